@@ -116,15 +116,42 @@
 #define PROF_THREAD_SHIFT 5
 #define PROF_THREAD_KEY 0
 #define PROF_THREAD_TABLE 8
-#define PROF_THREAD_TID 16
+#define PROF_THREAD_NEXT 16
+#define PROF_THREAD_TID 24
 
-// struct sosc_prof_node, and where it lies in its table
-#define PROF_HEAD 4096
+// struct sosc_prof_table, and what lies behind it: nodes, and frames, the first of them nobody's
+#define PROF_TABLE_DONE 16
+#define PROF_TABLE_LAST 24
+#define PROF_NODES 4096
+#define PROF_FRAMES (PROF_NODES + (1 << (PROF_NODE_BITS + PROF_NODE_SHIFT)))
+#define PROF_FRAMES_END (PROF_FRAMES + (4096 << PROF_FRAME_SHIFT))
+#define PROF_NEAR 0x10000 // bytes between an open call and the next one, most often
+
+// struct sosc_prof_node
 #define PROF_NODE_BITS 15
 #define PROF_NODE_SHIFT 6
 #define PROF_NODE_KEY 0
 #define PROF_NODE_FUNCTION 8
 #define PROF_NODE_CALLS 16
+#define PROF_NODE_TOTAL 24
+#define PROF_NODE_SELF 32
+#define PROF_NODE_TIMED 56
+#define PROF_NODE_FLAGS 60
+#define PROF_NODE_ODD 12 // of the flags: the short way is not for it
+#define PROF_PHASE 0x9e3779b1 // spreads a node's offset, for which of its calls are timed
+
+// struct sosc_prof_frame
+#define PROF_FRAME_SHIFT 6
+#define PROF_FRAME_SIZE 64
+#define PROF_FRAME_PLACE 0
+#define PROF_FRAME_START 8
+#define PROF_FRAME_DONE 16
+#define PROF_FRAME_SITE 24
+#define PROF_FRAME_FROM 32
+#define PROF_FRAME_KEY 40
+#define PROF_FRAME_FUNCTION 48
+#define PROF_FRAME_FLAGS 56
+#define PROF_RETURNED 1 // its place
 
 // ring
 #define CHUNK_MASK 0x3fff

@@ -30,13 +30,14 @@ enum {
 	SOSC_PROF_NODE_BITS = 15,
 	SOSC_PROF_NODES = 32768, // places of a table; a hash says which
 	SOSC_PROF_ROOM = 28672, // that are filled at most
-	SOSC_PROF_FRAMES = 4096, // calls of a thread that are open at once
+	SOSC_PROF_FRAMES = 4096, // frames: of calls of a thread that are open at once; the first is
+	// nobody's
 	SOSC_PROF_HEAD = 4096, // bytes in front of the nodes
 	SOSC_PROF_TABLE_SIZE = 2363392, // bytes of all of a table
 	SOSC_PROF_NO_CALLER = 1, // in the place of a return address that is not known
 };
 
-#define SOSC_PROF_INSIDE 0x8000000000000000ull // of a key: the rest is the place of the parent
+#define SOSC_PROF_INSIDE 0x8000000000000000ull // of a key: the rest is the offset of the parent
 
 enum sosc_prof_flag { // of struct sosc_prof
 	SOSC_PROF_SHADOW_STACK =
@@ -46,7 +47,7 @@ enum sosc_prof_flag { // of struct sosc_prof
 enum sosc_prof_node_flag {
 	SOSC_PROF_NODE_HOOK = 3, // enum sosc_prof_hook
 	SOSC_PROF_NODE_UNSEEN = 4, // its returns cannot be seen: it is only counted
-	SOSC_PROF_NODE_ALIAS = 8, // its calls are those of the node in `site`, which is around it
+	SOSC_PROF_NODE_ALIAS = 8, // its calls are those of the node at offset `site`, around it
 };
 
 enum sosc_prof_frame_flag {
@@ -74,8 +75,8 @@ struct sosc_prof {
 
 // A function, by the way to it. Node 0 of a table stands for all that found no room.
 struct sosc_prof_node {
-	uint64_t key; // SOSC_PROF_INSIDE | place of the parent, else the return address of the
-		// call; 0: nobody's
+	uint64_t key; // SOSC_PROF_INSIDE | offset of the parent from the first node, else the
+		// return address of the call; 0: nobody's
 	uint64_t function; // its addr; of MCOUNT, FENTRY and BARE where their hook returns to; 0: it
 		// is being written
 	uint64_t calls;
@@ -87,27 +88,25 @@ struct sosc_prof_node {
 	uint32_t flags; // enum sosc_prof_node_flag
 };
 
-// A call that is open.
+// A call that is open. Those of a thread lie one behind the other.
 struct sosc_prof_frame {
-	uint64_t place; // ~ of the stack address that tells it from others; 0: it is being written,
-		// 1: it has returned
+	uint64_t place; // ~ of the stack address that tells it from others; 0: it is not in use, or
+		// being written, 1: it has returned
 	uint64_t start; // tsc
 	uint64_t done; // the table's, then
 	uint64_t site; // where its hook returned to
 	uint64_t from; // its return address
-	uint32_t node;
+	uint64_t key; // SOSC_PROF_INSIDE | offset of its node: that of calls inside it
+	uint64_t function; // its node's, if it has found one
 	uint32_t flags; // enum sosc_prof_frame_flag
-	uint64_t function;
-	uint64_t reserved;
+	uint32_t reserved;
 };
 
 struct sosc_prof_table { // of one thread after the other
 	uint32_t pid;
 	uint32_t tid; // of the last one
 	uint32_t threads; // how many
-	uint32_t depth; // frames in use
 	uint32_t nodes; // in use
-	uint32_t reserved;
 	uint64_t done; // ticks of calls that have returned, each once
 	uint64_t last; // tsc of the last thing that was reported
 	uint64_t left; // calls that did not return: their times end before they did

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Hooks that compilers put into functions, for x86-64. __cyg_profile_func_enter and _exit are
-// ordinary calls: in C, but for those that are only counted. mcount and __fentry__ keep every
-// register, and are called with the stack in either phase. All return to where they are called:
-// what would stand there without us (libc's) is not wanted.
+// ordinary calls. mcount and __fentry__ keep every register, and are called with the stack in
+// either phase. All return to where they are called: what would stand there without us (libc's) is
+// not wanted. Here is what most calls need; the rest is in calls.c, which begins anew. A place in a
+// frame or a table is written as calls.c says: a signal handler may come between any two of these.
 
 #include "arch_x86_64.inc"
 
@@ -16,39 +17,37 @@ factor:
 
 	.text
 
-// r11 = this thread's table. Clobbers rax.
-.macro PROF_FIND_TABLE miss
+// \thread = this thread, which has a table of its own. Clobbers rax.
+.macro PROF_THREAD thread, low, miss
 	mov	%fs:0, %rax
-	mov	%rax, %r11
-	shr	$12, %r11
-	imul	$THREAD_FACTOR, %r11d, %r11d
-	shr	$(32 - THREAD_BITS), %r11d
-	shl	$PROF_THREAD_SHIFT, %r11
-	add	sosc_prof_threads(%rip), %r11
-	cmp	%rax, PROF_THREAD_KEY(%r11)
+	mov	%rax, \thread
+	shr	$12, \thread
+	imul	$THREAD_FACTOR, \low, \low
+	shr	$(32 - THREAD_BITS), \low
+	shl	$PROF_THREAD_SHIFT, \thread
+	add	sosc_prof_threads(%rip), \thread
+	cmp	%rax, PROF_THREAD_KEY(\thread)
 	jne	\miss
 	mov	sosc_tid_offset(%rip), %rax
 	mov	%fs:(%rax), %eax
-	cmp	%eax, PROF_THREAD_TID(%r11)
+	cmp	%eax, PROF_THREAD_TID(\thread)
 	jne	\miss
-	mov	PROF_THREAD_TABLE(%r11), %r11
-	test	%r11, %r11
-	jz	\miss
 .endm
 
-// Counts a call of \function that returns to \from in the table in r11. Clobbers rax and r11.
+// Counts a call of \function that returns to \from, of the thread in r11. Clobbers rax and r11.
 .macro PROF_COUNT function, from, miss
+	mov	PROF_THREAD_TABLE(%r11), %r11
 	lea	(\from, \from, 4), %rax
 	add	\function, %rax
 	imul	factor(%rip), %rax
-	shr	$(64 - PROF_NODE_BITS), %rax
-	shl	$PROF_NODE_SHIFT, %rax
+	shr	$(64 - PROF_NODE_BITS - PROF_NODE_SHIFT), %rax
+	and	$-(1 << PROF_NODE_SHIFT), %rax
 	add	%rax, %r11
-	cmp	\from, PROF_HEAD + PROF_NODE_KEY(%r11)
+	cmp	\from, PROF_NODES + PROF_NODE_KEY(%r11)
 	jne	\miss
-	cmp	\function, PROF_HEAD + PROF_NODE_FUNCTION(%r11)
+	cmp	\function, PROF_NODES + PROF_NODE_FUNCTION(%r11)
 	jne	\miss
-	incq	PROF_HEAD + PROF_NODE_CALLS(%r11)
+	incq	PROF_NODES + PROF_NODE_CALLS(%r11)
 .endm
 
 FUNCTION sosc_prof_quiet
@@ -57,15 +56,22 @@ FUNCTION sosc_prof_quiet
 	ret
 	.cfi_endproc
 
-// __cyg_profile_func_enter(rdi = function, rsi = its return address)
+// __cyg_profile_func_enter(rdi = function, rsi = its return address), counted alone
 FUNCTION sosc_h_prof_count
 	.cfi_startproc
 	endbr64
-	PROF_FIND_TABLE 1f
+	PROF_THREAD %r11, %r11d, 1f
 	PROF_COUNT %rdi, %rsi, 1f
 	ret
 1:	mov	(%rsp), %rdx
 	jmp	sosc_prof_count_slow
+	.cfi_endproc
+
+FUNCTION sosc_h_prof_bare
+	.cfi_startproc
+	endbr64
+	mov	(%rsp), %rdi
+	jmp	sosc_prof_bare
 	.cfi_endproc
 
 .macro KEEP_ARGUMENTS
@@ -86,7 +92,7 @@ FUNCTION sosc_h_prof_count
 	BACK	%rdx
 .endm
 
-// Counts alone. \slot: where the function's return address lies, from the hook's entry on.
+// mcount and __fentry__, counted alone. \slot: where the function's return address lies.
 .macro COUNT_HOOK name, slot, hook
 FUNCTION \name
 	.cfi_startproc
@@ -96,7 +102,7 @@ FUNCTION \name
 	KEEP	%rdx
 	mov	24(%rsp), %rcx
 	mov	\slot, %rdx
-	PROF_FIND_TABLE 2f
+	PROF_THREAD %r11, %r11d, 2f
 	PROF_COUNT %rcx, %rdx, 2f
 1:	BACK	%rdx
 	BACK	%rcx
@@ -108,7 +114,7 @@ FUNCTION \name
 	mov	%rcx, %rdi
 	mov	%rax, %rsi
 	mov	$\hook, %edx
-	CALL_C	sosc_prof_count_hook
+	call	sosc_prof_count_hook
 	BACK_ARGUMENTS
 	jmp	1b
 	.cfi_endproc
@@ -117,7 +123,177 @@ FUNCTION \name
 	COUNT_HOOK sosc_h_prof_mcount_count, 8(%rbp), 0
 	COUNT_HOOK sosc_h_prof_fentry_count, 32(%rsp), 1
 
-// Calls, and their returns.
+// ---- calls that are timed, or may be --------------------------------------------------
+
+// The node of a call of the function in rdi, which returns to rsi, of the thread in rcx; r10 tells
+// it from other open calls. rdx = its offset, r8 = the next frame, r9 = the table. Clobbers rax.
+// The call at the same address goes to \same, with flags "equal"; back to 80 if it is around it.
+.macro PROF_FIND_NODE slow, same
+	mov	PROF_THREAD_NEXT(%rcx), %r8
+	mov	PROF_THREAD_TABLE(%rcx), %r9
+	lea	PROF_FRAMES + PROF_FRAME_SIZE(%r9), %rax
+	cmp	%rax, %r8
+	je	81f
+	mov	PROF_FRAME_PLACE - PROF_FRAME_SIZE(%r8), %rax
+	lea	PROF_NEAR + 1(%rax, %r10), %rax
+	cmp	$PROF_NEAR, %rax
+	jae	\same
+80:	mov	PROF_FRAME_KEY - PROF_FRAME_SIZE(%r8), %rax
+	jmp	82f
+81:	mov	%rsi, %rax
+	test	%rax, %rax
+	jle	\slow
+82:	lea	(%rax, %rax, 4), %rdx
+	add	%rdi, %rdx
+	imul	factor(%rip), %rdx
+	shr	$(64 - PROF_NODE_BITS - PROF_NODE_SHIFT), %rdx
+	and	$-(1 << PROF_NODE_SHIFT), %rdx
+	cmp	%rax, PROF_NODES + PROF_NODE_KEY(%r9, %rdx)
+	jne	\slow
+	cmp	%rdi, PROF_NODES + PROF_NODE_FUNCTION(%r9, %rdx)
+	jne	\slow
+	testb	$PROF_NODE_ODD, PROF_NODES + PROF_NODE_FLAGS(%r9, %rdx)
+	jnz	\slow
+	lea	PROF_FRAMES_END(%r9), %rax
+	cmp	%rax, %r8
+	je	\slow
+.endm
+
+// Counts and opens the call of the node at rdx, from \site. The clock is read last.
+.macro PROF_OPEN site
+	lea	PROF_FRAME_SIZE(%r8), %rax
+	mov	%rax, PROF_THREAD_NEXT(%rcx)
+	incq	PROF_NODES + PROF_NODE_CALLS(%r9, %rdx)
+	mov	%rdx, %rax
+	bts	$63, %rax
+	mov	%rax, PROF_FRAME_KEY(%r8)
+	mov	PROF_TABLE_DONE(%r9), %rax
+	mov	%rax, PROF_FRAME_DONE(%r8)
+	mov	%rsi, PROF_FRAME_FROM(%r8)
+	mov	%rdi, PROF_FRAME_FUNCTION(%r8)
+	mov	\site, %rax
+	mov	%rax, PROF_FRAME_SITE(%r8)
+	not	%r10
+	cmpq	$0, sosc_prof_mask(%rip)
+	jne	83f
+84:	cmpb	$0, sosc_clock_off(%rip)
+	jne	85f
+	movl	$1, PROF_FRAME_FLAGS(%r8)
+	mov	%r10, PROF_FRAME_PLACE(%r8)
+	rdtsc
+	shl	$32, %rdx
+	or	%rax, %rdx
+	mov	%rdx, PROF_FRAME_START(%r8)
+	mov	%rdx, PROF_TABLE_LAST(%r9)
+	jmp	86f
+83:	imul	$PROF_PHASE, %edx, %eax
+	shr	$8, %eax
+	add	PROF_NODES + PROF_NODE_CALLS(%r9, %rdx), %rax
+	test	%rax, sosc_prof_mask(%rip)
+	jz	84b
+85:	movl	$0, PROF_FRAME_FLAGS(%r8)
+	mov	%r10, PROF_FRAME_PLACE(%r8)
+86:
+.endm
+
+// r8 = the time, where all calls are timed; else 0. Clobbers rax and rdx.
+.macro PROF_NOW
+	xor	%r8d, %r8d
+	cmpq	$0, sosc_prof_mask(%rip)
+	jne	80f
+	cmpb	$0, sosc_clock_off(%rip)
+	jne	80f
+	rdtsc
+	shl	$32, %rdx
+	or	%rax, %rdx
+	mov	%rdx, %r8
+80:
+.endm
+
+// r10 = the frame on top of the thread in rcx, r9 = the table.
+.macro PROF_TOP
+	mov	PROF_THREAD_NEXT(%rcx), %r10
+	mov	PROF_THREAD_TABLE(%rcx), %r9
+	sub	$PROF_FRAME_SIZE, %r10
+.endm
+
+// The call of the frame in r10 is over, at the time in r8. Clobbers rax, rdx and r8.
+.macro PROF_CLOSE slow
+	cmpq	$PROF_RETURNED, PROF_FRAME_PLACE - PROF_FRAME_SIZE(%r10)
+	je	\slow
+	mov	PROF_FRAME_FLAGS(%r10), %eax
+	cmp	$1, %eax
+	jne	81f
+	test	%r8, %r8
+	jz	82f
+80:	mov	PROF_FRAME_KEY(%r10), %eax
+	mov	%r8, %rdx
+	sub	PROF_FRAME_START(%r10), %rdx
+	jb	\slow
+	add	%rdx, PROF_NODES + PROF_NODE_TOTAL(%r9, %rax)
+	incl	PROF_NODES + PROF_NODE_TIMED(%r9, %rax)
+	mov	%r8, PROF_TABLE_LAST(%r9)
+	sub	PROF_TABLE_DONE(%r9), %rdx
+	add	PROF_FRAME_DONE(%r10), %rdx
+	jle	83f
+	add	%rdx, PROF_NODES + PROF_NODE_SELF(%r9, %rax)
+	add	%rdx, PROF_TABLE_DONE(%r9)
+83:	movq	$0, PROF_FRAME_PLACE(%r10)
+	mov	%r10, PROF_THREAD_NEXT(%rcx)
+	jmp	84f
+81:	test	%eax, %eax
+	jz	83b
+	jmp	\slow
+82:	cmpb	$0, sosc_clock_off(%rip)
+	jne	\slow
+	rdtsc
+	shl	$32, %rdx
+	or	%rax, %rdx
+	mov	%rdx, %r8
+	jmp	80b
+84:
+.endm
+
+FUNCTION sosc_h_prof_enter
+	.cfi_startproc
+	endbr64
+	lea	8(%rsp), %r10
+	PROF_THREAD %rcx, %ecx, 9f
+	PROF_FIND_NODE 9f, 7f
+	PROF_OPEN (%rsp)
+	ret
+	// at the same address: the compiler has put this function into that one
+7:	jne	9f
+	cmp	%rsi, PROF_FRAME_FROM - PROF_FRAME_SIZE(%r8)
+	jne	9f
+	mov	(%rsp), %rax
+	cmp	%rax, PROF_FRAME_SITE - PROF_FRAME_SIZE(%r8)
+	jne	80b
+9:	mov	(%rsp), %rdx
+	lea	8(%rsp), %rcx
+	jmp	sosc_prof_enter
+	.cfi_endproc
+
+FUNCTION sosc_h_prof_exit
+	.cfi_startproc
+	endbr64
+	PROF_NOW
+	PROF_THREAD %rcx, %ecx, 9f
+	PROF_TOP
+	cmp	%rdi, PROF_FRAME_FUNCTION(%r10)
+	jne	9f
+	cmp	%rsi, PROF_FRAME_FROM(%r10)
+	jne	9f
+	cmpq	$PROF_RETURNED, PROF_FRAME_PLACE(%r10)
+	jbe	9f
+	PROF_CLOSE 9f
+	ret
+9:	lea	8(%rsp), %rdx
+	mov	%r8, %rcx
+	jmp	sosc_prof_exit
+	.cfi_endproc
+
+// mcount and __fentry__. \slot: where the function's return address lies.
 .macro CALL_HOOK name, slot, hook
 FUNCTION \name
 	.cfi_startproc
@@ -126,14 +302,43 @@ FUNCTION \name
 	KEEP	%rcx
 	KEEP_ARGUMENTS
 	mov	64(%rsp), %rdi
+	lea	\slot, %r10
+.if \hook == 1
+	test	$0xff8, %edi
+	jz	1f
+	cmpw	$0x5241, -8(%rdi) // "push %r10": see sosc_prof_return_slot
+	je	9f
+1:
+.endif
+	mov	(%r10), %rsi
+	PROF_THREAD %rcx, %ecx, 9f
+	PROF_FIND_NODE 9f, 9f
+	mov	%r11, %rax // as FIND_SITE
+	shr	$3, %rax
+	xor	%rsi, %rax
+	imul	factor(%rip), %rax
+	shr	$(64 - HINT_BITS), %rax
+	lea	sosc_hints(%rip), %rdi
+	mov	(%rdi, %rax, 8), %rax
+	mov	64(%rsp), %rdi
+	cmp	%rsi, SOSC_DISTANCE + SITE_RETURN(%rax)
+	jne	9f
+	cmp	%r11, SOSC_DISTANCE + SITE_CELL(%rax)
+	jne	9f
+	add	$SITE_RETURNS, %rax
+	mov	%rax, (%r10)
+	PROF_OPEN %rdi
+8:	BACK_ARGUMENTS
+	BACK	%rcx
+	BACK	%rax
+	ret
+9:	.cfi_adjust_cfa_offset 64
+	mov	64(%rsp), %rdi
 	lea	\slot, %rsi
 	mov	%r11, %rdx
 	mov	$\hook, %ecx
 	call	sosc_prof_called
-	BACK_ARGUMENTS
-	BACK	%rcx
-	BACK	%rax
-	ret
+	jmp	8b
 	.cfi_endproc
 .endm
 
@@ -144,15 +349,39 @@ FUNCTION \name
 // caller's: one more return would be one too many for the processor's own stack of them.
 FUNCTION sosc_x_prof
 	EXIT_START
-	SAVE_REST
-	mov	%rsp, %rdi
-	call	sosc_prof_returned
-	RESTORE_REST
+	KEEP	%r8
+	KEEP	%r9
+	PROF_NOW
+	PROF_THREAD %rcx, %ecx, 9f
+	PROF_TOP
+	mov	SOSC_DISTANCE + SITE_RETURN(%r11), %rax
+	cmp	%rax, PROF_FRAME_FROM(%r10)
+	jne	9f
+	lea	RETURN_SLOT + 16(%rsp), %rax
+	not	%rax
+	cmp	%rax, PROF_FRAME_PLACE(%r10)
+	jne	9f
+	testb	$SITE_FLAG_OLD, SOSC_DISTANCE + SITE_FLAGS(%r11)
+	jnz	9f
+	PROF_CLOSE 9f
+8:	BACK	%r9
+	BACK	%r8
 	RESTORE_FOUR
 	pop	%r11
 	.cfi_def_cfa %rsp, 0
 	.cfi_register 16, %r11
 	notrack jmp *%r11
+9:	.cfi_def_cfa %rsp, 56
+	.cfi_offset 16, -8
+	KEEP	%rsi
+	KEEP	%rdi
+	mov	%r11, %rdi
+	lea	RETURN_SLOT + 32(%rsp), %rsi
+	mov	%r8, %rdx
+	call	sosc_prof_returned
+	BACK	%rdi
+	BACK	%rsi
+	jmp	8b
 	.cfi_endproc
 
 // ---- empty functions that report themselves, to measure what that costs ---------------

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call is reported, and its return: the short way.
+// A call is reported, or its return: whatever the assembly does not do in a few instructions.
 
 #include "clock.h"
 #include "prof.h"
@@ -7,241 +7,191 @@
 #include "thread.h"
 #include "times.h"
 
-enum { NEAR = 1 << 16 }; // bytes between a frame and the next one, most often
-
-#define likely(condition) __builtin_expect(!!(condition), 1)
-
-static inline struct sosc_prof_table *own_table(void)
+static struct sosc_prof_thread *own_thread(void)
 {
 	uint64_t key = sosc_thread_pointer();
 	uint32_t at = (uint32_t)(key >> 12) * THREAD_FACTOR >> (32 - THREAD_BITS); // as FIND_THREAD
-	const struct sosc_prof_thread *thread = &sosc_prof_threads[at];
+	struct sosc_prof_thread *thread = &sosc_prof_threads[at];
 
-	if (likely(thread->key == key && thread->tid == sosc_thread_word(sosc_tid_offset) &&
-		   thread->table))
-		return (void *)thread->table;
-	return sosc_prof_table_slow();
+	if (thread->key == key && thread->tid == sosc_thread_word(sosc_tid_offset))
+		return thread;
+	return sosc_prof_thread_slow();
 }
 
-static inline uint32_t find_node(struct sosc_prof_table *table, uint64_t key,
-				 const struct sosc_prof_call *call)
+// Whether the thread has no table, or not one of its own.
+static bool is_without(const struct sosc_prof_thread *thread)
+{
+	return !thread || thread->table == sosc_prof_shared;
+}
+
+static uint64_t find_node(struct sosc_prof_table *table, uint64_t key,
+			  const struct sosc_prof_call *call)
 {
 	uint32_t at = sosc_prof_place(key, call->function);
 	const struct sosc_prof_node *node = &sosc_prof_nodes(table)[at];
 
-	if (likely(node->function == call->function && node->key == key))
-		return at;
+	if (node->function == call->function && node->key == key)
+		return (uint64_t)at << PROF_NODE_SHIFT;
 	return sosc_prof_node_slow(table, key, call);
 }
 
-static inline uint64_t key_of(uint64_t from)
+static uint64_t key_of(uint64_t from)
 {
-	return from ? from & ~SOSC_PROF_INSIDE : SOSC_PROF_NO_CALLER;
+	return from && !(from & SOSC_PROF_INSIDE) ? from : SOSC_PROF_NO_CALLER;
 }
 
-// The node of @call, which is not counted yet; @flags are those of its frame.
-static inline uint32_t node_of(struct sosc_prof_table *table, const struct sosc_prof_call *call,
-			       uint32_t *flags)
+// The offset of the node of @call, which is not counted yet; @flags are those of its frame.
+static uint64_t node_of(struct sosc_prof_thread *thread, const struct sosc_prof_call *call,
+			uint32_t *flags)
 {
-	struct sosc_prof_frame *frames = sosc_prof_frames(table);
+	const struct sosc_prof_frame *around = NULL;
 	const struct sosc_prof_node *node;
-	uint32_t around = table->depth, at;
+	uint64_t at;
 
+	if (thread->next > sosc_prof_frames(thread->table))
+		around = sosc_prof_settle(thread, call);
+	at = find_node(thread->table, around ? around->key : key_of(call->from), call);
+	node = sosc_prof_node_at(thread->table, at);
 	*flags = 0;
-	if (around) {
-		const struct sosc_prof_frame *top = &frames[around - 1];
-		uint64_t distance = ~top->place - call->sp;
-
-		if (!likely(distance - 1 < NEAR) &&
-		    (distance || call->hook != SOSC_PROF_CYG || top->from != call->from ||
-		     top->site == call->site))
-			around = sosc_prof_settle(table, call);
-	}
-	at = find_node(table,
-		       around ? SOSC_PROF_INSIDE | frames[around - 1].node : key_of(call->from),
-		       call);
-	node = &sosc_prof_nodes(table)[at];
-	if (likely(!(node->flags & SOSC_PROF_NODE_ALIAS)))
+	if (!(node->flags & SOSC_PROF_NODE_ALIAS))
 		return at;
 	*flags = SOSC_PROF_FRAME_FOLDED;
-	return (uint32_t)node->site;
+	return node->site;
 }
 
-// An open call; NULL: there is no room.
-static inline struct sosc_prof_frame *open_call(struct sosc_prof_table *table,
-						const struct sosc_prof_call *call, uint32_t node)
+static uint64_t count(struct sosc_prof_table *table, uint64_t at)
 {
-	uint32_t depth = table->depth;
-	struct sosc_prof_frame *frame = &sosc_prof_frames(table)[depth];
+	struct sosc_prof_node *node = sosc_prof_node_at(table, at);
 
-	if (!likely(depth < SOSC_PROF_FRAMES)) {
-		sosc_local_increment(&table->deep);
+	if (table == sosc_prof_shared)
+		return __atomic_fetch_add(&node->calls, 1, __ATOMIC_RELAXED);
+	sosc_local_increment(&node->calls);
+	return node->calls;
+}
+
+static void count_alone(struct sosc_prof_thread *thread, const struct sosc_prof_call *call)
+{
+	if (thread)
+		(void)count(thread->table, find_node(thread->table, key_of(call->from), call));
+}
+
+// An open call of the node at @at; NULL: there is no room.
+static struct sosc_prof_frame *open_call(struct sosc_prof_thread *thread,
+					 const struct sosc_prof_call *call, uint64_t at)
+{
+	struct sosc_prof_frame *frame = thread->next;
+
+	if (frame - sosc_prof_frames(thread->table) >= SOSC_PROF_FRAMES - 1) {
+		sosc_local_increment(&thread->table->deep);
 		return NULL;
 	}
-	__atomic_store_n(&table->depth, depth + 1, __ATOMIC_RELEASE);
-	frame->node = node;
+	__atomic_store_n(&thread->next, frame + 1, __ATOMIC_RELEASE);
+	frame->key = SOSC_PROF_INSIDE | at;
 	frame->site = call->site;
 	frame->from = call->from;
 	frame->function = call->function;
-	frame->done = table->done;
+	frame->done = thread->table->done;
 	return frame;
 }
 
 // The clock is read last: what comes before is not the call's time.
-static inline void begin(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t sp,
-			 uint32_t flags, uint64_t number)
+static void begin(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t sp,
+		  uint32_t flags, uint64_t number)
 {
-	if (!((number + (frame->node * (uint64_t)THREAD_FACTOR >> 8)) & sosc_prof_mask))
+	uint64_t phase = (uint32_t)frame->key * PROF_PHASE >> 8;
+
+	if (!((number + phase) & sosc_prof_mask) && !sosc_clock_off)
 		flags |= SOSC_PROF_FRAME_TIMED;
-	if (sosc_clock_off)
-		flags &= ~(uint32_t)SOSC_PROF_FRAME_TIMED;
 	frame->flags = flags;
 	__atomic_store_n(&frame->place, ~sp, __ATOMIC_RELEASE);
 	if (flags & SOSC_PROF_FRAME_TIMED)
 		table->last = frame->start = sosc_read_counter();
 }
 
-static inline uint64_t count(struct sosc_prof_table *table, uint32_t at)
-{
-	struct sosc_prof_node *node = &sosc_prof_nodes(table)[at];
-
-	sosc_local_increment(&node->calls);
-	return node->calls;
-}
-
-// In the table that threads share, calls are counted alone.
-static void count_shared(const struct sosc_prof_call *call)
-{
-	uint32_t at = find_node(sosc_prof_shared, key_of(call->from), call);
-
-	__atomic_fetch_add(&sosc_prof_nodes(sosc_prof_shared)[at].calls, 1, __ATOMIC_RELAXED);
-}
-
-static void count_alone(struct sosc_prof_table *table, const struct sosc_prof_call *call)
-{
-	if (table == sosc_prof_shared)
-		count_shared(call);
-	else if (table)
-		(void)count(table, find_node(table, key_of(call->from), call));
-}
-
 /** __cyg_profile_func_enter, where calls are timed. */
-void sosc_prof_enter(uint64_t function, uint64_t from)
+void sosc_prof_enter(uint64_t function, uint64_t from, uint64_t site, uint64_t sp)
 {
-	struct sosc_prof_table *table = own_table();
-	struct sosc_prof_call call = {.function = function,
-				      .site = (uint64_t)__builtin_return_address(0),
-				      .from = from,
-				      .sp = (uint64_t)__builtin_dwarf_cfa(),
-				      .hook = SOSC_PROF_CYG};
+	struct sosc_prof_thread *thread = own_thread();
+	struct sosc_prof_call call = {
+		.function = function, .site = site, .from = from, .sp = sp, .hook = SOSC_PROF_CYG};
 	struct sosc_prof_frame *frame;
-	uint32_t node, flags;
-	uint64_t number;
+	uint64_t at, number;
+	uint32_t flags;
 
-	if (!table)
-		return;
-	if (table == sosc_prof_shared) {
-		count_shared(&call);
+	if (is_without(thread)) {
+		count_alone(thread, &call);
 		return;
 	}
-	node = node_of(table, &call, &flags);
-	number = count(table, node);
-	frame = open_call(table, &call, node);
+	at = node_of(thread, &call, &flags);
+	number = count(thread->table, at);
+	frame = open_call(thread, &call, at);
 	if (frame)
-		begin(table, frame, call.sp, flags, number);
+		begin(thread->table, frame, sp, flags, number);
 }
 
-// @frame, if it is one, is over. Its time was read before, or is now.
-static inline void end(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t now)
+// @frame is over, NULL: the call is not open. Its time was read before, or is now.
+static void end(struct sosc_prof_thread *thread, struct sosc_prof_frame *frame, uint64_t now)
 {
+	struct sosc_prof_table *table = thread->table;
+
+	if (!frame) {
+		sosc_local_increment(&table->unpaired);
+		return;
+	}
 	if (frame->flags & SOSC_PROF_FRAME_TIMED) {
 		if (!now)
 			now = sosc_ticks();
 		table->last = now;
 		sosc_prof_close(table, frame, now);
 	}
-	sosc_prof_pop(table, frame);
+	sosc_prof_pop(thread, frame);
 }
 
-/** __cyg_profile_func_exit, where calls are timed. */
-void sosc_prof_exit(uint64_t function, uint64_t from)
+/** __cyg_profile_func_exit, where calls are timed; @now is 0 where the clock was not read. */
+void sosc_prof_exit(uint64_t function, uint64_t from, uint64_t sp, uint64_t now)
 {
-	uint64_t now = sosc_prof_mask ? 0 : sosc_ticks();
-	struct sosc_prof_table *table = own_table();
-	struct sosc_prof_frame *frame;
-	uint32_t depth;
+	struct sosc_prof_thread *thread = own_thread();
 
-	if (!table || table == sosc_prof_shared)
-		return;
-	depth = table->depth;
-	frame = depth ? &sosc_prof_frames(table)[depth - 1] : NULL;
-	if (!likely(frame && frame->place > 1 && frame->function == function &&
-		    frame->from == from))
-		frame = sosc_prof_find(table, function, from, (uint64_t)__builtin_dwarf_cfa());
-	if (frame)
-		end(table, frame, now);
-	else
-		sosc_local_increment(&table->unpaired);
-}
-
-static inline uint64_t trampoline(uint64_t from, struct sosc_cell *cell)
-{
-	uint64_t at = (from ^ (uint64_t)cell >> 3) * HINT_FACTOR >>
-		      (64 - HINT_BITS); // as FIND_SITE
-	uint64_t code = sosc_hints[at];
-	const struct sosc_site *site = (const void *)(code + SOSC_DISTANCE);
-
-	if (likely(site->ret == from && site->cell == (uint64_t)cell))
-		return code;
-	return sosc_site_find(from, cell);
+	if (!is_without(thread))
+		end(thread, sosc_prof_find(thread, function, from, sp), now);
 }
 
 /** mcount or __fentry__, where calls are timed: the function returns to a trampoline. */
 void sosc_prof_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell, uint32_t hook)
 {
-	struct sosc_prof_table *table = own_table();
+	struct sosc_prof_thread *thread = own_thread();
 	struct sosc_prof_call call = {.function = site, .site = site, .hook = hook};
 	struct sosc_prof_frame *frame;
-	uint32_t node, flags;
-	uint64_t number, code;
+	uint64_t at, number, code;
+	uint32_t flags;
 
 	slot = sosc_prof_return_slot(hook, site, slot);
 	call.sp = (uint64_t)slot;
 	call.from = *slot;
-	if (!table || table == sosc_prof_shared) {
-		count_alone(table, &call);
+	if (is_without(thread)) {
+		count_alone(thread, &call);
 		return;
 	}
-	node = node_of(table, &call, &flags);
-	number = count(table, node);
-	if (sosc_prof_nodes(table)[node].flags & SOSC_PROF_NODE_UNSEEN)
+	at = node_of(thread, &call, &flags);
+	number = count(thread->table, at);
+	if (sosc_prof_node_at(thread->table, at)->flags & SOSC_PROF_NODE_UNSEEN)
 		return;
-	code = trampoline(call.from, cell);
-	frame = code ? open_call(table, &call, node) : NULL;
+	code = sosc_site_find(call.from, cell);
+	frame = code ? open_call(thread, &call, at) : NULL;
 	if (!frame)
 		return;
 	*slot = code + SITE_RETURNS;
-	begin(table, frame, call.sp, flags, number);
+	begin(thread->table, frame, call.sp, flags, number);
 }
 
-void sosc_prof_returned(struct sosc_regs *regs)
+/** A function has returned to the trampoline at @code, from where its return address was: @sp. */
+void sosc_prof_returned(uint64_t code, uint64_t sp, uint64_t now)
 {
-	uint64_t now = sosc_prof_mask ? 0 : sosc_ticks(), sp = (uint64_t)&regs->ret;
-	const struct sosc_site *site = sosc_returned_to(regs);
-	struct sosc_prof_table *table = sosc_prof ? own_table() : NULL;
-	struct sosc_prof_frame *frame;
-	uint32_t depth;
+	const struct sosc_site *site = (const void *)(code + SOSC_DISTANCE);
+	struct sosc_prof_thread *thread = sosc_prof ? own_thread() : NULL;
 
-	if (!table || table == sosc_prof_shared || site->flags & SITE_FLAG_OLD)
-		return;
-	depth = table->depth;
-	frame = depth ? &sosc_prof_frames(table)[depth - 1] : NULL;
-	if (!likely(frame && frame->place == ~sp && frame->from == site->ret))
-		frame = sosc_prof_find(table, 0, site->ret, sp);
-	if (frame)
-		end(table, frame, now);
-	else
-		sosc_local_increment(&table->unpaired);
+	if (!is_without(thread) && !(site->flags & SITE_FLAG_OLD))
+		end(thread, sosc_prof_find(thread, 0, site->ret, sp), now);
 }
 
 /** __cyg_profile_func_enter that found no node, where calls are only counted. */
@@ -250,7 +200,7 @@ void sosc_prof_count_slow(uint64_t function, uint64_t from, uint64_t site)
 	struct sosc_prof_call call = {
 		.function = function, .site = site, .from = from, .hook = SOSC_PROF_CYG};
 
-	count_alone(own_table(), &call);
+	count_alone(own_thread(), &call);
 }
 
 /** The same for mcount and __fentry__. */
@@ -261,14 +211,13 @@ void sosc_prof_count_hook(uint64_t site, uint64_t *slot, uint32_t hook)
 				      .from = *sosc_prof_return_slot(hook, site, slot),
 				      .hook = hook};
 
-	count_alone(own_table(), &call);
+	count_alone(own_thread(), &call);
 }
 
 /** __cyg_profile_func_enter_bare, which does not say who has called. */
-void sosc_prof_bare(void)
+void sosc_prof_bare(uint64_t site)
 {
-	uint64_t site = (uint64_t)__builtin_return_address(0);
 	struct sosc_prof_call call = {.function = site, .site = site, .hook = SOSC_PROF_BARE};
 
-	count_alone(own_table(), &call);
+	count_alone(own_thread(), &call);
 }

@@ -11,7 +11,7 @@
 
 enum {
 	NOBODY = 0, // a frame's place: it is being written
-	RETURNED = 1, // while others above it are open
+	RETURNED = PROF_RETURNED, // while others above it are open
 	GAP = 1 << 16, // bytes between frames that lie on one stack, most often
 	REACH = 1 << 23, // bytes of a stack
 	HOST = 512, // bytes that a function has pushed when another one inside it reports itself
@@ -20,7 +20,7 @@ enum {
 /** The time of a call that is over at @now, which is its own where no other call took it. */
 void sosc_prof_close(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t now)
 {
-	struct sosc_prof_node *node = &sosc_prof_nodes(table)[frame->node];
+	struct sosc_prof_node *node = sosc_prof_node_at(table, frame->key);
 	uint64_t ticks = now - frame->start, inside = table->done - frame->done;
 
 	if (!(frame->flags & SOSC_PROF_FRAME_TIMED))
@@ -37,43 +37,45 @@ void sosc_prof_close(struct sosc_prof_table *table, struct sosc_prof_frame *fram
 }
 
 /** @frame has returned: give it up. */
-void sosc_prof_pop(struct sosc_prof_table *table, struct sosc_prof_frame *frame)
+void sosc_prof_pop(struct sosc_prof_thread *thread, struct sosc_prof_frame *frame)
 {
-	struct sosc_prof_frame *frames = sosc_prof_frames(table);
-	uint32_t depth = table->depth;
-
-	if (frame != &frames[depth - 1]) {
+	if (frame != thread->next - 1) {
 		frame->place = RETURNED;
 		return;
 	}
 	do {
-		frames[depth - 1].place = NOBODY;
-		__atomic_store_n(&table->depth, --depth, __ATOMIC_RELAXED);
-	} while (depth && frames[depth - 1].place == RETURNED);
+		frame->place = NOBODY;
+		__atomic_store_n(&thread->next, frame, __ATOMIC_RELAXED);
+	} while ((--frame)->place == RETURNED);
 }
 
-// Calls that nobody saw return, up to the one at @keep: they took until the last thing that was
-// reported inside them, at least.
-static void leave(struct sosc_prof_table *table, uint32_t keep)
+// Calls that nobody saw return, down to @keep: they took until the last thing that was reported
+// inside them, at least.
+static void leave(struct sosc_prof_thread *thread, const struct sosc_prof_frame *keep)
 {
-	struct sosc_prof_frame *frames = sosc_prof_frames(table);
+	struct sosc_prof_table *table = thread->table;
 
-	for (uint32_t depth = table->depth; depth > keep; depth--) {
-		struct sosc_prof_frame *frame = &frames[depth - 1];
+	while (thread->next > keep) {
+		struct sosc_prof_frame *frame = thread->next - 1;
 
 		if (frame->place != NOBODY && frame->place != RETURNED) {
 			sosc_prof_close(table, frame, table->last);
 			sosc_local_increment(&table->left);
 		}
 		frame->place = NOBODY;
-		__atomic_store_n(&table->depth, depth - 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&thread->next, frame, __ATOMIC_RELAXED);
 	}
 }
 
-/** The thread of the table has ended. */
-void sosc_prof_leave_all(struct sosc_prof_table *table)
+/** A thread begins with a table: calls that are open there are of one that has ended. */
+void sosc_prof_leave_all(struct sosc_prof_thread *thread)
 {
-	leave(table, 0);
+	struct sosc_prof_frame *first = sosc_prof_frames(thread->table);
+
+	thread->next = first;
+	while (thread->next - first < SOSC_PROF_FRAMES - 1 && thread->next->place != NOBODY)
+		thread->next++;
+	leave(thread, first);
 }
 
 static bool is_hidden(const struct sosc_prof_frame *frame)
@@ -101,27 +103,27 @@ static bool is_around(const struct sosc_prof_frame *frame, const struct sosc_pro
 }
 
 /**
- * The frame around @call, + 1; 0: there is none. Those that can only be over are given up: they
- * lie below it, on its stack, which is where frames lie close to each other.
+ * The frame around @call; NULL: there is none. Those that can only be over are given up: they lie
+ * below it, on its stack, which is where frames lie close to each other.
  */
-uint32_t sosc_prof_settle(struct sosc_prof_table *table, const struct sosc_prof_call *call)
+struct sosc_prof_frame *sosc_prof_settle(struct sosc_prof_thread *thread,
+					 const struct sosc_prof_call *call)
 {
-	const struct sosc_prof_frame *frames = sosc_prof_frames(table);
-	uint32_t around = 0, floor = 0;
+	struct sosc_prof_frame *first = sosc_prof_frames(thread->table), *around = NULL;
+	struct sosc_prof_frame *keep = first, *frame;
 	uint64_t edge = 0;
 	bool one_stack = true;
 
-	for (uint32_t i = table->depth; i && !around; i--) {
-		const struct sosc_prof_frame *frame = &frames[i - 1];
+	for (frame = thread->next; !around && frame-- > first;) {
 		uint64_t at = ~frame->place;
 
-		if (frame->place == NOBODY && !floor)
-			floor = i;
+		if (frame->place == NOBODY && keep == first)
+			keep = frame + 1;
 		if (is_hidden(frame))
 			continue;
 		if (at > call->sp || is_around(frame, call)) {
 			if (at <= call->sp || at - call->sp < REACH)
-				around = i;
+				around = frame;
 			else
 				one_stack = false;
 			continue;
@@ -132,8 +134,10 @@ uint32_t sosc_prof_settle(struct sosc_prof_table *table, const struct sosc_prof_
 	}
 	if (edge && call->sp - edge > GAP)
 		one_stack = false;
+	if (around && around + 1 > keep)
+		keep = around + 1;
 	if (one_stack)
-		leave(table, around > floor ? around : floor);
+		leave(thread, keep);
 	return around;
 }
 
@@ -149,27 +153,27 @@ static bool is_it(const struct sosc_prof_frame *frame, uint64_t function, uint64
  * The frame of a call that returns: of @function where that reports it itself at @sp, or of
  * whatever has its return address, @from, there; NULL: it is not open. Calls inside it are over.
  */
-struct sosc_prof_frame *sosc_prof_find(struct sosc_prof_table *table, uint64_t function,
+struct sosc_prof_frame *sosc_prof_find(struct sosc_prof_thread *thread, uint64_t function,
 				       uint64_t from, uint64_t sp)
 {
-	struct sosc_prof_frame *frames = sosc_prof_frames(table), *found = NULL;
-	uint32_t depth = table->depth;
+	struct sosc_prof_table *table = thread->table;
+	struct sosc_prof_frame *first = sosc_prof_frames(table), *found = NULL, *frame;
 
-	for (uint32_t i = depth; i; i--) {
-		if (!is_it(&frames[i - 1], function, from, sp))
+	for (frame = thread->next; frame-- > first;) {
+		if (!is_it(frame, function, from, sp))
 			continue;
 		if (!found || ~found->place < sp)
-			found = &frames[i - 1];
+			found = frame;
 		if (~found->place >= sp)
 			break;
 	}
-	for (struct sosc_prof_frame *frame = &frames[depth]; found && --frame > found;) {
+	for (frame = thread->next; found && --frame > found;) {
 		if (is_hidden(frame) || ~frame->place > ~found->place ||
 		    ~found->place - ~frame->place > REACH)
 			continue;
 		sosc_prof_close(table, frame, table->last);
 		sosc_local_increment(&table->left);
-		sosc_prof_pop(table, frame);
+		sosc_prof_pop(thread, frame);
 	}
 	return found;
 }

@@ -50,10 +50,10 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 	if (by_fentry)
 		return for_exits(sosc_h_prof_fentry, sosc_h_prof_fentry_count, sosc_prof->mode);
 	if (sosc_same(at->symbol, "__cyg_profile_func_enter"))
-		return times ? (uint64_t)sosc_prof_enter : (uint64_t)sosc_h_prof_count;
+		return times ? (uint64_t)sosc_h_prof_enter : (uint64_t)sosc_h_prof_count;
 	if (sosc_same(at->symbol, "__cyg_profile_func_exit"))
-		return times ? (uint64_t)sosc_prof_exit : (uint64_t)sosc_prof_quiet;
-	return (uint64_t)sosc_prof_bare;
+		return times ? (uint64_t)sosc_h_prof_exit : (uint64_t)sosc_prof_quiet;
+	return (uint64_t)sosc_h_prof_bare;
 }
 
 static void start(void)

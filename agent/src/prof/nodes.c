@@ -10,20 +10,20 @@ enum {
 	FOLD = 64, // levels from which on a function inside itself has no node of its own
 };
 
-// The node around @key of the same function, where the tree has become deep; 0: there is none.
+// The offset of the node around @key of the same function, where the tree has become deep; 0: there
+// is none.
 static uint32_t around(struct sosc_prof_table *table, uint64_t key, uint64_t function)
 {
-	const struct sosc_prof_node *nodes = sosc_prof_nodes(table);
 	uint32_t found = 0;
 
 	for (uint32_t level = 0; key & SOSC_PROF_INSIDE; level++) {
-		uint32_t at = (uint32_t)key & (SOSC_PROF_NODES - 1);
+		const struct sosc_prof_node *node = sosc_prof_node_at(table, key);
 
-		if (!found && at && nodes[at].function == function)
-			found = at;
+		if (!found && node->function == function)
+			found = (uint32_t)key;
 		if (level >= FOLD)
 			return found;
-		key = nodes[at].key;
+		key = node->key;
 	}
 	return 0;
 }
@@ -41,8 +41,8 @@ static void describe(struct sosc_prof_node *node, uint32_t alias, const struct s
 		node->flags |= SOSC_PROF_NODE_UNSEEN;
 }
 
-/** The place of a node; 0 where there is no room for another one. */
-uint32_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
+/** The offset of a node; 0 where there is no room for another one. */
+uint64_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
 			     const struct sosc_prof_call *call)
 {
 	uint32_t first = sosc_prof_place(key, call->function);
@@ -63,12 +63,12 @@ uint32_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
 				describe(node, alias, call);
 				__atomic_fetch_add(&table->nodes, 1, __ATOMIC_RELAXED);
 				__atomic_store_n(&node->function, call->function, __ATOMIC_RELEASE);
-				return at;
+				return (uint64_t)at << PROF_NODE_SHIFT;
 			}
 		}
 		if (there == key &&
 		    __atomic_load_n(&node->function, __ATOMIC_ACQUIRE) == call->function)
-			return at;
+			return (uint64_t)at << PROF_NODE_SHIFT;
 	}
 	return 0;
 }

@@ -13,11 +13,11 @@
 struct sosc_cell;
 
 struct sosc_prof_thread { // wiped in a forked child
-	uint64_t key; // thread pointer, 0 = not filled in
-	uint64_t table; // addr of its own, 0: it has none
+	uint64_t key; // thread pointer, + 1 where it has no table of its own; 0 = not filled in
+	struct sosc_prof_table *table;
+	struct sosc_prof_frame *next; // the first one that is not in use
 	uint32_t tid; // what stands at sosc_tid_offset
 	uint32_t reserved;
-	uint64_t reserved1;
 };
 
 struct sosc_prof_call { // that is reported
@@ -34,30 +34,38 @@ extern struct sosc_prof_table *sosc_prof_shared; // of threads that have none of
 
 static inline struct sosc_prof_node *sosc_prof_nodes(struct sosc_prof_table *table)
 {
-	return (struct sosc_prof_node *)((uint8_t *)table + PROF_HEAD);
+	return (struct sosc_prof_node *)((uint8_t *)table + PROF_NODES);
 }
 
+/** The node at an offset, which may be in a key. */
+static inline struct sosc_prof_node *sosc_prof_node_at(struct sosc_prof_table *table, uint64_t key)
+{
+	return (struct sosc_prof_node *)((uint8_t *)table + PROF_NODES + (uint32_t)key);
+}
+
+/** Where frames begin that may be in use. */
 static inline struct sosc_prof_frame *sosc_prof_frames(struct sosc_prof_table *table)
 {
-	return (struct sosc_prof_frame *)(sosc_prof_nodes(table) + SOSC_PROF_NODES);
+	return (struct sosc_prof_frame *)((uint8_t *)table + PROF_FRAMES) + 1;
 }
 
-/** Where the search for a node begins; as PROF_FIND_NODE. */
+/** Where the search for a node begins: its place. As PROF_FIND_NODE. */
 static inline uint32_t sosc_prof_place(uint64_t key, uint64_t function)
 {
 	return (uint32_t)((key * 5 + function) * HINT_FACTOR >> (64 - PROF_NODE_BITS));
 }
 
 bool sosc_prof_tables_start(void);
-struct sosc_prof_table *sosc_prof_table_slow(void);
-uint32_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
+struct sosc_prof_thread *sosc_prof_thread_slow(void);
+uint64_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
 			     const struct sosc_prof_call *call);
-uint32_t sosc_prof_settle(struct sosc_prof_table *table, const struct sosc_prof_call *call);
-struct sosc_prof_frame *sosc_prof_find(struct sosc_prof_table *table, uint64_t function,
+struct sosc_prof_frame *sosc_prof_settle(struct sosc_prof_thread *thread,
+					 const struct sosc_prof_call *call);
+struct sosc_prof_frame *sosc_prof_find(struct sosc_prof_thread *thread, uint64_t function,
 				       uint64_t from, uint64_t sp);
 void sosc_prof_close(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t now);
-void sosc_prof_pop(struct sosc_prof_table *table, struct sosc_prof_frame *frame);
-void sosc_prof_leave_all(struct sosc_prof_table *table);
+void sosc_prof_pop(struct sosc_prof_thread *thread, struct sosc_prof_frame *frame);
+void sosc_prof_leave_all(struct sosc_prof_thread *thread);
 
 // What depends on the code of hooks: code_<processor>_hooks.c
 uint64_t *sosc_prof_return_slot(uint32_t hook, uint64_t site, uint64_t *first);
@@ -68,6 +76,9 @@ bool sosc_prof_has_shadow_stack(void);
 
 void sosc_prof_quiet(void);
 void sosc_h_prof_count(void);
+void sosc_h_prof_enter(void);
+void sosc_h_prof_exit(void);
+void sosc_h_prof_bare(void);
 void sosc_h_prof_mcount_count(void);
 void sosc_h_prof_fentry_count(void);
 void sosc_h_prof_mcount(void);
@@ -76,29 +87,51 @@ void sosc_x_prof(void);
 void sosc_prof_fake_mcount(void);
 void sosc_prof_fake_fentry(void);
 void sosc_prof_fake_cyg(void);
-void sosc_prof_enter(uint64_t function, uint64_t from);
-void sosc_prof_exit(uint64_t function, uint64_t from);
-void sosc_prof_bare(void);
+void sosc_prof_enter(uint64_t function, uint64_t from, uint64_t site, uint64_t sp);
+void sosc_prof_exit(uint64_t function, uint64_t from, uint64_t sp, uint64_t now);
+void sosc_prof_bare(uint64_t site);
 void sosc_prof_count_slow(uint64_t function, uint64_t from, uint64_t site);
 void sosc_prof_count_hook(uint64_t site, uint64_t *slot, uint32_t hook);
 void sosc_prof_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell, uint32_t hook);
-void sosc_prof_returned(struct sosc_regs *regs);
+void sosc_prof_returned(uint64_t code, uint64_t sp, uint64_t now);
 
 #pragma GCC visibility pop
 
+#define PROF_SAME(struct_name, field, number) \
+	_Static_assert(offsetof(struct struct_name, field) == (number), "layout.h")
+
 _Static_assert(sizeof(struct sosc_prof_thread) == 1 << PROF_THREAD_SHIFT, "layout.h");
-_Static_assert(offsetof(struct sosc_prof_thread, key) == PROF_THREAD_KEY, "layout.h");
-_Static_assert(offsetof(struct sosc_prof_thread, table) == PROF_THREAD_TABLE, "layout.h");
-_Static_assert(offsetof(struct sosc_prof_thread, tid) == PROF_THREAD_TID, "layout.h");
+PROF_SAME(sosc_prof_thread, key, PROF_THREAD_KEY);
+PROF_SAME(sosc_prof_thread, table, PROF_THREAD_TABLE);
+PROF_SAME(sosc_prof_thread, next, PROF_THREAD_NEXT);
+PROF_SAME(sosc_prof_thread, tid, PROF_THREAD_TID);
+PROF_SAME(sosc_prof_table, done, PROF_TABLE_DONE);
+PROF_SAME(sosc_prof_table, last, PROF_TABLE_LAST);
 _Static_assert(sizeof(struct sosc_prof_node) == 1 << PROF_NODE_SHIFT, "layout.h");
-_Static_assert(offsetof(struct sosc_prof_node, key) == PROF_NODE_KEY, "layout.h");
-_Static_assert(offsetof(struct sosc_prof_node, function) == PROF_NODE_FUNCTION, "layout.h");
-_Static_assert(offsetof(struct sosc_prof_node, calls) == PROF_NODE_CALLS, "layout.h");
+PROF_SAME(sosc_prof_node, key, PROF_NODE_KEY);
+PROF_SAME(sosc_prof_node, function, PROF_NODE_FUNCTION);
+PROF_SAME(sosc_prof_node, calls, PROF_NODE_CALLS);
+PROF_SAME(sosc_prof_node, total, PROF_NODE_TOTAL);
+PROF_SAME(sosc_prof_node, self, PROF_NODE_SELF);
+PROF_SAME(sosc_prof_node, timed, PROF_NODE_TIMED);
+PROF_SAME(sosc_prof_node, flags, PROF_NODE_FLAGS);
+_Static_assert(PROF_NODE_ODD == (SOSC_PROF_NODE_UNSEEN | SOSC_PROF_NODE_ALIAS), "layout.h");
+_Static_assert(sizeof(struct sosc_prof_frame) == 1 << PROF_FRAME_SHIFT, "layout.h");
+_Static_assert(sizeof(struct sosc_prof_frame) == PROF_FRAME_SIZE, "layout.h");
+PROF_SAME(sosc_prof_frame, place, PROF_FRAME_PLACE);
+PROF_SAME(sosc_prof_frame, start, PROF_FRAME_START);
+PROF_SAME(sosc_prof_frame, done, PROF_FRAME_DONE);
+PROF_SAME(sosc_prof_frame, site, PROF_FRAME_SITE);
+PROF_SAME(sosc_prof_frame, from, PROF_FRAME_FROM);
+PROF_SAME(sosc_prof_frame, key, PROF_FRAME_KEY);
+PROF_SAME(sosc_prof_frame, function, PROF_FRAME_FUNCTION);
+PROF_SAME(sosc_prof_frame, flags, PROF_FRAME_FLAGS);
+#undef PROF_SAME
+
 _Static_assert((int)SOSC_PROF_NODE_BITS == PROF_NODE_BITS, "layout.h");
-_Static_assert((int)SOSC_PROF_HEAD == PROF_HEAD, "layout.h");
-_Static_assert(SOSC_PROF_HEAD + SOSC_PROF_NODES * sizeof(struct sosc_prof_node) +
-			       SOSC_PROF_FRAMES * sizeof(struct sosc_prof_frame) ==
-		       SOSC_PROF_TABLE_SIZE,
-	       "soscope/prof.h");
+_Static_assert((int)SOSC_PROF_HEAD == PROF_NODES, "layout.h");
+_Static_assert((int)SOSC_PROF_TABLE_SIZE == PROF_FRAMES_END, "layout.h");
+_Static_assert((int)SOSC_PROF_NODES == 1 << PROF_NODE_BITS, "soscope/prof.h");
+_Static_assert(SOSC_PROF_FRAMES *PROF_FRAME_SIZE == PROF_FRAMES_END - PROF_FRAMES, "layout.h");
 
 #endif

@@ -50,9 +50,11 @@ bool sosc_prof_tables_start(void)
 	return true;
 }
 
-static void begin(struct sosc_prof_table *table, const struct sosc_thread *thread)
+static void begin(struct sosc_prof_thread *mine, struct sosc_prof_table *table,
+		  const struct sosc_thread *thread)
 {
-	sosc_prof_leave_all(table);
+	mine->table = table;
+	sosc_prof_leave_all(mine);
 	table->pid = thread->pid;
 	table->tid = thread->tid;
 	table->threads++;
@@ -110,11 +112,13 @@ static void mute(void)
 }
 
 /**
- * This thread's table; that which threads share; or NULL where nothing is recorded. A thread that
- * has neither been seen nor a table gets one.
+ * This thread, with a table: one of its own, or that which threads share. NULL where nothing is
+ * recorded.
  */
-struct sosc_prof_table *sosc_prof_table_slow(void)
+struct sosc_prof_thread *sosc_prof_thread_slow(void)
 {
+	static struct sosc_prof_thread nobody;
+
 	for (;;) {
 		struct sosc_thread *thread = sosc_thread_self();
 		struct sosc_prof_thread *mine;
@@ -122,23 +126,27 @@ struct sosc_prof_table *sosc_prof_table_slow(void)
 		uint32_t process = sosc_process();
 		uint64_t key = sosc_thread_pointer();
 
-		if (!thread && sosc_quiet)
+		if (!sosc_prof || sosc_quiet) {
 			mute();
-		if (!thread || !sosc_prof)
-			return sosc_quiet || !sosc_prof ? NULL : sosc_prof_shared;
+			return NULL;
+		}
+		nobody.table = sosc_prof_shared;
+		if (!thread)
+			return &nobody;
 		mine = &sosc_prof_threads[thread - sosc_threads];
 		if (mine->key == key && mine->tid == thread->tid_check)
-			return mine->table ? (void *)mine->table : sosc_prof_shared;
+			return mine;
+		if (mine->key == key + 1 && mine->tid == thread->tid_check)
+			return &nobody;
 		table = take_new(thread);
 		if (!table)
 			table = take_over(thread);
 		if (table)
-			begin(table, thread);
-		mine->table = (uint64_t)table;
+			begin(mine, table, thread);
 		mine->tid = thread->tid_check;
-		__atomic_store_n(&mine->key, key, __ATOMIC_RELEASE);
+		__atomic_store_n(&mine->key, table ? key : key + 1, __ATOMIC_RELEASE);
 		if (process == sosc_process())
-			return table ? table : sosc_prof_shared;
+			return table ? mine : &nobody;
 		mine->key = 0; // a handler has forked meanwhile: the table is the parent's
 	}
 }

@@ -44,7 +44,7 @@ static struct sosc_prof_cost measure(struct sosc_prof_table *table, void (*funct
 		uint64_t without = sosc_call_often((uint64_t)sosc_empty, COST_CALLS);
 		uint64_t ticks = sosc_call_often((uint64_t)function, COST_CALLS);
 		struct sosc_prof_node *node =
-			&sosc_prof_nodes(table)[sosc_prof_frames(table)[0].node];
+			sosc_prof_node_at(table, sosc_prof_frames(table)->key);
 
 		if (without < direct)
 			direct = without;
@@ -56,7 +56,7 @@ static struct sosc_prof_cost measure(struct sosc_prof_table *table, void (*funct
 			table->nodes--;
 		memset(node, 0, sizeof(*node));
 	}
-	table->done = table->last = table->depth = 0;
+	table->done = table->last = 0;
 	table->left = table->unpaired = 0;
 	sosc_prof_mask = before;
 	cost.inner /= COST_CALLS;
@@ -78,11 +78,12 @@ void sosc_prof_calibrate(void)
 {
 	static struct sosc_prof_cost known[SOSC_PROF_MODES][SOSC_PROF_HOOKS];
 	struct sosc_prof_cost *costs = known[sosc_prof->mode];
-	struct sosc_prof_table *table = sosc_prof_table_slow();
+	struct sosc_prof_thread *thread = sosc_prof_thread_slow();
+	struct sosc_prof_table *table = thread ? thread->table : sosc_prof_shared;
 
-	if (!costs[SOSC_PROF_CYG].outer && !sosc_clock_off && table && table != sosc_prof_shared) {
-		sosc_prof_fake_hooks[0] = hook_of(0, (uint64_t)sosc_prof_enter);
-		sosc_prof_fake_hooks[1] = hook_of(1, (uint64_t)sosc_prof_exit);
+	if (!costs[SOSC_PROF_CYG].outer && !sosc_clock_off && table != sosc_prof_shared) {
+		sosc_prof_fake_hooks[0] = hook_of(0, (uint64_t)sosc_h_prof_enter);
+		sosc_prof_fake_hooks[1] = hook_of(1, (uint64_t)sosc_h_prof_exit);
 		costs[SOSC_PROF_CYG] = cost_of(table, sosc_prof_fake_cyg);
 		sosc_prof_fake_hooks[0] = hook_of(2, (uint64_t)sosc_h_prof_mcount);
 		costs[SOSC_PROF_MCOUNT] = cost_of(table, sosc_prof_fake_mcount);

@@ -47,9 +47,9 @@ PROF_NODE = Layout(
 )
 PROF_FRAME = Layout(
     "sosc_prof_frame",
-    "place:Q start:Q done:Q site:Q from:Q node:I flags:I function:Q reserved:Q",
+    "place:Q start:Q done:Q site:Q from:Q key:Q function:Q flags:I reserved:I",
 )
 PROF_TABLE = Layout(
     "sosc_prof_table",
-    "pid:I tid:I threads:I depth:I nodes:I reserved:I done:Q last:Q left:Q unpaired:Q deep:Q",
+    "pid:I tid:I threads:I nodes:I done:Q last:Q left:Q unpaired:Q deep:Q",
 )

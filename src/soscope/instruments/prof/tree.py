@@ -13,7 +13,7 @@ from soscope.wire.proflayout import PROF, PROF_COST, PROF_FRAME, PROF_NODE, PROF
 ROOT = -1  # the parent of a node that was called from code that reports nothing
 
 _MASK = (1 << 64) - 1
-_GONE = (0, 1)  # places of frames that hold no call
+_RETURNED = 1  # the place of a frame under others that are open
 _WORDS = PROF_NODE.size // 8
 
 
@@ -165,7 +165,7 @@ def read(own: memoryview) -> ReportedCalls | None:
 
 
 def _thread(table: memoryview) -> ThreadCalls:
-    pid, tid, threads, depth, _, _, done, last, *lost = PROF_TABLE.struct.unpack_from(table)
+    pid, tid, threads, _, done, last, *lost = PROF_TABLE.struct.unpack_from(table)
     thread = ThreadCalls(pid, tid if threads == 1 else 0, threads, *lost)
     nodes_end = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size
     with table[proflayout.PROF_HEAD : nodes_end] as part, part.cast("Q") as words:
@@ -175,24 +175,27 @@ def _thread(table: memoryview) -> ThreadCalls:
             for place, function in enumerate(words[1::_WORDS].tolist())
             if function
         }
-    _add_open(rows, table, min(depth, proflayout.PROF_FRAMES), done, last)
+    _add_open(rows, table, done, last)
     _order(rows, thread.nodes)
     return thread
 
 
-def _add_open(
-    rows: dict[int, list[int]], table: memoryview, depth: int, done: int, last: int
-) -> None:
+def _add_open(rows: dict[int, list[int]], table: memoryview, done: int, last: int) -> None:
     """Add the times of calls that have not returned, the innermost first."""
-    first = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size
-    for at in range(first + (depth - 1) * PROF_FRAME.size, first - 1, -PROF_FRAME.size):
-        place, start, before, _, _, node, flags, *_ = PROF_FRAME.struct.unpack_from(table, at)
-        if place in _GONE or not flags & proflayout.PROF_FRAME_TIMED or node not in rows:
+    start = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size + PROF_FRAME.size
+    open_calls = []
+    for at in range(start, len(table), PROF_FRAME.size):
+        frame = PROF_FRAME.struct.unpack_from(table, at)
+        if not frame[0]:
+            break
+        open_calls.append(frame)
+    for place, start, before, _, _, key, _, flags, _ in reversed(open_calls):
+        row = rows.get((key & _MASK >> 1) // PROF_NODE.size)
+        if place == _RETURNED or not flags & proflayout.PROF_FRAME_TIMED or row is None:
             continue
         ticks = max(0, last - start)
         own = max(0, ticks - (done - before))
         done += own
-        row = rows[node]
         if not flags & proflayout.PROF_FRAME_FOLDED:
             row[3] += ticks
         row[4] += own
@@ -227,5 +230,5 @@ def _order(rows: dict[int, list[int]], nodes: list[CallNode]) -> None:
 
 def _parent(key: int, rows: dict[int, list[int]]) -> int:
     """Return the place of the node around one, ROOT: it is not known, or there is none."""
-    place = key & _MASK >> 1
+    place = (key & _MASK >> 1) // PROF_NODE.size
     return place if key & proflayout.PROF_INSIDE and place in rows else ROOT
