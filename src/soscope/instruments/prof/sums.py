@@ -60,8 +60,6 @@ class ArcSums:
                 of.calls = _plus(of.calls, arc.calls)
                 of.total_ns = _plus(of.total_ns, arc.total_ns)
                 of.self_ns = _plus(of.self_ns, arc.self_ns)
-            if arc.caller != NOBODY:
-                sums.setdefault(arc.caller, ProfSums())
             profile.calls += arc.calls or 0
         profile.sums = [sums.get(at, ProfSums()) for at in range(len(profile.functions))]
 
