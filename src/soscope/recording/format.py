@@ -44,6 +44,8 @@ SUMS        u64 sequence, u64 bytes in use, u32 crc32 of both and of these, u32 
             bytes: sums of what was not recorded one by one, as an instrument writes them. A block
             with flag 2: its own CRC covers its header alone, and it is written over again and
             again, two of them by turns. The one with the highest sequence counts
+REPORTED    u32 program, u32 0, then a JSON object: calls that instrumented code has reported;
+            see instruments/prof/reported.py
 SAMPLES     JSON object: stacks that were seen, how often, in which threads; see
             instruments/prof/sampling/tally.py. Numbers go on from the blocks before
 END         JSON object: exit status or signal, complete, why, totals; nothing follows
@@ -80,6 +82,7 @@ STACKS = 18
 TROUBLE = 19
 SUMS = 20
 SELF_TIMES = 21
+REPORTED = 22
 SAMPLES = 24
 
 HEADS = 1  # a flag: the CRC covers the headers of chunks, not their units

@@ -151,6 +151,11 @@ class RecordedProgram:
             self._images = images
         return self._images
 
+    def image_at(self, addr: int) -> TracedImage | None:
+        """Return the image whose mapping has `addr`, the newest of several; None: none had it."""
+        there = [image for image in self.images().values() if image.start <= addr < image.end]
+        return max(there, key=lambda image: image.index) if there else None
+
     @property
     def slot_count(self) -> int:
         """The number of slot records, ready or not."""

@@ -42,8 +42,9 @@ class RecordingFile:
     file. `damage` says in words what is wrong with the file and at which offset, or is None;
     what lies behind is not read. `end` is the object of the last block, None while there is
     none. `counts` and `stats` map a program's number to what `Sink.counts` and `Sink.stats`
-    took; `objects` has (program, what `Sink.objects` took), `samples` what `Sink.samples` took,
-    `sums` what `Sink.sums` took last, None: there are none. `losses` knows what is missing.
+    took; `objects` has (program, what `Sink.objects` took), `reported` what `Sink.reported` took,
+    `samples` what `Sink.samples` took, `sums` what `Sink.sums` took last, None: there are none.
+    `losses` knows what is missing.
     """
 
     def __init__(self, descriptor: int, path: str) -> None:
@@ -64,6 +65,7 @@ class RecordingFile:
         self.stats: dict[int, Stats] = {}
         self.objects: list[tuple[int, dict[str, Any]]] = []
         self.samples: list[dict[str, Any]] = []
+        self.reported: list[tuple[int, dict[str, Any]]] = []
         self.sums: bytes | None = None
         self._sums_sequence = 0
         self.trouble: Trouble | None = None
@@ -302,6 +304,9 @@ class RecordingFile:
         elif kind == form.OBJECTS:
             program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
             self.objects.append((program, _object(body[form.PAIR_HEADER.size :])))
+        elif kind == form.REPORTED:
+            program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
+            self.reported.append((program, _object(body[form.PAIR_HEADER.size :])))
         elif kind == form.SAMPLES:
             self.samples.append(_object(body))
         elif kind == form.SUMS:

@@ -84,6 +84,9 @@ class Sink:
     def sums(self, data: bytes) -> None:
         """Take sums that stand for all that came so far: see `format.SUMS`."""
 
+    def reported(self, program: int, said: dict[str, object]) -> None:
+        """Take calls that instrumented code has reported: see `format.REPORTED`."""
+
     def samples(self, said: dict[str, object]) -> None:
         """Take stacks that were seen: see `format.SAMPLES`."""
 
@@ -158,6 +161,10 @@ class Tee(Sink):
     def prototypes(self, text: str) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.prototypes(text)
+
+    def reported(self, program: int, said: dict[str, object]) -> None:  # noqa: D102  see Sink
+        for sink in self._sinks:
+            sink.reported(program, said)
 
     def samples(self, said: dict[str, object]) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:

@@ -257,6 +257,10 @@ class Writer(Sink):
         selves = b"".join(form.COUNT_CELL.pack(slot, 0, ticks) for slot, ticks in known)
         self._keep(form.SELF_TIMES, header, selves)
 
+    def reported(self, program: int, said: dict[str, object]) -> None:
+        """Write calls that instrumented code has reported."""
+        self._keep(form.REPORTED, form.PAIR_HEADER.pack(program, 0), _json(said))
+
     def samples(self, said: dict[str, object]) -> None:
         """Write stacks that were seen."""
         self._keep(form.SAMPLES, _json(said))

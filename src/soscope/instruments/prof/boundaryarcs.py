@@ -3,36 +3,36 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.model import Profile
 from soscope.instruments.prof.recordednames import RecordedNames
 from soscope.instruments.prof.sums import ArcSums
-from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
 from soscope.recording.names import NO_SLOT, RecordedProgram
 from soscope.recording.reader import RecordingFile
 from soscope.wire import layout
 
 
-def add_boundary(recording: RecordingFile, profile: Profile) -> None:
+def add_boundary(recording: RecordingFile, sums: ArcSums, names: RecordedNames) -> None:
     """Add the calls through slots: the function around a call site has called.
 
     An image stands for its functions, with "" as symbol, where a call has no site: the function
     looks at its return address, or the table of sites was full. Time of a function that calls
-    itself through slots is counted for each of its calls.
+    itself through slots is counted for each of its calls. Calls of functions that report them
+    themselves are in `sums` already.
     """
-    sums = ArcSums(profile)
-    names = RecordedNames()
+    reported = sums.callees
     rate = recording.clock.rate
     for program in recording.programs.all():
         ends = _ArcEnds(program, sums, names)
         for index, calls in recording.counts.get(program.index, {}).items():
-            sums.add(*ends.of(index), calls)
+            caller, callee = ends.of(index)
+            if callee not in reported:
+                sums.add(caller, callee, calls)
         for index, cell in recording.stats.get(program.index, {}).items():
             calls, _, _, total, _, _, own = cell
             own_ns = None if own is None else round(own * rate)
-            sums.add(*ends.of(index), calls, round(total * rate), own_ns)
-    sums.finish()
-    profile.notes += names.notes
+            caller, callee = ends.of(index)
+            if callee not in reported:
+                sums.add(caller, callee, calls, round(total * rate), own_ns)
 
 
 class _ArcEnds:
@@ -54,7 +54,7 @@ class _ArcEnds:
 
     def _caller(self, slot: TracedSlot, addr: int) -> int:
         """Return the function whose call returns to `addr`; 0: nobody knows where it was."""
-        image = self._image_at(addr) if addr else None
+        image = self._program.image_at(addr - 1) if addr else None
         if image is None:
             return self._sums.image(slot.caller)
         return self._sums.function(self._names.of(image).at(addr - 1 - image.load_bias))
@@ -65,10 +65,3 @@ class _ArcEnds:
             function = self._names.named(slot.callee, slot.symbol, slot.version)
             known = self._callees[slot.index] = self._sums.function(function)
         return known
-
-    def _image_at(self, addr: int) -> TracedImage | None:
-        """Return the image that lay there last."""
-        there = [
-            image for image in self._program.images().values() if image.start < addr <= image.end
-        ]
-        return max(there, key=lambda image: image.index) if there else None

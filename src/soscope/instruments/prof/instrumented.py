@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.control.instrument import Hooks, Instrument
 from soscope.instruments.prof import tree
 from soscope.instruments.prof.model import MODE_COUNT, MODE_QUIET, MODE_SAMPLE, MODE_TIME
+from soscope.instruments.prof.reported import pack
 from soscope.prototypes import load, table
 from soscope.recording.clock import Clock
 from soscope.recording.sink import Sink
@@ -122,11 +123,11 @@ class InstrumentedCode(Instrument):
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
         """Read what the processes of one program have reported."""
-        del sink
         key = id(block)
         calls = self._stopped.pop(key) if key in self._stopped else _read(block)
         if calls is not None:
             self.programs.append(ProgramCalls(program, calls))
+            sink.reported(program.index, pack(calls))
 
 
 def _read(block: ControlBlock) -> tree.ReportedCalls | None:

@@ -31,19 +31,32 @@ def profile_of(recording: RecordingFile) -> Profile:
         mode=_word(options.get("mode")),
         boundary=_word(options.get("boundary")),
     )
-    if profile.boundary is not None:
-        from soscope.instruments.prof.boundaryarcs import add_boundary
-
-        add_boundary(recording, profile)
+    if recording.reported or profile.boundary is not None:
+        _add_calls(recording, profile)
     if recording.samples:
         from soscope.instruments.prof.samples import add_samples
 
         add_samples(recording.samples, profile)
-    profile.dropped = sum(count for count, _ in recording.losses.messages())
+    profile.dropped += sum(count for count, _ in recording.losses.messages())
     profile.notes += [f"{count:,} lost: {why}" for count, why in recording.losses.messages()]
     if recording.damage is not None:
         profile.notes.append(f"{recording.path}: {recording.damage}")
     return profile
+
+
+def _add_calls(recording: RecordingFile, profile: Profile) -> None:
+    from soscope.instruments.prof.boundaryarcs import add_boundary
+    from soscope.instruments.prof.recordednames import RecordedNames
+    from soscope.instruments.prof.reportedtree import add_reported
+    from soscope.instruments.prof.sums import ArcSums
+
+    sums, names = ArcSums(profile), RecordedNames()
+    if recording.reported:
+        add_reported(recording, profile, sums, names)
+    if profile.boundary is not None:
+        add_boundary(recording, sums, names)
+    sums.finish()
+    profile.notes += names.notes
 
 
 def prof_options(recording: RecordingFile) -> dict[str, Any] | None:

@@ -45,6 +45,12 @@ def instruments_of(settings: ProfSettings) -> list[Instrument]:
         from soscope.instruments.prof.boundary import BoundaryInstrument
 
         instruments.append(BoundaryInstrument(settings.boundary, settings.images))
+    if settings.mode is not None:
+        from soscope.instruments.prof.instrumented import InstrumentedCode
+
+        instruments.append(
+            InstrumentedCode(settings.mode, settings.images, period=settings.interval)
+        )
     if settings.sample is not None:
         from soscope.instruments.prof.sampling.instrument import SamplingInstrument
 

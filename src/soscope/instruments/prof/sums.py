@@ -14,6 +14,12 @@ class ArcSums:
         self._profile = profile
         self._functions: dict[tuple[str, str, int | str], int] = {}
         self._arcs: dict[tuple[int, int], ProfArc] = {}
+        self._overhead: dict[int, int] = {}
+
+    @property
+    def callees(self) -> frozenset[int]:
+        """The places of all functions whose calls are known so far."""
+        return frozenset(callee for _, callee in self._arcs)
 
     def function(self, function: ProfFunction) -> int:
         """Return the place of a function in the profile; one address is one function."""
@@ -47,6 +53,10 @@ class ArcSums:
         arc.total_ns = _plus(arc.total_ns, total_ns)
         arc.self_ns = _plus(arc.self_ns, self_ns)
 
+    def add_overhead(self, function: int, ns: int) -> None:
+        """Add what has been taken off a function's times."""
+        self._overhead[function] = self._overhead.get(function, 0) + ns
+
     def finish(self) -> None:
         """Put the arcs into the profile, and the sums of all functions."""
         profile = self._profile
@@ -61,6 +71,8 @@ class ArcSums:
                 of.total_ns = _plus(of.total_ns, arc.total_ns)
                 of.self_ns = _plus(of.self_ns, arc.self_ns)
             profile.calls += arc.calls or 0
+        for function, ns in self._overhead.items():
+            sums[function].overhead_ns = ns
         profile.sums = [sums.get(at, ProfSums()) for at in range(len(profile.functions))]
 
 

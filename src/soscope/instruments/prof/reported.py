@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that instrumented code has reported, as a recording keeps them."""
+
+from __future__ import annotations
+
+from soscope.errors import FormatError
+from soscope.instruments.prof.tree import ROOT, CallNode, ReportedCalls, ThreadCalls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_NODE = CallNode.__slots__
+
+
+def pack(calls: ReportedCalls) -> dict[str, object]:
+    """Return what a recording keeps (`format.REPORTED`)."""
+    return {
+        "mode": calls.mode,
+        "period": calls.period,
+        "costs": calls.costs,
+        "slots": calls.slots,
+        "foreign": calls.foreign,
+        "has_shadow_stack": calls.has_shadow_stack,
+        "node": list(_NODE),
+        "threads": [
+            {
+                **{name: getattr(thread, name) for name in ThreadCalls.__slots__},
+                "nodes": [[int(getattr(node, name)) for name in _NODE] for node in thread.nodes],
+            }
+            for thread in calls.threads
+        ],
+    }
+
+
+def unpack(said: dict[str, Any]) -> ReportedCalls:
+    """Return what `pack` was given. Raises FormatError for what it never returns."""
+    try:
+        calls = ReportedCalls(
+            said["mode"],
+            said["period"],
+            [(inner, outer) for inner, outer in said["costs"]],
+            slots=said["slots"],
+            foreign=said["foreign"],
+            has_shadow_stack=said["has_shadow_stack"],
+        )
+        places = [said["node"].index(name) for name in _NODE]
+        for row in said["threads"]:
+            thread = ThreadCalls(
+                *(row[name] for name in ("pid", "tid", "threads", "left", "unpaired", "deep"))
+            )
+            thread.dropped = row["dropped"]
+            for values in row["nodes"]:
+                node = CallNode(0, 0, 0, 0, 0)
+                for name, place in zip(_NODE, places, strict=True):
+                    setattr(node, name, int(values[place]))
+                if not (
+                    ROOT <= node.parent < len(thread.nodes) and 0 <= node.hook < len(calls.costs)
+                ):
+                    raise ValueError("a node without its parent or hook")
+                thread.nodes.append(node)
+            calls.threads.append(thread)
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise FormatError(f"its reported calls are damaged: {error}") from error
+    return calls
