@@ -36,6 +36,8 @@ def add_reported(
         slots += calls.slots
         foreign += calls.foreign
         for thread in calls.threads:
+            program.learn(thread)
+        for thread in calls.threads:
             program.add(thread, profile)
             profile.dropped += thread.dropped
             for name, _ in _LOST:
@@ -65,6 +67,15 @@ class _Program:
         self._rate = ns_per_tick
         self._sums = sums
         self._names = names
+        self._timed: dict[int, tuple[float, int]] = {}  # by function: ticks, calls
+
+    def learn(self, thread: ThreadCalls) -> None:
+        """Learn how long calls of each function take that were timed."""
+        for node in thread.nodes:
+            ticks, calls = self._timed.get(node.function, (0.0, 0))
+            inner = self._calls.costs[node.hook][0]
+            each = max(0.0, float(node.total_ticks - inner * node.timed))
+            self._timed[node.function] = ticks + each, calls + node.timed
 
     def add(self, thread: ThreadCalls, profile: Profile) -> None:
         """Add the calls of a thread."""
@@ -113,8 +124,8 @@ class _Program:
             if node.parent != ROOT:
                 inner, outer = costs[node.hook]
                 own[node.parent] -= (outer - inner) * node.timed
-        own = [max(0.0, ticks) for ticks in own]
-        total = list(own)
+        own_ns = [self._ns(max(0.0, ticks)) for ticks in own]
+        total = list(own_ns)
         for index in range(len(nodes) - 1, -1, -1):
             if nodes[index].parent != ROOT:
                 total[nodes[index].parent] += total[index]
@@ -122,23 +133,19 @@ class _Program:
             (None, None, None)
             if node.unseen or (node.calls and not node.timed)
             else (
-                self._ns(total[index]),
-                self._ns(own[index]),
+                total[index],
+                own_ns[index],
                 self._ns(max(0.0, node.self_ticks - own[index])),
             )
             for index, node in enumerate(nodes)
         ]
 
     def _estimated(self, nodes: list[CallNode]) -> list[tuple[int | None, int | None, int | None]]:
-        """Take the calls that were timed for all of their node."""
-        costs = self._calls.costs
+        """Take the calls of a function that were timed for all of them."""
         total: list[float | None] = []
         for node in nodes:
-            if node.unseen or not node.timed:
-                total.append(None)
-                continue
-            each = max(0.0, node.total_ticks / node.timed - costs[node.hook][0])
-            total.append(each * node.calls)
+            ticks, calls = self._timed[node.function]
+            total.append(None if node.unseen or not calls else ticks / calls * node.calls)
         own = list(total)
         for index, node in enumerate(nodes):
             inside = total[index]

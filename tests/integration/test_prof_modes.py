@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""soscope prof --mode: calls that a library reports itself, as its program counts them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.run import run, soscope
+from tests.support.tools import need
+
+LIBRARY = """\
+#include <stdlib.h>
+int leaf(int x) { return x * 3 + 1; }
+int middle(int x) { int s = 0; for (int i = 0; i < 10; i++) s += leaf(x + i); return s; }
+int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+static int order(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+int work(int n)
+{
+	int s = 0, v[8] = {5, 1, 7, 3, 8, 2, 6, 4};
+	for (int i = 0; i < n; i++)
+		s += middle(i);
+	qsort(v, 8, sizeof *v, order);
+	return s + fib(12) + v[0];
+}
+"""
+PROGRAM = """\
+#include <pthread.h>
+#include <stdio.h>
+int work(int);
+static void *run(void *a) { for (int i = 0; i < 100; i++) work(20); return a; }
+int main(void)
+{
+	pthread_t t[3];
+	for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, run, 0);
+	for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+	return work(0) & 127;
+}
+"""
+CALLS = {"work": 301, "middle": 6000, "leaf": 60_000, "fib": 301 * 465}
+
+
+@pytest.fixture(scope="module", params=["-finstrument-functions", "-pg", "-pg -mfentry"])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("modes")
+    (folder / "lib.c").write_text(LIBRARY)
+    (folder / "main.c").write_text(PROGRAM)
+    how = ["-O1", "-g", "-fno-optimize-sibling-calls", "-fno-inline", *request.param.split()]
+    gcc = need("gcc")
+    made = run([gcc, *how, "-fPIC", "-shared", "lib.c", "-o", "libwork.so"], cwd=folder)
+    assert made.returncode == 0, made.stderr
+    words = ["main.c", "-L.", "-lwork", "-pthread", "-Wl,-rpath,$ORIGIN", "-o", "program"]
+    assert run([gcc, "-O1", *words], cwd=folder).returncode == 0
+    return folder / "program"
+
+
+def profiled(program: Path, mode: str, *options: str) -> dict[str, Any]:
+    words = ["prof", "run", "-q", "--mode", mode, *options, "--json", "--", str(program)]
+    done = soscope(*words)
+    plain = run([program])
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    said: dict[str, Any] = json.loads(done.stderr)
+    assert (said["mode"], said["state"], said["totals"]["dropped"]) == (mode, "complete", 0)
+    return said
+
+
+@pytest.mark.parametrize("mode", ["count", "time", "sample"])
+def test_calls_are_those_of_the_program(program: Path, mode: str) -> None:
+    said = profiled(program, mode)
+    rows = {row["symbol"]: row for row in said["functions"] if row["image"] == "libwork.so"}
+    assert {name: rows[name]["calls"] for name in CALLS} == CALLS
+    for name in CALLS:
+        row = rows[name]
+        assert (row["total_ns"] is None) == (mode == "count")
+        if mode == "time":
+            assert row["total_ns"] >= row["self_ns"] >= 0
+    arcs = {(arc["caller"], arc["callee"]): arc["calls"] for arc in said["arcs"]}
+    assert arcs["work", "middle"] == CALLS["middle"]
+    assert arcs["middle", "leaf"] == CALLS["leaf"]
+    assert arcs["work", "fib"] == 301
+    assert (arcs["run", "work"], arcs["main", "work"]) == (300, 1)
+    callers = {
+        arc["caller_image"]: arc["calls"] for arc in said["arcs"] if arc["callee"] == "order"
+    }
+    if mode == "count":  # trees know who called among those that report their calls
+        assert list(callers) == ["libc.so.6"]
+
+
+def test_a_library_that_does_not_report() -> None:
+    done = soscope("prof", "run", "-q", "--mode", "count", "--json", "--", "/bin/true")
+    assert done.returncode == 0
+    said = json.loads(done.stderr)
+    assert said["functions"] == []
+    note = "no image reports its calls: none was built with -pg or -finstrument-functions"
+    assert note in said["notes"]
