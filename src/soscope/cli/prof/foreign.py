@@ -51,17 +51,18 @@ def read_foreign(
         source = FileSource(descriptor, path)
         if is_ldprofile(source):
             return ldprofile_profile(read_ldprofile(source), _functions(image or _library(path)))
-        gmon = read_gmon(source, None if image is None else _bits(image))
+        if image is None:
+            raise UsageError(
+                f"{path} does not say which program it is of", hint="name it: --image PROGRAM"
+            )
+        functions = _functions(image)
+        gmon = read_gmon(source, _bits(functions))
     except OSError as error:
         reason = (error.strerror or "").lower()
         raise SoscopeError(f"{path}: {reason}", errno=error.errno) from error
     finally:
         os.close(descriptor)
-    if image is None:
-        raise UsageError(
-            f"{path} does not say which program it is of", hint="name it: --image PROGRAM"
-        )
-    return gmon_profile(gmon, _functions(image), load_bias=load_bias, program_bias=program_bias)
+    return gmon_profile(gmon, functions, load_bias=load_bias, program_bias=program_bias)
 
 
 def _library(path: str) -> str:
@@ -84,9 +85,8 @@ def _functions(image: str) -> ImageFunctions:
     return functions
 
 
-def _bits(image: str) -> int | None:
-    elf = _functions(image).elf
-    return None if elf is None else elf.encoding.bits
+def _bits(functions: ImageFunctions) -> int | None:
+    return None if functions.elf is None else functions.elf.encoding.bits
 
 
 def shown(profile: Profile, form: Form) -> str:

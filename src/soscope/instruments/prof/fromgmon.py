@@ -114,5 +114,10 @@ def _add_arcs(
             unclear[names] = unclear.get(names, 0) + count
         caller = sums.function(by[0]) if len(by) == 1 else NOBODY
         sums.add(caller, sums.function(callee), count)
-    for names, count in sorted(unclear.items(), key=lambda row: -row[1])[:_MOST_NAMES]:
-        profile.notes.append(f"{count:,} calls were made by {names}: mcount does not tell")
+    if unclear:
+        most = sorted(unclear, key=lambda names: -unclear[names])
+        profile.notes.append(
+            f"{sum(unclear.values()):,} calls: mcount does not tell who made them: "
+            + ", ".join(most[:_MOST_NAMES])
+            + (", …" if len(most) > _MOST_NAMES else "")
+        )
