@@ -14,6 +14,7 @@ from soscope.errors import SoscopeError
 from soscope.instruments.prof.gmoncallers import GmonCallers
 from soscope.instruments.prof.model import MODE_COUNT, NOBODY, Profile
 from soscope.instruments.prof.naming import ImageFunctions
+from soscope.instruments.prof.rebase import Code, fits, offset_of
 from soscope.instruments.prof.sums import ArcSums
 from soscope.instruments.prof.ticks import put_times, times_of
 
@@ -30,12 +31,13 @@ def gmon_profile(
     """Return what a file says of the image that has these functions.
 
     `load_bias` is the image's own, `program_bias` that of a program that is a PIE: glibc has taken
-    it off. Both are 0 for the program itself. Raises SoscopeError where nothing in the file is of
-    the image's code then.
+    it off. Both are 0 for the program itself. Where they cannot be right, the place is taken at
+    which the code fits, and a note says so. Raises SoscopeError where there is none.
     """
     elf = functions.elf
     if elf is None:
         raise SoscopeError(f"{functions.path}: {'; '.join(functions.notes) or 'not readable'}")
+    profile = Profile([], mode=MODE_COUNT)
     mask = (1 << gmon.bits) - 1
     offset = program_bias - load_bias
     code = _code(elf)
@@ -43,10 +45,19 @@ def gmon_profile(
     def vaddr(addr: int) -> int:
         return (addr + offset) & mask
 
+    if not fits(gmon, functions, code, offset):
+        other = offset_of(gmon, functions, code)
+        if other is None:
+            raise _elsewhere(gmon, functions, vaddr)
+        offset = other
+        profile.notes.append(
+            f"{functions.image}: addresses are {-offset & mask:#x} less than in the file: there "
+            "its functions call mcount"
+        )
+
     def is_inside(addr: int) -> bool:
         return any(start <= vaddr(addr) < end for start, end in code)
 
-    profile = Profile([], mode=MODE_COUNT)
     sums = ArcSums(profile)
     callers = GmonCallers(gmon, functions, offset)
     inside = {arc: count for arc, count in gmon.arcs.items() if is_inside(arc[1])}
@@ -60,7 +71,7 @@ def gmon_profile(
         )
     ]
     if not inside and not ours and (gmon.arcs or gmon.histograms):
-        raise _elsewhere(gmon, functions, load_bias)
+        raise _elsewhere(gmon, functions, vaddr)
     _add_arcs(profile, sums, inside, functions, callers, vaddr)
     times = times_of(profile, sums, ours, functions, vaddr)
     sums.finish()
@@ -78,7 +89,7 @@ def gmon_profile(
     return profile
 
 
-def _code(elf: ElfImage) -> list[tuple[int, int]]:
+def _code(elf: ElfImage) -> Code:
     """Return where its code lies, as link-time addresses."""
     return [
         (segment.vaddr, segment.vaddr + segment.memsz)
@@ -87,11 +98,16 @@ def _code(elf: ElfImage) -> list[tuple[int, int]]:
     ]
 
 
-def _elsewhere(gmon: GmonFile, functions: ImageFunctions, load_bias: int) -> SoscopeError:
-    addrs = [histogram.low for histogram in gmon.histograms] or [to for _, to in gmon.arcs]
-    said = f"with a load bias of {load_bias:#x}, " if load_bias else ""
+def _elsewhere(gmon: GmonFile, functions: ImageFunctions, vaddr: Callable[[int], int]) -> Exception:
+    callees = [to for _, to in gmon.arcs]
+    if callees:
+        place = vaddr(min(callees))
+        reason = f"no function of its calls mcount at {place:#x}, as one does in the file"
+    else:
+        place = vaddr(min(histogram.low for histogram in gmon.histograms))
+        reason = f"none of its code is at {place:#x}, as in the file"
     return SoscopeError(
-        f"{functions.path}: {said}none of its code is at {min(addrs):#x} and behind",
+        f"{functions.path}: {reason}",
         hint="a library: --load-bias ADDR, as /proc/PID/maps had it; where the program was a PIE, "
         "--program-bias ADDR, too",
     )

@@ -8,10 +8,9 @@ those of 32. Where such a piece belongs to several functions, the calls in it te
 from __future__ import annotations
 
 from soscope.binfmt.gmon import GmonFile
-from soscope.binfmt.isa import part
-from soscope.errors import SoscopeError
 from soscope.instruments.prof.model import ProfFunction
 from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
+from soscope.instruments.prof.returns import ReturnAddresses
 
 
 class GmonCallers:
@@ -22,9 +21,7 @@ class GmonCallers:
         self._piece = _piece(gmon)
         self._mask = (1 << gmon.bits) - 1
         self._offset = offset
-        elf = functions.elf
-        header = None if elf is None else elf.header
-        self._calls = part(None if header is None else header.arch, "returns")
+        self._returns = ReturnAddresses(functions)
 
     def of(self, from_pc: int, callee: ProfFunction) -> list[ProfFunction]:
         """Return who may have made the calls of `callee` that return to `from_pc`, or behind it."""
@@ -35,7 +32,7 @@ class GmonCallers:
             return _named([there if there.addr == start else self._functions.at(start - 1)])
         near = self._functions.in_range(start, start + self._piece - 1)
         several = _named([function for _, _, function in near])
-        if there.addr == start and self._call_before(start)[0]:
+        if there.addr == start and self._returns.call_before(start)[0]:
             several += _named([self._functions.at(start - 1)])  # which never returns
         if len(several) < 2:
             return several
@@ -46,7 +43,7 @@ class GmonCallers:
         sure: list[ProfFunction] = []
         possible: list[ProfFunction] = []
         for addr in range(start, start + self._piece):
-            is_call, target = self._call_before(addr)
+            is_call, target, _ = self._returns.call_before(addr)
             if not is_call:
                 continue
             caller = _named([self._functions.at(addr - 1)])
@@ -57,18 +54,6 @@ class GmonCallers:
                 if called is callee or called.symbol == f"{callee.symbol}@plt":
                     sure += caller
         return list(dict.fromkeys(sure)) or list(dict.fromkeys(possible))
-
-    def _call_before(self, addr: int) -> tuple[bool, int | None]:
-        elf = self._functions.elf
-        if self._calls is None or elf is None:
-            return False, None
-        size: int = self._calls.LONGEST
-        try:
-            code = elf.read(addr - size, size, "code")
-        except SoscopeError:
-            return False, None
-        call: tuple[bool, int | None] = self._calls.call_before(code, addr)
-        return call
 
 
 def _piece(gmon: GmonFile) -> int:

@@ -6,19 +6,24 @@ from __future__ import annotations
 LONGEST = 7  # bytes of a call, without prefixes that change nothing here
 
 _CALL, _GROUP, _INDIRECT = 0xE8, 0xFF, 2
+_BY_SLOT = b"\xff\x15"
 
 
-def call_before(code: bytes, addr: int) -> tuple[bool, int | None]:
-    """Return (whether `code`, which ends at `addr`, may end with a call, where that leads).
+def call_before(code: bytes, addr: int) -> tuple[bool, int | None, int | None]:
+    """Return (whether `code`, which ends at `addr`, may end with a call, where to, by which slot).
 
-    None: through a register or memory. Bytes of other instructions may look like a call.
+    At most one of the two is known, None for the other. A slot's address is that of 64-bit code.
+    Bytes of other instructions may look like a call.
     """
+    distance = int.from_bytes(code[-4:], "little", signed=True)
     if len(code) >= 5 and code[-5] == _CALL:
-        return True, addr + int.from_bytes(code[-4:], "little", signed=True)
+        return True, addr + distance, None
+    if code[-6:-4] == _BY_SLOT:
+        return True, None, addr + distance
     for size in (2, 3, 4, 6, 7):
         if len(code) >= size and code[-size] == _GROUP and _length(code[-size + 1 :]) == size:
-            return True, None
-    return False, None
+            return True, None, None
+    return False, None, None
 
 
 def _length(rest: bytes) -> int:
