@@ -119,9 +119,13 @@ def _gprof(program: Path, profile: Path) -> tuple[dict[str, float], dict[tuple[s
     return times, calls
 
 
-@pytest.mark.parametrize("flags", [["-O2"], ["-O1", "-no-pie"], ["-O2", "-mfentry"]])
-def test_a_program_as_gprof_reads_it(flags: list[str], tmp_path: Path) -> None:
-    program = elffiles.built(tmp_path, "prog", PROGRAM, *flags, "-pg")
+@pytest.mark.parametrize(
+    "build",
+    ["gcc -O2", "gcc -O1 -no-pie", "gcc -O2 -mfentry", "gcc -O2 -m32", "clang -O1"],
+)
+def test_a_program_as_gprof_reads_it(build: str, tmp_path: Path) -> None:
+    compiler, *flags = build.split()
+    program = elffiles.built(tmp_path, "prog", PROGRAM, *flags, "-pg", compiler=compiler)
     _run(program, tmp_path)
     times, calls = _gprof(program, tmp_path / "gmon.out")
     assert calls["mid", "leaf"] == 1400
