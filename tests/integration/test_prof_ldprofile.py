@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from soscope.binfmt.ldprofile import read_ldprofile
+from soscope.binfmt.source import FileSource
 from tests.support import elffiles
 from tests.support.run import soscope
 
@@ -136,7 +138,7 @@ def test_functions_that_share_32_bytes_have_no_number(folder: Path, tmp_path: Pa
     assert (calls["left"], calls["right"]) == (None, None)
     assert calls["inner"] == made["inner"] == 1
     (note,) = [note for note in said["notes"] if "tell apart" in note]
-    assert note == f"{NAME}: LD_PROFILE does not tell apart left and right: 320 calls in all"
+    assert note == f"{NAME}: LD_PROFILE does not tell apart left, right: 320 calls in all"
     (arc,) = [row for row in said["arcs"] if row["callee"] == "left"]
     assert arc["calls"] is None
 
@@ -147,6 +149,51 @@ def test_several_runs_add_up_and_that_is_said(folder: Path, tmp_path: Path) -> N
     said = _shown(tmp_path / "out" / f"{NAME}.profile", "--image", folder / NAME)
     assert _calls(said)["inner"] == first["inner"] + second["inner"]
     assert any("several runs" in note for note in said["notes"])
+
+
+CHAINS = """\
+__asm__(".text; .globl near, first, far; .type near, @function; .type first, @function;"
+        ".type far, @function; .balign 4096; near: ret; .size near, . - near; .skip 63;"
+        "first: ret; .size first, . - first; .skip 0xe000 - 65; far: ret; .size far, . - far;"
+        ".skip 63");
+void inside(void) {}
+void outside(void) { inside(); }
+"""
+CALLER = """\
+#include <stdlib.h>
+void near(void), first(void), far(void);
+int main(int argc, char **argv)
+{
+    (void)argc;
+    for (int i = 0; i < atoi(argv[1]); i++)
+        near();
+    for (int i = 0; i < atoi(argv[2]); i++)
+        first();
+    for (int i = 0; i < atoi(argv[3]); i++)
+        far();
+}
+"""
+
+
+def test_a_later_run_counts_for_a_function_at_an_eighth(tmp_path: Path) -> None:
+    words = ["-shared", "-fPIC", "-Wl,-z,lazy", "-Wl,-soname,libchains.so"]
+    library = elffiles.built(tmp_path, "libchains.so", CHAINS, *words)
+    named = {name: value - 0x1000 for value, _, _, name in elffiles.nm(library)}
+    assert (named["near"], named["far"]) == (0x2000, 0x10000)
+    words = [f"-L{tmp_path}", "-lchains", f"-Wl,-rpath,{tmp_path}", "-Wl,-z,lazy"]
+    program = elffiles.built(tmp_path, "caller", CALLER, *words)
+    env = os.environ | {"LD_PROFILE": "libchains.so", "LD_PROFILE_OUTPUT": str(tmp_path)}
+    for counts in (["3", "4", "0"], ["0", "0", "50"]):
+        subprocess.run([program, *counts], env=env, timeout=60, check=True)
+    profile = tmp_path / "libchains.so.profile"
+    with profile.open("rb") as file:
+        arcs = read_ldprofile(FileSource(file.fileno(), "")).arcs
+    assert (0, 0x2000, 3 + 50) in arcs  # as it stands there
+    assert len(arcs) == 2
+    said = _shown(profile)
+    calls = _calls(said)
+    assert (calls["near"], calls["far"], calls["first"]) == (None, None, 4)
+    assert "does not tell apart near, far: 53 calls in all" in "".join(said["notes"])
 
 
 def test_the_library_is_found_by_the_name_of_the_file(folder: Path, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ in a chain of calls to the same 32 bytes of code (16 on machines of 32 bits), an
 the callee: calls of another function that begins in those bytes are counted as calls of the first
 one (`_dl_mcount` in glibc's elf/dl-profile.c). When a later run, or another process, goes on with
 a file, it puts what is there into chains of 4 bytes instead, but still looks for 32: calls of a
-function are then added to one that begins an eighth as far behind the start of the code. What may
-have been mixed up has no number here.
+function are then added to one that begins an eighth as far behind the start of the code. Not every
+such file shows that it is of several runs. What may have been mixed up has no number here.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _add_arcs(
     for starts, count in mixed.together():
         several = functions.at_all(starts)
         unknown.update(sums.function(function) for function in several)
-        names = " and ".join(function.symbol for function in several)
+        names = ", ".join(function.symbol for function in several)
         profile.notes.append(
             f"{functions.image}: LD_PROFILE does not tell apart {names}: {count:,} calls in all"
         )
@@ -122,9 +122,11 @@ class _Mixed:
         for entry in entries:
             chains.setdefault((entry - counted.low) // size, set()).add(entry)
         for to in {to for _, to, count in counted.arcs if count}:
-            starts = {counted.low + to, *chains.get(to // size, ())}
-            if self.has_several_runs:
-                starts.update(chains.get(to // _LOADED_CHAIN, ()))
+            starts = {
+                counted.low + to,
+                *chains.get(to // size, ()),
+                *chains.get(to // _LOADED_CHAIN, ()),
+            }
             if len(starts) > 1:
                 self._join(starts)
 
