@@ -108,11 +108,8 @@ def run(invocation: Invocation) -> int:
 
 
 def _foreign(options: ReportOptions) -> int:
-    """Show a profile that gprof or LD_PROFILE was to show; return 0."""
-    from soscope.cli.output import finish
-    from soscope.cli.prof.foreign import read_foreign, shown
-    from soscope.instruments.trace.files import file_at
-    from soscope.report.output import STDOUT, Output
+    """Show a profile that gprof or LD_PROFILE was to show; return 0, 1 if that is not written."""
+    from soscope.cli.prof.foreign import read_foreign, show
 
     if options.of_calls:
         raise UsageError(f"{options.of_calls[0]}: {options.path} is a profile, without calls")
@@ -122,9 +119,4 @@ def _foreign(options: ReportOptions) -> int:
         load_bias=options.load_bias or 0,
         program_bias=options.program_bias or 0,
     )
-    output = Output.open(options.output, STDOUT)
-    if output.file is not None and output.file == file_at(options.path):
-        raise UsageError("-o names the profile itself")
-    output.begin()
-    output.write(shown(profile, options.json))
-    return 0 if finish(output) else 1
+    return 0 if show(profile, options.json, options.output, not_over=options.path) else 1

@@ -89,12 +89,25 @@ def _bits(functions: ImageFunctions) -> int | None:
     return None if functions.elf is None else functions.elf.encoding.bits
 
 
-def shown(profile: Profile, form: Form) -> str:
-    """Return what is shown of a profile."""
+def show(profile: Profile, form: Form, output: str | None, *, not_over: str) -> bool:
+    """Write what is shown of a profile into a file, None: to standard output; say whether it went.
+
+    Raises UsageError where that file is `not_over`, the profile itself.
+    """
+    from soscope.cli.output import finish
+    from soscope.report.output import STDOUT, Output
+
+    if output is not None and os.path.exists(output) and os.path.samefile(output, not_over):
+        raise UsageError("-o names the profile itself")
     if form:
         from soscope.report.prof.json import document
 
-        return form.shaped(document(profile))
-    from soscope.report.prof.text import text
+        shown = form.shaped(document(profile))
+    else:
+        from soscope.report.prof.text import text
 
-    return text(profile)
+        shown = text(profile)
+    opened = Output.open(output, STDOUT)
+    opened.begin()
+    opened.write(shown)
+    return finish(opened)

@@ -8,15 +8,12 @@ from soscope.options.prof.ldprofile import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0."""
+    """Run the verb; return 0, or 1 if not all could be written."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
-    from soscope.cli.output import finish
-    from soscope.cli.prof.foreign import read_foreign, shown
-    from soscope.report.output import STDOUT, Output
+    from soscope.cli.prof.foreign import read_foreign, show
 
-    output = Output.open(options.output, STDOUT)
-    output.write(shown(read_foreign(options.path, options.image), options.json))
-    return 0 if finish(output) else 1
+    profile = read_foreign(options.path, options.image)
+    return 0 if show(profile, options.json, options.output, not_over=options.path) else 1

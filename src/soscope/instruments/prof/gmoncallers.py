@@ -18,10 +18,10 @@ class GmonCallers:
 
     def __init__(self, gmon: GmonFile, functions: ImageFunctions, offset: int) -> None:
         self._functions = functions
-        self._piece = _piece(gmon)
         self._mask = (1 << gmon.bits) - 1
         self._offset = offset
         self._returns = ReturnAddresses(functions)
+        self._piece = 1 if self._are_starts(gmon) else _piece(gmon)
 
     def of(self, from_pc: int, callee: ProfFunction) -> list[ProfFunction]:
         """Return who may have made the calls of `callee` that return to `from_pc`, or behind it."""
@@ -37,6 +37,12 @@ class GmonCallers:
         if len(several) < 2:
             return several
         return self._by_code(start, callee) or several
+
+    def _are_starts(self, gmon: GmonFile) -> bool:
+        """Say whether callers are told by where they begin: not by mcount then."""
+        starts = {(from_pc + self._offset) & self._mask for from_pc, _ in gmon.arcs}
+        callers = zip(starts, self._functions.at_all(list(starts)), strict=True)
+        return all(start == caller.addr for start, caller in callers if caller.size)
 
     def _by_code(self, start: int, callee: ProfFunction) -> list[ProfFunction]:
         """Return the functions with calls that return to the piece: those of `callee`, or all."""
