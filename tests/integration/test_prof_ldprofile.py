@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from typing import Any
 import pytest
 
 from soscope.binfmt.ldprofile import read_ldprofile
-from soscope.binfmt.source import FileSource
-from tests.support import elffiles
+from soscope.binfmt.source import BufferSource, FileSource
+from soscope.instruments.prof.fromldprofile import ldprofile_profile
+from soscope.instruments.prof.naming import ImageFunctions
+from tests.support import elffiles, gmonmade
 from tests.support.run import soscope
 
 LIBRARY = """\
@@ -246,3 +250,24 @@ def test_what_is_no_such_file(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert said in done.stderr
     assert soscope("prof", "ldprofile").returncode == 2
+
+
+def test_whatever_stands_in_a_file_no_call_is_lost(folder: Path) -> None:
+    functions = ImageFunctions(str(folder / NAME), with_lines=False)
+    symbols = elffiles.nm(folder / NAME)
+    starts = [value - 0x1000 for value, size, kind, _ in symbols if size and kind == "T"]
+    chosen = random.Random(16)
+    for _ in range(200):
+        places = [*starts, *(chosen.randrange(0x1000) for _ in range(5))]
+        arcs = [
+            (chosen.choice([0, *places]), chosen.choice(places), chosen.choice([0, 1, 1 << 31]))
+            for _ in range(chosen.randrange(60))
+        ]
+        data = gmonmade.ldprofile(0x1000, 0x1000, arcs, ticks={chosen.randrange(0x400): 3})
+        profile = ldprofile_profile(read_ldprofile(BufferSource(data)), functions)
+        total = sum(count for _, _, count in arcs)
+        known = sum(arc.calls for arc in profile.arcs if arc.calls is not None)
+        mixed = [re.search(r": ([\d,]+) calls in all$", note) for note in profile.notes]
+        together = sum(int(match[1].replace(",", "")) for match in mixed if match)
+        assert profile.calls == known + together == total
+        assert sum(sums.self_ns or 0 for sums in profile.sums) == 30_000_000

@@ -25,7 +25,7 @@ def times_of(
     functions: ImageFunctions,
     vaddr: Callable[[int], int],
 ) -> dict[int, int] | None:
-    """Return self times, ns by the place of a function; None: they are not known.
+    """Return self times, ns by the place of a function; None, and a note: they are not known.
 
     `vaddr` makes link-time addresses of the histograms'. Ticks of a bin that lies in several
     functions are shared out by bytes, as gprof does it: a note of `profile` says how many. What
@@ -53,6 +53,9 @@ def times_of(
                 _, ns = times.get(id(function), (function, Fraction()))
                 times[id(function)] = function, ns + share
             total += count
+    if not total:
+        profile.notes.append(f"no times: no tick fell into {functions.image}")
+        return None
     if shared:
         names = ", ".join(sorted(shared, key=lambda each: -shared[each])[:_MOST_NAMES])
         more = ", …" if len(shared) > _MOST_NAMES else ""
