@@ -61,6 +61,9 @@ static int look(struct dl_phdr_info *image, size_t size, void *data)
         }
     return 0;
 }
+/* the hooks of -finstrument-functions, led to mcount */
+__asm__(".globl __cyg_profile_func_enter, __cyg_profile_func_exit;"
+        "__cyg_profile_func_enter: jmp *mcount@GOTPCREL(%rip); __cyg_profile_func_exit: ret");
 int main(void)
 {
     dl_iterate_phdr(look, NULL);
@@ -141,15 +144,14 @@ def test_a_program_as_gprof_reads_it(build: str, tmp_path: Path) -> None:
     assert all(int(row["addr"], 16) == named[row["symbol"]] for row in said["functions"])
 
 
-@pytest.mark.parametrize("is_pie", [True, False])
-def test_a_library_where_it_was_loaded(tmp_path: Path, *, is_pie: bool) -> None:
-    library = elffiles.built(tmp_path, "libprofiled.so", LIBRARY, "-shared", "-fPIC", "-pg")
-    words = [
-        f"-L{tmp_path}",
-        "-lprofiled",
-        f"-Wl,-rpath,{tmp_path}",
-        "-pie" if is_pie else "-no-pie",
-    ]
+@pytest.mark.parametrize(
+    ("is_pie", "hooks"), [(True, "-pg"), (False, "-pg"), (True, "-finstrument-functions")]
+)
+def test_a_library_where_it_was_loaded(tmp_path: Path, hooks: str, *, is_pie: bool) -> None:
+    flags = ["-shared", "-fPIC", "-fno-omit-frame-pointer", hooks]
+    library = elffiles.built(tmp_path, "libprofiled.so", LIBRARY, *flags)
+    words = [f"-L{tmp_path}", "-lprofiled", f"-Wl,-rpath,{tmp_path}", "-rdynamic"]
+    words.append("-pie" if is_pie else "-no-pie")
     made = json.loads(_run(elffiles.built(tmp_path, "host", HOST, *words), tmp_path))
     profile = tmp_path / "gmon.out"
     biases = ["--load-bias", hex(made["bias"])]

@@ -119,4 +119,5 @@ def _foreign(options: ReportOptions) -> int:
         load_bias=options.load_bias or 0,
         program_bias=options.program_bias or 0,
     )
-    return 0 if show(profile, options.json, options.output, not_over=options.path) else 1
+    top, output = options.json.most, options.output
+    return 0 if show(profile, options.json, top, output, not_over=options.path) else 1

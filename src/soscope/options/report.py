@@ -169,7 +169,7 @@ OPTIONS = [
 
 
 # what says something of a profile, too
-_OF_PROFILES = frozenset("debug quiet json form rows output image load_bias program_bias".split())
+_OF_PROFILES = frozenset("debug quiet json form top output image load_bias program_bias".split())
 
 VERB = Verb(
     "report",

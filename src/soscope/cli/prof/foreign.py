@@ -89,10 +89,13 @@ def _bits(functions: ImageFunctions) -> int | None:
     return None if functions.elf is None else functions.elf.encoding.bits
 
 
-def show(profile: Profile, form: Form, output: str | None, *, not_over: str) -> bool:
+def show(
+    profile: Profile, form: Form, limit: int | None, output: str | None, *, not_over: str
+) -> bool:
     """Write what is shown of a profile into a file, None: to standard output; say whether it went.
 
-    Raises UsageError where that file is `not_over`, the profile itself.
+    Of text that is `limit` rows, None: as many as are usual. Raises UsageError where that file is
+    `not_over`, the profile itself.
     """
     from soscope.cli.output import finish
     from soscope.report.output import STDOUT, Output
@@ -106,7 +109,7 @@ def show(profile: Profile, form: Form, output: str | None, *, not_over: str) -> 
     else:
         from soscope.report.prof.text import text
 
-        shown = text(profile)
+        shown = text(profile, limit)
     opened = Output.open(output, STDOUT)
     opened.begin()
     opened.write(shown)

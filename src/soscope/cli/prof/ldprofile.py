@@ -16,4 +16,5 @@ def run(invocation: Invocation) -> int:
     from soscope.cli.prof.foreign import read_foreign, show
 
     profile = read_foreign(options.path, options.image)
-    return 0 if show(profile, options.json, options.output, not_over=options.path) else 1
+    is_written = show(profile, options.json, options.limit, options.output, not_over=options.path)
+    return 0 if is_written else 1

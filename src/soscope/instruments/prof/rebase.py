@@ -16,7 +16,8 @@ from soscope.instruments.prof.returns import ReturnAddresses
 
 _PAGE = 4096  # bytes: the least
 _MOST_PAGES = 1 << 16
-_COUNTERS = ("mcount", "_mcount", "__fentry__")
+# the last one may be led to mcount by whoever wants counts of a library built with it
+_COUNTERS = ("mcount", "_mcount", "__fentry__", "__cyg_profile_func_enter")
 
 Code = list[tuple[int, int]]  # (start, end) of each part, link-time addresses
 

@@ -7,6 +7,7 @@ from soscope.options.display import DEBUG
 from soscope.options.form import format_option
 from soscope.options.prof.image import IMAGE
 from soscope.options.table import VALUE, Option, Values
+from soscope.options.units import parse_count
 from soscope.options.verb import Verb
 from soscope.report.form import Form
 
@@ -43,6 +44,15 @@ _WHERE = "where to"
 OPTIONS = [
     DEBUG,
     IMAGE,
+    Option(
+        "--limit",
+        dest="rows",
+        kind=VALUE,
+        metavar="N",
+        convert=parse_count,
+        group="how to show it",
+        help="the N largest rows alone",
+    ),
     Option("--json", dest="json", group=_WHERE, help="one JSON document, for programs"),
     format_option(_WHERE),
     Option(
@@ -71,14 +81,18 @@ make_parser = VERB.make_parser
 
 
 class LdprofileOptions:
-    """What `soscope prof ldprofile` was told; `image` None: found by the name of `path`."""
+    """What `soscope prof ldprofile` was told; `image` None: found by the name of `path`.
 
-    __slots__ = ("debug", "image", "json", "output", "path")
+    `limit` is a number of rows, None: not said.
+    """
+
+    __slots__ = ("debug", "image", "json", "limit", "output", "path")
 
     def __init__(self, path: str, values: Values) -> None:
         self.path = path
         self.image: str | None = values.image
         self.json: Form = values.json
+        self.limit: int | None = values.rows
         self.output: str | None = values.output
         self.debug: bool = values.debug
 
