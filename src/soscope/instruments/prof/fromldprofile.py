@@ -108,7 +108,7 @@ class _Mixed:
     """Which functions' calls may have been counted as those of others.
 
     `entries` are where functions begin that may have been called. `groups` has those that may have
-    been mixed up, each with the first of all that may have been so with each other.
+    been mixed up, each with itself, or with an earlier one that it may have been mixed up with.
     """
 
     def __init__(self, counted: LdProfile, entries: set[int]) -> None:
@@ -131,22 +131,30 @@ class _Mixed:
                 self._join(starts)
 
     def _join(self, starts: set[int]) -> None:
-        joined = {self.groups.get(start, start) for start in starts}
-        first = min(joined)
-        for start in [start for start, group in self.groups.items() if group in joined]:
+        first = min(self._first(start) for start in starts)
+        for start in starts:
+            self.groups[self._first(start)] = first
             self.groups[start] = first
-        self.groups.update(dict.fromkeys(starts, first))
+
+    def _first(self, start: int) -> int:
+        """Return the first of a group, as far as it has grown."""
+        way = []
+        while (before := self.groups.get(start, start)) != start:
+            way.append(start)
+            start = before
+        for passed in way:
+            self.groups[passed] = start
+        return start
 
     def together(self) -> list[tuple[list[int], int]]:
         """Return (where functions begin, calls of all of them) for each group."""
         starts: dict[int, list[int]] = {}
         for start in sorted(self.groups):
-            starts.setdefault(self.groups[start], []).append(start)
+            starts.setdefault(self._first(start), []).append(start)
         calls = dict.fromkeys(starts, 0)
         for _, to, count in self._arcs:
-            group = self.groups.get(self._low + to)
-            if group is not None:
-                calls[group] += count
+            if self._low + to in self.groups:
+                calls[self._first(self._low + to)] += count
         return [(starts[group], calls[group]) for group in starts]
 
 
