@@ -207,6 +207,29 @@ def test_callers_that_stand_close_together(tmp_path: Path) -> None:
     assert lacking == set(re.findall(r"\bf\d+", told))
 
 
+def test_callers_told_by_where_they_begin_and_from_elsewhere(tmp_path: Path) -> None:
+    program = elffiles.built(tmp_path, "prog", PROGRAM, "-O2")
+    named = {name: value for value, _, _, name in elffiles.nm(program)}
+    arcs = [
+        (0, named["mid"], 1 << 31),
+        (0, named["mid"], 1 << 31),
+        (0x7F00_0000_0000, named["leaf"], 3),
+        (named["mid"], named["leaf"], 4),
+        (named["leaf"], named["deep"], 5),
+    ]
+    profile = tmp_path / "gmon.out"
+    profile.write_bytes(gmonmade.header(1) + gmonmade.arcs(arcs))
+    said = _report(profile, "--image", program)
+    assert {(row["caller"], row["callee"]): row["calls"] for row in said["arcs"]} == {
+        (None, "mid"): 1 << 32,
+        (None, "leaf"): 3,
+        ("mid", "leaf"): 4,
+        ("leaf", "deep"): 5,
+    }
+    assert _of(said, "leaf")["calls"] == 7
+    assert _of(said, "leaf")["self_ns"] is None
+
+
 def test_words_that_mean_nothing_here(tmp_path: Path) -> None:
     profile = tmp_path / "gmon.out"
     profile.write_bytes(gmonmade.header(1) + b"\1")

@@ -14,7 +14,8 @@ from soscope.errors import SoscopeError
 from soscope.instruments.prof.gmoncallers import GmonCallers
 from soscope.instruments.prof.model import MODE_COUNT, NOBODY, Profile
 from soscope.instruments.prof.naming import ImageFunctions
-from soscope.instruments.prof.rebase import Code, fits, offset_of
+from soscope.instruments.prof.rebase import fits, offset_of
+from soscope.instruments.prof.returns import Code
 from soscope.instruments.prof.sums import ArcSums
 from soscope.instruments.prof.ticks import put_times, times_of
 
@@ -59,7 +60,7 @@ def gmon_profile(
         return any(start <= vaddr(addr) < end for start, end in code)
 
     sums = ArcSums(profile)
-    callers = GmonCallers(gmon, functions, offset)
+    callers = GmonCallers(gmon, functions, code, offset)
     inside = {arc: count for arc, count in gmon.arcs.items() if is_inside(arc[1])}
     ours = [
         histogram

@@ -10,14 +10,18 @@ from __future__ import annotations
 from soscope.binfmt.gmon import GmonFile
 from soscope.instruments.prof.model import ProfFunction
 from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
-from soscope.instruments.prof.returns import ReturnAddresses
+from soscope.instruments.prof.returns import Code, ReturnAddresses
 
 
 class GmonCallers:
-    """The callers of the arcs of one file; `offset` makes link-time addresses of the file's."""
+    """The callers of the arcs of one file; `offset` makes link-time addresses of the file's.
 
-    def __init__(self, gmon: GmonFile, functions: ImageFunctions, offset: int) -> None:
+    `code` is where the image has some: who calls from elsewhere is not known.
+    """
+
+    def __init__(self, gmon: GmonFile, functions: ImageFunctions, code: Code, offset: int) -> None:
         self._functions = functions
+        self._code = code
         self._mask = (1 << gmon.bits) - 1
         self._offset = offset
         self._returns = ReturnAddresses(functions)
@@ -26,10 +30,13 @@ class GmonCallers:
     def of(self, from_pc: int, callee: ProfFunction) -> list[ProfFunction]:
         """Return who may have made the calls of `callee` that return to `from_pc`, or behind it."""
         start = (from_pc + self._offset) & self._mask
+        if not any(low <= start <= high for low, high in self._code):
+            return []
         there = self._functions.at(start)
         if self._piece == 1:
             # where it is a return address, the call is in front of it
-            return _named([there if there.addr == start else self._functions.at(start - 1)])
+            begins = _named([there]) if there.addr == start else []
+            return begins or _named([self._functions.at(start - 1)])
         near = self._functions.in_range(start, start + self._piece - 1)
         several = _named([function for _, _, function in near])
         if there.addr == start and self._returns.call_before(start)[0]:

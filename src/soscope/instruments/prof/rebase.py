@@ -12,14 +12,12 @@ from soscope.binfmt.elf.symbols.table import dynamic_table
 from soscope.binfmt.gmon import GmonFile
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.naming import ImageFunctions
-from soscope.instruments.prof.returns import ReturnAddresses
+from soscope.instruments.prof.returns import Code, ReturnAddresses
 
 _PAGE = 4096  # bytes: the least
 _MOST_PAGES = 1 << 16
 # the last one may be led to mcount by whoever wants counts of a library built with it
 _COUNTERS = ("mcount", "_mcount", "__fentry__", "__cyg_profile_func_enter")
-
-Code = list[tuple[int, int]]  # (start, end) of each part, link-time addresses
 
 
 def fits(gmon: GmonFile, functions: ImageFunctions, code: Code, offset: int) -> bool:

@@ -7,6 +7,7 @@ from soscope.binfmt.isa import part
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.naming import ImageFunctions
 
+Code = list[tuple[int, int]]  # where an image has some: (start, end), link-time addresses
 Call = tuple[bool, int | None, int | None]  # is there one, where to, by which slot
 
 _NO_CALL: Call = (False, None, None)
