@@ -11,6 +11,8 @@
              `is_lazy(code)`: whether code is what an unbound slot leads to
     uses     `places(…)`: the code that goes through one slot, and `instruction(…)`: its text
     returns  `call_before(code, addr)`: which call returns to an address
+    calls    `direct_calls(…)`: the code that calls some addresses; `addresses(…)`: what code takes
+    nops     `nops(code)`: the no-operations that code begins with
     passing  `scalar_classes(…)` and `record_classes(…)`: in which registers a value is passed
 
 A folder has the name that a row of model/arch.py has in `isa`. A part is imported when it is
@@ -38,7 +40,18 @@ PARTS = {
     "ppc": ("stubs", "listing", "lazy", "slots", "macho"),
     "riscv": ("stubs", "listing", "lazy", "got"),
     "s390x": ("stubs", "listing", "lazy"),
-    "x86": ("stubs", "listing", "lazy", "macho", "at", "uses", "returns", "passing"),
+    "x86": (
+        "stubs",
+        "listing",
+        "lazy",
+        "macho",
+        "at",
+        "uses",
+        "returns",
+        "calls",
+        "nops",
+        "passing",
+    ),
 }
 
 

@@ -41,12 +41,12 @@ def places(
     by its address.
     """
     if base is None:
-        words = _words_that(data, slot - addr, counts_from_end=True)
+        words = words_that(data, slot - addr, counts_from_end=True)
         return [_use_64(data, place, named(place)) for place in words]
     return _uses_32(data, slot, named, base, is_where_linked=is_where_linked)
 
 
-def _words_that(data: bytes, wanted: int, *, counts_from_end: bool) -> list[int]:
+def words_that(data: bytes, wanted: int, *, counts_from_end: bool) -> list[int]:
     """Return the offsets of the 32-bit words of `data` that are `wanted`.
 
     With `counts_from_end` a word is a distance from its own end to `wanted`, which counts from
@@ -94,7 +94,7 @@ def _uses_32(
         wanted.append((slot - got, False))
     uses = []
     for number, by_address in wanted:
-        for place in _words_that(data, _signed(number), counts_from_end=False):
+        for place in words_that(data, _signed(number), counts_from_end=False):
             use = _use_32(data, place, named(place), by_address=by_address)
             if use is not None:
                 uses.append(use)
