@@ -17,6 +17,8 @@ from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import ByteSource, FileSource
 from soscope.cli.main import main
 from soscope.errors import FormatError, SoscopeError
+from soscope.instruments.prof.check.look import look_at
+from soscope.report.prof import check_json, check_text
 
 
 def elf_image(path: str) -> tuple[str, ...]:
@@ -82,6 +84,19 @@ def explained(path: str) -> tuple[str, ...]:
             assert isinstance(svg.document(explanation), str)
             reasons += [reason for importer in explanation.images for reason in importer.partial]
     return tuple(reasons)
+
+
+def profilable(path: str) -> tuple[str, ...]:
+    """Say how a file can be profiled, in text and in JSON."""
+    try:
+        found = look_at(path)
+    except FormatError:
+        raise
+    except SoscopeError as error:  # it has become another kind of file
+        return (error.message,)
+    assert json.loads(check_json.document(found))["image"] == path
+    assert check_text.text(found).startswith(path)
+    return tuple(found.mapped.partial)
 
 
 def printed(path: str) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ VERBS: dict[str, tuple[str, int]] = {
     "prof report": ("show a profile: functions, callers and callees, ways through them", 2),
     "prof detach": ("have a running process profiled no more", 2),
     "prof ldprofile": ("show a file that LD_PROFILE has written", 2),
+    "prof check": ("say what a library was instrumented with, and how it can be profiled", 2),
     "resolve": ("say where a symbol is in a running process, and back", 2),
     "mem where": ("say where the memory of a process is, and whether it leaks", 2),
     "mem trim": ("have malloc of a process give back what it keeps free", 2),

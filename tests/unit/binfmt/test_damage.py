@@ -72,6 +72,18 @@ def test_calls_in_macho(macho: list[Path]) -> None:
     assert said.total() == COPIES
 
 
+def test_instrumented_elf(tmp_path: Path) -> None:
+    kinds = {
+        "cyg": ["-finstrument-functions", "-shared", "-fPIC"],
+        "mcount": ["-pg", "-fno-plt"],
+        "patchable": ["-fpatchable-function-entry=5"],
+    }
+    files = [elffiles.built(tmp_path, name, TEXT, *flags) for name, flags in kinds.items()]
+    said = damage.check("tests.support.readers:profilable", files, COPIES)
+    assert said["error"] > COPIES // 30
+    assert said.total() == COPIES
+
+
 @pytest.mark.parametrize("kind", ["elf", "macho"])
 def test_what_is_printed(kind: str, request: pytest.FixtureRequest) -> None:
     files: list[Path] = request.getfixturevalue(kind)

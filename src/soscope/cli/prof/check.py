@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope prof check`: how a library can be profiled."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation, note
+from soscope.options.prof.check import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where a part of the file cannot be read, or nobody reads us."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.output import show
+    from soscope.instruments.prof.check.look import look_at
+    from soscope.report.prof.check_json import document
+    from soscope.report.prof.check_text import text
+
+    library = look_at(options.file)
+    make = document if options.json else text
+    said = options.json.shaped(make(library))
+    for why in library.mapped.partial:
+        note(f"{options.file}: partial: {why}")
+    return 0 if show(said) and not library.mapped.partial else 1

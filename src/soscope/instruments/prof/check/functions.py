@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which code of a file is one function: by its unwind tables, and by its symbols."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.cfi import FrameTable
+from soscope.binfmt.elf.ehframe import code_ranges
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.binfmt.elf.symbols.array import SymbolArray
+from soscope.errors import FormatError
+
+# what is behind a function's own name where only a part of it is meant, and not a copy
+_PIECES = (".cold", ".part")
+_AT_CALL = 8  # bytes from the stack pointer to the CFA, where a function of x86-64 has just begun
+
+
+class Functions:
+    """The pieces of a file's code, by rising address; a function is one or, with gcc, several.
+
+    `starts` are link-time addresses, `names` what symbols call each: none in a stripped file.
+    """
+
+    __slots__ = ("_bases", "_ends", "_frames", "_mapped", "names", "starts")
+
+    def __init__(self, mapped: ElfMap, tables: list[SymbolArray]) -> None:
+        """Read the unwind tables, and `tables`; what is damaged is said in `mapped.partial`."""
+        self._mapped = mapped
+        self._frames: FrameTable | None = None
+        ranges: dict[int, int] = {}
+        named: dict[int, set[str]] = {}
+        sized: dict[int, int] = {}
+        self._bases: dict[str, set[int]] = {}
+        try:
+            for start, size in code_ranges(mapped.image):
+                ranges[start] = max(ranges.get(start, 0), start + size)
+        except FormatError as error:
+            mapped.partial.append(str(error))
+        for table in tables:
+            for name, info, _, section, value, size in table.rows():
+                if info & 15 not in (c.STT_FUNC, c.STT_GNU_IFUNC) or section == c.SHN_UNDEF:
+                    continue
+                text = table.text(name).partition("@")[0]
+                named.setdefault(value, set()).add(text)
+                self._bases.setdefault(base_name(text), set()).add(value)
+                sized[value] = max(sized.get(value, 0), value + size)
+        self.starts = sorted(ranges)
+        self._ends = [ranges[start] for start in self.starts]
+        ranges |= {start: end for start, end in sized.items() if end > start and self.at(start) < 0}
+        self.starts = sorted(ranges)
+        self._ends = [ranges[start] for start in self.starts]
+        self.names = [named.get(start, set()) for start in self.starts]
+
+    def at(self, vaddr: int) -> int:
+        """Return the index of the piece that holds an address, -1 where none does."""
+        index = bisect_right(self.starts, vaddr) - 1
+        return index if index >= 0 and vaddr < self._ends[index] else -1
+
+    def code(self, index: int, size: int) -> bytes:
+        """Return up to `size` bytes that a piece begins with."""
+        size = min(size, self._ends[index] - self.starts[index])
+        image = self._mapped.image
+        try:
+            return image.source.read(image.locate(self.starts[index]), size)
+        except FormatError:
+            return b""
+
+    def originals(self, index: int) -> set[int]:
+        """Return where the functions begin that a piece may be a copy or a part of."""
+        bases = {base_name(name) for name in self.names[index]} - {""}
+        return {start for base in bases for start in self._bases.get(base, ())}
+
+    def is_part(self, index: int) -> bool:
+        """Say whether a piece is not where a function is entered.
+
+        The compiler has named it so; without a name, its frame is there already when it begins.
+        """
+        if self.names[index]:
+            return all(any(piece in name for piece in _PIECES) for name in self.names[index])
+        try:
+            if self._frames is None:
+                self._frames = FrameTable(self._mapped.image)
+            row = self._frames.row(self.starts[index])
+        except FormatError:
+            return False
+        return row is not None and row.offset != _AT_CALL
+
+
+def base_name(name: str) -> str:
+    """Return a function's own name, without what compilers add for copies and parts of it."""
+    return name.partition(".")[0]

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls of an enter hook are those of functions that the compiler has inlined.
+
+An enter hook is told which function is entered. Code of a function takes that function's address
+for its own call of the hook, and other functions' for those that were inlined into it. So a piece
+of code that takes its own address has one call of its own, and any other has none: a part that was
+split off, or a function that is not instrumented itself. A copy of a function takes the address of
+the original, as only symbols can tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.binfmt.elf.relative import relative_words
+from soscope.binfmt.isa import part
+from soscope.binfmt.stubs.finder import all_code
+from soscope.binfmt.stubs.table import SlotTable
+from soscope.errors import FormatError
+from soscope.instruments.prof.check.functions import Functions
+
+
+def count_inlined(mapped: ElfMap, functions: Functions, returns: list[int]) -> int | None:
+    """Return how many of the sites with these return addresses are of inlined functions.
+
+    None where that cannot be known. Raises FormatError.
+    """
+    sites = Counter(functions.at(vaddr - 1) for vaddr in returns)
+    if -1 in sites:
+        return None
+    taken = _taken(mapped, functions, sites)
+    if taken is None:
+        return None
+    own = 0
+    for index in sites:
+        begins = functions.starts[index]
+        said = taken.get(index, set())
+        if functions.is_part(index):
+            continue
+        if begins in said or said & functions.originals(index):
+            own += 1
+        elif not functions.names[index] or not said:
+            return None  # it may be a copy, or takes addresses in a way that is not known
+    return len(returns) - own
+
+
+def _taken(mapped: ElfMap, functions: Functions, sites: Counter[int]) -> dict[int, set[int]] | None:
+    """Return which functions' addresses the pieces with sites take; None: it cannot be read."""
+    calls = part(mapped.machine, "calls")
+    if calls is None or mapped.bits != 64:
+        return None
+    starts = set(functions.starts)
+    words = _words(mapped, starts)
+    by_number = mapped.kind in ("executable", "static")
+    taken: dict[int, set[int]] = {}
+    for code in all_code(SlotTable(mapped.image, {}, ())):
+        made, loaded = calls.addresses(code.data, code.vaddr, by_number=by_number)
+        pairs = [(place, target) for place, target in made if target in starts]
+        pairs += [(place, words[word]) for place, word in loaded if word in words]
+        for place, target in pairs:
+            index = functions.at(place)
+            if index in sites:
+                taken.setdefault(index, set()).add(target)
+    return taken
+
+
+def _words(mapped: ElfMap, starts: set[int]) -> dict[int, int]:
+    """Return vaddr -> function, of the words through which code takes functions' addresses."""
+    defined = {
+        symbol.name: symbol.vaddr
+        for symbol in mapped.symbols
+        if symbol.defined_here and symbol.vaddr in starts
+    }
+    words = {slot.vaddr: defined[slot.symbol] for slot in mapped.slots if slot.symbol in defined}
+    try:
+        moved = relative_words(mapped.image)
+    except FormatError:
+        moved = {}
+    words |= {vaddr: target for vaddr, target in moved.items() if target in starts}
+    return words

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the code of a file calls a hook: through its slots, by their stubs or without, or at once.
+
+Nothing is disassembled: a call names its slot, or its stub, by a 32-bit distance, and with its
+opcode that is no chance. What calls the hook by a register that it has loaded before is not found:
+such loads are counted.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Iterable
+
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.binfmt.isa import CALL, JUMP, LOAD, STUB, part
+from soscope.binfmt.stubs.finder import all_code
+from soscope.binfmt.stubs.table import SlotTable
+from soscope.model.filemap import FileSlot
+
+
+class Sites:
+    """The calls of one hook; `returns` are the link-time addresses behind them, in order.
+
+    `loads` is how often code only loads the address of the hook.
+    """
+
+    __slots__ = ("loads", "returns")
+
+    def __init__(self, returns: list[int], loads: int) -> None:
+        self.returns = returns
+        self.loads = loads
+
+
+def find_sites(mapped: ElfMap, slots: Iterable[FileSlot], own: Iterable[int]) -> Sites | None:
+    """Find the calls through `slots`, and of the code at the addresses `own`.
+
+    None where the code of the file's machine cannot be read. Raises FormatError.
+    """
+    uses, calls = part(mapped.machine, "uses"), part(mapped.machine, "calls")
+    if uses is None or calls is None:
+        return None
+    image = mapped.image
+    base = uses.base_of(mapped.machine, image, mapped.sections)
+    slots = list(slots)
+    stubs = [(stub.vaddr, stub.vaddr + stub.size) for slot in slots for stub in slot.stubs]
+    targets = [*own, *(start for start, _ in stubs)]
+    is_where_linked = mapped.kind in ("executable", "static")
+    returns: set[int] = set()
+    loads: set[int] = set()
+    table = SlotTable(image, {}, ())
+    for code in all_code(table):
+        returns.update(calls.direct_calls(code.data, code.vaddr, targets))
+        for slot in slots:
+            for kind, _, place, _ in uses.places(
+                code.data,
+                code.vaddr,
+                slot.vaddr,
+                lambda _: "",
+                base,
+                is_where_linked=is_where_linked,
+            ):
+                where = code.vaddr + place
+                if kind in (CALL, JUMP, STUB):
+                    if not any(start <= where < end for start, end in stubs):
+                        returns.add(where + 4)
+                elif kind == LOAD and _is_load(code.data, place):
+                    loads.add(where)
+    mapped.partial += table.partial
+    return Sites(sorted(returns), len(loads))
+
+
+def _is_load(code: bytes, place: int) -> bool:
+    """Say whether the number at `place` belongs to `mov` to a register."""
+    return place >= 2 and code[place - 2] == 0x8B and code[place - 1] & 0xC7 in (0x05, 0x83)

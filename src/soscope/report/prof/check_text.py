@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope prof check` for people: what is in the file, then a line for each way to record."""
+
+from __future__ import annotations
+
+from soscope.instruments.prof.check.advice import advice_for
+from soscope.instruments.prof.check.hooks import CYG, FENTRY, MCOUNT, PATCHABLE
+from soscope.instruments.prof.check.modes import PricedMode, modes_of
+from soscope.report.words import plural, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.prof.check.look import Instrumentation
+
+_BUILT = {
+    None: "not instrumented",
+    MCOUNT: "instrumented with -pg (mcount)",
+    FENTRY: "instrumented with -pg -mfentry (__fentry__)",
+    CYG: "instrumented with -finstrument-functions (__cyg_profile_func_enter)",
+    PATCHABLE: "built with -fpatchable-function-entry (no hook is called)",
+}
+_RELRO = {
+    "none": "no RELRO: its slots stay writable",
+    "partial": "partial RELRO: slots that are bound lazily stay writable",
+    "full": "full RELRO: its slots are read-only once it is loaded",
+}
+
+
+def text(library: Instrumentation) -> str:
+    """Return the report."""
+    lines = [f"{library.path}: {_BUILT[library.kind]}"]
+    if library.kind is not None:
+        lines.append(f"  {_sites(library)}")
+    lines += [f"  {_RELRO[library.relro]}", "", "  ns a call  mode"]
+    lines += _rows(modes_of(library))
+    advice = advice_for(library)
+    if advice:
+        lines += ["", "advice:", *(f"  {sentence}" for sentence in advice)]
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def _sites(library: Instrumentation) -> str:
+    if library.sites is None:
+        return "an unknown number of call sites"
+    what = "entry with room" if library.kind == PATCHABLE else "call site"
+    said = plural(library.sites, what, "entries with room" if library.kind == PATCHABLE else None)
+    if library.functions is not None:
+        said += f" in {plural(library.functions, 'function')}"
+    if library.inlined:
+        share = 100 * library.inlined / library.sites
+        said += f", {library.inlined:,} of them ({share:.0f} %) those of inlined functions"
+    return said
+
+
+def _rows(modes: list[PricedMode]) -> list[str]:
+    """Return a line for each mode that works, and one for each reason why others do not."""
+    lines = [f"  {mode.ns:9.1f}  {mode.mode}" for mode in modes if mode.works]
+    reasons: dict[str, list[str]] = {}
+    for mode in modes:
+        if mode.reason is not None:
+            reasons.setdefault(mode.reason, []).append(mode.mode)
+    return lines + [f"  {'-':>9}  {', '.join(names)}: {why}" for why, names in reasons.items()]
