@@ -64,11 +64,12 @@ def _of_cyg(library: Instrumentation, *, is_clang: bool, is_gcc: bool) -> Iterat
         yield "-finstrument-function-entry-bare shows no times: build with clang -pg -mfentry"
         return
     if library.inlined is None or library.inlined:
-        how = (
-            f"{library.inlined:,} of {library.sites:,} sites are those of inlined functions"
-            if library.inlined
-            else "inlined functions call the hook, too"
-        )
+        how = "inlined functions call the hook, too"
+        if library.inlined:
+            how = f"{library.inlined:,} of {library.sites:,} sites are those of inlined functions"
+        elif library.inlined_span is not None:
+            least, most = library.inlined_span
+            how = f"{least:,} to {most:,} of {library.sites:,} sites are those of inlined functions"
         better = _FOR_CLANG if is_clang else f"{_BEST}, or {_FOR_CLANG}"
         yield f"{how}: build with {better}, which leave them out"
         if not is_clang:
@@ -98,11 +99,8 @@ def _unsure(library: Instrumentation) -> Iterator[str]:
             f"code loads the address of the hook, at {_counted(library.loads, 'place')}: calls by a"
             " register are not among the sites"
         )
-    if library.kind == CYG and library.inlined is None:
-        yield (
-            "how many sites are those of inlined functions cannot be told: too many symbols are"
-            " missing"
-        )
+    if library.kind == CYG and library.inlined_span is None:
+        yield "how many sites are those of inlined functions cannot be told from its code"
 
 
 def _odd(library: Instrumentation) -> Iterator[str]:

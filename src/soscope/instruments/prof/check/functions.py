@@ -12,8 +12,8 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.symbols.array import SymbolArray
 from soscope.errors import FormatError
 
-# what is behind a function's own name where only a part of it is meant, and not a copy
-_PIECES = (".cold", ".part")
+# what is behind a function's own name where its code goes on, and in a function that it calls
+_COLD, _SPLIT = ".cold", ".part"
 _AT_CALL = 8  # bytes from the stack pointer to the CFA, where a function of x86-64 has just begun
 
 
@@ -72,13 +72,13 @@ class Functions:
         bases = {base_name(name) for name in self.names[index]} - {""}
         return {start for base in bases for start in self._bases.get(base, ())}
 
-    def is_part(self, index: int) -> bool:
-        """Say whether a piece is not where a function is entered.
+    def is_cold(self, index: int) -> bool:
+        """Say whether a piece is no function, but code of one that is seldom run.
 
         The compiler has named it so; without a name, its frame is there already when it begins.
         """
         if self.names[index]:
-            return all(any(piece in name for piece in _PIECES) for name in self.names[index])
+            return self._are_named(index, _COLD)
         try:
             if self._frames is None:
                 self._frames = FrameTable(self._mapped.image)
@@ -86,6 +86,14 @@ class Functions:
         except FormatError:
             return False
         return row is not None and row.offset != _AT_CALL
+
+    def is_split(self, index: int) -> bool:
+        """Say whether the beginning of what a function does is in another one, by its name."""
+        return self._are_named(index, _SPLIT)
+
+    def _are_named(self, index: int, word: str) -> bool:
+        names = self.names[index]
+        return bool(names) and all(word in name for name in names)
 
 
 def base_name(name: str) -> str:

@@ -21,10 +21,12 @@ from soscope.errors import FormatError
 from soscope.instruments.prof.check.functions import Functions
 
 
-def count_inlined(mapped: ElfMap, functions: Functions, returns: list[int]) -> int | None:
+def count_inlined(
+    mapped: ElfMap, functions: Functions, returns: list[int]
+) -> tuple[int, int] | None:
     """Return how many of the sites with these return addresses are of inlined functions.
 
-    None where that cannot be known. Raises FormatError.
+    At least and at most; None where nothing is known. Raises FormatError.
     """
     sites = Counter(functions.at(vaddr - 1) for vaddr in returns)
     if -1 in sites:
@@ -32,17 +34,16 @@ def count_inlined(mapped: ElfMap, functions: Functions, returns: list[int]) -> i
     taken = _taken(mapped, functions, sites)
     if taken is None:
         return None
-    own = 0
+    own = unknown = 0
     for index in sites:
-        begins = functions.starts[index]
         said = taken.get(index, set())
-        if functions.is_part(index):
+        if functions.is_cold(index) or functions.is_split(index):
             continue
-        if begins in said or said & functions.originals(index):
+        if functions.starts[index] in said or said & functions.originals(index):
             own += 1
         elif not functions.names[index] or not said:
-            return None  # it may be a copy, or takes addresses in a way that is not known
-    return len(returns) - own
+            unknown += 1  # it may be a copy, or takes addresses in a way that is not known
+    return len(returns) - own - unknown, len(returns) - own
 
 
 def _taken(mapped: ElfMap, functions: Functions, sites: Counter[int]) -> dict[int, set[int]] | None:

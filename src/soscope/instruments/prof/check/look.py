@@ -38,7 +38,8 @@ class Instrumentation(Record):
 
     `kind` is a word of hooks.py, None: it is not instrumented. `sites` are the calls of the hook at
     entries of functions, or the entries with room for one; `functions` have at least one of them,
-    `inlined` of them are those of inlined functions; None: not known. `has_slot`: the hook
+    `inlined` of them are those of inlined functions, `inlined_span` so many at least and at most;
+    None: not known. `has_slot`: the hook
     is called through a slot. `only_bare`: it is BARE, and nothing else. `loads` is how often code
     loads the hook's address, `others` are further kinds -> sites. `realigned` functions have a copy
     of the return address in their frame. `resolvers` are IFUNCs with a site. `compilers` are "gcc"
@@ -54,6 +55,7 @@ class Instrumentation(Record):
         "has_slot",
         "has_xray",
         "inlined",
+        "inlined_span",
         "kind",
         "loads",
         "mapped",
@@ -74,6 +76,7 @@ class Instrumentation(Record):
         self.sites: int | None = 0
         self.functions: int | None = 0
         self.inlined: int | None = None
+        self.inlined_span: tuple[int, int] | None = None
         self.relro = relro_of(mapped)
         self.has_slot = False
         self.only_bare = False
@@ -124,11 +127,13 @@ def _look(path: str, mapped: ElfMap) -> Instrumentation:
     places = entries if library.kind == PATCHABLE else [vaddr - 1 for vaddr in returns]
     indices = {functions.at(vaddr) for vaddr in places}
     if -1 not in indices:
-        library.functions = sum(not functions.is_part(index) for index in indices)
+        library.functions = sum(not functions.is_cold(index) for index in indices)
     else:  # whatever is not CYG has one at each function
         library.functions = None if library.kind == CYG else library.sites
     if library.kind == CYG:
-        library.inlined = 0 if library.only_bare else count_inlined(mapped, functions, returns)
+        span = (0, 0) if library.only_bare else count_inlined(mapped, functions, returns)
+        library.inlined_span = span
+        library.inlined = span[0] if span is not None and span[0] == span[1] else None
     elif library.kind == MCOUNT:
         library.realigned = sum(_realigns(functions.code(index, 16)) for index in indices - {-1})
     if library.kind != PATCHABLE:
