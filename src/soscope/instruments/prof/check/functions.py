@@ -58,12 +58,13 @@ class Functions:
         index = bisect_right(self.starts, vaddr) - 1
         return index if index >= 0 and vaddr < self._ends[index] else -1
 
-    def code(self, index: int, size: int) -> bytes:
-        """Return up to `size` bytes that a piece begins with."""
-        size = min(size, self._ends[index] - self.starts[index])
+    def code_before(self, vaddr: int, size: int) -> bytes:
+        """Return up to `size` bytes in front of an address, of the same piece."""
+        index = self.at(vaddr - 1)
+        start = max(vaddr - size, self.starts[index] if index >= 0 else 0)
         image = self._mapped.image
         try:
-            return image.source.read(image.locate(self.starts[index]), size)
+            return image.source.read(image.locate(start), vaddr - start)
         except FormatError:
             return b""
 

@@ -27,9 +27,8 @@ from soscope.model.record import Record
 NO_RELRO, PARTIAL_RELRO, FULL_RELRO = "none", "partial", "full"
 
 _COMMENTS = 1 << 20  # bytes
-_REALIGNS = (
-    b"\x4c\x8d\x54\x24\x08"  # lea 8(%rsp), %r10: the frame will have a copy of what is there
-)
+_COPIES = b"\x41\xff\x72\xf8"  # push -8(%r10): the return address, into an aligned frame
+_PROLOGUE = 96  # bytes in front of a call of mcount, where the agent looks for that
 _ENTRY = 64  # bytes: more than anybody leaves room for
 
 
@@ -135,7 +134,9 @@ def _look(path: str, mapped: ElfMap) -> Instrumentation:
         library.inlined_span = span
         library.inlined = span[0] if span is not None and span[0] == span[1] else None
     elif library.kind == MCOUNT:
-        library.realigned = sum(_realigns(functions.code(index, 16)) for index in indices - {-1})
+        library.realigned = sum(
+            _COPIES in functions.code_before(vaddr, _PROLOGUE) for vaddr in returns
+        )
     if library.kind != PATCHABLE:
         library.resolvers = sorted(
             symbol.name
@@ -208,10 +209,6 @@ def _compilers(mapped: ElfMap) -> set[str]:
     if b"clang" in said:
         return {"clang"}
     return {"gcc"} if b"GCC:" in said else set()
-
-
-def _realigns(code: bytes) -> bool:
-    return code.startswith(_REALIGNS) or code[4:].startswith(_REALIGNS)
 
 
 def _count_nops(library: Instrumentation, entries: list[int]) -> None:
