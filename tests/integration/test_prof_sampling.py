@@ -63,7 +63,7 @@ def test_shares_of_functions_in_three_threads(boundary: list[str]) -> None:
     done = soscope(
         *("prof", "run", "-q", "--sample", "500", *boundary, "--json"),
         build.program("shares"),
-        "500",
+        "800",
     )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stderr)
@@ -81,7 +81,7 @@ def test_shares_of_functions_in_three_threads(boundary: list[str]) -> None:
         of_thread = sum(truth[tid, other] for other in FUNCTIONS)
         seen_in_thread = sum(seen[tid, other] for other in FUNCTIONS)
         assert seen_in_thread > of_thread / 2
-        assert seen[tid, function] / seen_in_thread == pytest.approx(ns / of_thread, abs=0.12)
+        assert seen[tid, function] / seen_in_thread == pytest.approx(ns / of_thread, abs=0.25)
     ends = {sample["frames"][-1]["symbol"] for sample in said["samples"] if function_of(sample)}
     assert ends <= {"__clone3", "clone3", "clone", "__clone", None}, "each stack is whole"
 

@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 {
 	struct share shares[] = {
 		{.name = "first", .often = 900000, .seldom = 100000},
-		{.name = "second", .often = 700000, .seldom = 300000},
+		{.name = "second", .often = 100000, .seldom = 900000},
 		{.name = "third", .often = 500000, .seldom = 500000},
 	};
 	pthread_t threads[3];

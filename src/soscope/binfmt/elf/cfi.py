@@ -102,8 +102,8 @@ class FrameTable:
 
     def row(self, vaddr: int) -> Row | None:
         """Return what holds at a link-time address; None where nothing is said of it."""
-        found = self.row_and_extent(vaddr)
-        return None if found is None else found[0]
+        known = self.row_and_extent(vaddr)
+        return None if known is None else known[0]
 
     def row_and_extent(self, vaddr: int) -> tuple[Row, int, int] | None:
         """Return the same with the link-time addresses [start, end) of which it is true."""

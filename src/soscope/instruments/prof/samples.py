@@ -26,12 +26,12 @@ def add_samples(blocks: list[dict[str, Any]], profile: Profile) -> None:
     Raises FormatError for what no sampler writes.
     """
     try:
-        _Samples().add(blocks, profile)
+        _SampleReduction().add(blocks, profile)
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise FormatError(f"its samples are damaged: {error}") from error
 
 
-class _Samples:
+class _SampleReduction:
     def __init__(self) -> None:
         self._images: list[tuple[str, NamedFile | None]] = []
         self._frames: list[list[Any]] = []

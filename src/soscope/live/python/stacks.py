@@ -76,11 +76,11 @@ class PythonStacks:
         frame = word_at(self._memory, state + layout.tstate_frame) if state else 0
         if frame and layout.cframe_frame != NOTHING:
             frame = word_at(self._memory, frame + layout.cframe_frame)
-        found: list[tuple[Own, bool]] = []
+        frames: list[tuple[Own, bool]] = []
         page, start = b"", 0
         size, owner = self._frame_size, layout.frame_owner
         for _ in range(_MOST_LOOKS):
-            if not frame or len(found) == most:
+            if not frame or len(frames) == most:
                 break
             at = frame - start
             if not 0 <= at <= len(page) - size:
@@ -91,14 +91,14 @@ class PythonStacks:
                 if len(page) < at + size:
                     break
             if owner != NOTHING and page[at + owner] >= layout.owner_shim:
-                if found:
-                    found[-1] = found[-1][0], True
+                if frames:
+                    frames[-1] = frames[-1][0], True
             else:
                 own = self._own(page, at)
                 if own is not None:
-                    found.append((own, self._is_entry(page, at)))
+                    frames.append((own, self._is_entry(page, at)))
             frame = unpack_from("<Q", page, at + layout.frame_previous)[0]
-        return found
+        return frames
 
     def _is_entry(self, page: bytes, at: int) -> bool:
         layout = self._layout

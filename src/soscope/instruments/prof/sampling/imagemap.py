@@ -53,12 +53,12 @@ class SampledImage:
         if not isinstance(self._table, FrameTable):
             return None
         try:
-            found = self._table.row_and_extent(addr - self.bias)
+            known = self._table.row_and_extent(addr - self.bias)
         except (SoscopeError, OSError):
             return None  # damaged tables say nothing
-        if found is None:
+        if known is None:
             return None
-        row, start, end = found
+        row, start, end = known
         return row, start + self.bias, end + self.bias
 
     def symbol(self, addr: int) -> str | None:
@@ -66,10 +66,10 @@ class SampledImage:
         if self.image is None:
             return None
         try:
-            found = self.image.locator.at(addr - self.bias)
+            place = self.image.locator.at(addr - self.bias)
         except (SoscopeError, OSError):
             return None
-        return found.symbol.name if found.is_found and found.symbol is not None else None
+        return place.symbol.name if place.is_found and place.symbol is not None else None
 
     def _make_table(self) -> FrameTable | None:
         image = self.image
@@ -108,10 +108,10 @@ class ImageMap:
 
     def at(self, addr: int) -> SampledImage | None:
         """Return the image whose code is at an address."""
-        found = self._at(addr)
-        if found is None and time.monotonic() >= self._next and self._has_changed():
-            found = self._at(addr)
-        return found
+        there = self._at(addr)
+        if there is None and time.monotonic() >= self._next and self._has_changed():
+            there = self._at(addr)
+        return there
 
     def is_agent(self, addr: int) -> bool:
         """Say whether the code in front of an address is soscope's own."""
@@ -156,14 +156,14 @@ class ImageMap:
 
     def _agents(self) -> list[SampledImage]:
         """Return the code of soscope's agents: return addresses may lead through it."""
-        memory, found = self.space.memory, []
+        memory, agents = self.space.memory, []
         magic = layout.INSIDE_MAGIC.to_bytes(8, "little")
         for mapping in self.space.mappings:
             start = mapping.start
             is_first = mapping.flags[2] == "x" and not mapping.offset
             if is_first and memory.read(start + layout.BLOB_DATA, 8) == magic:
-                found.append(SampledImage(None, start, start + layout.BLOB_SIZE, memory))
-        return found
+                agents.append(SampledImage(None, start, start + layout.BLOB_SIZE, memory))
+        return agents
 
     def _image(self, image: LoadedImage, start: int, end: int) -> SampledImage:
         new = SampledImage(image, start, end)

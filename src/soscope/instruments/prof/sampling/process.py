@@ -100,12 +100,12 @@ class SamplerProcess:
 def _live(hz: int, link: _socket.socket) -> None:
     """Be the sampler, to the end of this process."""
     try:
-        from soscope.instruments.prof.sampling.sampler import Sampler
+        from soscope.instruments.prof.sampling.sampler import StackSampler
         from soscope.proc.signals import signal
 
         os.setpgid(0, 0)  # what a terminal sends is for soscope
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        _Life(Sampler(hz), link).run()
+        _Life(StackSampler(hz), link).run()
     finally:
         os._exit(0)
 

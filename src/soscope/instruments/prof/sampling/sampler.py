@@ -12,7 +12,7 @@ import time
 
 from soscope.entry.stop.moment import Moments
 from soscope.errors import SoscopeError
-from soscope.instruments.prof.sampling.tally import Tally
+from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.target import SampledProcess, SampledThread
 from soscope.proc.signals import signal
 
@@ -20,7 +20,7 @@ _NS = 1_000_000_000
 _TRACED = "threads are traced by somebody else, or may not be traced"
 
 
-class Sampler:
+class StackSampler:
     """Samples processes `hz` times in a second of the processor time of each thread.
 
     For one thread of a process in which nobody else waits for children that it traces, and in
@@ -29,7 +29,7 @@ class Sampler:
 
     def __init__(self, hz: int) -> None:
         self.period = _NS // hz
-        self.tally = Tally(self.period)
+        self.tally = SampleTally(self.period)
         self.processes: dict[int, SampledProcess] = {}
         self._moments = Moments()
         self._asked: dict[int, tuple[SampledProcess, SampledThread]] = {}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MOST_KEPT = 1 << 17  # stacks that are known again
 
 
-class Tally:
+class SampleTally:
     """Samples of the threads of some processes; `period` is in ns."""
 
     def __init__(self, period: int) -> None:

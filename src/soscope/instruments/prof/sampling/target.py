@@ -10,7 +10,7 @@ import time
 from soscope.entry.isa import arch
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.sampling.imagemap import ImageMap
-from soscope.instruments.prof.sampling.tally import Tally
+from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.unwind import Unwinder
 from soscope.live.python.interpreter import find_interpreter
 from soscope.live.python.stacks import Own, PythonStacks
@@ -44,7 +44,9 @@ class SampledThread:
         "waited",
     )
 
-    def __init__(self, pid: int, tid: int, period: int, tally: Tally, *, is_new: bool) -> None:
+    def __init__(
+        self, pid: int, tid: int, period: int, tally: SampleTally, *, is_new: bool
+    ) -> None:
         """Begin; `is_new`: all that it has run counts. Raises OSError where it has ended."""
         self.tid = tid
         self.account = ThreadAccount(pid, tid)
@@ -69,7 +71,7 @@ class SampledProcess:
     OSError where it cannot be looked at.
     """
 
-    def __init__(self, pid: int, begun: int, period: int, tally: Tally) -> None:
+    def __init__(self, pid: int, begun: int, period: int, tally: SampleTally) -> None:
         self.pid = pid
         self._period = period
         self._tally = tally

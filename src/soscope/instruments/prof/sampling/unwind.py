@@ -126,10 +126,10 @@ class Unwinder:
                 self._known[pc] = rule
                 return rule
         image = self._images.at(pc)
-        found = None if image is None else image.row(pc)
-        if found is None:
+        known = None if image is None else image.row(pc)
+        if known is None:
             return _NO_RULE  # not kept: code that is made at run time comes and goes
-        row, start, end = found
+        row, start, end = known
         rule = _rule_of(row)
         if start not in self._rules:
             insort(self._starts, start)
