@@ -68,8 +68,10 @@ def test_rows_are_those_of_readelf(path: str) -> None:
         for number, (vaddr, cfa, columns) in enumerate(rows(path)):
             if number % 17 and number > 500:
                 continue
-            row = table.row(vaddr)
-            assert row is not None
+            known = table.row_and_extent(vaddr)
+            assert known is not None
+            row, start, end = known
+            assert start == vaddr < end
             assert said(row, "CFA") == cfa, hex(vaddr)
             for name, column in columns.items():
                 if column.startswith("c"):

@@ -15,6 +15,7 @@ from soscope.errors import FormatError, SoscopeError
 from soscope.live.images.images import Images, find_images
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
+from soscope.live.images.watch import Watch
 from soscope.wire import layout
 
 _PAUSE = 0.1  # seconds between looks at images that come
@@ -96,6 +97,7 @@ class ImageMap:
             raise SoscopeError(f"a process of {self.space.bits} bits")
         self.generation = 0  # grows when images have come or gone
         self.images: Images = self._find()
+        self._watch = Watch(self.images)
         self._starts: list[int] = []
         self._there: list[SampledImage] = []
         self._known: dict[tuple[int, int, str, bytes], SampledImage] = {}
@@ -112,6 +114,11 @@ class ImageMap:
         if there is None and time.monotonic() >= self._next and self._has_changed():
             there = self._at(addr)
         return there
+
+    def look(self) -> None:
+        """See whether the loader's lists are still the same; else look at the images again."""
+        if not self._watch.holds():
+            self._look_again()
 
     def is_agent(self, addr: int) -> bool:
         """Say whether the code in front of an address is soscope's own."""
@@ -135,9 +142,16 @@ class ImageMap:
             self.space.forget()
             if self.space.maps_text == self.images.seen_maps:
                 return False
-            self.images = self._find()
         except (SoscopeError, OSError):
             return False
+        return self._look_again()
+
+    def _look_again(self) -> bool:
+        try:
+            self.images = self._find()
+        except (SoscopeError, OSError):
+            return False  # it ends, or executes another program
+        self._watch = Watch(self.images)
         self._take()
         return True
 

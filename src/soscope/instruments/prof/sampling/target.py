@@ -141,6 +141,7 @@ class SampledProcess:
         except OSError:
             return  # it has ended, which is heard of in another way
         self._count, self._next_look = count, now + _LOOK
+        self.images.look()
         for tid in self.threads.keys() - tids:
             self._forget(self.threads.pop(tid))
         for tid in tids - self.threads.keys():
