@@ -58,32 +58,54 @@ def missed_ns(notes: list[str]) -> int:
     return sum(int(match[1].replace(",", "")) * 1_000_000 for match in found if match)
 
 
-@pytest.mark.parametrize("boundary", [[], ["--boundary", "time"]])
-def test_shares_of_functions_in_three_threads(boundary: list[str]) -> None:
-    done = soscope(
-        *("prof", "run", "-q", "--sample", "500", *boundary, "--json"),
-        build.program("shares"),
-        "800",
-    )
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stderr)
-    assert said["sample_ns"] == 2_000_000
-    seen: Counter[tuple[int, str]] = Counter()
-    for sample in said["samples"]:
-        seen[sample["thread"], function_of(sample)] += sample["weight"] * said["sample_ns"]
-    rows = [line.split() for line in done.stdout.splitlines()]
+def judge(out: str, seen: Counter[tuple[int, str]], missed: int) -> None:
+    """Compare samples (ns by thread and function) with what `shares` says of itself."""
+    rows = [line.split() for line in out.splitlines()]
     truth = {(int(tid), function): int(ns) for tid, _, function, ns in rows}
     assert len(truth) == 6
     # nothing gets lost without a word
     whole = sum(truth.values())
-    assert abs(seen.total() + missed_ns(said["notes"]) - whole) < whole / 10
+    assert abs(seen.total() + missed - whole) < whole / 10
     for (tid, function), ns in truth.items():
         of_thread = sum(truth[tid, other] for other in FUNCTIONS)
         seen_in_thread = sum(seen[tid, other] for other in FUNCTIONS)
         assert seen_in_thread > of_thread / 2
         assert seen[tid, function] / seen_in_thread == pytest.approx(ns / of_thread, abs=0.25)
+
+
+@pytest.mark.parametrize("options", [[], ["--boundary", "time"], ["-f"]])
+def test_shares_of_functions_in_three_threads(options: list[str]) -> None:
+    program = build.program("shares")
+    command = ["/bin/sh", "-c", f"{program} 600; true"] if "-f" in options else [program, "600"]
+    done = soscope("prof", "run", "-q", "--sample", "300", *options, "--json", *command)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stderr)
+    assert said["sample_ns"] == pytest.approx(3_333_333, rel=0.02)
+    seen: Counter[tuple[int, str]] = Counter()
+    for sample in said["samples"]:
+        seen[sample["thread"], function_of(sample)] += sample["weight"] * said["sample_ns"]
+    judge(done.stdout, seen, missed_ns(said["notes"]))
     ends = {sample["frames"][-1]["symbol"] for sample in said["samples"] if function_of(sample)}
     assert ends <= {"__clone3", "clone3", "clone", "__clone", None}, "each stack is whole"
+
+
+def test_shares_where_the_kernel_does_not_help() -> None:
+    sampler = SamplerProcess(300, asks_kernel=False)
+    with subprocess.Popen(
+        [build.program("shares"), "600"], stdout=subprocess.PIPE, text=True
+    ) as program:
+        sampler.add(program.pid)
+        out, _ = program.communicate(timeout=60)
+    profile = Profile([])
+    add_samples(sampler.end(), profile)
+    seen: Counter[tuple[int, str]] = Counter()
+    for sample in profile.samples:
+        symbols = [frame.symbol for frame in sample.frames]
+        function = next((symbol for symbol in symbols if symbol in FUNCTIONS), "") or ""
+        seen[profile.threads[sample.thread].tid, function] += sample.weight * (
+            profile.sample_ns or 0
+        )
+    judge(out, seen, missed_ns(profile.notes))
 
 
 def sampled(python: str) -> list[dict[str, Any]]:
@@ -95,13 +117,11 @@ def sampled(python: str) -> list[dict[str, Any]]:
         assert program.stdin is not None
         assert program.stdout is not None
         assert program.stdout.readline() == "begun\n"
-        sampler.add(program.pid)
+        assert sampler.add(program.pid) == [{"process": [program.pid, None]}]
         program.stdin.write("go\n")
         program.stdin.close()
         assert program.wait(timeout=60) == 0
-    blocks = sampler.end()
-    assert not [block for block in blocks if "failed" in block]
-    return blocks
+    return sampler.end()
 
 
 def test_frames_of_python_stand_among_those_of_c() -> None:
@@ -145,14 +165,14 @@ def test_frames_of_other_versions_of_python(python: str) -> None:
                 assert own[0][:2] == [function, "<string>"]
                 assert own[0][2] in (line, line - 1)
                 assert [frame[0] for frame in own] == [function, "both", "<module>"]
-    assert min(whole, seen) > 0.9 * counts.total()
+    assert min(whole, seen) > 0.8 * counts.total()
 
 
 def test_no_call_is_disturbed_and_no_signal_lost() -> None:
     with subprocess.Popen(
         [build.program("disturbed"), "150"], stdout=subprocess.PIPE, text=True
     ) as program:
-        sampler = SamplerProcess(1000)
+        sampler = SamplerProcess(1000, asks_kernel=False)
         sampler.add(program.pid)
         out, _ = program.communicate(timeout=120)
     blocks = sampler.end()
@@ -164,9 +184,8 @@ def test_a_process_that_is_not_there_is_said_to_be_so() -> None:
     sampler = SamplerProcess(100)
     with subprocess.Popen([sys.executable, "-c", ""]) as program:
         program.wait()
-        sampler.add(program.pid)
-    said = sampler.end()
-    assert said in ([], [{"failed": [program.pid, f"no process {program.pid}"]}])
+        assert sampler.add(program.pid) == []
+    assert sampler.end() == []
 
 
 def test_the_sampler_ends_with_soscope(tmp_path: Path) -> None:

@@ -135,6 +135,11 @@ _MXCSR_AT = 24
 _COLUMNS = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
 FP_COLUMN, SP_COLUMN, PC_COLUMN = 6, 7, 16
 
+# what perf_event_open(2) is asked for, by its own numbers, and the columns in its order
+PERF_EVENT_OPEN = 298
+PERF_MASK = 0x1FF | 0xFF << 16  # ax … ip, r8 … r15: <asm/perf_regs.h>
+PERF_COLUMNS = (0, 3, 2, 1, 4, 5, 6, 7, 16, 8, 9, 10, 11, 12, 13, 14, 15)
+
 RED_ZONE = 128  # psABI x86-64 §3.2.2
 _DIRECTION_FLAG = 1 << 10
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"

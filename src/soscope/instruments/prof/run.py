@@ -55,7 +55,9 @@ def instruments_of(settings: ProfSettings) -> list[Instrument]:
         from soscope.instruments.prof.sampling.instrument import SamplingInstrument
 
         is_alone = settings.boundary is None and settings.mode is None
-        instruments.append(SamplingInstrument(settings.sample, is_alone=is_alone))
+        instruments.append(
+            SamplingInstrument(settings.sample, is_alone=is_alone, follows=settings.follow)
+        )
     return instruments
 
 

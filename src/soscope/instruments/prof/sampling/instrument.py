@@ -21,14 +21,15 @@ class SamplingInstrument(Instrument):
 
     name = "sample"
 
-    def __init__(self, hz: int, *, is_alone: bool) -> None:
-        """Prepare; `is_alone`: the session has no other instrument."""
+    def __init__(self, hz: int, *, is_alone: bool, follows: bool) -> None:
+        """Prepare; `is_alone`: no other instrument hooks. `follows`: the session does children."""
         if is_alone:
             from soscope.prototypes import load
             from soscope.select.filter import compile_selection
 
             self.hooks = Hooks(layout.INSTRUMENT_COUNT, compile_selection(["-*"]), load())
         self._hz = hz
+        self._follows = follows
         self._sampler: SamplerProcess | None = None
         self._recording: Sink = Sink()
         self._remarks: dict[str, None] = {}
@@ -41,14 +42,17 @@ class SamplingInstrument(Instrument):
         """Keep the recording: samples go there."""
         del beat
         self._recording = recording
-        self._sampler = SamplerProcess(self._hz)  # to be ready when the command is
+        self._sampler = SamplerProcess(
+            self._hz, follows=self._follows
+        )  # to be ready when the command is
         return recording
 
     def process(self, pid: int, block: ControlBlock) -> None:
         """Have a process sampled, from its program's first own instruction on."""
         del block
         if self._sampler is not None:
-            self._sampler.add(pid)
+            for said in self._sampler.add(pid):  # a new one stands still until then
+                self._take(said)
 
     def move(self) -> bool:
         """Record what has been seen."""
@@ -66,8 +70,9 @@ class SamplingInstrument(Instrument):
         return list(self._remarks)
 
     def _take(self, said: dict[str, Any]) -> None:
-        if "failed" in said:
-            pid, why = said["failed"]
-            self._remarks[f"process {pid} was not sampled: {why}"] = None
+        if "process" in said:
+            pid, why = said["process"]
+            if why is not None:
+                self._remarks[f"process {pid} was not sampled: {why}"] = None
         else:
             self._recording.samples(said)

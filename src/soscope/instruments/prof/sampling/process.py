@@ -13,6 +13,7 @@ from __future__ import annotations
 import _socket
 import json
 import os
+import select
 import time
 from struct import Struct
 
@@ -28,6 +29,7 @@ _OFTEN = 0.25  # seconds between what is said
 _MOST_WAITING = 16 << 20  # bytes that soscope has not read
 _PATIENCE = 3.0  # seconds for the last words
 _PAUSE = 0.01
+_PRIORITY = -15
 _END = 0
 _WORDS = Struct("<QQ")  # a process, and how many ns it has run
 
@@ -35,8 +37,8 @@ _WORDS = Struct("<QQ")  # a process, and how many ns it has run
 class SamplerProcess:
     """A sampler that soscope has started; `pid` is its process."""
 
-    def __init__(self, hz: int) -> None:
-        """Start it. Raises OSError."""
+    def __init__(self, hz: int, *, follows: bool = False, asks_kernel: bool = True) -> None:
+        """Start it; `follows` and `asks_kernel` as of `StackSampler`. Raises OSError."""
         self._link, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
             self.pid = os.fork()
@@ -46,18 +48,31 @@ class SamplerProcess:
             raise
         if not self.pid:
             self._link.close()
-            _live(hz, theirs)
+            _live(hz, theirs, follows=follows, asks_kernel=asks_kernel)
         theirs.close()
         self._link.setblocking(False)
         self._data = b""
         self._is_open = True
 
-    def add(self, pid: int) -> None:
-        """Have one more process sampled, or another program of the same one."""
+    def add(self, pid: int) -> list[dict[str, Any]]:
+        """Have one more process sampled, or another program of the same one; wait for that.
+
+        Return what is said meanwhile. The last one is {"process": [pid, why it is not sampled]},
+        None: it is.
+        """
         try:
             self._send(pid, process_ns(pid))
         except OSError:
-            pass  # it has ended
+            return []  # it has ended
+        said: list[dict[str, Any]] = []
+        end = time.monotonic() + _PATIENCE
+        while not any(answer.get("process", [0])[0] == pid for answer in said):
+            left = end - time.monotonic()
+            if not self._is_open or left <= 0:
+                break
+            select.select([self._link], (), (), left)
+            said += self.said()
+        return said
 
     def said(self) -> list[dict[str, Any]]:
         """Return what it has said since the last time."""
@@ -97,7 +112,7 @@ class SamplerProcess:
             self._is_open = False  # it has been killed
 
 
-def _live(hz: int, link: _socket.socket) -> None:
+def _live(hz: int, link: _socket.socket, *, follows: bool, asks_kernel: bool) -> None:
     """Be the sampler, to the end of this process."""
     try:
         from soscope.instruments.prof.sampling.sampler import StackSampler
@@ -105,7 +120,13 @@ def _live(hz: int, link: _socket.socket) -> None:
 
         os.setpgid(0, 0)  # what a terminal sends is for soscope
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        _Life(StackSampler(hz), link).run()
+        try:
+            # who has to wait for a processor gets it where the target gives it away: not anywhere
+            os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
+        except OSError:
+            pass  # only root may
+        sampler = StackSampler(hz, follows=follows, asks_kernel=asks_kernel)
+        _Life(sampler, link).run()
     finally:
         os._exit(0)
 
@@ -119,6 +140,9 @@ class _Life:
     def run(self) -> None:
         due = 0.0
         while self._hear():
+            if self._sampler.is_idle:
+                select.select([self._link], (), (), _OFTEN)
+                continue
             self._sampler.turn()
             if time.monotonic() >= due:
                 due = time.monotonic() + _OFTEN
@@ -139,15 +163,21 @@ class _Life:
             pid, begun = _WORDS.unpack(data or bytes(_WORDS.size))
             if pid == _END:
                 return False
+            why = None
             try:
                 self._sampler.add(pid, begun)
             except (SoscopeError, OSError) as error:
-                self._say({"failed": [pid, str(error)]})
+                why = str(error)
+            self._say({"process": [pid, why]})
+            self._flush()
 
     def _tell(self) -> None:
         said = self._sampler.tally.take()
         if said is not None:
             self._say(said)
+        self._flush()
+
+    def _flush(self) -> None:
         try:
             while self._waiting:
                 sent = self._link.send(self._waiting, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)

@@ -12,11 +12,17 @@ import time
 
 from soscope.entry.stop.moment import Moments
 from soscope.errors import SoscopeError
+from soscope.instruments.prof.sampling.bykernel import KernelSampling
+from soscope.instruments.prof.sampling.imagemap import ImageMap
 from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.target import SampledProcess, SampledThread
+from soscope.live.python.interpreter import find_interpreter
 from soscope.proc.signals import signal
 
 _NS = 1_000_000_000
+_ODD = 987  # thousandths of a period: what a program does in even steps is seen at all of them
+_PAUSE = 0.05  # seconds between looks at what the kernel has taken
+_MOST_PERIODS = 15  # of which its rings have room for the samples
 _TRACED = "threads are traced by somebody else, or may not be traced"
 
 
@@ -27,10 +33,17 @@ class StackSampler:
     which SIGCHLD is blocked.
     """
 
-    def __init__(self, hz: int) -> None:
-        self.period = _NS // hz
+    def __init__(self, hz: int, *, follows: bool = False, asks_kernel: bool = True) -> None:
+        """Prepare; `follows`: somebody traces the processes, so they cannot be stopped.
+
+        `asks_kernel`: the kernel takes the samples where it does and nothing is missed by that.
+        """
+        self.period = _NS // hz * _ODD // 1000
         self.tally = SampleTally(self.period)
         self.processes: dict[int, SampledProcess] = {}
+        self._follows = follows
+        self._asks_kernel = asks_kernel
+        self._kernel = KernelSampling(self.period, self.tally, follows=follows)
         self._moments = Moments()
         self._asked: dict[int, tuple[SampledProcess, SampledThread]] = {}
 
@@ -41,11 +54,43 @@ class StackSampler:
         """
         if pid in self.processes:
             self._end(pid)
-        self.processes[pid] = SampledProcess(pid, begun, self.period, self.tally)
+        is_theirs = self._begin(pid, begun)  # before images are looked for, which takes long
+        if is_theirs and self._follows and self._kernel.has_images(pid):
+            return  # it has heard of the new program itself
+        try:
+            images = ImageMap(pid)
+        except (SoscopeError, OSError):
+            if is_theirs:
+                self._kernel.remove(pid)
+            raise
+        if is_theirs and (self._follows or not _has_python(images)):
+            self._kernel.show(pid, images)
+            return
+        if is_theirs:
+            self._kernel.remove(pid)
+        self.processes[pid] = SampledProcess(pid, images, begun, self.period, self.tally)
+
+    def _begin(self, pid: int, begun: int) -> bool:
+        """Have the kernel sample a process; say whether it does."""
+        if not self._asks_kernel:
+            return False
+        try:
+            self._kernel.begin(pid, begun)
+        except OSError:
+            return False  # that is not allowed, or there are too many threads
+        return True
+
+    @property
+    def is_idle(self) -> bool:
+        """Say whether there is nothing to sample."""
+        return not self.processes and self._kernel.is_idle
 
     def turn(self) -> None:
         """Ask threads to stop whose turn it is, and look at those that do until the next turn."""
-        end = time.monotonic() + self.period / _NS * random.uniform(0.5, 1.5)  # noqa: S311
+        pause = self.period / _NS * random.uniform(0.5, 1.5)  # noqa: S311
+        if not self.processes:
+            pause = min(_MOST_PERIODS * self.period / _NS, _PAUSE)
+        end = time.monotonic() + pause
         for pid, process in list(self.processes.items()):
             try:
                 due = process.due()
@@ -58,10 +103,12 @@ class StackSampler:
         while (left := end - time.monotonic()) > 0:
             if signal.sigtimedwait((signal.SIGCHLD,), left) is not None:
                 self._serve()
+        self._kernel.take()
 
     def close(self) -> None:
         """Let go of everything; who has been asked to stop goes on when this process has ended."""
         self._moments.close()
+        self._kernel.close()
         for pid in list(self.processes):
             self._end(pid)
 
@@ -101,3 +148,10 @@ class StackSampler:
                 process.add(thread, registers.columns(), look)
         for tid in self._asked.keys() - moments.asked:
             del self._asked[tid]  # it has ended, or a signal has stopped it
+
+
+def _has_python(images: ImageMap) -> bool:
+    try:
+        return find_interpreter(images.images) is not None
+    except SoscopeError:
+        return False  # one that nobody can read

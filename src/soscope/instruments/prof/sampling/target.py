@@ -71,11 +71,13 @@ class SampledProcess:
     OSError where it cannot be looked at.
     """
 
-    def __init__(self, pid: int, begun: int, period: int, tally: SampleTally) -> None:
+    def __init__(
+        self, pid: int, images: ImageMap, begun: int, period: int, tally: SampleTally
+    ) -> None:
         self.pid = pid
         self._period = period
         self._tally = tally
-        self.images = ImageMap(pid)
+        self.images = images
         self._unwinder = Unwinder(self.images)
         self._python: PythonStacks | None = None
         self._has_looked = -1

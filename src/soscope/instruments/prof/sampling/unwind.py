@@ -87,7 +87,8 @@ class Unwinder:
             pc = words[at - 1]
             if saved:
                 at += saved >> 3
-                fp = words[at] if 0 <= at < count else 0
+                if at >= 0:  # else the function has restored it already
+                    fp = words[at] if at < count else 0
             sp, back = cfa, 1
             if not pc:
                 return addrs, True

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples that the kernel takes: perf_event_open(2), by each thread's own processor time.
+
+An event for each thread and processor, since those that their children inherit may have memory of
+their own for one processor alone; all of a processor write to one ring. <linux/perf_event.h>.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+from collections.abc import Iterator
+from struct import Struct, pack_into, unpack_from
+
+from soscope.entry.isa import arch
+from soscope.proc import status
+
+_ATTR_SIZE = 128
+_SOFTWARE, _TASK_CLOCK = 1, 1
+_TID, _REGS_USER, _STACK_USER = 1 << 1, 1 << 12, 1 << 13
+_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HV = 1 << 1, 1 << 5, 1 << 6
+_COMM, _TASK, _COMM_EXEC = 1 << 9, 1 << 13, 1 << 24
+_CLOEXEC = 8
+_SET_OUTPUT = 0x2405
+_HEAD, _TAIL = 1024, 1032  # of struct perf_event_mmap_page
+_RECORD = Struct("<IHH")
+_LOST, _COMM_RECORD, _FORK, _SAMPLE = 2, 3, 7, 9
+_IS_EXEC = 1 << 13
+_STACK = 16384  # bytes that are copied
+_PAGES = (512, 256, 128, 64, 32)  # of a ring: as many as are allowed
+_PAGE = mmap.PAGESIZE
+_MOST = 8192  # events
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class KernelSample:
+    """A thread as it was: registers by the columns of unwind tables, and memory from `sp` up."""
+
+    __slots__ = ("pid", "registers", "sp", "stack", "tid")
+
+    def __init__(
+        self, pid: int, tid: int, registers: dict[int, int | None], sp: int, stack: bytes
+    ) -> None:
+        self.pid = pid
+        self.tid = tid
+        self.registers = registers
+        self.sp = sp
+        self.stack = stack
+
+
+class TaskEvent:
+    """What happened to a process: `kind` is LOST with `count`, FORK, EXEC or NAME."""
+
+    __slots__ = ("count", "kind", "name", "pid", "tid")
+    LOST, FORK, EXEC, NAME = range(4)
+
+    def __init__(self, kind: int, pid: int, tid: int, name: str = "", count: int = 0) -> None:
+        self.kind = kind
+        self.pid = pid
+        self.tid = tid
+        self.name = name
+        self.count = count
+
+
+class PerfEvents:
+    """Events for threads, one sample for each `period` ns that a thread has run.
+
+    `has_kernel` says whether time in the kernel counts, which may be forbidden.
+    """
+
+    def __init__(self, period: int) -> None:
+        """Prepare. Raises OSError where the kernel allows none."""
+        self._period = period
+        self.has_kernel = True
+        self._events: dict[int, list[int]] = {}  # of each process
+        self._rings: dict[int, tuple[mmap.mmap, int, int]] = {}
+        self._processors = range(os.sysconf("SC_NPROCESSORS_CONF"))
+
+    def add(self, pid: int) -> None:
+        """Have all threads of a process sampled, with those that they will make.
+
+        Raises OSError where that is not allowed, or there are too many.
+        """
+        events = self._events.setdefault(pid, [])
+        done: set[int] = set()
+        try:
+            while todo := set(status.threads(pid)) - done:
+                done |= todo
+                for tid in todo - self._born(pid):
+                    events += self._open(tid)
+        except OSError:
+            self.remove(pid)
+            raise
+
+    def remove(self, pid: int) -> None:
+        """End the samples of a process; those in the rings stay."""
+        kept = {descriptor for _, descriptor, _ in self._rings.values()}
+        for descriptor in self._events.pop(pid, ()):
+            if descriptor not in kept:
+                os.close(descriptor)
+
+    def close(self) -> None:
+        """End everything."""
+        for pid in list(self._events):
+            self.remove(pid)
+        for ring, descriptor, _ in self._rings.values():
+            ring.close()
+            os.close(descriptor)
+        self._rings.clear()
+
+    def _born(self, pid: int) -> set[int]:
+        """Return the threads that have got events from those who made them."""
+        return {
+            event.tid
+            for event in self.records(is_look=True)
+            if isinstance(event, TaskEvent) and event.kind == TaskEvent.FORK and event.pid == pid
+        }
+
+    def _open(self, tid: int) -> list[int]:
+        if sum(map(len, self._events.values())) > _MOST:
+            raise OSError(errno.EMFILE, "too many threads")
+        descriptors: list[int] = []
+        for processor in self._processors:
+            try:
+                descriptor = self._open_at(tid, processor)
+            except OSError as error:
+                if error.errno == errno.ESRCH:
+                    break  # it has ended
+                if error.errno == errno.ENODEV:
+                    continue  # a processor that is switched off
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                raise
+            descriptors.append(descriptor)
+            self._lead(descriptor, processor)
+        return descriptors
+
+    def _open_at(self, tid: int, processor: int) -> int:
+        while True:
+            attr = ctypes.create_string_buffer(self._attr(), _ATTR_SIZE)
+            descriptor = int(
+                _libc.syscall(
+                    arch.PERF_EVENT_OPEN, ctypes.byref(attr), tid, processor, -1, _CLOEXEC
+                )
+            )
+            if descriptor >= 0:
+                return descriptor
+            number = ctypes.get_errno()
+            if number not in (errno.EACCES, errno.EPERM) or not self.has_kernel:
+                raise OSError(number, os.strerror(number))
+            self.has_kernel = False
+
+    def _attr(self) -> bytes:
+        attr = bytearray(_ATTR_SIZE)
+        sample = _TID | _REGS_USER | _STACK_USER
+        flags = _INHERIT | _EXCLUDE_HV | _COMM | _TASK | _COMM_EXEC
+        if not self.has_kernel:
+            flags |= _EXCLUDE_KERNEL
+        head = (_SOFTWARE, _ATTR_SIZE, _TASK_CLOCK, self._period, sample, 0, flags)
+        pack_into("<IIQQQQQ", attr, 0, *head)
+        pack_into("<QI", attr, 80, arch.PERF_MASK, _STACK)
+        return bytes(attr)
+
+    def _lead(self, descriptor: int, processor: int) -> None:
+        """Lead an event to the ring of its processor. Raises OSError."""
+        if processor in self._rings:
+            if _libc.ioctl(descriptor, _SET_OUTPUT, self._rings[processor][1]):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+            return
+        for pages in _PAGES:
+            try:
+                ring = mmap.mmap(descriptor, (1 + pages) * _PAGE)
+            except OSError:
+                if pages == _PAGES[-1]:
+                    raise
+                continue  # more than may be locked in memory
+            self._rings[processor] = ring, descriptor, pages * _PAGE
+            return
+
+    # ---- what the kernel has written ----
+
+    def records(self, *, is_look: bool = False) -> Iterator[KernelSample | TaskEvent]:
+        """Yield what is in the rings, each in its own order; `is_look`: it stays there."""
+        for ring, _, size in self._rings.values():
+            (head,) = unpack_from("<Q", ring, _HEAD)
+            (tail,) = unpack_from("<Q", ring, _TAIL)
+            data = self._between(ring, tail, head, size)
+            at = 0
+            while at < len(data):
+                kind, misc, length = _RECORD.unpack_from(data, at)
+                if length < _RECORD.size:
+                    break
+                record = _decoded(kind, misc, data[at + _RECORD.size : at + length])
+                if record is not None:
+                    yield record
+                at += length
+            if not is_look:
+                pack_into("<Q", ring, _TAIL, head)
+
+    def _between(self, ring: mmap.mmap, tail: int, head: int, size: int) -> bytes:
+        first, last = tail % size, head % size
+        if first < last or tail == head:
+            return ring[_PAGE + first : _PAGE + last]
+        return ring[_PAGE + first : _PAGE + size] + ring[_PAGE : _PAGE + last]
+
+
+def _decoded(kind: int, misc: int, body: bytes) -> KernelSample | TaskEvent | None:
+    if kind == _LOST:
+        return TaskEvent(TaskEvent.LOST, 0, 0, count=unpack_from("<Q", body, 8)[0])
+    pid, tid = unpack_from("<II", body, 0)
+    if kind == _FORK:  # process, its parent, thread, its parent
+        return TaskEvent(TaskEvent.FORK, pid, unpack_from("<I", body, 8)[0])
+    if kind == _COMM_RECORD:
+        name = os.fsdecode(body[8:].split(b"\0", 1)[0])
+        return TaskEvent(TaskEvent.EXEC if misc & _IS_EXEC else TaskEvent.NAME, pid, tid, name)
+    if kind != _SAMPLE:
+        return None
+    if not unpack_from("<Q", body, 8)[0]:
+        return KernelSample(pid, tid, {}, 0, b"")  # a thread without registers of its own
+    words = unpack_from(f"<{len(arch.PERF_COLUMNS)}Q", body, 16)
+    registers: dict[int, int | None] = dict(zip(arch.PERF_COLUMNS, words, strict=True))
+    at = 16 + 8 * len(words)
+    (size,) = unpack_from("<Q", body, at)
+    copied = unpack_from("<Q", body, at + 8 + size)[0] if size else 0
+    return KernelSample(
+        pid, tid, registers, registers[arch.SP_COLUMN] or 0, body[at + 8 : at + 8 + copied]
+    )

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes whose threads the kernel samples: nobody stands still, and system calls stay whole.
+
+Only for what is on the stacks themselves: frames of Python must be read while the thread stands
+still.
+"""
+
+from __future__ import annotations
+
+import time
+
+from soscope.entry.perf import KernelSample, PerfEvents, TaskEvent
+from soscope.errors import SoscopeError
+from soscope.instruments.prof.sampling.imagemap import ImageMap
+from soscope.instruments.prof.sampling.tally import SampleTally
+from soscope.instruments.prof.sampling.unwind import Unwinder
+from soscope.proc.cputime import process_ns
+
+_LOOK = 0.25  # seconds between looks at images that come and go
+_FULL = "more samples than were read in time"
+_GONE = "processes had ended before their images were looked at"
+_EARLY = "images and threads were being looked for"
+_KERNEL = "it passed in the kernel, which the kernel does not let us sample"
+
+
+class _Known:
+    """A process that is sampled: `images` None, it had ended before it was looked at."""
+
+    __slots__ = ("begun", "images", "ran", "samples", "threads", "unwinder")
+
+    def __init__(self, images: ImageMap | None, begun: int) -> None:
+        self.images: ImageMap | None = None
+        self.unwinder: Unwinder | None = None
+        self.threads: dict[int, int] = {}
+        self.begun = self.ran = begun
+        self.samples = 0
+        self.show(images)
+
+    def show(self, images: ImageMap | None) -> None:
+        """Take the images of the program that it runs now."""
+        if self.images is not None:
+            self.images.close()
+        self.images = images
+        self.unwinder = None if images is None else Unwinder(images)
+
+
+class KernelSampling:
+    """Samples by perf events; `follows`: children that are forked are sampled, too."""
+
+    def __init__(self, period: int, tally: SampleTally, *, follows: bool) -> None:
+        self._period = period
+        self._tally = tally
+        self._follows = follows
+        self._events = PerfEvents(period)
+        self._processes: dict[int, _Known] = {}
+        self._next_look = 0.0
+        self._names: dict[tuple[int, int], str] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Say whether there is nothing to sample."""
+        return not self._processes
+
+    def begin(self, pid: int, begun: int) -> None:
+        """Sample a process that had run for `begun` ns when somebody wanted that.
+
+        Raises OSError where it is not allowed.
+        """
+        self.take()  # its parent may have been sampled
+        if pid in self._processes:
+            return
+        self._events.add(pid)
+        ran = process_ns(pid)
+        self._processes[pid] = _Known(None, ran)
+        if ran - begun >= self._period:
+            self._tally.miss(_EARLY, ran - begun)
+
+    def show(self, pid: int, images: ImageMap) -> None:
+        """Take the images of the program that a process runs now."""
+        self._processes[pid].show(images)
+
+    def has_images(self, pid: int) -> bool:
+        """Say whether the images of a process are known."""
+        return self._processes[pid].images is not None
+
+    def remove(self, pid: int) -> None:
+        """Sample a process no more."""
+        self._events.remove(pid)
+        known = self._processes.pop(pid)
+        if known.images is not None:
+            known.images.close()
+
+    def take(self) -> None:
+        """Take the samples that are there."""
+        for record in self._events.records():
+            if isinstance(record, KernelSample):
+                self._take(record)
+            else:
+                self._hear(record)
+        now = time.monotonic()
+        is_due = now >= self._next_look
+        if is_due:
+            self._next_look = now + _LOOK
+        for pid, known in self._processes.items():
+            if is_due and known.images is not None:
+                known.images.look()
+            try:
+                known.ran = max(known.ran, process_ns(pid))
+            except OSError:
+                continue  # it has ended
+
+    def close(self) -> None:
+        """Take what is left, and end."""
+        self.take()
+        self._events.close()
+        for known in self._processes.values():
+            if known.images is not None:
+                known.images.close()
+            missing = known.ran - known.begun - known.samples * self._period
+            if not self._events.has_kernel and missing >= self._period:
+                self._tally.miss(_KERNEL, missing)
+        self._processes.clear()
+
+    def _hear(self, event: TaskEvent) -> None:
+        if event.kind == TaskEvent.LOST:
+            self._tally.miss(_FULL, event.count * self._period)
+            return
+        if event.name:
+            self._names[event.pid, event.tid] = event.name
+        if event.kind == TaskEvent.EXEC and event.pid in self._processes:
+            self._processes[event.pid].show(_images_of(event.pid))
+        elif event.kind == TaskEvent.FORK and self._follows and event.pid not in self._processes:
+            self._processes[event.pid] = _Known(_images_of(event.pid), 0)
+
+    def _take(self, sample: KernelSample) -> None:
+        known = self._processes.get(sample.pid)
+        if known is None:
+            return  # a child that is not followed
+        known.samples += 1
+        if known.images is None:
+            known.show(_images_of(sample.pid))
+        if known.images is None or known.unwinder is None or not sample.registers:
+            self._tally.miss(_GONE, self._period)
+            return
+        addrs, is_whole = known.unwinder.walk(sample.registers, sample.sp, sample.stack)
+        number = known.threads.get(sample.tid)
+        if number is None:
+            number = known.threads[sample.tid] = self._thread(sample.pid, sample.tid)
+        self._tally.add(number, known.images, addrs, (), is_whole=is_whole, weight=1)
+
+    def _thread(self, pid: int, tid: int) -> int:
+        name = self._names.get((pid, tid), "")
+        try:
+            with open(f"/proc/{pid}/task/{tid}/comm", encoding="utf-8", errors="replace") as file:
+                name = file.read().rstrip("\n")
+        except OSError:
+            pass  # it has ended
+        return self._tally.thread(pid, tid, 0, name)
+
+
+def _images_of(pid: int) -> ImageMap | None:
+    try:
+        return ImageMap(pid)
+    except (SoscopeError, OSError):
+        return None
