@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instrumented code that uses its frames in unusual ways does what it does untraced."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import pytest
+
+from tests.support import reported
+from tests.support.run import run
+
+WAYS = list(product(("gcc", "clang"), ("pg", "fentry", "cyg"), ("-O0", "-O2", "-Os")))
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[tuple[str, str, str], list[str]]:
+    def build(way: tuple[str, str, str]) -> list[str]:
+        compiler, hooks, opt = way
+        return reported.program("hazards", hooks, compiler, opt)
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(WAYS, pool.map(build, WAYS), strict=True))
+
+
+def said(out: str) -> tuple[list[str], dict[str, int]]:
+    """Return what a program found, and its own counts."""
+    rows = [line.split() for line in out.splitlines()]
+    counts = {row[1]: int(row[2]) for row in rows if row[0] == "calls"}
+    return [" ".join(row) for row in rows if row[0] != "calls"], counts
+
+
+# What is counted alone depends on few of them.
+CASES = [("time", way) for way in WAYS] + [("count", way) for way in WAYS if way[2] == "-O2"]
+
+
+@pytest.mark.parametrize(("mode", "way"), CASES, ids="".join)
+def test_a_program_finds_what_it_finds_and_its_calls_are_counted(
+    mode: str, way: tuple[str, str, str], programs: dict[tuple[str, str, str], list[str]]
+) -> None:
+    plain = run(programs[way], timeout=30)
+    account = reported.observe(mode, programs[way])
+    assert account.status == plain.returncode == 5
+    found, counts = said(account.out)
+    assert found == said(plain.stdout)[0]
+    seen = account.calls("libhazards.so")
+    assert {name: seen.get(name, 0) for name in counts} == counts
+    assert sum(thread["dropped"] for thread in account.threads) == 0
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way[2] == "-O2"], ids="".join)
+def test_exceptions_pass_through(way: tuple[str, str, str]) -> None:
+    compiler, hooks, opt = way
+    command = reported.program("thrown", hooks, compiler, opt)
+    account = reported.observe("time", command)
+    plain = run(command, timeout=30)
+    assert (account.out, account.status) == (plain.stdout, plain.returncode)
+    found, counts = said(account.out)
+    assert found
+    seen = account.calls("libthrown.so")
+    assert {name: seen.get(name, 0) for name in counts} == counts
+    # a call that was left by an exception has nothing inside it that came later
+    nodes = [node for thread in account.threads for node in thread["nodes"]]
+    callers = {node["parent"] for node in nodes if reported.name_of(*node["function"]) == "catcher"}
+    assert callers == {-1}
+    assert all(node["timed"] == node["calls"] for node in nodes)
