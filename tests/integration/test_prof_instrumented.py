@@ -4,11 +4,19 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from soscope.control.session import Session
+from soscope.control.settings import SessionSettings
+from soscope.instruments.prof.instrumented import InstrumentedCode
 from tests.support import reported
+from tests.support.run import run
+from tests.support.tools import need
 
 LIBRARY = "libreported.so"
 NAMES = ("leaf", "mid", "fib", "even", "odd")
@@ -53,3 +61,46 @@ def test_calls_are_those_that_threads_count_themselves(
         roots = [at for at, node in enumerate(nodes) if node["parent"] < 0]
         # each tick of a root is some node's own
         assert [self_ticks(nodes, at) for at in roots] == [nodes[at]["total"] for at in roots]
+
+
+@pytest.mark.parametrize("hooks", ["cyg", "pg"])
+@pytest.mark.parametrize("mode", ["count", "time", "sample"])
+def test_no_call_of_many_threads_is_lost(mode: str, hooks: str) -> None:
+    command = reported.program("reported", hooks, "gcc", "-O0")
+    times = 800_000 if mode == "count" else 100_000
+    account = reported.observe(mode, [*command, str(times), "4"], timeout=120)
+    for tid, counts in own_counts(account).items():
+        assert {name: account.calls(LIBRARY, tid).get(name) for name in NAMES} == counts
+
+
+def slot_of(pid: int, library: str, symbol: str) -> int:
+    """Return what the slot of a symbol holds in a process."""
+    found = run([need("readelf"), "-rW", library], timeout=30).stdout
+    offset = int(re.findall(rf"^([0-9a-f]+) .* {symbol}", found, re.MULTILINE)[0], 16)
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    start = int(next(row for row in maps.splitlines() if row.endswith(library)).split("-")[0], 16)
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        memory.seek(start + offset)
+        return int.from_bytes(memory.read(8), "little")
+
+
+@pytest.mark.parametrize(
+    ("hooks", "symbol"), [("cyg", "__cyg_profile_func_enter"), ("pg", "mcount")]
+)
+def test_it_comes_and_goes_while_threads_call(hooks: str, symbol: str) -> None:
+    command = reported.program("reported", hooks, "gcc", "-O0")
+    library = str(Path(command[0]).with_name(LIBRARY))
+    with subprocess.Popen([*command, "0", "2"], stdin=subprocess.PIPE) as program:
+        before = None
+        for mode in ("time", "count", "sample", "quiet"):
+            instrument = InstrumentedCode(mode)
+            settings = SessionSettings([], pids=[program.pid], duration_ns=30_000_000)
+            Session(settings, [instrument]).run()
+            threads = instrument.programs[0].calls.threads
+            calls = sum(node.calls for thread in threads for node in thread.nodes)
+            assert bool(calls) == (mode != "quiet")
+            after = slot_of(program.pid, library, symbol)
+            assert before in (None, after)
+            before = after
+        program.communicate(b"\n", timeout=30)
+    assert program.returncode == 3

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // target: libs=reported; ldflags=-pthread; status=3
-// Calls of a library by several threads, each of which says how many it made: reported TIMES THREADS
+// Calls of a library by several threads, each of which says how many it made: reported TIMES THREADS.
+// TIMES 0: they go on until a line can be read, and end with 4 if anything is other than before.
 #define _GNU_SOURCE
 #include "reported.h"
 
@@ -13,6 +14,22 @@
 enum { MOST = 16, DEEP = 500 };
 
 static unsigned times;
+static int is_over, is_wrong;
+
+static void *go_on(void *number)
+{
+	struct counts first = {0};
+	uint64_t result = fib(&first, 12);
+
+	(void)number;
+	while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
+		struct counts again = {0};
+
+		if (fib(&again, 12) != result || again.fib != first.fib)
+			__atomic_store_n(&is_wrong, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
 
 static void *work(void *number)
 {
@@ -37,9 +54,14 @@ int main(int argc, char **argv)
 
 	times = argc > 1 ? (unsigned)atoi(argv[1]) : 1000;
 	for (uintptr_t i = 1; i < count && i < MOST; i++)
-		pthread_create(&threads[i], NULL, work, (void *)i);
-	work(NULL);
+		pthread_create(&threads[i], NULL, times ? work : go_on, (void *)i);
+	if (times) {
+		work(NULL);
+	} else {
+		(void)getchar();
+		__atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
+	}
 	for (uintptr_t i = 1; i < count && i < MOST; i++)
 		pthread_join(threads[i], NULL);
-	return 3;
+	return is_wrong ? 4 : 3;
 }
