@@ -30,6 +30,7 @@ from benchmarks import (
     memstart,
     objects,
     patch,
+    prof,
     python_json,
     reading,
     resolve,
@@ -44,8 +45,8 @@ from benchmarks.rows import Table
 from benchmarks.tools import HERE, PEERS, TOP, Tools
 
 PARTS = [
-    "calls", "layers", "inject", "patch", "hook", "objects", "heaps", "sweep", "json", "stream",
-    "reading", "memory", "startup", "memstart", "resolve", "attach", "map",
+    "calls", "layers", "inject", "patch", "hook", "objects", "heaps", "sweep", "prof", "json",
+    "stream", "reading", "memory", "startup", "memstart", "resolve", "attach", "map",
 ]  # fmt: skip
 
 
@@ -94,6 +95,8 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
         tables.append(heaps.measure(tools, count, _say))
     if "sweep" in parts:
         tables.append(sweep.measure(tools, count, _say))
+    if "prof" in parts:
+        tables.append(prof.measure(tools, count, 5 if quick else 15, _say))
     if "json" in parts:
         tables.append(python_json.measure(tools, count, _say))
     if "stream" in parts:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from benchmarks import hook, inject, layers, memory, patch
+from benchmarks import hook, inject, layers, memory, patch, prof
 from benchmarks.tools import Tools
 from tests.support.tools import need
 
@@ -46,3 +48,9 @@ def test_the_agent_is_small_however_many_call_sites(tools: Tools) -> None:
     seen = {row.name: (row.figure.median, row.goal) for row in table.rows if row.figure}
     assert len(seen) == 6, table.remarks
     assert not {name for name, (extra, goal) in seen.items() if goal and extra > goal}, seen
+
+
+def test_calls_that_code_reports_can_be_measured(tools: Tools, monkeypatch: Any) -> None:
+    monkeypatch.setattr(prof, "_FUNCTIONS", ("leaf",))
+    table = prof.measure(tools, 1, 1, lambda _: None)
+    assert all(row.figure is not None for row in table.rows), table.remarks

@@ -17,8 +17,9 @@ factor:
 
 	.text
 
-// \thread = this thread, which has a table of its own. Clobbers rax.
-.macro PROF_THREAD thread, low, miss
+// \thread = this thread, which has a table of its own. Clobbers rax. A thread that ends calls has
+// begun them: \check_tid, whether it is another one with the same thread pointer, is for those.
+.macro PROF_THREAD thread, low, miss, check_tid=1
 	mov	%fs:0, %rax
 	mov	%rax, \thread
 	shr	$12, \thread
@@ -28,10 +29,12 @@ factor:
 	add	sosc_prof_threads(%rip), \thread
 	cmp	%rax, PROF_THREAD_KEY(\thread)
 	jne	\miss
+.if \check_tid
 	mov	sosc_tid_offset(%rip), %rax
 	mov	%fs:(%rax), %eax
 	cmp	%eax, PROF_THREAD_TID(\thread)
 	jne	\miss
+.endif
 .endm
 
 // Counts a call of \function that returns to \from, of the thread in r11. Clobbers rax and r11.
@@ -127,22 +130,15 @@ FUNCTION \name
 
 // The node of a call of the function in rdi, which returns to rsi, of the thread in rcx; r10 tells
 // it from other open calls. rdx = its offset, r8 = the next frame, r9 = the table. Clobbers rax.
-// The call at the same address goes to \same, with flags "equal"; back to 80 if it is around it.
+// \same: the call on top is at the same address; from there back to 80 if it is around this one.
 .macro PROF_FIND_NODE slow, same
 	mov	PROF_THREAD_NEXT(%rcx), %r8
 	mov	PROF_THREAD_TABLE(%rcx), %r9
-	lea	PROF_FRAMES + PROF_FRAME_SIZE(%r9), %rax
-	cmp	%rax, %r8
-	je	81f
 	mov	PROF_FRAME_PLACE - PROF_FRAME_SIZE(%r8), %rax
 	lea	PROF_NEAR + 1(%rax, %r10), %rax
 	cmp	$PROF_NEAR, %rax
-	jae	\same
+	jae	81f
 80:	mov	PROF_FRAME_KEY - PROF_FRAME_SIZE(%r8), %rax
-	jmp	82f
-81:	mov	%rsi, %rax
-	test	%rax, %rax
-	jle	\slow
 82:	lea	(%rax, %rax, 4), %rdx
 	add	%rdi, %rdx
 	imul	factor(%rip), %rdx
@@ -157,6 +153,17 @@ FUNCTION \name
 	lea	PROF_FRAMES_END(%r9), %rax
 	cmp	%rax, %r8
 	je	\slow
+	jmp	83f
+	// none is open, or the one on top needs a closer look
+81:	je	\same
+	lea	PROF_FRAMES + PROF_FRAME_SIZE(%r9), %rax
+	cmp	%rax, %r8
+	jne	\slow
+	mov	%rsi, %rax
+	test	%rax, %rax
+	jg	82b
+	jmp	\slow
+83:
 .endm
 
 // Counts and opens the call of the node at rdx, from \site. The clock is read last.
@@ -167,8 +174,6 @@ FUNCTION \name
 	mov	%rdx, %rax
 	bts	$63, %rax
 	mov	%rax, PROF_FRAME_KEY(%r8)
-	mov	PROF_TABLE_DONE(%r9), %rax
-	mov	%rax, PROF_FRAME_DONE(%r8)
 	mov	%rsi, PROF_FRAME_FROM(%r8)
 	mov	%rdi, PROF_FRAME_FUNCTION(%r8)
 	mov	\site, %rax
@@ -178,6 +183,8 @@ FUNCTION \name
 	jne	83f
 84:	cmpb	$0, sosc_clock_off(%rip)
 	jne	85f
+	mov	PROF_TABLE_DONE(%r9), %rax
+	mov	%rax, PROF_FRAME_DONE(%r8)
 	movl	$1, PROF_FRAME_FLAGS(%r8)
 	mov	%r10, PROF_FRAME_PLACE(%r8)
 	rdtsc
@@ -263,8 +270,7 @@ FUNCTION sosc_h_prof_enter
 	PROF_OPEN (%rsp)
 	ret
 	// at the same address: the compiler has put this function into that one
-7:	jne	9f
-	cmp	%rsi, PROF_FRAME_FROM - PROF_FRAME_SIZE(%r8)
+7:	cmp	%rsi, PROF_FRAME_FROM - PROF_FRAME_SIZE(%r8)
 	jne	9f
 	mov	(%rsp), %rax
 	cmp	%rax, PROF_FRAME_SITE - PROF_FRAME_SIZE(%r8)
@@ -278,7 +284,7 @@ FUNCTION sosc_h_prof_exit
 	.cfi_startproc
 	endbr64
 	PROF_NOW
-	PROF_THREAD %rcx, %ecx, 9f
+	PROF_THREAD %rcx, %ecx, 9f, 0
 	PROF_TOP
 	cmp	%rdi, PROF_FRAME_FUNCTION(%r10)
 	jne	9f
@@ -352,7 +358,7 @@ FUNCTION sosc_x_prof
 	KEEP	%r8
 	KEEP	%r9
 	PROF_NOW
-	PROF_THREAD %rcx, %ecx, 9f
+	PROF_THREAD %rcx, %ecx, 9f, 0
 	PROF_TOP
 	mov	SOSC_DISTANCE + SITE_RETURN(%r11), %rax
 	cmp	%rax, PROF_FRAME_FROM(%r10)
