@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import os
-
 from soscope.cli.main import Invocation
-from soscope.errors import UsageError
 from soscope.options.mem.flame import parse
 
 
@@ -16,18 +13,14 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
-    from soscope.cli.output import finish
+    from soscope.cli.flamefile import write_flame
     from soscope.instruments.mem.model import COMPLETE
     from soscope.instruments.mem.report import report_of
     from soscope.recording.reader import RecordingFile
     from soscope.report.mem.flame import document, page
-    from soscope.report.output import Output
 
     with RecordingFile.open(options.path) as recording:
         report = report_of(recording)
     text = (page if options.is_page else document)(report)
-    if os.path.exists(options.output) and os.path.samefile(options.output, options.path):
-        raise UsageError("-o names the recording itself")
-    output = Output.open(options.output)
-    output.write(text)
-    return 0 if finish(output) and report.state == COMPLETE else 1
+    was_written = write_flame(text, options.output, options.path)
+    return 0 if was_written and report.state == COMPLETE else 1

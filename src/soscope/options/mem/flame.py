@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.table import VALUE, Option
+from soscope.options.flamefile import OUTPUT, flame_file, is_page
 from soscope.options.verb import Verb
 
 USAGE = "soscope mem flame -o FILE REC"
@@ -32,20 +31,7 @@ exit status: 0 fine, 1 REC is no recording of soscope mem or is not complete, or
 written, 2 wrong usage.
 """
 
-SVG, HTML = ".svg", ".html"
-
-OPTIONS = [
-    DEBUG,
-    Option(
-        "-o",
-        "--output",
-        dest="output",
-        kind=VALUE,
-        metavar="FILE",
-        group="where to",
-        help="write FILE: .svg is a picture, .html a page that needs nothing else",
-    ),
-]
+OPTIONS = [DEBUG, OUTPUT]
 
 VERB = Verb(
     "mem flame",
@@ -62,24 +48,20 @@ make_parser = VERB.make_parser
 
 
 class MemFlameOptions:
-    """What `soscope mem flame` was told; `output` ends with SVG or HTML."""
+    """What `soscope mem flame` was told; `is_page`: `output` is to be a page."""
 
     __slots__ = ("debug", "is_page", "output", "path")
 
     def __init__(self, path: str, output: str) -> None:
         self.path = path
         self.output = output
-        self.is_page = output.lower().endswith(HTML)
+        self.is_page = is_page(output)
         self.debug = False
 
 
 def parse(arguments: list[str]) -> MemFlameOptions:
     """Parse the words behind `soscope mem flame`. Raises UsageError, or SystemExit for help."""
     values, (path,) = VERB.read(arguments)
-    if values.output is None:
-        raise UsageError("no file to draw into", hint=f"usage: {USAGE}")
-    if not values.output.lower().endswith((SVG, HTML)):
-        raise UsageError(f"'{values.output}' is neither a .svg nor a .html file")
-    options = MemFlameOptions(path, values.output)
+    options = MemFlameOptions(path, flame_file(values.output, USAGE))
     options.debug = values.debug
     return options

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope prof flame`: draw a profile."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation
+from soscope.options.prof.flame import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where the recording ends too early or cannot be drawn."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.flamefile import write_flame
+    from soscope.instruments.prof.model import COMPLETE
+    from soscope.instruments.prof.report import profile_of
+    from soscope.recording.reader import RecordingFile
+    from soscope.report.prof.flame import document, page
+
+    with RecordingFile.open(options.path) as recording:
+        profile = profile_of(recording)
+    draw = page if options.is_page else document
+    text = draw(profile, threads=options.by_thread)
+    was_written = write_flame(text, options.output, options.path)
+    return 0 if was_written and profile.state == COMPLETE else 1

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope prof flame`."""
+
+from __future__ import annotations
+
+from soscope.instruments.prof.flat import BY_FUNCTION, BY_THREAD
+from soscope.options.display import DEBUG
+from soscope.options.flamefile import OUTPUT, flame_file, is_page
+from soscope.options.table import VALUE, Option
+from soscope.options.verb import Verb
+
+USAGE = "soscope prof flame [--by thread] -o FILE REC"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Draw the profile that soscope prof run -o REC or attach -o REC has recorded.
+
+  -o FILE      FILE.svg: a picture; FILE.html: a page, in which frames can be widened
+  --by thread  each thread for itself
+
+  soscope prof flame -o run.html run.sosr
+
+soscope prof flame --help lists all options.
+"""
+
+DESCRIPTION = """\
+Draw a flame graph of the profile that soscope prof run -o REC or attach -o REC has recorded:
+functions below those that called them. The wider a frame, the longer it took; or the more calls
+were made in it, where nothing was timed.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 1 REC is no recording of soscope prof or is not complete, or FILE cannot be
+written, 2 wrong usage.
+"""
+
+OPTIONS = [
+    DEBUG,
+    OUTPUT,
+    Option(
+        "--by",
+        dest="by",
+        kind=VALUE,
+        metavar=f"{BY_FUNCTION}|{BY_THREAD}",
+        choices=(BY_FUNCTION, BY_THREAD),
+        default=BY_FUNCTION,
+        group="what to draw",
+        help="functions of all threads together, or each thread for itself",
+    ),
+]
+
+VERB = Verb(
+    "prof flame",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("REC", "the recording"),
+    least=1,
+    most=1,
+)
+make_parser = VERB.make_parser
+
+
+class ProfFlameOptions:
+    """What `soscope prof flame` was told; `is_page`: `output` is to be a page."""
+
+    __slots__ = ("by_thread", "debug", "is_page", "output", "path")
+
+    def __init__(self, path: str, output: str) -> None:
+        self.path = path
+        self.output = output
+        self.is_page = is_page(output)
+        self.by_thread = False
+        self.debug = False
+
+
+def parse(arguments: list[str]) -> ProfFlameOptions:
+    """Parse the words behind `soscope prof flame`. Raises UsageError, or SystemExit for help."""
+    values, (path,) = VERB.read(arguments)
+    options = ProfFlameOptions(path, flame_file(values.output, USAGE))
+    options.by_thread = values.by == BY_THREAD
+    options.debug = values.debug
+    return options

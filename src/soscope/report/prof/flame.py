@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile as flame graphs: a graph of ways, of single calls, of samples, as far as there are."""
+
+from __future__ import annotations
+
+from soscope.instruments.prof.contexts import Context, View, trees_of
+from soscope.instruments.prof.flat import UNKNOWN, function_name, image_name
+from soscope.instruments.prof.model import Profile
+from soscope.model.stackframe import StackFrame
+from soscope.report.flame import page as flamepage
+from soscope.report.flame import picture
+from soscope.report.flame.tree import FlameGraph, FlameNode, Frame
+from soscope.report.markdown.values import time_text
+from soscope.report.prof.text import remarks
+from soscope.report.words import plural
+
+_NAMES = "a function, file or image"
+
+
+def document(profile: Profile, *, threads: bool = False) -> str:
+    """Return the text of the picture; with `threads` each has a place of its own."""
+    return picture.document(_title(profile), _graphs(profile, threads=threads), remarks(profile))
+
+
+def page(profile: Profile, *, threads: bool = False) -> str:
+    """Return the text of the page around it."""
+    graphs = _graphs(profile, threads=threads)
+    return flamepage.page(_title(profile), graphs, remarks(profile), _NAMES)
+
+
+def _title(profile: Profile) -> str:
+    return " ".join(f"profile of {' '.join(profile.command)}".split())
+
+
+def _graphs(profile: Profile, *, threads: bool) -> list[FlameGraph]:
+    views = trees_of(profile, threads=threads)
+    return [_graph(view) for view in views]
+
+
+def _graph(view: View) -> FlameGraph:
+    timed = view.root.self_ns is not None or view.root.total_ns is not None
+    root = FlameNode(f"all {view.what}")
+    _fill(root, view.root, timed=timed)
+    amount = time_text if timed else _calls_text
+    head = plural(root.count, view.what[:-1])
+    if timed:
+        head += f" of {time_text(root.weight)}; the wider a frame, the longer it took"
+    elif root.weight:
+        head += "; the wider a frame, the more calls were made in it and below it"
+    if not view.is_whole:
+        head += "; of these the callers are known, and not the ways to them"
+    return FlameGraph(root, head, amount, view.what[:-1])
+
+
+def _calls_text(count: int) -> str:
+    return f"{plural(count, 'call')}, with those inside"
+
+
+def _fill(root: FlameNode, tree: Context, *, timed: bool) -> None:
+    """Copy a tree: a frame is as wide as its own part and those below it, whatever was measured.
+
+    So nothing reaches out of what it is inside of, however times were corrected.
+    """
+    order = [(tree, root)]
+    for context, node in order:
+        order += [(child, node.below(_frame(child.frame))) for child in context.children.values()]
+    weights: dict[int, int] = {}
+    for context, node in reversed(order):
+        below = sum(weights[id(child)] for child in context.children.values())
+        own = 0 if context is tree else _own(context, timed=timed)
+        weights[id(context)] = own + below
+        node.weight += own + below
+        node.count += context.count or 0
+
+
+def _own(context: Context, *, timed: bool) -> int:
+    """Return the part that a function has of itself; of one that calls nothing, all it has."""
+    own = context.self_ns if timed else context.count
+    if own is None and timed and not context.children:
+        own = context.total_ns
+    return max(own or 0, 0)
+
+
+def _frame(frame: StackFrame) -> Frame:
+    name, image = function_name(frame), image_name(frame)
+    label = f"{image} {name}" if frame.symbol == "" else name
+    about = f"{label}\nin {image}" if image else label
+    if frame.file is not None:
+        about += f"\n{frame.file}:{frame.line}"
+    return (name, frame.image, frame.file), label, about, image or UNKNOWN
