@@ -19,7 +19,7 @@ LARGEST = 4_900_000  # bytes of a picture
 ROOM, MARGIN = 1180, 10  # for frames, and beside them
 _HEAD, _FOOT = 44, 20
 _WIDTH = ROOM + 2 * MARGIN
-_ROW, _BAR = 18, 17
+ROW, _BAR = 18, 17
 LETTER = 6.7  # width of a letter
 _LEAST_LETTERS = 3
 _MOST = 8000  # frames
@@ -107,9 +107,9 @@ def _document(title: str, graphs: list[_Bars], notes: list[str]) -> str:
     y = _HEAD
     for bars in graphs:
         lines += _section(bars, y)
-        y += _ROW + bars.rows * _ROW + _FOOT + _ROW
-    lines += [_text(MARGIN, y + _ROW * at, note) for at, note in enumerate(notes)]
-    height = y + _ROW * len(notes)
+        y += ROW + bars.rows * ROW + _FOOT + ROW
+    lines += [_text(MARGIN, y + ROW * at, note) for at, note in enumerate(notes)]
+    height = y + ROW * len(notes)
     size = f'width="{_WIDTH}" height="{height}"'
     return "\n".join(
         [
@@ -129,13 +129,13 @@ def _section(bars: _Bars, y: int) -> list[str]:
     graph = bars.graph
     lines = [_text(MARGIN, y + 12, graph.head)]
     lines.append('<g class="tree">')
-    lines += [_bar(bar, graph, y + _ROW) for bar in bars.bars]
+    lines += [_bar(bar, graph, y + ROW) for bar in bars.bars]
     lines.append("</g>")
     if bars.merged:
         frames = plural(bars.merged, "frame")
         amount = graph.amount(bars.merged_weight)
         said = f"{frames} of {amount} are too narrow to be seen: drawn together, in grey"
-        lines.append(_text(MARGIN, y + _ROW + bars.rows * _ROW + 14, said))
+        lines.append(_text(MARGIN, y + ROW + bars.rows * ROW + 14, said))
     return lines
 
 
@@ -143,7 +143,7 @@ def _bar(bar: _Bar, graph: FlameGraph, top: int) -> str:
     node, whole = bar.node, graph.root.weight
     x = MARGIN + ROOM * bar.before / whole
     wide = ROOM * node.weight / whole
-    y = top + bar.depth * _ROW
+    y = top + bar.depth * ROW
     about = "\n".join(map(_line, node.about.split("\n")))
     share = f"{graph.amount(node.weight)} ({100 * node.weight / whole:.1f} %)"
     if graph.things:
