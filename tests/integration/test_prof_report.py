@@ -62,6 +62,28 @@ def test_documents_and_pages(recording: Path) -> None:
     assert f"soscope prof report --tree {recording}" in page
 
 
+@pytest.mark.parametrize("name", ["run.svg", "run.html"])
+def test_it_is_drawn(recording: Path, tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    done = soscope("prof", "flame", "-o", file, recording)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    text = file.read_text()
+    assert "all calls" in text
+    assert ("<script>" in text) == (name == "run.html")
+    kept = tmp_path / "kept.svg"
+    kept.write_bytes(recording.read_bytes())
+    for words, status in (
+        (("-o", tmp_path / "run.png", recording), 2),
+        (("-o", kept, kept), 2),
+        (("-o", file, tmp_path / "missing"), 1),
+        ((recording,), 2),
+    ):
+        done = soscope("prof", "flame", *words)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert done.stderr.startswith("soscope: error: ")
+    assert kept.read_bytes() == recording.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [

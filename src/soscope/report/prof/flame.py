@@ -83,7 +83,8 @@ def _own(context: Context, *, timed: bool) -> int:
 
 def _frame(frame: StackFrame) -> Frame:
     name, image = function_name(frame), image_name(frame)
-    label = f"{image} {name}" if frame.symbol == "" else name
+    is_named = bool(frame.symbol) and frame.symbol != UNKNOWN
+    label = name if is_named or not image else f"{image} {name}"
     about = f"{label}\nin {image}" if image else label
     if frame.file is not None:
         about += f"\n{frame.file}:{frame.line}"
