@@ -62,6 +62,20 @@ def test_documents_and_pages(recording: Path) -> None:
     assert f"soscope prof report --tree {recording}" in page
 
 
+def test_a_recording_is_compared_with_its_own_document(recording: Path, tmp_path: Path) -> None:
+    before = tmp_path / "before.json"
+    before.write_text(soscope("prof", "report", "--json", recording).stdout)
+    done = soscope("prof", "diff", "--json", before, recording)
+    assert done.returncode == 0
+    rows = json.loads(done.stdout)["rows"]
+    assert {(row["why"], row["change_ns"]) for row in rows} == {(None, 0)}
+    (leaf,) = [row for row in rows if row["symbol"] == "f0"]
+    assert leaf["a_calls"] == leaf["b_calls"] == CALLS
+    assert "functions unchanged" in soscope("prof", "diff", before, recording).stdout
+    done = soscope("prof", "diff", before, build.program("threads"))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+
+
 @pytest.mark.parametrize("name", ["run.svg", "run.html"])
 def test_it_is_drawn(recording: Path, tmp_path: Path, name: str) -> None:
     file = tmp_path / name

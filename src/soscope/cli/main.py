@@ -57,6 +57,7 @@ VERBS: dict[str, tuple[str, int]] = {
     "prof attach": ("profile the shared libraries of a running process", 2),
     "prof report": ("show a profile: functions, callers and callees, ways through them", 2),
     "prof flame": ("draw a profile: functions below those that called them", 2),
+    "prof diff": ("compare two profiles: what has become slower, more, new or gone", 2),
     "prof detach": ("have a running process profiled no more", 2),
     "prof ldprofile": ("show a file that LD_PROFILE has written", 2),
     "prof check": ("say what a library was instrumented with, and how it can be profiled", 2),

@@ -6,9 +6,8 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.instruments.prof.flat import BY_FUNCTION, BY_IMAGE, BY_THREAD, GROUPS
 from soscope.options.display import DEBUG
-from soscope.options.form import format_option
+from soscope.options.prof.shown import FORMAT, HOW, JSON, LIMIT
 from soscope.options.table import VALUE, Option, Values
-from soscope.options.units import parse_count
 from soscope.options.verb import Verb
 from soscope.report.form import Form
 
@@ -43,7 +42,7 @@ exit status: 0 fine, 1 REC is no recording of soscope prof or is not complete, o
 called FUNCTION, 2 wrong usage.
 """
 
-_WHAT, _HOW = "what to show", "how to show it"
+_WHAT = "what to show"
 
 
 def parse_percent(text: str) -> float:
@@ -99,20 +98,12 @@ OPTIONS = [
         kind=VALUE,
         metavar="PERCENT",
         convert=parse_percent,
-        group=_HOW,
+        group=HOW,
         help=f"of trees, rows of at least PERCENT of their tree ({PERCENT})",
     ),
-    Option(
-        "--limit",
-        dest="rows",
-        kind=VALUE,
-        metavar="N",
-        convert=parse_count,
-        group=_HOW,
-        help="the N largest rows alone",
-    ),
-    Option("--json", dest="json", group=_HOW, help="one JSON document, for programs"),
-    format_option(_HOW),
+    LIMIT,
+    JSON,
+    FORMAT,
 ]
 
 VERB = Verb(

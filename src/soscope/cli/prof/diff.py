@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope prof diff`: compare two profiles."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation, note
+from soscope.options.prof.diff import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where a file ends too early or not all could be printed."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.output import show
+    from soscope.instruments.prof.diff import compare
+    from soscope.report.prof.diff import document, text
+
+    diff = compare(options.path_a, options.path_b, samples=options.samples)
+    make = document if options.json else text
+    was_shown = show(options.json.shaped(make(diff, options.limit)))
+    for line in diff.notes:
+        note(line)
+    return 0 if was_shown and diff.is_complete else 1

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two profiles, or the documents of two, compared function by function."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from soscope.errors import RecordingError
+from soscope.instruments.prof.flat import (
+    CALLS,
+    SAMPLES,
+    FlatRow,
+    function_rows,
+    image_name,
+    sample_rows,
+)
+from soscope.instruments.prof.model import COMPLETE, SCHEMA, STATES
+from soscope.model.record import Record
+from soscope.model.stackframe import StackFrame
+from soscope.recording import format as form
+
+TIMES = "times"  # of calls; else CALLS are compared, or SAMPLES
+
+NEW, GONE = "new", "gone"
+SLOWER, FASTER = "slower", "faster"
+MORE, FEWER = "more", "fewer"  # calls
+LONGER, SHORTER = "longer", "shorter"  # nobody knows why
+SAME = ""
+
+_MAGIC = form.MAGIC.to_bytes(4, "little")
+_FIRST = 1 << 12  # bytes that tell what a file is
+
+# image, symbol, file of an interpreter's
+Place = tuple[str, str, str]
+
+
+class ProfSide:
+    """What the file `path` says: functions by their calls, and by samples, as far as there are any.
+
+    `state` and `notes` are those of its report.
+    """
+
+    __slots__ = ("calls", "notes", "path", "samples", "state")
+
+    def __init__(
+        self, path: str, state: str, notes: list[str], calls: list[FlatRow], samples: list[FlatRow]
+    ) -> None:
+        self.path = path
+        self.state = state
+        self.notes = notes
+        self.calls = _by_place(calls)
+        self.samples = _by_place(samples)
+
+    @property
+    def knows(self) -> list[str]:
+        """What can be compared."""
+        known = [TIMES] if any(row.self_ns is not None for row in self.calls.values()) else []
+        return known + [CALLS] * bool(self.calls) + [SAMPLES] * bool(self.samples)
+
+
+class ProfDiffRow(Record):
+    """A function on both sides, None: it is not there.
+
+    `change` is the difference in nanoseconds of its own time, or in calls where those are compared;
+    `why` is one of this module's words, for the larger part of it.
+    """
+
+    __slots__ = ("a", "b", "change", "frame", "why")
+
+    def __init__(self, a: FlatRow | None, b: FlatRow | None, what: str) -> None:
+        there = a or b
+        assert there is not None
+        self.frame = there.frame
+        self.a = a
+        self.b = b
+        self.change = _value(b, what) - _value(a, what)
+        self.why = _why(self, what)
+
+
+class ProfDiff:
+    """The `rows` of two sides, what has changed most first; `what` is TIMES, CALLS or SAMPLES.
+
+    `total_a` and `total_b` are the sums of what is compared. `is_complete`: both sides go on to
+    the end of what they tell of. `notes` say what is missing.
+    """
+
+    __slots__ = ("is_complete", "notes", "paths", "rows", "total_a", "total_b", "what")
+
+    def __init__(self, what: str, a: ProfSide, b: ProfSide) -> None:
+        self.what = what
+        self.paths = a.path, b.path
+        sides = [side.samples if what == SAMPLES else side.calls for side in (a, b)]
+        in_a, in_b = sides
+        places = dict.fromkeys((*in_a, *in_b))
+        self.rows = sorted(
+            (ProfDiffRow(in_a.get(place), in_b.get(place), what) for place in places), key=_order
+        )
+        self.total_a, self.total_b = (
+            sum(_value(row, what) for row in side.values()) for side in sides
+        )
+        self.is_complete = a.state == b.state == COMPLETE
+        self.notes: list[str] = []
+        for side in (a, b):
+            if side.state != COMPLETE:
+                self.notes.append(f"'{side.path}' is not complete: {side.state}")
+            self.notes += [f"'{side.path}': {note}" for note in side.notes]
+
+
+def compare(path_a: str, path_b: str, *, samples: bool = False) -> ProfDiff:
+    """Compare the times of calls in two files; their counts, or samples, if not both have more.
+
+    With `samples` those are compared. Raises RecordingError or FormatError where a file is no
+    profile, or the two have nothing in common.
+    """
+    a, b = read_side(path_a), read_side(path_b)
+    common = [what for what in a.knows if what in b.knows]
+    if samples:
+        common = [what for what in common if what == SAMPLES]
+    if not common:
+        known = (f"'{side.path}' has {' and '.join(side.knows) or 'nothing'}" for side in (a, b))
+        raise RecordingError(f"there is nothing to compare: {', '.join(known)}")
+    if common[0] == CALLS and SAMPLES in common:  # times say more than counts
+        return ProfDiff(SAMPLES, a, b)
+    return ProfDiff(common[0], a, b)
+
+
+def _by_place(rows: list[FlatRow]) -> dict[Place, FlatRow]:
+    """Return rows by what is the same in two runs; functions of one name are added up."""
+    known: dict[Place, FlatRow] = {}
+    for row in rows:
+        frame = row.frame
+        file = frame.file or "" if frame.image is None else ""
+        name = frame.symbol or ("" if frame.offset is None else f"{frame.offset:#x}")
+        into = known.setdefault((frame.image or "", name, file), FlatRow(frame))
+        into.add(row.count, row.total_ns, row.self_ns, row.overhead_ns)
+    return known
+
+
+def _value(row: FlatRow | None, what: str) -> int:
+    if row is None:
+        return 0
+    return (row.count if what == CALLS else row.self_ns) or 0
+
+
+def _order(row: ProfDiffRow) -> tuple[int, int, str, str]:
+    return -abs(row.change), -row.change, image_name(row.frame), row.frame.symbol or ""
+
+
+def _why(row: ProfDiffRow, what: str) -> str:
+    if row.a is None:
+        return NEW
+    if row.b is None:
+        return GONE
+    if not row.change:
+        return SAME
+    if what == CALLS:
+        return MORE if row.change > 0 else FEWER
+    if what == SAMPLES or not row.a.count or not row.b.count:
+        return LONGER if row.change > 0 else SHORTER
+    # what the other calls have taken at the old price; the rest is of the price
+    by_calls = (row.b.count - row.a.count) * (row.a.self_ns or 0) / row.a.count
+    by_price = row.change - by_calls
+    if abs(by_calls) > abs(by_price):
+        return MORE if by_calls > 0 else FEWER
+    return SLOWER if by_price > 0 else FASTER
+
+
+# ---- either kind of file ---------------------------------------------------------
+
+
+def read_side(path: str) -> ProfSide:
+    """Return what a recording, or a document of the schema SCHEMA, says.
+
+    Its content tells which of them it is. Raises RecordingError, FormatError.
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_FIRST)
+            is_recording = text.startswith(_MAGIC)
+            if text.lstrip().startswith(b"{"):  # what begins otherwise may have no end
+                text += file.read()
+    except OSError as error:
+        reason = (error.strerror or os.strerror(error.errno or 0)).lower()
+        raise RecordingError(f"cannot open '{path}': {reason}", errno=error.errno) from error
+    return _of_recording(path) if is_recording else _of_document(path, text)
+
+
+def _of_recording(path: str) -> ProfSide:
+    from soscope.instruments.prof.report import profile_of  # a document does not need it
+    from soscope.recording.reader import RecordingFile
+
+    with RecordingFile.open(path) as recording:
+        profile = profile_of(recording)
+    return ProfSide(
+        path, profile.state, profile.notes, function_rows(profile), sample_rows(profile)
+    )
+
+
+def _of_document(path: str, text: bytes) -> ProfSide:
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict) or said.get("schema") != SCHEMA:
+        raise RecordingError(f"'{path}' is neither a recording nor a document of soscope prof")
+    try:
+        if said["state"] not in STATES:
+            raise ValueError
+        notes = [_text(note) for note in said["notes"]]
+        calls = [_row(row, "calls") for row in said["functions"]]
+        count, whole = sum(row.count or 0 for row in calls), _number(said["totals"]["calls"]) or 0
+        if count < whole:
+            notes.append(f"it has rows for {count:,} of {whole:,} calls")
+        return ProfSide(
+            path,
+            said["state"],
+            notes,
+            [row for row in calls if (row.count, row.total_ns, row.self_ns) != (None,) * 3],
+            [_row(row, "samples") for row in said.get("sampled", [])],
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise RecordingError(f"'{path}' is a damaged document of soscope prof") from error
+
+
+def _row(said: dict[str, Any], count: str) -> FlatRow:
+    """Return a row. Raises LookupError, TypeError or ValueError where it is none."""
+    image, symbol, file = (
+        None if said[name] is None else _text(said[name]) for name in ("image", "symbol", "file")
+    )
+    addr = said.get("addr")
+    offset = int(_text(addr), 16) if symbol == "?" and addr is not None else None
+    row = FlatRow(
+        StackFrame(image or None, None if offset is not None else symbol, offset, file, None)
+    )
+    row.add(*(_number(said[name]) for name in (count, "total_ns", "self_ns")))
+    return row
+
+
+def _number(value: object) -> int | None:
+    if value is not None and type(value) is not int:
+        raise TypeError
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope prof diff`."""
+
+from __future__ import annotations
+
+from soscope.options.display import DEBUG
+from soscope.options.prof.shown import FORMAT, JSON, LIMIT
+from soscope.options.table import Option, Values
+from soscope.options.verb import Verb
+from soscope.report.form import Form
+
+USAGE = "soscope prof diff [options] A B"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Compare two profiles: what has become slower from A to B, is called more often, is new, or gone.
+
+  --json     for programs
+  --limit N  the N largest changes alone
+  --samples  samples, where there are calls, too
+
+  soscope prof diff before.sosr after.sosr
+
+soscope prof diff --help lists all options.
+"""
+
+DESCRIPTION = """\
+Compare two files by function: what has changed most from A to B comes first. Each is a recording
+that soscope prof run -o REC or attach -o REC has made, or a document that soscope prof report
+--json has printed.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 1 a file is none of these, or is not complete, 2 wrong usage.
+"""
+
+OPTIONS = [
+    DEBUG,
+    Option(
+        "--samples",
+        dest="samples",
+        group="what to look at",
+        help="samples, and not calls; without it, where not both files have times of calls",
+    ),
+    JSON,
+    FORMAT,
+    LIMIT,
+]
+
+VERB = Verb(
+    "prof diff",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("A B", "the earlier and the later file"),
+    least=2,
+    most=2,
+)
+make_parser = VERB.make_parser
+
+
+class ProfDiffOptions:
+    """What `soscope prof diff` was told; `limit` None: all rows."""
+
+    __slots__ = ("debug", "json", "limit", "path_a", "path_b", "samples")
+
+    def __init__(self, values: Values, paths: list[str]) -> None:
+        self.path_a, self.path_b = paths
+        self.samples: bool = values.samples
+        self.json: Form = values.json
+        self.limit: int | None = values.rows
+        self.debug: bool = values.debug
+
+
+def parse(arguments: list[str]) -> ProfDiffOptions:
+    """Parse the words behind `soscope prof diff`. Raises UsageError, or SystemExit for help."""
+    return ProfDiffOptions(*VERB.read(arguments))
