@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support import build
+from tests.support import build, elffiles
 from tests.support.run import soscope
 
 THREADS, LOOPS = 4, 5000
@@ -106,6 +107,7 @@ def test_it_is_drawn(recording: Path, tmp_path: Path, name: str) -> None:
         (("--by", "image", "--tree"), 2, "--by image adds rows up, and a tree has ways"),
         (("--percent-limit", "7"), 2, "--percent-limit is about trees"),
         (("--tree", "--percent-limit", "101"), 2, "'101' is not a percentage"),
+        (("--load-bias", "0x1000"), 2, "are for profiles of gprof and LD_PROFILE"),
     ],
 )
 def test_wrong_use_is_said(recording: Path, words: list[str], status: int, said: str) -> None:
@@ -113,6 +115,38 @@ def test_wrong_use_is_said(recording: Path, words: list[str], status: int, said:
     assert (done.returncode, done.stdout) == (status, "")
     assert said in done.stderr
     assert done.stderr.startswith("soscope: error: ")
+
+
+GPROF = """\
+static int made[2];
+__attribute__((noinline)) void inner(int by) { made[by]++; }
+__attribute__((noinline)) void few(void) { inner(0); __asm__(""); }
+__attribute__((noinline)) void many(void) { inner(1); inner(1); __asm__(""); }
+int main(void)
+{
+    for (int i = 0; i < 7; i++) {
+        few();
+        many();
+    }
+    return printf("[%d, %d]\\n", made[0], made[1]) < 0;
+}
+"""
+
+
+def test_a_file_of_gprof_has_callers_too(tmp_path: Path) -> None:
+    elffiles.built(tmp_path, "counted", "#include <stdio.h>\n" + GPROF, "-pg")
+    made = subprocess.run(["./counted"], cwd=tmp_path, capture_output=True, check=True, timeout=60)
+    by_few, by_many = json.loads(made.stdout)
+    file = tmp_path / "gmon.out"
+    said = rows("--callers", "inner", "--image", tmp_path / "counted", file)
+    assert [said[name][1] for name in ("inner", "few", "many")] == [
+        str(by_few + by_many), str(by_few), str(by_many),
+    ]  # fmt: skip
+    done = soscope("prof", "flame", "-o", tmp_path / "run.svg", "--image", "counted", file)
+    assert done.returncode == 1
+    done = soscope("prof", "report", file)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--image PROGRAM" in done.stderr
 
 
 def test_what_is_no_profile_is_said(tmp_path: Path) -> None:

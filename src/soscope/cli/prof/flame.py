@@ -14,14 +14,12 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli.flamefile import write_flame
+    from soscope.cli.prof.reading import profile_at
     from soscope.instruments.prof.model import COMPLETE
-    from soscope.instruments.prof.report import profile_of
-    from soscope.recording.reader import RecordingFile
     from soscope.report.prof.flame import document, page
 
-    with RecordingFile.open(options.path) as recording:
-        profile = profile_of(recording)
+    profile = profile_at(options.file)
     draw = page if options.is_page else document
     text = draw(profile, threads=options.by_thread)
-    was_written = write_flame(text, options.output, options.path)
+    was_written = write_flame(text, options.output, options.file.path)
     return 0 if was_written and profile.state == COMPLETE else 1

@@ -18,14 +18,12 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli.output import show
+    from soscope.cli.prof.reading import profile_at
     from soscope.instruments.prof.model import COMPLETE
-    from soscope.instruments.prof.report import profile_of
-    from soscope.recording.reader import RecordingFile
 
-    with RecordingFile.open(options.path) as recording:
-        profile = profile_of(recording)
+    profile = profile_at(options.file)
     shown = _ways(profile, options) if options.is_tree else _rows(profile, options)
-    was_shown = show(options.json.shaped(shown, options.path))
+    was_shown = show(options.json.shaped(shown, options.file.path))
     return 0 if was_shown and profile.state == COMPLETE else 1
 
 

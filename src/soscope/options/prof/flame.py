@@ -6,10 +6,11 @@ from __future__ import annotations
 from soscope.instruments.prof.flat import BY_FUNCTION, BY_THREAD
 from soscope.options.display import DEBUG
 from soscope.options.flamefile import OUTPUT, flame_file, is_page
-from soscope.options.table import VALUE, Option
+from soscope.options.prof.image import BIASES, IMAGE, ProfFile
+from soscope.options.table import VALUE, Option, Values
 from soscope.options.verb import Verb
 
-USAGE = "soscope prof flame [--by thread] -o FILE REC"
+USAGE = "soscope prof flame [options] -o FILE REC"
 
 SHORT = f"""\
 usage: {USAGE}
@@ -48,6 +49,8 @@ OPTIONS = [
         group="what to draw",
         help="functions of all threads together, or each thread for itself",
     ),
+    IMAGE,
+    *BIASES,
 ]
 
 VERB = Verb(
@@ -67,20 +70,17 @@ make_parser = VERB.make_parser
 class ProfFlameOptions:
     """What `soscope prof flame` was told; `is_page`: `output` is to be a page."""
 
-    __slots__ = ("by_thread", "debug", "is_page", "output", "path")
+    __slots__ = ("by_thread", "debug", "file", "is_page", "output")
 
-    def __init__(self, path: str, output: str) -> None:
-        self.path = path
-        self.output = output
-        self.is_page = is_page(output)
-        self.by_thread = False
-        self.debug = False
+    def __init__(self, path: str, values: Values) -> None:
+        self.file = ProfFile(path, values)
+        self.output = flame_file(values.output, USAGE)
+        self.is_page = is_page(self.output)
+        self.by_thread = values.by == BY_THREAD
+        self.debug: bool = values.debug
 
 
 def parse(arguments: list[str]) -> ProfFlameOptions:
     """Parse the words behind `soscope prof flame`. Raises UsageError, or SystemExit for help."""
     values, (path,) = VERB.read(arguments)
-    options = ProfFlameOptions(path, flame_file(values.output, USAGE))
-    options.by_thread = values.by == BY_THREAD
-    options.debug = values.debug
-    return options
+    return ProfFlameOptions(path, values)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.table import VALUE, Option
+from soscope.options.table import VALUE, Option, Values
 
 _GROUP = "profiles of gprof and LD_PROFILE"
 
@@ -28,6 +28,25 @@ IMAGE = Option(
     group=_GROUP,
     help="the program or library that FILE is of",
 )
+
+
+class ProfFile:
+    """A profile's file, a recording or another profiler's; `image` and biases None: not given."""
+
+    __slots__ = ("image", "load_bias", "path", "program_bias")
+
+    def __init__(self, path: str, values: Values) -> None:
+        self.path = path
+        self.image: str | None = values.image
+        self.load_bias: int | None = values.load_bias
+        self.program_bias: int | None = values.program_bias
+
+    @property
+    def is_said_to_be_foreign(self) -> bool:
+        """Say whether an option was given that is for files of other profilers."""
+        return any(value is not None for value in (self.image, self.load_bias, self.program_bias))
+
+
 BIASES = [
     Option(
         "--load-bias",

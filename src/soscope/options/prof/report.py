@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.instruments.prof.flat import BY_FUNCTION, BY_IMAGE, BY_THREAD, GROUPS
 from soscope.options.display import DEBUG
+from soscope.options.prof.image import BIASES, IMAGE, ProfFile
 from soscope.options.prof.shown import FORMAT, HOW, JSON, LIMIT
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.verb import Verb
@@ -104,6 +105,8 @@ OPTIONS = [
     LIMIT,
     JSON,
     FORMAT,
+    IMAGE,
+    *BIASES,
 ]
 
 VERB = Verb(
@@ -127,10 +130,10 @@ class ProfReportOptions:
     `percent` is what ways have at least, None: nobody says, and a document has all of them.
     """
 
-    __slots__ = ("by", "callees", "callers", "debug", "json", "limit", "path", "percent", "tree")
+    __slots__ = ("by", "callees", "callers", "debug", "file", "json", "limit", "percent", "tree")
 
     def __init__(self, values: Values, path: str) -> None:
-        self.path = path
+        self.file = ProfFile(path, values)
         self.tree: bool = values.tree
         self.callers: str | None = values.callers
         self.callees: str | None = values.callees

@@ -47,7 +47,7 @@ def table(what: str, rows: list[FlatRow], most: int, *, by: str = flat.BY_FUNCTI
     """
     whole = _sum(rows)
     timed = whole.self_ns is not None
-    has_total = timed and by == flat.BY_FUNCTION
+    has_total = timed and any(row.total_ns is not None for row in rows)
     shown = rows[:most]
     lines = [_cells(row, what, whole, has_total=has_total, by=by) for row in shown]
     if len(rows) > most:

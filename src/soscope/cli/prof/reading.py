@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read a profile from whatever file has one: a recording, or a file of gprof or LD_PROFILE."""
+
+from __future__ import annotations
+
+from soscope.cli.prof.foreign import is_foreign, read_foreign
+from soscope.errors import UsageError
+from soscope.instruments.prof.model import Profile
+from soscope.instruments.prof.report import profile_of
+from soscope.options.prof.image import ProfFile
+from soscope.recording.reader import RecordingFile
+
+
+def profile_at(file: ProfFile) -> Profile:
+    """Return the profile in a file.
+
+    Raises RecordingError, FormatError or SoscopeError where there is none, UsageError where the
+    options do not fit the file.
+    """
+    if is_foreign(file.path):
+        return read_foreign(
+            file.path,
+            file.image,
+            load_bias=file.load_bias or 0,
+            program_bias=file.program_bias or 0,
+        )
+    with RecordingFile.open(file.path) as recording:
+        if file.is_said_to_be_foreign:
+            raise UsageError("--image and --load-bias are for profiles of gprof and LD_PROFILE")
+        return profile_of(recording)
