@@ -183,9 +183,13 @@ def _of_nodes(profile: Profile, *, threads: bool) -> Context:
 
 
 def _of_arcs(profile: Profile) -> Context | None:
-    """Return callers with what they call, as far as no way to that is known."""
-    known = {node.function for node in profile.nodes}
-    arcs = [arc for arc in profile.arcs if arc.callee not in known]
+    """Return callers with what they call, as far as no way has that caller and callee."""
+    functions = [node.function for node in profile.nodes]
+    known = {
+        (NOBODY if node.parent == NOBODY else functions[node.parent], node.function)
+        for node in profile.nodes
+    }
+    arcs = [arc for arc in profile.arcs if (arc.caller, arc.callee) not in known]
     if not arcs:
         return None
     root = _root()

@@ -14,6 +14,7 @@ from soscope.report.words import printable
 
 SCHEMA = "soscope/prof-tree/1"
 TREE, CALLERS, CALLEES = "tree", "callers", "callees"
+WAYS, ARCS = "ways", "arcs"  # what calls are known by
 
 ROWS = 100  # where nobody says how many
 _INDENT = 2
@@ -25,7 +26,11 @@ def text(profile: Profile, views: list[View], percent: float, limit: int | None 
     Rows of less than `percent` of their tree are one at the end; so are those beyond the `limit`
     heaviest, None: beyond ROWS.
     """
-    parts = [_table(TreeRows(view), percent, ROWS if limit is None else limit) for view in views]
+    most = ROWS if limit is None else limit
+    parts = [
+        (f"{_title(view)}\n" if len(views) > 1 else "") + _table(TreeRows(view), percent, most)
+        for view in views
+    ]
     if not parts:
         parts.append("no ways to functions were recorded\n")
     said = []
@@ -33,6 +38,12 @@ def text(profile: Profile, views: list[View], percent: float, limit: int | None 
         said.append("of these calls the callers are known, and not the ways to them")
     lines = "".join(f"{printable(line)}\n" for line in (*said, *remarks(profile)))
     return "\n".join(parts) + lines
+
+
+def _title(view: View) -> str:
+    if view.what == SAMPLES:
+        return "samples:"
+    return "calls:" if view.is_whole else "calls of which the callers alone are known:"
 
 
 def _table(tree: TreeRows, percent: float, most: int) -> str:
@@ -96,7 +107,8 @@ def document(
         for at, number in ids.items():
             row = tree.rows[at]
             above = None if row.above is None else ids[row.above]
-            rows.append({"id": number, "above": above, **_row(tree, row)})
+            source = SAMPLES if view.what == SAMPLES else WAYS if view.is_whole else ARCS
+            rows.append({"id": number, "above": above, "source": source, **_row(tree, row)})
     return json_document(
         {
             "schema": SCHEMA,

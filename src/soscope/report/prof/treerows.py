@@ -44,9 +44,9 @@ class TreeRows:
             else:
                 place = len(self.rows)
                 self.rows.append(TreeRow(context, above, depth, weights[id(context)]))
-            children = sorted(
-                context.children.values(), key=lambda child: _rank(child, weights[id(child)])
-            )
+            children = list(context.children.values())
+            if len(children) > 1:
+                children.sort(key=lambda child: _rank(child, weights[id(child)]))
             rest += [(child, place, depth + 1) for child in reversed(children)]
 
     def _weights(self, root: Context) -> dict[int, int]:
@@ -80,9 +80,10 @@ class TreeRows:
         are a small part of the whole.
         """
         least = sum(row.weight for row in self.rows if row.above is None) * percent / 100
-        heavy = [
-            at for at, row in enumerate(self.rows) if row.weight >= least and self._is_in(at, least)
-        ]
+        is_in: list[bool] = []
+        for row in self.rows:
+            is_in.append(row.weight >= least and (row.above is None or is_in[row.above]))
+        heavy = [at for at, is_heavy in enumerate(is_in) if is_heavy]
         if most is None or len(heavy) <= most:
             return heavy
         chosen: set[int] = set()
@@ -96,15 +97,6 @@ class TreeRows:
                 break
             chosen.update(way)
         return sorted(chosen)
-
-    def _is_in(self, at: int, least: float) -> bool:
-        """Say whether all rows around one are heavy enough."""
-        above = self.rows[at].above
-        while above is not None:
-            if self.rows[above].weight < least:
-                return False
-            above = self.rows[above].above
-        return True
 
 
 def _rank(context: Context, weight: int) -> tuple[int, int, str, str]:

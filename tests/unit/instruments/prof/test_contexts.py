@@ -141,6 +141,16 @@ def test_calls_whose_ways_are_known_are_not_told_twice() -> None:
     assert not arcs.is_whole
 
 
+def test_who_calls_the_first_function_of_a_way_is_told_by_single_calls() -> None:
+    shape = Shape()
+    shape.ways([(("a",), 3, 10), (("a", "a"), 2, 5)])
+    shape.arc("app!main", "a", 3, 15, 10)
+    shape.arc("a", "a", 2, 5, 5)
+    ways, arcs = callers_of(shape.profile, wants("a"))
+    assert seen(ways.root) == {("a",): (5, 15, 15), ("a", "a"): (2, None, 5)}
+    assert seen(arcs.root) == {("a",): (3, 15, 10), ("a", "main"): (3, 15, 10)}
+
+
 def test_samples_are_a_tree_of_their_own() -> None:
     shape = Shape()
     shape.sample("main", "a", "b", weight=3)

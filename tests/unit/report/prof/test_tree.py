@@ -125,6 +125,16 @@ def test_functions_without_a_name_stand_by_their_address() -> None:
     assert [row["symbol"] for row in rows] == [None, "read"]
 
 
+def test_several_trees_have_titles() -> None:
+    shape = shape_of_ways()
+    shape.arc("app!run", "main", 1, 1000, 100)
+    shape.sample("main")
+    shown = text(shape.profile, trees_of(shape.profile), 0)
+    assert [part.partition("\n")[0] for part in shown.split("\n\n")] == [
+        "calls:", "calls of which the callers alone are known:", "samples:",
+    ]  # fmt: skip
+
+
 def test_nothing_is_said_to_be_nothing() -> None:
     assert text(Shape().profile, [], 0) == "no ways to functions were recorded\n"
 
@@ -140,8 +150,9 @@ def test_the_document_has_all_rows() -> None:
     assert [row["above"] for row in rows] == [None, 0, 1, 0, 3, None, 5]
     assert [row["depth"] for row in rows] == [0, 1, 2, 1, 2, 0, 1]
     assert rows[2] == {
-        "id": 2, "above": 1, "depth": 2, "image": "lib.so", "symbol": "b", "addr": None,
-        "file": None, "line": None, "calls": 10, "samples": None, "total_ns": 500, "self_ns": 500,
+        "id": 2, "above": 1, "source": "ways", "depth": 2, "image": "lib.so", "symbol": "b",
+        "addr": None, "file": None, "line": None, "calls": 10, "samples": None,
+        "total_ns": 500, "self_ns": 500,
     }  # fmt: skip
     assert rows[6]["file"] == "/srv/app.py"
     assert (rows[6]["calls"], rows[6]["samples"]) == (None, 2)
