@@ -2,7 +2,8 @@
 """Chrome's Trace Event Format (JSON): chrome://tracing, ui.perfetto.dev, speedscope read it.
 
 "Trace Event Format", the JSON Object Format: B and E events, times in µs since the first one,
-as a double cannot hold nanoseconds since 1970.
+as a double cannot hold nanoseconds since 1970. A profile has no times of single calls: its slices
+are ways, each as long as all of its calls together.
 """
 
 from __future__ import annotations
@@ -10,17 +11,22 @@ from __future__ import annotations
 from _collections_abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
+from soscope.export.chromeevents import ChromeEvents, micros
+from soscope.export.forest import SAMPLES, Tree, forest_of
 from soscope.export.settings import ExportSettings
+from soscope.export.slices import notes_of_slices, said_of, slices_of
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names, texts
 from soscope.frames.ofcalls import frame_text, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart
 
 VIEWER = "open it in https://ui.perfetto.dev or chrome://tracing"
+_NO_THREAD = 1 << 30  # above all numbers that the kernel gives
 
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
@@ -30,32 +36,68 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
     return listener.notes()
 
 
+def export_profile(
+    profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
+) -> list[str]:
+    """Write a slice for each way; return notes."""
+    del settings
+    forest = forest_of(profile)
+    events = ChromeEvents(write)
+    processes: set[int] = set()
+    for number, tree in enumerate(forest.trees):
+        pid, tid = _track(tree, forest.pid, number)
+        where = f'"pid":{pid},"tid":{tid}'
+        if pid not in processes:
+            processes.add(pid)
+            name = quoted(forest.program)
+            events.add(f'"ph":"M","name":"process_name",{where},"args":{{"name":{name}}}')
+        title = quoted(tree.title())
+        events.add(f'"ph":"M","name":"thread_name",{where},"args":{{"name":{title}}}')
+        for place in slices_of(tree):
+            at = f'"ts":{micros(place.at)},{where}'
+            if not place.is_begin:
+                events.add(f'"ph":"E",{at}')
+                continue
+            frame = forest.frames[tree.frames[place.node]]
+            said = ",".join(f'"{name}":{value}' for name, value in said_of(tree, place.node))
+            named = f'"name":{quoted(frame.label())},"cat":{quoted(frame.image() or "?")}'
+            events.add(f'"ph":"B",{at},{named},"args":{{{said}}}')
+    events.end(None)
+    return notes_of_slices(forest)
+
+
+def _track(tree: Tree, pid: int, number: int) -> tuple[int, int]:
+    """Return the process and the thread that a viewer is told: a thread has its calls alone."""
+    if tree.thread is None:
+        return pid, _NO_THREAD + number
+    is_own = tree.kind != SAMPLES
+    return tree.thread.pid, tree.thread.tid if is_own else _NO_THREAD + number
+
+
 class _Chrome(Timeline):
     def __init__(
         self, write: Callable[[bytes], object], limit: int, stacks: ExportStacks | None
     ) -> None:
         super().__init__()
         self._stacks = stacks
-        self._write = write
+        self._events = ChromeEvents(write)
         self._limit = limit
-        self._lines: list[str] = []
-        self._is_first = True
 
     def started(self, event: ProcessStart) -> None:
         name = quoted(event.program.rpartition("/")[2])
-        self._add(
+        self._events.add(
             f'"ph":"M","name":"process_name","pid":{event.pid},"tid":0,"args":{{"name":{name}}}'
         )
 
     def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         arguments, _, _ = texts(self.prototypes, entry, None, self._limit)
         head = self._head(thread, entry, time_ns)
-        self._add(
+        self._events.add(
             f'"ph":"i","s":"t",{head},"args":{{"args":{quoted(arguments)}{self._stack(entry)}}}'
         )
 
     def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
-        self._add(f'"ph":"B",{self._head(thread, entry, time_ns)}')
+        self._events.add(f'"ph":"B",{self._head(thread, entry, time_ns)}')
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
         arguments, result, errno = texts(self.prototypes, entry, leave, self._limit)
@@ -71,8 +113,8 @@ class _Chrome(Timeline):
             if leave.duration_ns is not None:
                 more.append(f'"duration_ns":{leave.duration_ns}')
         pid, tid = thread
-        self._add(
-            f'"ph":"E","ts":{self._time(time_ns)},"pid":{pid},"tid":{tid},'
+        self._events.add(
+            f'"ph":"E","ts":{micros(time_ns - self.first_ns)},"pid":{pid},"tid":{tid},'
             f'"args":{{{",".join(more)}{self._stack(entry)}}}'
         )
 
@@ -84,32 +126,11 @@ class _Chrome(Timeline):
         return f',"stack":[{",".join(frames)}]'
 
     def finished(self) -> None:
-        if self._is_first and not self._lines:
-            self._write(b'{"traceEvents":[')
-        self._flush()
-        end = f'],\n"displayTimeUnit":"ns","otherData":{{"start_time_ns":"{self.first_ns}"}}}}\n'
-        self._write(end.encode())
+        self._events.end(self.first_ns)
 
     def _head(self, thread: Thread, entry: Entry, time_ns: int) -> str:
         pid, tid = thread
         return (
-            f'"ts":{self._time(time_ns)},"pid":{pid},"tid":{tid},'
+            f'"ts":{micros(time_ns - self.first_ns)},"pid":{pid},"tid":{tid},'
             f'"name":{quoted(entry.slot.symbol)},"cat":{quoted(names(entry)[1] or "?")}'
         )
-
-    def _time(self, time_ns: int) -> str:
-        whole, rest = divmod(time_ns - self.first_ns, 1000)
-        return f"{whole}.{rest:03d}"
-
-    def _add(self, members: str) -> None:
-        self._lines.append(f"{{{members}}}")
-        if len(self._lines) >= 4096:
-            self._flush()
-
-    def _flush(self) -> None:
-        if not self._lines:
-            return
-        start = '{"traceEvents":[\n' if self._is_first else ",\n"
-        self._is_first = False
-        self._write((start + ",\n".join(self._lines)).encode("utf-8", "surrogateescape"))
-        self._lines.clear()

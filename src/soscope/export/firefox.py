@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Firefox Profiler's processed profile format, version 48.
+"""The Firefox Profiler's processed profile format.
 
-docs-developer/processed-profile-format.md and src/types/profile.js of firefox-devtools/profiler. A
-sample stands where a call begins, and weighs the call's self time in ms.
+A sample stands where a call begins, and weighs the call's self time in ms. A profile has no times
+of single calls: its samples stand behind one another, each as far from the next as it weighs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import json
 from _collections_abc import Callable
 from typing import Any
 
+from soscope.export.firefoxtables import FirefoxThread, document, thread
+from soscope.export.forest import CALLS, ROOT, SAMPLES, Tree, forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
@@ -18,13 +20,15 @@ from soscope.frames.ofcalls import frame_label
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.export.firefoxtables import Function
+    from soscope.export.forest import Forest
+    from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart
     from soscope.model.stackframe import StackFrame
 
 VIEWER = "load it in https://profiler.firefox.com"
-_VERSION, _GECKO_VERSION = 48, 29
-_LIBRARY = 1  # resourceTypes.library
+_NO_THREAD = 1 << 30  # above all numbers that the kernel gives
 
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
@@ -33,26 +37,63 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
     listener = _Firefox(stacks_of(replay))
     replay.run(listener)
     product = " ".join(replay.command) or replay.recording.path
-    write(json.dumps(listener.document(product)).encode())
-    write(b"\n")
+    _write(write, document(product, listener.first_ns / 1e6, listener.threads()))
     return listener.notes()
 
 
-_Function = tuple[str, str, str | None]  # name, image, file
+def export_profile(
+    profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
+) -> list[str]:
+    """Write a sample for each stack; return notes."""
+    del settings
+    forest = forest_of(profile)
+    threads = []
+    for number, tree in enumerate(forest.trees):
+        is_own = tree.thread is not None and tree.kind != SAMPLES
+        pid = forest.pid if tree.thread is None else tree.thread.pid
+        tid = tree.thread.tid if tree.thread is not None and is_own else _NO_THREAD + number
+        tables = _tables(tree, forest)
+        is_main = is_own and pid == tid
+        one = thread(tables, pid, tid, name=tree.title(), process=forest.program, is_main=is_main)
+        threads.append(one)
+    product = " ".join(profile.command) or "profile"
+    _write(write, document(product, 0.0, threads))
+    notes = ["a profile has no times of single calls: the order of the samples means nothing"]
+    if forest.is_timed(CALLS):
+        notes.append("firefox has no place for numbers of calls beside times")
+    return notes + forest.notes()
 
 
-class _Samples:
-    """The tables of one thread."""
+def _write(write: Callable[[bytes], object], profile: dict[str, Any]) -> None:
+    write(json.dumps(profile).encode())
+    write(b"\n")
+
+
+def _tables(tree: Tree, forest: Forest) -> FirefoxThread:
+    tables = FirefoxThread("tracing-ms" if tree.is_timed else "samples")
+    stacks: list[int] = []
+    at = 0
+    for node, weight in enumerate(tree.weights()):
+        frame = forest.frames[tree.frames[node]]
+        parent = tree.parents[node]
+        function, line = _function(frame.where)
+        stack = tables.on(-1 if parent == ROOT else stacks[parent], function, line)
+        stacks.append(stack)
+        if weight:
+            tables.add(stack, at / 1e6, weight / 1e6 if tree.is_timed else weight)
+            at += weight
+    return tables
+
+
+def _function(frame: StackFrame) -> tuple[Function, int | None]:
+    return (frame_label(frame), frame.image or "", frame.file), frame.line
+
+
+class _Calls(FirefoxThread):
+    """The tables of a thread, some calls of which are open."""
 
     def __init__(self) -> None:
-        self.strings: dict[str, int] = {}
-        self.functions: dict[_Function, int] = {}
-        self.frames: dict[tuple[int, int | None], int] = {}  # function, line
-        self.resources: dict[str, int] = {}
-        self.stacks: dict[tuple[int, int], int] = {}  # (prefix or -1, frame) -> its number
-        self.stack: list[int] = []
-        self.time: list[float] = []
-        self.weight: list[float] = []
+        super().__init__()
         self.open: list[tuple[int, int, int]] = []  # stack, sample, ns of the calls inside
         self.around: list[Entry] = []  # the calls that are open, where stacks are known
 
@@ -60,19 +101,9 @@ class _Samples:
         """Begin a call; `below` are the frames between it and the call around it."""
         stack = self.open[-1][0] if self.open else -1
         for frame in below:
-            function = frame_label(frame), frame.image or "", frame.file
-            stack = self._on(stack, function, frame.line)
-        stack = self._on(stack, (symbol, image, None), None)
-        self.open.append((stack, len(self.stack), 0))
-        self.stack.append(stack)
-        self.time.append(time)
-        self.weight.append(0.0)
-
-    def _on(self, prefix: int, function: _Function, line: int | None) -> int:
-        """Return the stack of a frame on another stack."""
-        number = self.functions.setdefault(function, len(self.functions))
-        frame = self.frames.setdefault((number, line), len(self.frames))
-        return self.stacks.setdefault((prefix, frame), len(self.stacks))
+            stack = self.on(stack, *_function(frame))
+        stack = self.on(stack, (symbol, image, None), None)
+        self.open.append((stack, self.add(stack, time, 0.0), 0))
 
     def pop(self, duration_ns: int) -> None:
         """End the last call that has begun."""
@@ -82,90 +113,12 @@ class _Samples:
             stack, outer, ns = self.open[-1]
             self.open[-1] = stack, outer, ns + duration_ns
 
-    def string(self, text: str) -> int:
-        """Return the number of a string."""
-        return self.strings.setdefault(text, len(self.strings))
-
-    def tables(self) -> dict[str, Any]:
-        """Return the thread's members that tables are."""
-        functions, frames, stacks = len(self.functions), len(self.frames), len(self.stacks)
-        resources = [
-            self.resources.setdefault(image, len(self.resources)) if image else -1
-            for _, image, _ in self.functions
-        ]
-        tables: dict[str, Any] = {
-            "samples": {
-                "length": len(self.stack),
-                "stack": self.stack,
-                "time": self.time,
-                "weight": self.weight,
-                "weightType": "tracing-ms",
-            },
-            "stackTable": {
-                "length": stacks,
-                "prefix": [None if prefix < 0 else prefix for prefix, _ in self.stacks],
-                "frame": [frame for _, frame in self.stacks],
-                "category": [0] * stacks,
-                "subcategory": [0] * stacks,
-            },
-            "frameTable": {
-                "length": frames,
-                "address": [-1] * frames,
-                "inlineDepth": [0] * frames,
-                "category": [0] * frames,
-                "subcategory": [0] * frames,
-                "func": [function for function, _ in self.frames],
-                "nativeSymbol": [None] * frames,
-                "innerWindowID": [0] * frames,
-                "implementation": [None] * frames,
-                "line": [line for _, line in self.frames],
-                "column": [None] * frames,
-            },
-            "funcTable": {
-                "length": functions,
-                "name": [self.string(symbol) for symbol, _, _ in self.functions],
-                "isJS": [False] * functions,
-                "relevantForJS": [False] * functions,
-                "resource": resources,
-                "fileName": [
-                    None if file is None else self.string(file) for _, _, file in self.functions
-                ],
-                "lineNumber": [None] * functions,
-                "columnNumber": [None] * functions,
-            },
-            "resourceTable": {
-                "length": len(self.resources),
-                "lib": [None] * len(self.resources),
-                "name": [self.string(image) for image in self.resources],
-                "host": [None] * len(self.resources),
-                "type": [_LIBRARY] * len(self.resources),
-            },
-            "nativeSymbols": {
-                "length": 0,
-                "address": [],
-                "functionSize": [],
-                "libIndex": [],
-                "name": [],
-            },
-            "markers": {
-                "length": 0,
-                "category": [],
-                "data": [],
-                "endTime": [],
-                "name": [],
-                "phase": [],
-                "startTime": [],
-            },
-        }
-        tables["stringArray"] = list(self.strings)
-        return tables
-
 
 class _Firefox(Timeline):
     def __init__(self, stacks: ExportStacks | None) -> None:
         super().__init__()
         self._stacks = stacks
-        self._threads: dict[Thread, _Samples] = {}
+        self._threads: dict[Thread, _Calls] = {}
         self._programs: dict[int, str] = {}
 
     def started(self, event: ProcessStart) -> None:
@@ -176,60 +129,34 @@ class _Firefox(Timeline):
         self.closed(thread, entry, None, entry.time_ns)
 
     def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
-        samples = self._threads.get(thread)
-        if samples is None:
-            samples = self._threads[thread] = _Samples()
+        calls = self._threads.get(thread)
+        if calls is None:
+            calls = self._threads[thread] = _Calls()
         time = (time_ns - self.first_ns) / 1e6
         below: list[StackFrame] = []
         if self._stacks is not None:
-            around = samples.around[-1] if samples.around else None
+            around = calls.around[-1] if calls.around else None
             below = self._stacks.inside(entry, around)
-            samples.around.append(entry)
-        samples.push(entry.slot.symbol, names(entry)[1], time, below)
+            calls.around.append(entry)
+        calls.push(entry.slot.symbol, names(entry)[1], time, below)
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
         known = None if leave is None else leave.duration_ns
-        samples = self._threads[thread]
-        samples.pop(time_ns - entry.time_ns if known is None else known)
+        calls = self._threads[thread]
+        calls.pop(time_ns - entry.time_ns if known is None else known)
         if self._stacks is not None:
-            samples.around.pop()
+            calls.around.pop()
 
-    def document(self, product: str) -> dict[str, Any]:
-        """Return the profile."""
-        return {
-            "meta": {
-                "version": _GECKO_VERSION,
-                "preprocessedProfileVersion": _VERSION,
-                "interval": 1,
-                "startTime": self.first_ns / 1e6,
-                "processType": 0,
-                "product": product,
-                "importedFrom": "soscope",
-                "stackwalk": 0,
-                "debug": False,
-                "symbolicated": True,
-                "usesOnlyOneStackType": True,
-                "doesNotUseFrameImplementation": True,
-                "sourceCodeIsNotOnSearchfox": True,
-                "categories": [{"name": "Other", "color": "grey", "subcategories": ["Other"]}],
-                "markerSchema": [],
-            },
-            "libs": [],
-            "threads": [
-                {
-                    "name": self._programs.get(pid) or "thread",
-                    "processName": self._programs.get(pid, ""),
-                    "isMainThread": pid == tid,
-                    "pid": str(pid),
-                    "tid": tid,
-                    "processType": "default",
-                    "processStartupTime": 0,
-                    "processShutdownTime": None,
-                    "registerTime": 0,
-                    "unregisterTime": None,
-                    "pausedRanges": [],
-                    **samples.tables(),
-                }
-                for (pid, tid), samples in self._threads.items()
-            ],
-        }
+    def threads(self) -> list[dict[str, Any]]:
+        """Return the document's threads."""
+        return [
+            thread(
+                calls,
+                pid,
+                tid,
+                name=self._programs.get(pid) or "thread",
+                process=self._programs.get(pid, ""),
+                is_main=pid == tid,
+            )
+            for (pid, tid), calls in self._threads.items()
+        ]

@@ -3,19 +3,23 @@
 
 A stack is a chain of calls that are open at once. Its root is the program, a frame is
 "callee`symbol". The weight is self time in nanoseconds, or the number of calls. Where the
-recording has the calls' own stacks, their frames stand in front of each call.
+recording has the calls' own stacks, their frames stand in front of each call. A profile may have
+samples, too: a file holds either calls or samples.
 """
 
 from __future__ import annotations
 
 from _collections_abc import Callable, Iterator
 
-from soscope.export.settings import CALLS, ExportSettings
+from soscope.export.forest import ROOT, forest_of
+from soscope.export.settings import CALLS, NANOSECONDS, SAMPLES, ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.frames.ofcalls import Key, frame_name, frame_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.export.forest import Forest
+    from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
     from soscope.model.slot import TracedSlot
     from soscope.recording.columns import Columns
@@ -40,6 +44,51 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
 
 
 _Frame = tuple[int, str]  # program, text
+
+
+def export_profile(
+    profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
+) -> list[str]:
+    """Write a line for each stack; return notes."""
+    forest = forest_of(profile)
+    weight = settings.weight or _best(forest)
+    kind = SAMPLES if weight == SAMPLES else CALLS
+    root = frame_name(forest.program) or "?"
+    merged: dict[str, int] = {}
+    for tree in forest.trees:
+        if tree.kind != kind:
+            continue
+        texts: list[str] = []
+        weights = tree.self_ns if weight == NANOSECONDS else tree.counts
+        for frame, parent, own in zip(tree.frames, tree.parents, weights, strict=True):
+            below = root if parent == ROOT else texts[parent]
+            texts.append(f"{below};{forest.frames[frame].text()}")
+            if own:
+                merged[texts[-1]] = merged.get(texts[-1], 0) + own
+    for text in sorted(merged):
+        write(f"{text} {merged[text]}\n".encode("utf-8", "surrogateescape"))
+    notes = [f"what weighs are {_MEANINGS[weight]}"]
+    others = [
+        f"--weight {other}"
+        for other, is_there in (
+            (NANOSECONDS, forest.is_timed(CALLS)),
+            (CALLS, forest.has(CALLS)),
+            (SAMPLES, forest.has(SAMPLES)),
+        )
+        if is_there and other != weight
+    ]
+    if others:
+        notes[0] += f"; there is more with {' and '.join(others)}"
+    return notes + forest.notes()
+
+
+_MEANINGS = {NANOSECONDS: "nanoseconds of self time", CALLS: "calls", SAMPLES: "samples"}
+
+
+def _best(forest: Forest) -> str:
+    if forest.is_timed(CALLS):
+        return NANOSECONDS
+    return SAMPLES if forest.has(SAMPLES) else CALLS
 
 
 class _Stacks:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-# format -> endings of files that mean it
+# format -> endings of files that mean it; one of two parts stands before one of one
 ENDINGS: dict[str, tuple[str, ...]] = {
     "perfetto": (".pftrace", ".perfetto-trace"),
     "chrome": (".chrome.json",),
@@ -13,19 +13,27 @@ ENDINGS: dict[str, tuple[str, ...]] = {
     "parquet": (".parquet",),
     "csv": (".csv",),
     "jsonl": (".jsonl",),
+    "callgrind": (".callgrind",),
+    "pprof": (".pprof", ".pb.gz"),
+    "otlp": (".otlp",),
+    "gmon": (),
+    "json": (".json",),
 }
 FORMATS = tuple(ENDINGS)
+BOTH_FORMATS = ("perfetto", "chrome", "firefox", "speedscope", "folded")
+CALL_FORMATS = (*BOTH_FORMATS, "parquet", "csv", "jsonl")  # of a recording of calls
+PROFILE_FORMATS = (*BOTH_FORMATS, "callgrind", "gmon", "pprof", "otlp", "json")
 
-NANOSECONDS, CALLS = "ns", "calls"
-WEIGHTS = (NANOSECONDS, CALLS)
+NANOSECONDS, CALLS, SAMPLES = "ns", "calls", "samples"
+WEIGHTS = (NANOSECONDS, CALLS, SAMPLES)
 
 
 class ExportSettings:
-    """`weight`: of folded stacks; `string_limit`: bytes of a string to show."""
+    """`weight`: of folded stacks, None: the best; `string_limit`: bytes of a string to show."""
 
     __slots__ = ("string_limit", "weight")
 
-    def __init__(self, *, weight: str = NANOSECONDS, string_limit: int = 32) -> None:
+    def __init__(self, *, weight: str | None = None, string_limit: int = 32) -> None:
         self.weight = weight
         self.string_limit = string_limit
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""speedscope's own JSON: an evented profile for each thread, in nanoseconds.
+"""speedscope's own JSON, in nanoseconds: for each thread its calls, or its stacks with weights.
 
 https://www.speedscope.app/file-format-schema.json
 """
 
 from __future__ import annotations
 
-from _collections_abc import Callable
+from _collections_abc import Callable, Iterable
 from json.encoder import encode_basestring_ascii as quoted
 
+from soscope.export.forest import forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
@@ -16,12 +17,15 @@ from soscope.frames.ofcalls import frame_label
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.export.forest import Tree
+    from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart
     from soscope.model.stackframe import StackFrame
 
 VIEWER = "open it in https://www.speedscope.app, or type: speedscope FILE"
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+_NANOSECONDS, _NO_UNIT = "nanoseconds", "none"
 
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
@@ -33,7 +37,67 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
     return listener.notes()
 
 
+def export_profile(
+    profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
+) -> list[str]:
+    """Write the times of each thread's stacks, and how often each was called; return notes."""
+    del settings
+    forest = forest_of(profile)
+    numbers: dict[_Frame, int] = {}
+    frames = [numbers.setdefault(_of(frame.where), len(numbers)) for frame in forest.frames]
+    profiles = []
+    for tree in forest.trees:
+        title = tree.title()
+        if tree.is_timed:
+            profiles.append(_weighed(title, _NANOSECONDS, tree, tree.self_ns, frames))
+            title += f": {tree.kind}"
+        profiles.append(_weighed(title, _NO_UNIT, tree, tree.counts, frames))
+    _write_document(write, " ".join(profile.command) or "profile", numbers, profiles)
+    return forest.notes()
+
+
 _Frame = tuple[str, str, int | None]  # name, image or file, line of an interpreter's
+
+
+def _weighed(name: str, unit: str, tree: Tree, weights: list[int], frames: list[int]) -> str:
+    """Return a profile of stacks, the outermost frame first, with their weights."""
+    nodes = [node for node, weight in enumerate(weights) if weight]
+    samples = [
+        "[" + ",".join([str(frames[frame]) for frame in reversed(tree.stack(node))]) + "]"
+        for node in nodes
+    ]
+    shown = ",".join([str(weights[node]) for node in nodes])
+    return (
+        f'{{"type":"sampled","name":{quoted(name)},"unit":"{unit}",'
+        f'"startValue":0,"endValue":{sum(weights)},\n'
+        f'"samples":[{",".join(samples)}],\n"weights":[{shown}]}}'
+    )
+
+
+def _evented(name: str, end: int, events: list[str]) -> str:
+    """Return a profile of calls that begin and end."""
+    return (
+        f'{{"type":"evented","name":{quoted(name)},"unit":"{_NANOSECONDS}",'
+        f'"startValue":0,"endValue":{end},"events":[\n' + ",\n".join(events) + "]}"
+    )
+
+
+def _write_document(
+    write: Callable[[bytes], object], name: str, frames: Iterable[_Frame], profiles: Iterable[str]
+) -> None:
+    shown = ",".join(
+        f'{{"name":{quoted(frame)},"file":{quoted(file)}'
+        + ("}" if line is None else f',"line":{line}}}')
+        for frame, file, line in frames
+    )
+    head = (
+        f'{{"$schema":{quoted(_SCHEMA)},"exporter":"soscope","name":{quoted(name)},'
+        f'"shared":{{"frames":[{shown}]}},"profiles":['
+    )
+    write(head.encode())
+    for number, profile in enumerate(profiles):
+        write(f"{',' if number else ''}\n{profile}".encode())
+    write(b"]}\n")
 
 
 class _Speedscope(Timeline):
@@ -80,26 +144,12 @@ class _Speedscope(Timeline):
         self._events.setdefault(thread, []).append(event)
 
     def finished(self) -> None:
-        frames = ",".join(
-            f'{{"name":{quoted(name)},"file":{quoted(file)}'
-            + ("}" if line is None else f',"line":{line}}}')
-            for name, file, line in self._frames
-        )
-        head = (
-            f'{{"$schema":{quoted(_SCHEMA)},"exporter":"soscope","name":{quoted(self._name)},'
-            f'"shared":{{"frames":[{frames}]}},"profiles":['
-        )
-        self._write(head.encode())
         end = self.last_ns - self.first_ns
-        for number, ((pid, tid), events) in enumerate(self._events.items()):
-            program = self._programs.get(pid, "")
-            head = (
-                f'{"," if number else ""}\n{{"type":"evented",'
-                f'"name":{quoted(f"{program} {pid}/{tid}".strip())},"unit":"nanoseconds",'
-                f'"startValue":0,"endValue":{end},"events":[\n'
-            )
-            self._write((head + ",\n".join(events) + "]}").encode())
-        self._write(b"]}\n")
+        profiles = (
+            _evented(f"{self._programs.get(pid, '')} {pid}/{tid}".strip(), end, events)
+            for (pid, tid), events in self._events.items()
+        )
+        _write_document(self._write, self._name, self._frames, profiles)
 
 
 def _of(frame: StackFrame) -> _Frame:

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile as trees of stacks: what all formats of stacks are written of.
+
+A tree is of one thread's calls, or of its samples. Calls of which only caller and callee are known
+make a tree of all threads, in which each stack has these two frames.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Callable
+
+from soscope.frames.ofcalls import frame_label, frame_text
+from soscope.instruments.prof.model import NOBODY
+from soscope.model.record import Record
+from soscope.model.stackframe import StackFrame
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.prof.model import ProfFunction, Profile, ProfThread
+
+CALLS, SAMPLES = "calls", "samples"  # what a tree counts
+ROOT = -1  # the parent of a node that stands at the bottom of its stack
+
+
+class Frame(Record):
+    """A frame of stacks; `addr` is its link-time address, 0: not known; `path` the image's file."""
+
+    __slots__ = ("addr", "path", "where")
+
+    def __init__(self, where: StackFrame, addr: int, path: str) -> None:
+        self.where = where
+        self.addr = addr
+        self.path = path
+
+    def label(self) -> str:
+        """Return the function's name, or its place in the image."""
+        return frame_label(self.where)
+
+    def image(self) -> str:
+        """Return the image's name, "" where it is of an interpreter or not known."""
+        return self.where.image or ""
+
+    def text(self) -> str:
+        """Return image and function in one word, as a folded stack has them."""
+        return frame_text(self.where)
+
+
+class Tree(Record):
+    """Nodes, each behind its parent; `frames` are places in `Forest.frames`.
+
+    `counts` are the calls of a node, or the samples that were seen right there. `self_ns` is the
+    time of these without that of its children, 0 where it is not known. `total_ns` is known of
+    calls alone.
+    """
+
+    __slots__ = ("counts", "frames", "is_timed", "kind", "parents", "self_ns", "thread", "total_ns")
+
+    def __init__(self, thread: ProfThread | None, kind: str) -> None:
+        self.thread = thread
+        self.kind = kind
+        self.is_timed = False
+        self.frames: list[int] = []
+        self.parents: list[int] = []
+        self.counts: list[int] = []
+        self.self_ns: list[int] = []
+        self.total_ns: list[int | None] = []
+
+    def add(self, parent: int, frame: int) -> int:
+        """Add a node of which nothing is known yet; return its place."""
+        self.parents.append(parent)
+        self.frames.append(frame)
+        self.counts.append(0)
+        self.self_ns.append(0)
+        self.total_ns.append(None)
+        return len(self.parents) - 1
+
+    def weigh(self, node: int, count: int, self_ns: int | None, total_ns: int | None) -> None:
+        """Add to a node's numbers; what is not known is None."""
+        self.counts[node] += count
+        if self_ns is not None:
+            self.self_ns[node] += max(0, self_ns)
+            self.is_timed = True
+        if total_ns is not None:
+            self.total_ns[node] = (self.total_ns[node] or 0) + total_ns
+
+    def weights(self) -> list[int]:
+        """Return what each node weighs itself: nanoseconds, or its count where no time is known."""
+        return self.self_ns if self.is_timed else self.counts
+
+    def stack(self, node: int) -> list[int]:
+        """Return the frames of a node's stack, the innermost first."""
+        frames = []
+        while node != ROOT:
+            frames.append(self.frames[node])
+            node = self.parents[node]
+        return frames
+
+    def title(self) -> str:
+        """Return what people call the tree: its thread, and whether it has samples."""
+        name = "all threads"
+        if self.thread is not None:
+            name = f"{self.thread.name} {self.thread.pid}/{self.thread.tid}".strip()
+        return f"{name} (samples)" if self.kind == SAMPLES else name
+
+
+class Forest(Record):
+    """All trees, calls before samples, and their frames.
+
+    `program` is the command's name, and `pid` its process, 0: not known. `pairs` is how many
+    functions have no stacks but those of caller and callee, and `uncounted` how many arcs are left
+    out, as nobody knows of how many calls they are.
+    """
+
+    __slots__ = ("frames", "pairs", "pid", "program", "trees", "uncounted")
+
+    def __init__(self, profile: Profile) -> None:
+        self.program = profile.command[0].rpartition("/")[2] if profile.command else ""
+        self.pid = profile.threads[0].pid if profile.threads else 0
+        self.frames: list[Frame] = []
+        self.trees: list[Tree] = []
+        self.pairs = 0
+        self.uncounted = 0
+
+    def has(self, kind: str) -> bool:
+        """Tell whether there are calls, or samples."""
+        return any(tree.kind == kind for tree in self.trees)
+
+    def is_timed(self, kind: str) -> bool:
+        """Tell whether the time of some calls, or that of samples, is known."""
+        return any(tree.kind == kind and tree.is_timed for tree in self.trees)
+
+    def notes(self) -> list[str]:
+        """Say which stacks are not whole."""
+        notes = []
+        if self.pairs:
+            notes.append(
+                f"of {self.pairs:,} functions only the callers are known: "
+                "each of their stacks has two frames"
+            )
+        if self.uncounted:
+            notes.append(f"{self.uncounted:,} arcs are left out: their calls are not counted")
+        return notes
+
+
+def forest_of(profile: Profile) -> Forest:
+    """Return the trees of a profile."""
+    forest = Forest(profile)
+    numbers: dict[tuple[object, ...], int] = {}
+
+    def number(frame: Frame) -> int:
+        key = *frame.where.values(), frame.addr, frame.path
+        known = numbers.get(key)
+        if known is None:
+            known = numbers[key] = len(forest.frames)
+            forest.frames.append(frame)
+        return known
+
+    functions = [number(_called(function)) for function in profile.functions]
+    _add_nodes(forest, profile, functions)
+    _add_pairs(forest, profile, functions)
+    _add_samples(forest, profile, number)
+    return forest
+
+
+def _called(function: ProfFunction) -> Frame:
+    image = function.image or None
+    where = StackFrame(image, function.symbol, None, function.file, function.line)
+    return Frame(where, function.addr, function.path)
+
+
+def _add_nodes(forest: Forest, profile: Profile, functions: list[int]) -> None:
+    trees: dict[int, Tree] = {}
+    places: list[int] = []  # of each node in its tree
+    for node in profile.nodes:
+        tree = trees.get(node.thread)
+        if tree is None:
+            tree = trees[node.thread] = Tree(profile.threads[node.thread], CALLS)
+        parent = ROOT if node.parent == NOBODY else places[node.parent]
+        place = tree.add(parent, functions[node.function])
+        tree.weigh(place, node.calls, node.self_ns, node.total_ns)
+        places.append(place)
+    forest.trees += trees.values()
+
+
+def _add_pairs(forest: Forest, profile: Profile, functions: list[int]) -> None:
+    """Add the calls of functions that are in no tree."""
+    with_stacks = {node.function for node in profile.nodes if node.calls}
+    tree = Tree(None, CALLS)
+    roots: dict[int, int] = {}
+    callees = set()
+    for arc in profile.arcs:
+        if arc.callee in with_stacks:
+            continue
+        if arc.calls is None:
+            forest.uncounted += 1
+            continue
+        callees.add(arc.callee)
+        outer = arc.callee if arc.caller == NOBODY else arc.caller
+        if outer not in roots:
+            roots[outer] = tree.add(ROOT, functions[outer])
+        node = roots[outer]
+        if arc.caller != NOBODY:
+            node = tree.add(node, functions[arc.callee])
+        tree.weigh(node, arc.calls, arc.self_ns, arc.total_ns)
+    if callees:
+        forest.trees.append(tree)
+        forest.pairs = len(callees)
+
+
+def _add_samples(forest: Forest, profile: Profile, number: Callable[[Frame], int]) -> None:
+    trees: dict[int, Tree] = {}
+    places: dict[tuple[int, int, int], int] = {}  # thread, parent, frame
+    sample_ns = profile.sample_ns
+    for sample in profile.samples:
+        tree = trees.get(sample.thread)
+        if tree is None:
+            tree = trees[sample.thread] = Tree(profile.threads[sample.thread], SAMPLES)
+        node = ROOT
+        for where in reversed(sample.frames):
+            key = sample.thread, node, number(_sampled(where))
+            known = places.get(key)
+            node = places[key] = tree.add(node, key[2]) if known is None else known
+        if node != ROOT:
+            time = None if sample_ns is None else sample.weight * sample_ns
+            tree.weigh(node, sample.weight, time, None)
+    forest.trees += trees.values()
+
+
+def _sampled(where: StackFrame) -> Frame:
+    """Return a frame of a sample: the same one for all places in a function's line."""
+    offset = where.offset if where.symbol is None else None
+    frame = StackFrame(where.image, where.symbol, offset, where.file, where.line)
+    return Frame(frame, offset or 0, "")

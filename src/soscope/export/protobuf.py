@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fields of protobuf messages, as bytes: numbers, and whatever has a length.
+
+https://protobuf.dev/programming-guides/encoding/
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Iterable
+
+_LENGTH_DELIMITED, _FIXED64 = 2, 1  # wire types
+_NEGATIVE = 1 << 64  # an int64 below zero is written as its two's complement
+
+
+def varint(number: int) -> bytes:
+    """Return seven bits a byte, the lowest first."""
+    if 0 <= number < 0x80:
+        return bytes((number,))
+    if number < 0:
+        number += _NEGATIVE
+    parts = bytearray()
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)
+
+
+def integer(field: int, value: int) -> bytes:
+    """Return a field of any integer type but sint and fixed ones, of a bool or an enum."""
+    return varint(field << 3) + varint(value)
+
+
+def fixed64(field: int, value: int) -> bytes:
+    """Return a field of type fixed64."""
+    return varint(field << 3 | _FIXED64) + value.to_bytes(8, "little")
+
+
+def message(field: int, value: bytes) -> bytes:
+    """Return a field of type bytes, or one that a message is."""
+    return varint(field << 3 | _LENGTH_DELIMITED) + varint(len(value)) + value
+
+
+def string(field: int, value: str) -> bytes:
+    """Return a field of type string."""
+    return message(field, value.encode("utf-8", "replace"))
+
+
+def packed(field: int, values: Iterable[int]) -> bytes:
+    """Return a repeated field of integers; nothing where there are none."""
+    joined = b"".join([varint(value) for value in values])
+    return message(field, joined) if joined else b""
