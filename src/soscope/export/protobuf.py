@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from _collections_abc import Iterable
 
-_LENGTH_DELIMITED, _FIXED64 = 2, 1  # wire types
+_LENGTH_DELIMITED = 2  # a wire type
 _NEGATIVE = 1 << 64  # an int64 below zero is written as its two's complement
 
 
@@ -29,11 +29,6 @@ def varint(number: int) -> bytes:
 def integer(field: int, value: int) -> bytes:
     """Return a field of any integer type but sint and fixed ones, of a bool or an enum."""
     return varint(field << 3) + varint(value)
-
-
-def fixed64(field: int, value: int) -> bytes:
-    """Return a field of type fixed64."""
-    return varint(field << 3 | _FIXED64) + value.to_bytes(8, "little")
 
 
 def message(field: int, value: bytes) -> bytes:

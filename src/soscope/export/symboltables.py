@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strings, mappings, functions and locations by number, as pprof and OTLP name frames.
+
+Numbers begin with 1, but those of strings: string 0 is "". The location of frame N is N + 1.
+"""
+
+from __future__ import annotations
+
+from soscope.model.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.export.forest import Forest, Frame
+
+
+class Mapping(Record):
+    """An image by its file, or its name; link-time addresses are below `limit`, 0: not known."""
+
+    __slots__ = ("file", "has_files", "has_lines", "limit")
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+        self.limit = 0
+        self.has_files = False
+        self.has_lines = False
+
+
+class Location(Record):
+    """A frame: numbers of mapping and function, link-time address and line; 0: not known."""
+
+    __slots__ = ("addr", "function", "line", "mapping")
+
+    def __init__(self, mapping: int, addr: int, function: int, line: int) -> None:
+        self.mapping = mapping
+        self.addr = addr
+        self.function = function
+        self.line = line
+
+
+class SymbolTables:
+    """What names the frames of a forest; `functions` are names and files."""
+
+    def __init__(self, forest: Forest) -> None:
+        self.strings: dict[str, int] = {"": 0}
+        self.mappings: list[Mapping] = []
+        self.functions: dict[tuple[int, int], int] = {}
+        self._numbers: dict[str, int] = {}  # of mappings
+        self.locations = [self._location(frame) for frame in forest.frames]
+
+    def string(self, text: str) -> int:
+        """Return the number of a string."""
+        return self.strings.setdefault(text, len(self.strings))
+
+    def _location(self, frame: Frame) -> Location:
+        where = frame.where
+        mapping = self._mapping(frame)
+        key = self.string(frame.label()), self.string(where.file or "")
+        function = self.functions.setdefault(key, len(self.functions) + 1)
+        return Location(mapping, frame.addr, function, where.line or 0)
+
+    def _mapping(self, frame: Frame) -> int:
+        file = frame.path or frame.image()
+        if not file:
+            return 0
+        number = self._numbers.get(file)
+        if number is None:
+            self.mappings.append(Mapping(self.string(file)))
+            number = self._numbers[file] = len(self.mappings)
+        mapping = self.mappings[number - 1]
+        mapping.limit = max(mapping.limit, frame.addr + 1 if frame.addr else 0)
+        mapping.has_files |= frame.where.file is not None
+        mapping.has_lines |= frame.where.line is not None
+        return number
