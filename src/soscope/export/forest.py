@@ -155,10 +155,11 @@ def forest_of(profile: Profile) -> Forest:
             forest.frames.append(frame)
         return known
 
+    known = _Known(profile)
     functions = [number(_called(function)) for function in profile.functions]
     _add_nodes(forest, profile, functions)
     _add_pairs(forest, profile, functions)
-    _add_samples(forest, profile, number)
+    _add_samples(forest, profile, lambda where: number(_sampled(where, known)))
     return forest
 
 
@@ -207,7 +208,7 @@ def _add_pairs(forest: Forest, profile: Profile, functions: list[int]) -> None:
         forest.pairs = len(callees)
 
 
-def _add_samples(forest: Forest, profile: Profile, number: Callable[[Frame], int]) -> None:
+def _add_samples(forest: Forest, profile: Profile, number: Callable[[StackFrame], int]) -> None:
     trees: dict[int, Tree] = {}
     places: dict[tuple[int, int, int], int] = {}  # thread, parent, frame
     sample_ns = profile.sample_ns
@@ -217,7 +218,7 @@ def _add_samples(forest: Forest, profile: Profile, number: Callable[[Frame], int
             tree = trees[sample.thread] = Tree(profile.threads[sample.thread], SAMPLES)
         node = ROOT
         for where in reversed(sample.frames):
-            key = sample.thread, node, number(_sampled(where))
+            key = sample.thread, node, number(where)
             known = places.get(key)
             node = places[key] = tree.add(node, key[2]) if known is None else known
         if node != ROOT:
@@ -226,8 +227,24 @@ def _add_samples(forest: Forest, profile: Profile, number: Callable[[Frame], int
     forest.trees += trees.values()
 
 
-def _sampled(where: StackFrame) -> Frame:
+class _Known:
+    """What the functions of a profile say of sampled ones: files of images, and addresses."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.addrs = {(one.image, one.symbol): one.addr for one in profile.functions}
+        paths: dict[str, set[str]] = {}
+        for one in profile.functions:
+            if one.path:
+                paths.setdefault(one.image, set()).add(one.path)
+        self.paths = {image: min(those) for image, those in paths.items() if len(those) == 1}
+
+
+def _sampled(where: StackFrame, known: _Known) -> Frame:
     """Return a frame of a sample: the same one for all places in a function's line."""
-    offset = where.offset if where.symbol is None else None
+    image = where.image or ""
+    if where.symbol is None:
+        offset, addr = where.offset, where.offset or 0
+    else:
+        offset, addr = None, known.addrs.get((image, where.symbol), 0)
     frame = StackFrame(where.image, where.symbol, offset, where.file, where.line)
-    return Frame(frame, offset or 0, "")
+    return Frame(frame, addr, known.paths.get(image, ""))
