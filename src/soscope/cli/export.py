@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope export`: write the calls of a recording for other programs."""
+"""`soscope export`: write a recording for other programs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from soscope.cli.wholefile import WholeFile
     from soscope.export.settings import ExportSettings
     from soscope.instruments.trace.replay import Replay
+    from soscope.options.export import ExportOptions
 
 
 def run(invocation: Invocation) -> int:
@@ -22,13 +23,34 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
+    from soscope.instruments.prof.report import prof_options
+    from soscope.recording.reader import RecordingFile
+
+    with RecordingFile.open(options.path) as recording:
+        if prof_options(recording) is not None:
+            from soscope.cli.profileexport import export_profile
+
+            return export_profile(recording, options)
+    return _calls(options)
+
+
+def _calls(options: ExportOptions) -> int:
+    """Write single calls."""
     from soscope.cli.wholefile import WholeFile
+    from soscope.export.settings import CALL_FORMATS, SAMPLES
     from soscope.instruments.trace.replay import Replay
     from soscope.instruments.trace.settings import MODE_TRACE
     from soscope.instruments.trace.stackremarks import stack_remarks
 
     replay = Replay(options.path)
     try:
+        if options.format not in CALL_FORMATS:
+            raise RecordingError(
+                f"{options.path}: {options.format} is for recordings of soscope prof",
+                hint=f"--format {', '.join(CALL_FORMATS)}",
+            )
+        if options.settings.weight == SAMPLES:
+            raise RecordingError(f"{options.path}: it has no samples, which --weight asks for")
         if replay.mode != MODE_TRACE:
             raise RecordingError(
                 f"{options.path}: it has no calls, only their numbers",

@@ -7,7 +7,8 @@ one has the time.
 
 from __future__ import annotations
 
-from soscope.export.forest import ROOT, SAMPLES, forest_of
+from soscope.export.forest import ROOT, SAMPLES, forest_of, frame_of
+from soscope.frames.ofcalls import frame_label
 from soscope.instruments.prof.model import NOBODY, ProfFunction
 from soscope.model.record import Record
 
@@ -79,6 +80,11 @@ class CallGraph(Record):
         if not self.uncounted:
             return []
         return [f"{self.uncounted:,} arcs are left out: their calls are not counted"]
+
+
+def label(function: ProfFunction) -> str:
+    """Return the name of a function; its place in the image where nobody knows that."""
+    return frame_label(frame_of(function).where)
 
 
 def call_graph_of(profile: Profile) -> CallGraph:

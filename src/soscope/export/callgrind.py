@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from _collections_abc import Callable
 
-from soscope.export.callgraph import CallGraph, Edge, Node, call_graph_of
+from soscope.export.callgraph import CallGraph, Edge, Node, call_graph_of, label
 from soscope.export.settings import ExportSettings
 from soscope.instruments.prof.model import NOBODY, ProfFunction
 
@@ -138,9 +138,9 @@ def _names(functions: list[ProfFunction]) -> list[tuple[str, str]]:
     names = []
     for function in functions:
         file = function.file or function.image or _OUTSIDE
-        name = file, function.symbol
+        name = file, label(function)
         if name in taken:
-            name = file, f"{function.symbol}@{function.addr:#x}"
+            name = file, f"{label(function)}@{function.addr:#x}"
         number = 1
         base = name[1]
         while name in taken:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from soscope.instruments.prof.model import ProfFunction, Profile, ProfThread
 
 CALLS, SAMPLES = "calls", "samples"  # what a tree counts
+_UNKNOWN = StackFrame(None, None, None)  # the frame of a stack of which nothing is known
+_NO_NAME = "?"
 ROOT = -1  # the parent of a node that stands at the bottom of its stack
 
 
@@ -142,6 +144,15 @@ class Forest(Record):
         return notes
 
 
+def frame_of(function: ProfFunction) -> Frame:
+    """Return the frame that a function is in stacks."""
+    symbol = None if function.symbol == _NO_NAME else function.symbol or None
+    offset = function.addr or None if symbol is None else None
+    image = function.image or None
+    where = StackFrame(image, symbol, offset, function.file, function.line)
+    return Frame(where, function.addr, function.path)
+
+
 def forest_of(profile: Profile) -> Forest:
     """Return the trees of a profile."""
     forest = Forest(profile)
@@ -156,17 +167,11 @@ def forest_of(profile: Profile) -> Forest:
         return known
 
     known = _Known(profile)
-    functions = [number(_called(function)) for function in profile.functions]
+    functions = [number(frame_of(function)) for function in profile.functions]
     _add_nodes(forest, profile, functions)
     _add_pairs(forest, profile, functions)
     _add_samples(forest, profile, lambda where: number(_sampled(where, known)))
     return forest
-
-
-def _called(function: ProfFunction) -> Frame:
-    image = function.image or None
-    where = StackFrame(image, function.symbol, None, function.file, function.line)
-    return Frame(where, function.addr, function.path)
 
 
 def _add_nodes(forest: Forest, profile: Profile, functions: list[int]) -> None:
@@ -217,13 +222,12 @@ def _add_samples(forest: Forest, profile: Profile, number: Callable[[StackFrame]
         if tree is None:
             tree = trees[sample.thread] = Tree(profile.threads[sample.thread], SAMPLES)
         node = ROOT
-        for where in reversed(sample.frames):
+        for where in reversed(sample.frames or (_UNKNOWN,)):
             key = sample.thread, node, number(where)
             known = places.get(key)
             node = places[key] = tree.add(node, key[2]) if known is None else known
-        if node != ROOT:
-            time = None if sample_ns is None else sample.weight * sample_ns
-            tree.weigh(node, sample.weight, time, None)
+        time = None if sample_ns is None else sample.weight * sample_ns
+        tree.weigh(node, sample.weight, time, None)
     forest.trees += trees.values()
 
 

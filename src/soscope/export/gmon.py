@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from soscope.export.callgraph import CallGraph, Edge, call_graph_of
+from soscope.export.callgraph import CallGraph, Edge, call_graph_of, label
 from soscope.instruments.prof.model import NOBODY
 from soscope.model.record import Record
 
@@ -83,8 +83,8 @@ def _notes(profile: Profile, graph: CallGraph, nowhere: int) -> list[str]:
         notes.append("gmon: all threads are added up")
     if graph.is_timed:
         notes.append(
-            "gmon: gprof works out times of calls from their numbers; "
-            "callgrind, pprof and speedscope have those that were measured"
+            "gmon: it has no times of calls but those of functions alone, and its reader works the "
+            "others out; callgrind, pprof and speedscope have those that were measured"
         )
     if graph.is_timed and graph.has_samples:
         notes.append("gmon: it has the times of calls, and no samples")
@@ -175,7 +175,7 @@ class _Addresses:
             return "<outside>"
         function = self._graph.nodes[place].function
         image = function.image or "?"
-        name = function.symbol
+        name = label(function)
         if self._is_joint or _image(function) != self._image:
             name = f"<outside:{image}>" if name == "?" else f"{name}@{image}"
         return "_".join(name.split())[:_LONGEST_NAME]

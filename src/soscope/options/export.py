@@ -15,28 +15,33 @@ USAGE = "soscope export [options] -o OUT REC"
 SHORT = f"""\
 usage: {USAGE}
 
-Write the calls of a recording that soscope trace --record made for another program.
+Write the calls of a recording that soscope trace --record made, or the profile of one that soscope
+prof -o made, for another program.
 
   -o OUT            the file; its ending says the format, or:
-  --format FORMAT   perfetto, chrome, firefox, speedscope, folded, parquet, csv or jsonl
+  --format FORMAT   perfetto, chrome, firefox, speedscope, folded, parquet, csv or jsonl;
+                    of a profile also gmon, callgrind, pprof, otlp or json
 
   soscope export -o run.pftrace run.sosr     # for ui.perfetto.dev
   soscope export -o run.folded run.sosr      # for flamegraph.pl
+  soscope export --format gmon -o run run.sosr   # for gprof
 
 soscope export --help lists all options.
 """
 
 DESCRIPTION = """\
-Write the calls of a recording that soscope trace --record made for another program. OUT is made
-anew, and holds either all of the calls or what it held before. Nothing of the target is needed.
+Write the calls of a recording that soscope trace --record made, or the profile of one that soscope
+prof -o made, for another program. OUT is made anew, and holds either all of it or what it held
+before. Nothing of the target is needed. gmon is two files for each image, OUT.IMAGE.gmon and
+OUT.IMAGE.sym, and what to type is said.
 """
 
 EPILOG = """\
 endings: .pftrace and .perfetto-trace, .chrome.json, .firefox.json, .speedscope.json, .folded,
-.parquet, .csv, .jsonl.
+.parquet, .csv, .jsonl; of profiles also .callgrind, .pprof and .pb.gz, .otlp, .json.
 
-exit status: 0 fine, 1 the recording is damaged or not complete, or has no calls, or OUT cannot be
-written, 2 wrong usage.
+exit status: 0 fine, 1 the recording is damaged or not complete, or has not what the format is for,
+or OUT cannot be written, 2 wrong usage.
 """
 
 OPTIONS = [
@@ -56,16 +61,16 @@ OPTIONS = [
         kind=VALUE,
         metavar="FORMAT",
         group="what to write",
-        help="perfetto, chrome, firefox, speedscope, folded, parquet, csv or jsonl (by OUT's "
-        "ending)",
+        help="perfetto, chrome, firefox, speedscope, folded; of calls parquet, csv, jsonl; of "
+        "profiles gmon, callgrind, pprof, otlp, json (by OUT's ending)",
     ),
     Option(
         "--weight",
         dest="weight",
         kind=VALUE,
-        metavar="ns|calls",
+        metavar="ns|calls|samples",
         group="what to write",
-        help="folded: what a stack weighs, its self time (ns) or its calls",
+        help="folded: what a stack weighs, its self time (ns), its calls or its samples",
     ),
     Option(
         "-s",
@@ -124,7 +129,7 @@ def parse(arguments: list[str]) -> ExportOptions:
     settings = ExportSettings(string_limit=values.string_limit)
     if values.weight is not None:
         if values.weight not in WEIGHTS:
-            raise UsageError(f"--weight is '{values.weight}', neither ns nor calls")
+            raise UsageError(f"--weight is '{values.weight}', neither ns nor calls nor samples")
         if chosen != "folded":
             raise UsageError(f"--weight is for folded stacks, and {chosen} has none")
         settings.weight = values.weight

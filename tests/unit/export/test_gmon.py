@@ -190,3 +190,14 @@ def test_calls_whose_callers_nobody_knows_are_not_lost(tmp_path: Path) -> None:
     profile.sums[0].calls = 7
     (files,) = files_of(profile).values()
     assert Read(files, tmp_path).arcs == {("<outside>", "a"): 7}
+
+
+def test_functions_without_names_are_places_or_images(tmp_path: Path) -> None:
+    profile = profiles.trees()
+    profile.functions[profiles.STEP].symbol = "?"
+    profile.functions[profiles.CALL].symbol = ""
+    files = files_of(profile)
+    read = Read(files["libwork.so"], tmp_path)
+    assert read.arcs["<outside:python3.11>", "parse"] == 3
+    assert read.self_time["0x1170"] == 4.5
+    assert Read(files["libmath.so"], tmp_path).arcs == {("0x1170@libwork.so", "mul"): 60}

@@ -182,3 +182,12 @@ def test_functions_without_a_tree_stand_beside_the_trees() -> None:
     profile.arcs.append(ProfArc(NOBODY, profiles.CALL, 4))  # the outside's own
     text, _ = written(folded, profile, "calls")
     assert folded_stacks(text)["PyObject_Call",] == 4
+
+
+def test_functions_without_names_are_places_or_images() -> None:
+    profile = profiles.counted()
+    profile.functions[profiles.STEP].symbol = "?"
+    profile.functions[profiles.CALL].symbol = ""
+    text, _ = written(folded, profile)
+    assert "python3;python3.11`?;libwork.so`parse 3\n" in text
+    assert "python3;libwork.so`parse;libwork.so`0x1170 10000000000\n" in text

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write a recording of `soscope prof` for other programs."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from soscope.cli.main import note
+from soscope.errors import RecordingError, UsageError
+from soscope.export.settings import PROFILE_FORMATS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.prof.model import Profile
+    from soscope.options.export import ExportOptions
+    from soscope.recording.reader import RecordingFile
+
+
+def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
+    """Write the profile; return 0, or 1 if the recording is damaged or ends too early."""
+    from soscope.instruments.prof.model import COMPLETE
+    from soscope.instruments.prof.report import profile_of
+
+    name = options.format
+    if name not in PROFILE_FORMATS:
+        raise RecordingError(
+            f"{options.path}: it is a profile, and {name} is for single calls",
+            hint=f"--format {', '.join(PROFILE_FORMATS)}",
+        )
+    profile = profile_of(recording)
+    if not (profile.arcs or profile.nodes or profile.samples) and name != "json":
+        raise RecordingError(f"{options.path}: it has neither calls nor samples")
+    notes = _gmon(profile, options) if name == "gmon" else _file(profile, options)
+    for line in [*profile.notes, *notes]:
+        note(line)
+    if profile.state != COMPLETE:
+        note(f"the recording ends early: {profile.state}")
+    return 0 if profile.state == COMPLETE else 1
+
+
+def _file(profile: Profile, options: ExportOptions) -> list[str]:
+    """Write the one file of a format; return notes."""
+    from importlib import import_module
+
+    from soscope.cli.wholefile import WholeFile
+
+    with WholeFile(options.output, not_over=options.path) as file:
+        if options.format == "json":
+            from soscope.report.prof.json import document
+
+            file.write(document(profile).encode("utf-8", "surrogateescape"))
+            return []
+        module = import_module(f"soscope.export.{options.format}")
+        notes: list[str] = module.export_profile(profile, file.write, options.settings)
+        if module.VIEWER and not file.is_stdout:
+            notes.append(f"{options.format}: {module.VIEWER.replace('FILE', quote(file.path))}")
+        return notes
+
+
+def _gmon(profile: Profile, options: ExportOptions) -> list[str]:
+    """Write two files for each image; return notes, with what to type."""
+    from soscope.cli.wholefile import WholeFile
+    from soscope.export.gmon import export_files
+
+    if options.output == "-":
+        raise UsageError("gmon is several files, and standard output is one")
+    made, notes = export_files(profile)
+    if not made:
+        raise RecordingError(f"{options.path}: no function of an image was called or sampled")
+    for files in made:
+        stem = f"{options.output}.{files.name}" if files.name else options.output
+        paths = f"{stem}.gmon", f"{stem}.sym"
+        for path, content in zip(paths, (files.gmon, files.sym), strict=True):
+            with WholeFile(path, not_over=options.path) as file:
+                file.write(content)
+        gmon, sym = map(quote, paths)
+        notes.append(f"gmon: gprof -b -S {sym} {quote(files.binary)} {gmon}")
+    return notes
