@@ -34,7 +34,7 @@ VERBS: dict[str, tuple[str, int]] = {
     "run": ("run a command whose calls reach functions of one's own", 125),
     "report": ("show a recording", 2),
     "called": ("say which functions of libraries are called, and which never", 2),
-    "export": ("write the calls of a recording for other programs", 2),
+    "export": ("write a recording for other programs", 2),
     "detach": ("take out of a process what a killed soscope has left in it", 2),
     "check": ("say what does not fit together in the linking of files", 2),
     "explain": ("show how calls of a symbol go in a process, step by step", 2),

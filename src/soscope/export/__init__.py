@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a recording in the formats of other programs: one file for each format.
+"""Recordings in the formats of other programs: one file for each format.
 
-Each has `export(replay, write, options)`: it writes bytes, and returns notes for people.
+Those of calls have `export(replay, write, settings)`, those of profiles
+`export_profile(profile, write, settings)`: it writes bytes, and returns notes for people.
 """

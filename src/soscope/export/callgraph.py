@@ -14,11 +14,11 @@ from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.export.forest import Forest, Frame, Tree
+    from soscope.export.forest import ExportFrame, Forest, StackTree
     from soscope.instruments.prof.model import Profile
 
 
-class Node(Record):
+class GraphNode(Record):
     """A function: its calls, the time in it alone, and the samples that were seen right there."""
 
     __slots__ = ("calls", "function", "sampled_ns", "samples", "self_ns")
@@ -31,7 +31,7 @@ class Node(Record):
         self.sampled_ns = 0
 
 
-class Edge(Record):
+class GraphEdge(Record):
     """Calls of the node `callee` by the node `caller`, which may be NOBODY.
 
     `total_ns` is their time with that of the calls inside; `samples` is how many samples were in
@@ -59,20 +59,20 @@ class CallGraph(Record):
     __slots__ = ("edges", "has_calls", "has_samples", "is_timed", "nodes", "pid", "uncounted")
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self.edges: dict[tuple[int, int], Edge] = {}
+        self.nodes: list[GraphNode] = []
+        self.edges: dict[tuple[int, int], GraphEdge] = {}
         self.has_calls = False
         self.has_samples = False
         self.is_timed = False
         self.uncounted = 0
         self.pid = 0
 
-    def edge(self, caller: int, callee: int) -> Edge:
+    def edge(self, caller: int, callee: int) -> GraphEdge:
         """Return an edge, which may be a new one."""
         key = caller, callee
         edge = self.edges.get(key)
         if edge is None:
-            edge = self.edges[key] = Edge(caller, callee)
+            edge = self.edges[key] = GraphEdge(caller, callee)
         return edge
 
     def notes(self) -> list[str]:
@@ -90,7 +90,7 @@ def label(function: ProfFunction) -> str:
 def call_graph_of(profile: Profile) -> CallGraph:
     """Return functions and calls of a profile, all threads together."""
     graph = CallGraph()
-    graph.nodes = [Node(function) for function in profile.functions]
+    graph.nodes = [GraphNode(function) for function in profile.functions]
     _add_arcs(graph, profile)
     for place, (node, sums) in enumerate(zip(graph.nodes, profile.sums, strict=True)):
         if sums.self_ns is not None:
@@ -136,7 +136,7 @@ def _add_samples(graph: CallGraph, forest: Forest) -> None:
             function, key = _function(forest.frames[number])
             place = places.setdefault(key, len(graph.nodes))
             if place == len(graph.nodes):
-                graph.nodes.append(Node(function))
+                graph.nodes.append(GraphNode(function))
             known[number] = place
         return place
 
@@ -146,7 +146,7 @@ def _add_samples(graph: CallGraph, forest: Forest) -> None:
             _add_tree(graph, tree, [place_of(number) for number in tree.frames])
 
 
-def _function(frame: Frame) -> tuple[ProfFunction, tuple[str, str, str | None]]:
+def _function(frame: ExportFrame) -> tuple[ProfFunction, tuple[str, str, str | None]]:
     """Return the function of a sampled frame, and what tells it from others."""
     where, label = frame.where, frame.label()
     if where.image is None:
@@ -155,7 +155,7 @@ def _function(frame: Frame) -> tuple[ProfFunction, tuple[str, str, str | None]]:
     return function, (where.image, label, None)
 
 
-def _add_tree(graph: CallGraph, tree: Tree, places: list[int]) -> None:
+def _add_tree(graph: CallGraph, tree: StackTree, places: list[int]) -> None:
     """Add the samples of a thread; `places` are the nodes of its frames."""
     samples, times = list(tree.counts), list(tree.self_ns)
     for number in range(len(places) - 1, -1, -1):  # children stand behind their parents

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from _collections_abc import Callable
 
-from soscope.export.callgraph import CallGraph, Edge, Node, call_graph_of, label
+from soscope.export.callgraph import CallGraph, GraphEdge, GraphNode, call_graph_of, label
 from soscope.export.settings import ExportSettings
 from soscope.instruments.prof.model import NOBODY, ProfFunction
 
@@ -35,7 +35,7 @@ def export_profile(
     """Write all functions and their calls; return notes."""
     del settings
     graph = call_graph_of(profile)
-    writer = _Writer(graph)
+    writer = _CallgrindBody(graph)
     lines = _head(profile, graph, writer.events)
     lines += writer.body()
     write("\n".join(lines).encode("utf-8", "surrogateescape") + b"\n")
@@ -58,7 +58,7 @@ def _head(profile: Profile, graph: CallGraph, events: list[str]) -> list[str]:
     return [*lines, "events: " + " ".join(events), ""]
 
 
-class _Writer:
+class _CallgrindBody:
     """Writes functions one after another; a name is written in full once, then by its number."""
 
     def __init__(self, graph: CallGraph) -> None:
@@ -74,7 +74,7 @@ class _Writer:
 
     def body(self) -> list[str]:
         """Return the lines of all functions, and the sums of their costs."""
-        calls: dict[int, list[Edge]] = {}
+        calls: dict[int, list[GraphEdge]] = {}
         for edge in self._graph.edges.values():
             if edge.calls or edge.samples:
                 calls.setdefault(edge.caller, []).append(edge)
@@ -96,7 +96,7 @@ class _Writer:
             lines += self._calls(line, inside)
         return [*lines, "", "totals: " + " ".join(str(cost) for cost in totals.values())]
 
-    def _calls(self, line: int, edges: list[Edge]) -> list[str]:
+    def _calls(self, line: int, edges: list[GraphEdge]) -> list[str]:
         lines = []
         for edge in edges:
             callee = self._graph.nodes[edge.callee].function
@@ -106,7 +106,7 @@ class _Writer:
             lines.append(_row(line, {event: known[event] for event in self.events}))
         return lines
 
-    def _costs(self, node: Node) -> dict[str, int]:
+    def _costs(self, node: GraphNode) -> dict[str, int]:
         known = {_TIME: node.self_ns, _CALLS: node.calls, _SAMPLED: node.sampled_ns}
         return {event: known[event] for event in self.events}
 

@@ -12,7 +12,7 @@ from _collections_abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.export.chromeevents import ChromeEvents, micros
-from soscope.export.forest import SAMPLES, Tree, forest_of
+from soscope.export.forest import SAMPLES, StackTree, forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.slices import notes_of_slices, said_of, slices_of
 from soscope.export.stacks import ExportStacks, stacks_of
@@ -66,7 +66,7 @@ def export_profile(
     return notes_of_slices(forest)
 
 
-def _track(tree: Tree, pid: int, number: int) -> tuple[int, int]:
+def _track(tree: StackTree, pid: int, number: int) -> tuple[int, int]:
     """Return the process and the thread that a viewer is told: a thread has its calls alone."""
     if tree.thread is None:
         return pid, _NO_THREAD + number

@@ -12,7 +12,7 @@ from _collections_abc import Callable
 from typing import Any
 
 from soscope.export.firefoxtables import FirefoxThread, document, thread
-from soscope.export.forest import CALLS, ROOT, SAMPLES, Tree, forest_of
+from soscope.export.forest import CALLS, ROOT, SAMPLES, StackTree, forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
@@ -54,8 +54,9 @@ def export_profile(
         tid = tree.thread.tid if tree.thread is not None and is_own else _NO_THREAD + number
         tables = _tables(tree, forest)
         is_main = is_own and pid == tid
-        one = thread(tables, pid, tid, name=tree.title(), process=forest.program, is_main=is_main)
-        threads.append(one)
+        threads.append(
+            thread(tables, pid, tid, name=tree.title(), process=forest.program, is_main=is_main)
+        )
     product = " ".join(profile.command) or "profile"
     _write(write, document(product, 0.0, threads))
     notes = ["a profile has no times of single calls: the order of the samples means nothing"]
@@ -69,7 +70,7 @@ def _write(write: Callable[[bytes], object], profile: dict[str, Any]) -> None:
     write(b"\n")
 
 
-def _tables(tree: Tree, forest: Forest) -> FirefoxThread:
+def _tables(tree: StackTree, forest: Forest) -> FirefoxThread:
     tables = FirefoxThread("tracing-ms" if tree.is_timed else "samples")
     stacks: list[int] = []
     at = 0

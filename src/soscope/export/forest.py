@@ -24,7 +24,7 @@ _NO_NAME = "?"
 ROOT = -1  # the parent of a node that stands at the bottom of its stack
 
 
-class Frame(Record):
+class ExportFrame(Record):
     """A frame of stacks; `addr` is its link-time address, 0: not known; `path` the image's file."""
 
     __slots__ = ("addr", "path", "where")
@@ -47,7 +47,7 @@ class Frame(Record):
         return frame_text(self.where)
 
 
-class Tree(Record):
+class StackTree(Record):
     """Nodes, each behind its parent; `frames` are places in `Forest.frames`.
 
     `counts` are the calls of a node, or the samples that were seen right there. `self_ns` is the
@@ -118,8 +118,8 @@ class Forest(Record):
     def __init__(self, profile: Profile) -> None:
         self.program = profile.command[0].rpartition("/")[2] if profile.command else ""
         self.pid = profile.threads[0].pid if profile.threads else 0
-        self.frames: list[Frame] = []
-        self.trees: list[Tree] = []
+        self.frames: list[ExportFrame] = []
+        self.trees: list[StackTree] = []
         self.pairs = 0
         self.uncounted = 0
 
@@ -144,13 +144,13 @@ class Forest(Record):
         return notes
 
 
-def frame_of(function: ProfFunction) -> Frame:
+def frame_of(function: ProfFunction) -> ExportFrame:
     """Return the frame that a function is in stacks."""
     symbol = None if function.symbol == _NO_NAME else function.symbol or None
     offset = function.addr or None if symbol is None else None
     image = function.image or None
     where = StackFrame(image, symbol, offset, function.file, function.line)
-    return Frame(where, function.addr, function.path)
+    return ExportFrame(where, function.addr, function.path)
 
 
 def forest_of(profile: Profile) -> Forest:
@@ -158,7 +158,7 @@ def forest_of(profile: Profile) -> Forest:
     forest = Forest(profile)
     numbers: dict[tuple[object, ...], int] = {}
 
-    def number(frame: Frame) -> int:
+    def number(frame: ExportFrame) -> int:
         key = *frame.where.values(), frame.addr, frame.path
         known = numbers.get(key)
         if known is None:
@@ -175,12 +175,12 @@ def forest_of(profile: Profile) -> Forest:
 
 
 def _add_nodes(forest: Forest, profile: Profile, functions: list[int]) -> None:
-    trees: dict[int, Tree] = {}
+    trees: dict[int, StackTree] = {}
     places: list[int] = []  # of each node in its tree
     for node in profile.nodes:
         tree = trees.get(node.thread)
         if tree is None:
-            tree = trees[node.thread] = Tree(profile.threads[node.thread], CALLS)
+            tree = trees[node.thread] = StackTree(profile.threads[node.thread], CALLS)
         parent = ROOT if node.parent == NOBODY else places[node.parent]
         place = tree.add(parent, functions[node.function])
         tree.weigh(place, node.calls, node.self_ns, node.total_ns)
@@ -191,7 +191,7 @@ def _add_nodes(forest: Forest, profile: Profile, functions: list[int]) -> None:
 def _add_pairs(forest: Forest, profile: Profile, functions: list[int]) -> None:
     """Add the calls of functions that are in no tree."""
     with_stacks = {node.function for node in profile.nodes if node.calls}
-    tree = Tree(None, CALLS)
+    tree = StackTree(None, CALLS)
     roots: dict[int, int] = {}
     callees = set()
     for arc in profile.arcs:
@@ -214,13 +214,13 @@ def _add_pairs(forest: Forest, profile: Profile, functions: list[int]) -> None:
 
 
 def _add_samples(forest: Forest, profile: Profile, number: Callable[[StackFrame], int]) -> None:
-    trees: dict[int, Tree] = {}
+    trees: dict[int, StackTree] = {}
     places: dict[tuple[int, int, int], int] = {}  # thread, parent, frame
     sample_ns = profile.sample_ns
     for sample in profile.samples:
         tree = trees.get(sample.thread)
         if tree is None:
-            tree = trees[sample.thread] = Tree(profile.threads[sample.thread], SAMPLES)
+            tree = trees[sample.thread] = StackTree(profile.threads[sample.thread], SAMPLES)
         node = ROOT
         for where in reversed(sample.frames or (_UNKNOWN,)):
             key = sample.thread, node, number(where)
@@ -235,15 +235,15 @@ class _Known:
     """What the functions of a profile say of sampled ones: files of images, and addresses."""
 
     def __init__(self, profile: Profile) -> None:
-        self.addrs = {(one.image, one.symbol): one.addr for one in profile.functions}
+        self.addrs = {(known.image, known.symbol): known.addr for known in profile.functions}
         paths: dict[str, set[str]] = {}
-        for one in profile.functions:
-            if one.path:
-                paths.setdefault(one.image, set()).add(one.path)
+        for function in profile.functions:
+            if function.path:
+                paths.setdefault(function.image, set()).add(function.path)
         self.paths = {image: min(those) for image, those in paths.items() if len(those) == 1}
 
 
-def _sampled(where: StackFrame, known: _Known) -> Frame:
+def _sampled(where: StackFrame, known: _Known) -> ExportFrame:
     """Return a frame of a sample: the same one for all places in a function's line."""
     image = where.image or ""
     if where.symbol is None:
@@ -251,4 +251,4 @@ def _sampled(where: StackFrame, known: _Known) -> Frame:
     else:
         offset, addr = None, known.addrs.get((image, where.symbol), 0)
     frame = StackFrame(where.image, where.symbol, offset, where.file, where.line)
-    return Frame(frame, addr, known.paths.get(image, ""))
+    return ExportFrame(frame, addr, known.paths.get(image, ""))

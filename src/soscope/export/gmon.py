@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from soscope.export.callgraph import CallGraph, Edge, call_graph_of, label
+from soscope.export.callgraph import CallGraph, GraphEdge, call_graph_of, label
 from soscope.instruments.prof.model import NOBODY
 from soscope.model.record import Record
 
@@ -212,7 +212,7 @@ def _histogram(times: dict[int, int]) -> list[bytes]:
     return records
 
 
-def _arcs(edge: Edge, table: _Addresses) -> list[bytes]:
+def _arcs(edge: GraphEdge, table: _Addresses) -> list[bytes]:
     caller, callee = table.of(edge.caller), table.of(edge.callee)
     records = []
     left = edge.calls

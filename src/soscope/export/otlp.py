@@ -18,7 +18,7 @@ from soscope.export.symboltables import SymbolTables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.export.forest import Forest, Tree
+    from soscope.export.forest import Forest, StackTree
     from soscope.instruments.prof.model import Profile
 
 VIEWER = ""  # collectors take it, not people
@@ -46,7 +46,7 @@ def export_profile(
             samples = [dictionary.samples(tree, tree.counts) for tree in trees]
             profiles.append(_profile(dictionary, (count, "count"), samples))
     scope = message(1, string(1, "soscope"))
-    scoped = scope + b"".join([message(2, one) for one in profiles])
+    scoped = scope + b"".join([message(2, content) for content in profiles])
     resource = message(1, _resource(forest, profile))
     write(message(1, resource + message(2, scoped)))
     write(message(2, dictionary.content()))
@@ -61,7 +61,7 @@ class _Dictionary:
         self._stacks: dict[tuple[int, ...], int] = {(): 0}
         self._attributes: dict[tuple[int, str | int], int] = {}
 
-    def samples(self, tree: Tree, values: list[int]) -> bytes:
+    def samples(self, tree: StackTree, values: list[int]) -> bytes:
         """Return samples of all nodes that have a value."""
         attributes = b""
         if tree.thread is not None:

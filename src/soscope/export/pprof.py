@@ -17,7 +17,7 @@ from soscope.export.symboltables import SymbolTables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.export.forest import Forest, Tree
+    from soscope.export.forest import Forest, StackTree
     from soscope.instruments.prof.model import Profile
 
 VIEWER = "go tool pprof FILE, or pprof -http : FILE"
@@ -54,7 +54,7 @@ def export_profile(
     return forest.notes()
 
 
-def _samples(tree: Tree, tables: SymbolTables, names: list[str]) -> list[bytes]:
+def _samples(tree: StackTree, tables: SymbolTables, names: list[str]) -> list[bytes]:
     labels = b""
     if tree.thread is not None:
         thread = tree.thread

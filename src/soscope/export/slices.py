@@ -14,10 +14,10 @@ from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.export.forest import Forest, Tree
+    from soscope.export.forest import Forest, StackTree
 
 
-class Place(Record):
+class SliceEnd(Record):
     """Where a node's slice begins or ends, in nanoseconds; in calls where no time is known."""
 
     __slots__ = ("at", "is_begin", "node")
@@ -28,7 +28,7 @@ class Place(Record):
         self.is_begin = is_begin
 
 
-def slices_of(tree: Tree) -> Iterator[Place]:
+def slices_of(tree: StackTree) -> Iterator[SliceEnd]:
     """Yield beginnings and ends, in the order of their places and properly nested."""
     widths = list(tree.weights())
     inside: dict[int, list[int]] = {}
@@ -47,15 +47,15 @@ def slices_of(tree: Tree) -> Iterator[Place]:
         node, is_end = todo.pop()
         if is_end:
             at = begins.pop(node) + widths[node]
-            yield Place(node, at, is_begin=False)
+            yield SliceEnd(node, at, is_begin=False)
             continue
         begins[node] = at
-        yield Place(node, at, is_begin=True)
+        yield SliceEnd(node, at, is_begin=True)
         todo.append((node, True))
         todo += [(child, False) for child in inside.get(node, [])]
 
 
-def said_of(tree: Tree, node: int) -> list[tuple[str, int]]:
+def said_of(tree: StackTree, node: int) -> list[tuple[str, int]]:
     """Return names and values of what is known of a node."""
     said = [(tree.kind, tree.counts[node])]
     if tree.is_timed:

@@ -17,7 +17,7 @@ from soscope.frames.ofcalls import frame_label
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.export.forest import Tree
+    from soscope.export.forest import StackTree
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart
@@ -59,7 +59,7 @@ def export_profile(
 _Frame = tuple[str, str, int | None]  # name, image or file, line of an interpreter's
 
 
-def _weighed(name: str, unit: str, tree: Tree, weights: list[int], frames: list[int]) -> str:
+def _weighed(name: str, unit: str, tree: StackTree, weights: list[int], frames: list[int]) -> str:
     """Return a profile of stacks, the outermost frame first, with their weights."""
     nodes = [node for node, weight in enumerate(weights) if weight]
     samples = [

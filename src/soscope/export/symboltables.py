@@ -10,10 +10,10 @@ from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.export.forest import Forest, Frame
+    from soscope.export.forest import ExportFrame, Forest
 
 
-class Mapping(Record):
+class ImageMapping(Record):
     """An image by its file, or its name; link-time addresses are below `limit`, 0: not known."""
 
     __slots__ = ("file", "has_files", "has_lines", "limit")
@@ -25,7 +25,7 @@ class Mapping(Record):
         self.has_lines = False
 
 
-class Location(Record):
+class FrameLocation(Record):
     """A frame: numbers of mapping and function, link-time address and line; 0: not known."""
 
     __slots__ = ("addr", "function", "line", "mapping")
@@ -42,7 +42,7 @@ class SymbolTables:
 
     def __init__(self, forest: Forest) -> None:
         self.strings: dict[str, int] = {"": 0}
-        self.mappings: list[Mapping] = []
+        self.mappings: list[ImageMapping] = []
         self.functions: dict[tuple[int, int], int] = {}
         self._numbers: dict[str, int] = {}  # of mappings
         self.locations = [self._location(frame) for frame in forest.frames]
@@ -51,20 +51,20 @@ class SymbolTables:
         """Return the number of a string."""
         return self.strings.setdefault(text, len(self.strings))
 
-    def _location(self, frame: Frame) -> Location:
+    def _location(self, frame: ExportFrame) -> FrameLocation:
         where = frame.where
         mapping = self._mapping(frame)
         key = self.string(frame.label()), self.string(where.file or "")
         function = self.functions.setdefault(key, len(self.functions) + 1)
-        return Location(mapping, frame.addr, function, where.line or 0)
+        return FrameLocation(mapping, frame.addr, function, where.line or 0)
 
-    def _mapping(self, frame: Frame) -> int:
+    def _mapping(self, frame: ExportFrame) -> int:
         file = frame.path or frame.image()
         if not file:
             return 0
         number = self._numbers.get(file)
         if number is None:
-            self.mappings.append(Mapping(self.string(file)))
+            self.mappings.append(ImageMapping(self.string(file)))
             number = self._numbers[file] = len(self.mappings)
         mapping = self.mappings[number - 1]
         mapping.limit = max(mapping.limit, frame.addr + 1 if frame.addr else 0)
