@@ -33,8 +33,8 @@ def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
     notes = _gmon(profile, options) if name == "gmon" else _file(profile, options)
     for line in [*profile.notes, *notes]:
         note(line)
-    if profile.state != COMPLETE:
-        note(f"the recording ends early: {profile.state}")
+    if profile.state != COMPLETE and recording.damage is None:
+        note(f"the recording ends early: {recording.why or profile.state}")
     return 0 if profile.state == COMPLETE else 1
 
 

@@ -89,14 +89,6 @@ class StackTree(Record):
         """Return what each node weighs itself: nanoseconds, or its count where no time is known."""
         return self.self_ns if self.is_timed else self.counts
 
-    def stack(self, node: int) -> list[int]:
-        """Return the frames of a node's stack, the innermost first."""
-        frames = []
-        while node != ROOT:
-            frames.append(self.frames[node])
-            node = self.parents[node]
-        return frames
-
     def title(self) -> str:
         """Return what people call the tree: its thread, and whether it has samples."""
         name = "all threads"

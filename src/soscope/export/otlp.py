@@ -58,7 +58,7 @@ class _Dictionary:
 
     def __init__(self, forest: Forest) -> None:
         self.tables = SymbolTables(forest)
-        self._stacks: dict[tuple[int, ...], int] = {(): 0}
+        self._stacks: dict[bytes, int] = {b"": 0}
         self._attributes: dict[tuple[int, str | int], int] = {}
 
     def samples(self, tree: StackTree, values: list[int]) -> bytes:
@@ -73,9 +73,8 @@ class _Dictionary:
                 known.append(("thread.name", tree.thread.name))
             attributes = packed(2, [self._attribute(key, value) for key, value in known])
         parts = []
-        for node, value in enumerate(values):
+        for stack, value in zip(self.tables.stacks(tree), values, strict=True):
             if value:
-                stack = tuple(frame + 1 for frame in tree.stack(node))
                 number = self._stacks.setdefault(stack, len(self._stacks))
                 parts.append(message(2, integer(1, number) + attributes + packed(4, [value])))
         return b"".join(parts)
@@ -103,7 +102,7 @@ class _Dictionary:
         parts += [
             message(6, integer(1, key) + message(2, _any(value))) for key, value in self._attributes
         ]
-        parts += [message(7, packed(1, stack)) for stack in self._stacks]
+        parts += [message(7, message(1, stack) if stack else b"") for stack in self._stacks]
         return b"".join(parts)
 
 

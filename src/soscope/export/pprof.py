@@ -65,12 +65,12 @@ def _samples(tree: StackTree, tables: SymbolTables, names: list[str]) -> list[by
             labels += message(3, integer(1, tables.string(text)) + integer(3, number))
     count, time = _TYPES[tree.kind]
     samples = []
-    for node, (number, self_ns) in enumerate(zip(tree.counts, tree.self_ns, strict=True)):
+    stacks = tables.stacks(tree)
+    for stack, number, self_ns in zip(stacks, tree.counts, tree.self_ns, strict=True):
         if number or self_ns:
             known = {count: number, time: self_ns}
-            stack = packed(1, [frame + 1 for frame in tree.stack(node)])
             values = packed(2, [known.get(name, 0) for name in names])
-            samples.append(message(2, stack + values + labels))
+            samples.append(message(2, message(1, stack) + values + labels))
     return samples
 
 

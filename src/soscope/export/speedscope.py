@@ -9,7 +9,7 @@ from __future__ import annotations
 from _collections_abc import Callable, Iterable
 from json.encoder import encode_basestring_ascii as quoted
 
-from soscope.export.forest import forest_of
+from soscope.export.forest import ROOT, forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
@@ -61,16 +61,17 @@ _Frame = tuple[str, str, int | None]  # name, image or file, line of an interpre
 
 def _weighed(name: str, unit: str, tree: StackTree, weights: list[int], frames: list[int]) -> str:
     """Return a profile of stacks, the outermost frame first, with their weights."""
+    stacks: list[str] = []
+    for frame, parent in zip(tree.frames, tree.parents, strict=True):
+        below = "" if parent == ROOT else f"{stacks[parent]},"
+        stacks.append(f"{below}{frames[frame]}")
     nodes = [node for node, weight in enumerate(weights) if weight]
-    samples = [
-        "[" + ",".join([str(frames[frame]) for frame in reversed(tree.stack(node))]) + "]"
-        for node in nodes
-    ]
+    samples = ",".join([f"[{stacks[node]}]" for node in nodes])
     shown = ",".join([str(weights[node]) for node in nodes])
     return (
         f'{{"type":"sampled","name":{quoted(name)},"unit":"{unit}",'
         f'"startValue":0,"endValue":{sum(weights)},\n'
-        f'"samples":[{",".join(samples)}],\n"weights":[{shown}]}}'
+        f'"samples":[{samples}],\n"weights":[{shown}]}}'
     )
 
 

@@ -6,11 +6,13 @@ Numbers begin with 1, but those of strings: string 0 is "". The location of fram
 
 from __future__ import annotations
 
+from soscope.export.forest import ROOT
+from soscope.export.protobuf import varint
 from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.export.forest import ExportFrame, Forest
+    from soscope.export.forest import ExportFrame, Forest, StackTree
 
 
 class ImageMapping(Record):
@@ -46,10 +48,22 @@ class SymbolTables:
         self.functions: dict[tuple[int, int], int] = {}
         self._numbers: dict[str, int] = {}  # of mappings
         self.locations = [self._location(frame) for frame in forest.frames]
+        self._codes = [varint(number) for number in range(1, len(self.locations) + 1)]
 
     def string(self, text: str) -> int:
         """Return the number of a string."""
         return self.strings.setdefault(text, len(self.strings))
+
+    def stacks(self, tree: StackTree) -> list[bytes]:
+        """Return the locations of each node's stack, the innermost first, as a packed field.
+
+        Each is made of the one below it: whole stacks would take as long as all of them are deep.
+        """
+        stacks: list[bytes] = []
+        for frame, parent in zip(tree.frames, tree.parents, strict=True):
+            below = b"" if parent == ROOT else stacks[parent]
+            stacks.append(self._codes[frame] + below)
+        return stacks
 
     def _location(self, frame: ExportFrame) -> FrameLocation:
         where = frame.where
