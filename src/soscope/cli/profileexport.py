@@ -60,7 +60,7 @@ def _file(profile: Profile, options: ExportOptions) -> list[str]:
 def _gmon(profile: Profile, options: ExportOptions) -> list[str]:
     """Write two files for each image; return notes, with what to type."""
     from soscope.cli.wholefile import WholeFile
-    from soscope.export.gmon import export_files
+    from soscope.export.gmon import export_files, gprof_line
 
     if options.output == "-":
         raise UsageError("gmon is several files, and standard output is one")
@@ -73,6 +73,5 @@ def _gmon(profile: Profile, options: ExportOptions) -> list[str]:
         for path, content in zip(paths, (files.gmon, files.sym), strict=True):
             with WholeFile(path, not_over=options.path) as file:
                 file.write(content)
-        gmon, sym = map(quote, paths)
-        notes.append(f"gmon: gprof -b -S {sym} {quote(files.binary)} {gmon}")
+        notes.append(f"gmon: {gprof_line(files, *paths)}")
     return notes

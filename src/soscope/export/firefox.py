@@ -12,7 +12,7 @@ from _collections_abc import Callable
 from typing import Any
 
 from soscope.export.firefoxtables import FirefoxThread, document, thread
-from soscope.export.forest import CALLS, ROOT, SAMPLES, StackTree, forest_of
+from soscope.export.forest import CALLS, ROOT, StackTree, forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
@@ -44,24 +44,29 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
 def export_profile(
     profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
 ) -> list[str]:
-    """Write a sample for each stack; return notes."""
+    """Write a sample for each stack, with its time and, as another thread, its number of calls.
+
+    Returns notes.
+    """
     del settings
     forest = forest_of(profile)
-    threads = []
-    for number, tree in enumerate(forest.trees):
-        is_own = tree.thread is not None and tree.kind != SAMPLES
-        pid = forest.pid if tree.thread is None else tree.thread.pid
-        tid = tree.thread.tid if tree.thread is not None and is_own else _NO_THREAD + number
-        tables = _tables(tree, forest)
-        is_main = is_own and pid == tid
-        threads.append(
-            thread(tables, pid, tid, name=tree.title(), process=forest.program, is_main=is_main)
-        )
+    threads: list[dict[str, Any]] = []
+    for tree in forest.trees:
+        title, pid = tree.title(), forest.pid if tree.thread is None else tree.thread.pid
+        shown = [(title, tree.is_timed)]
+        if tree.is_timed:
+            shown.append((f"{title}: {tree.kind}", False))
+        for name, is_timed in shown:
+            is_own = tree.thread is not None and tree.kind == CALLS and name == title
+            tid = tree.thread.tid if tree.thread and is_own else _NO_THREAD + len(threads)
+            tables = _tables(tree, forest, is_timed=is_timed)
+            is_main = is_own and pid == tid
+            threads.append(
+                thread(tables, pid, tid, name=name, process=forest.program, is_main=is_main)
+            )
     product = " ".join(profile.command) or "profile"
     _write(write, document(product, 0.0, threads))
     notes = ["a profile has no times of single calls: the order of the samples means nothing"]
-    if forest.is_timed(CALLS):
-        notes.append("firefox has no place for numbers of calls beside times")
     return notes + forest.notes()
 
 
@@ -70,18 +75,19 @@ def _write(write: Callable[[bytes], object], profile: dict[str, Any]) -> None:
     write(b"\n")
 
 
-def _tables(tree: StackTree, forest: Forest) -> FirefoxThread:
-    tables = FirefoxThread("tracing-ms" if tree.is_timed else "samples")
+def _tables(tree: StackTree, forest: Forest, *, is_timed: bool) -> FirefoxThread:
+    """Return stacks, the weights of which are times in ms, or numbers."""
+    tables = FirefoxThread("tracing-ms" if is_timed else "samples")
     stacks: list[int] = []
     at = 0
-    for node, weight in enumerate(tree.weights()):
+    for node, weight in enumerate(tree.self_ns if is_timed else tree.counts):
         frame = forest.frames[tree.frames[node]]
         parent = tree.parents[node]
         function, line = _function(frame.where)
         stack = tables.on(-1 if parent == ROOT else stacks[parent], function, line)
         stacks.append(stack)
         if weight:
-            tables.add(stack, at / 1e6, weight / 1e6 if tree.is_timed else weight)
+            tables.add(stack, at / 1e6, weight / 1e6 if is_timed else weight)
             at += weight
     return tables
 

@@ -8,7 +8,9 @@ their 32 bits, and times are exact. Functions that have no address of their own 
 
 from __future__ import annotations
 
+import os
 import struct
+from shlex import quote
 
 from soscope.export.callgraph import CallGraph, GraphEdge, call_graph_of, label
 from soscope.instruments.prof.model import NOBODY
@@ -75,6 +77,15 @@ def export_files(profile: Profile) -> tuple[list[GmonFiles], list[str]]:
         everything = [place for places in images.values() for place in places]
         files.append(_files(graph, everything, "", binary))
     return files, _notes(profile, graph, len(nowhere))
+
+
+def gprof_line(files: GmonFiles, gmon: str, sym: str) -> str:
+    """Return what to type, where the contents are in the files `gmon` and `sym`.
+
+    With `-S` gprof takes nothing from the image's file: where that is not here, it is given itself.
+    """
+    binary = files.binary if os.path.isfile(files.binary) else "/proc/self/exe"
+    return f"gprof -b -S {quote(sym)} {quote(binary)} {quote(gmon)}"
 
 
 def _notes(profile: Profile, graph: CallGraph, nowhere: int) -> list[str]:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-from soscope.export.gmon import GmonFiles, export_files
+from soscope.export.gmon import GmonFiles, export_files, gprof_line
 from soscope.instruments.prof.model import NOBODY, ProfArc, ProfFunction, Profile, ProfSums
 from tests.support import profiles
 from tests.support.run import run
@@ -28,8 +29,8 @@ class Read:
         sym, gmon = folder / "sym", folder / "gmon"
         sym.write_bytes(files.sym)
         gmon.write_bytes(files.gmon)
-        words = [need("gprof"), "-b", "-S", str(sym), need("true"), str(gmon)]
-        done = run(words)
+        need("gprof")
+        done = run(shlex.split(gprof_line(files, str(gmon), str(sym))))
         assert done.returncode == 0, done.stderr
         assert not done.stderr
         flat, _, graph = done.stdout.partition("Call graph")
@@ -201,3 +202,10 @@ def test_functions_without_names_are_places_or_images(tmp_path: Path) -> None:
     assert read.arcs["<outside:python3.11>", "parse"] == 3
     assert read.self_time["0x1170"] == 4.5
     assert Read(files["libmath.so"], tmp_path).arcs == {("0x1170@libwork.so", "mul"): 60}
+
+
+def test_gprof_is_given_the_file_of_the_image_if_it_is_here() -> None:
+    there = GmonFiles("sh", "/bin/sh", b"", b"")
+    assert gprof_line(there, "a b.gmon", "a.sym") == "gprof -b -S a.sym /bin/sh 'a b.gmon'"
+    gone = GmonFiles("lib.so", "/nope/lib.so", b"", b"")
+    assert gprof_line(gone, "a.gmon", "a.sym").split()[-2] == "/proc/self/exe"

@@ -106,19 +106,26 @@ def firefox_stacks(document: dict[str, Any]) -> dict[tuple[str, str], Counter[tu
     return found
 
 
-def test_firefox_has_self_times_by_thread() -> None:
+def test_firefox_has_times_and_calls_by_thread() -> None:
     text, notes = written(firefox, profiles.both())
-    found = firefox_stacks(json.loads(text))
-    for stacks, tail in ((WAYS, ""), (SEEN, " (samples)")):
+    document = json.loads(text)
+    found = firefox_stacks(document)
+    for stacks, tail, count in ((WAYS, "", ": calls"), (SEEN, " (samples)", " (samples): samples")):
         for name, tid in (("python3 100/100", 100), ("worker 100/101", 101)):
             times = found[name + tail, "tracing-ms"]
             expected = of_thread(stacks, tid, 1)
             assert {stack: round(ms * 1e6) for stack, ms in times.items()} == expected
-    assert len(found) == 4
-    assert "firefox has no place for numbers of calls beside times" in notes
-    tids = [thread["tid"] for thread in json.loads(text)["threads"]]
-    assert len(set(tids)) == 4
-    assert tids[:2] == [100, 101]
+            assert found[name + count, "samples"] == of_thread(stacks, tid, 0)
+    assert len(found) == 8
+    assert notes == [
+        "a profile has no times of single calls: the order of the samples means nothing"
+    ]
+    own = {thread["tid"]: thread["name"] for thread in document["threads"]}
+    assert (own[100], own[101]) == ("python3 100/100", "worker 100/101")
+    assert len(own) == 8
+    assert [thread["name"] for thread in document["threads"] if thread["isMainThread"]] == [
+        own[100]
+    ]
 
 
 def test_firefox_without_times_weighs_calls() -> None:
