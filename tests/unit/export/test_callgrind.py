@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import random
 import re
+from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from soscope.export import callgrind
 from soscope.export.settings import ExportSettings
-from soscope.instruments.prof.model import Profile
+from soscope.instruments.prof.model import Profile, ProfSample
+from soscope.model.stackframe import StackFrame
 from tests.support import profiles
 from tests.support.run import run
 from tests.support.tools import need
@@ -103,6 +108,30 @@ def test_a_function_twice_in_a_sampled_stack_has_its_time_once(tmp_path: Path) -
     read = Read(profile, tmp_path)
     assert read.inclusive["main"] == (70_000_000,)
     assert read.inclusive["run"] == (70_000_000,)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_inclusive_times_are_those_of_the_stacks_that_a_function_is_in(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    profile = profiles.sampled()
+    frames = [StackFrame("lib.so", name, 8) for name in "abcde"]
+    profile.samples = [
+        ProfSample(chance.randrange(2), tuple(chance.choices(frames, k=chance.randint(1, 6))), 3)
+        for _ in range(200)
+    ]
+    own: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
+    for sample in profile.samples:
+        names = [frame.symbol or "" for frame in sample.frames]
+        own[names[0]] += 30_000_000
+        inside.update(dict.fromkeys(names, 30_000_000))
+    read = Read(profile, tmp_path)
+    assert {name: cost for name, (cost,) in read.own.items() if cost} == own
+    assert {name: read.inclusive[name] for name in "abcde"} == {
+        name: (cost,) for name, cost in inside.items()
+    }
 
 
 def test_functions_of_one_name_stay_apart(tmp_path: Path) -> None:
