@@ -41,7 +41,7 @@ def export_profile(
 ) -> list[str]:
     """Write a slice for each way; return notes."""
     del settings
-    forest = forest_of(profile)
+    forest = forest_of(profile, lines=False)
     events = ChromeEvents(write)
     processes: set[int] = set()
     for number, tree in enumerate(forest.trees):

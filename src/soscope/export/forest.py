@@ -145,8 +145,8 @@ def frame_of(function: ProfFunction) -> ExportFrame:
     return ExportFrame(where, function.addr, function.path)
 
 
-def forest_of(profile: Profile) -> Forest:
-    """Return the trees of a profile."""
+def forest_of(profile: Profile, *, lines: bool = True) -> Forest:
+    """Return the trees of a profile; with `lines`, lines of a sampled function are frames each."""
     forest = Forest(profile)
     numbers: dict[tuple[object, ...], int] = {}
 
@@ -162,7 +162,7 @@ def forest_of(profile: Profile) -> Forest:
     functions = [number(frame_of(function)) for function in profile.functions]
     _add_nodes(forest, profile, functions)
     _add_pairs(forest, profile, functions)
-    _add_samples(forest, profile, lambda where: number(_sampled(where, known)))
+    _add_samples(forest, profile, lambda where: number(_sampled(where, known, lines=lines)))
     return forest
 
 
@@ -235,12 +235,13 @@ class _Known:
         self.paths = {image: min(those) for image, those in paths.items() if len(those) == 1}
 
 
-def _sampled(where: StackFrame, known: _Known) -> ExportFrame:
+def _sampled(where: StackFrame, known: _Known, *, lines: bool) -> ExportFrame:
     """Return a frame of a sample: the same one for all places in a function's line."""
     image = where.image or ""
     if where.symbol is None:
         offset, addr = where.offset, where.offset or 0
     else:
         offset, addr = None, known.addrs.get((image, where.symbol), 0)
-    frame = StackFrame(where.image, where.symbol, offset, where.file, where.line)
+    line = where.line if lines else None
+    frame = StackFrame(where.image, where.symbol, offset, where.file, line)
     return ExportFrame(frame, addr, known.paths.get(image, ""))

@@ -38,7 +38,7 @@ def export_profile(
 ) -> list[str]:
     """Write a slice for each way; return notes."""
     del settings
-    forest = forest_of(profile)
+    forest = forest_of(profile, lines=False)
     packets = PerfettoPackets(write)
     packets.begin(0)
     processes: dict[int, int] = {}

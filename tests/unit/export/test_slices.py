@@ -11,7 +11,8 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
 from soscope.export import chrome, perfetto
 from soscope.export.settings import ExportSettings
-from soscope.instruments.prof.model import Profile
+from soscope.instruments.prof.model import Profile, ProfSample
+from soscope.model.stackframe import StackFrame
 from tests.support import profiles
 from tests.support.profiles import SEEN, WAYS
 
@@ -144,3 +145,12 @@ def test_without_times_a_call_is_a_nanosecond(read: Any) -> None:
     found = slices(events)
     assert found["all threads", ("parse", "step")] == (10_000_000_000, {"calls": 10_000_000_000})
     assert "the time of calls is not known: each is shown as one nanosecond" in notes
+
+
+@READERS
+def test_lines_of_a_function_are_one_slice(read: Any) -> None:
+    profile = profiles.sampled()
+    frames = [StackFrame(None, "main", None, "run.py", line) for line in (7, 8)]
+    profile.samples = [ProfSample(profiles.MAIN, (frame,), 3) for frame in frames]
+    found = slices(read(profile)[0])
+    assert {stack: length for (_, stack), (length, _) in found.items()} == {("main",): 60_000_000}
