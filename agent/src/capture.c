@@ -20,6 +20,11 @@ enum {
 
 static const uint64_t LOWEST = 0x10000; // vm.mmap_min_addr as it usually is
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 // Whether memory is there for certain: on a page that the function reads itself, or on that of
 // the stack pointer. What can be nobody's memory is checked in any case: where the program is
 // about to crash, its last call is to be told.
@@ -56,6 +61,31 @@ uint64_t sosc_capture_copy(const struct sosc_capture *capture, void *to,
 	return item->size;
 }
 
+// How many of @size bytes at @from come before the first that is 0: no word has bytes of two
+// pages, so what lies around them in their words is there, too.
+static __attribute__((no_sanitize("address"))) uint64_t length_within(uint64_t from, uint64_t size)
+{
+	typedef uint64_t __attribute__((may_alias)) eight;
+	const uint64_t ones = UINT64_MAX / 0xff, tops = ones << 7;
+	uint64_t before = from & 7, done = 8 - before, zeros;
+	const eight *at = (const eight *)(from - before);
+	uint64_t bytes = *at | (((uint64_t)1 << 8 * before) - 1);
+
+	while (!(zeros = (bytes - ones) & ~bytes & tops) && done < size) {
+		bytes = *++at;
+		done += 8;
+	}
+	if (zeros)
+		done = done - 8 + (uint64_t)__builtin_ctzll(zeros) / 8;
+	return smaller(done, size);
+}
+
+// How many bytes of a string at @from can be looked at at once, if @most are to be.
+static uint64_t on_page(uint64_t from, uint64_t most)
+{
+	return smaller(SOSC_PAGE - (from & (SOSC_PAGE - 1)), most);
+}
+
 static void keep_copy(struct sosc_capture *capture, struct sosc_item *item, const uint8_t *piece)
 {
 	uint8_t *copy = capture->copies + capture->copied;
@@ -68,47 +98,52 @@ static void keep_copy(struct sosc_capture *capture, struct sosc_item *item, cons
 	item->checked = false;
 }
 
+// Goes on behind the first item->size bytes of a string, which are there.
+static __attribute__((noinline)) void measure_rest(struct sosc_capture *capture,
+						   struct sosc_item *item, uint32_t limit)
+{
+	uint8_t piece[PIECE];
+
+	while (item->size <= limit) {
+		uint64_t from = item->from + item->size, bytes = from;
+		uint64_t want = on_page(from, limit + 1 - item->size), got = want, length;
+
+		if (!is_there(capture, from, want, false)) {
+			item->checked = true;
+			bytes = (uint64_t)piece;
+			got = sosc_checked_copy(capture, piece, from, smaller(want, PIECE));
+		}
+		if (!got) {
+			item->flags |= item->size ? SOSC_DATA_TRUNCATED : SOSC_DATA_UNREADABLE;
+			return;
+		}
+		length = length_within(bytes, got);
+		item->size += (uint32_t)length;
+		if (length < got || item->size > limit) {
+			if (item->checked && length == item->size)
+				keep_copy(capture, item, piece);
+			return;
+		}
+	}
+}
+
 /**
  * Measure the string at item->from, at most @limit + 1 bytes of it. Without item->checked the
  * function reads its beginning itself, so that all of its first page is there.
  */
 void sosc_capture_string(struct sosc_capture *capture, struct sosc_item *item, uint32_t limit)
 {
-	bool is_read = !item->checked;
-	uint8_t piece[PIECE];
+	uint64_t want = on_page(item->from, limit + 1);
 
-	item->checked = false;
 	item->size = 0;
-	while (item->size <= limit) {
-		uint64_t from = item->from + item->size;
-		uint64_t want = SOSC_PAGE - (from & (SOSC_PAGE - 1)), got = 0, i = 0;
-		const uint8_t *bytes = piece;
-
-		if (want > limit + 1 - item->size)
-			want = limit + 1 - item->size;
-		if (is_there(capture, from, want, is_read)) {
-			bytes = (const uint8_t *)from;
-			got = want;
-		} else {
-			if (want > PIECE)
-				want = PIECE;
-			item->checked = true;
-			got = sosc_checked_copy(capture, piece, from, want);
-		}
-		if (!got) {
-			item->flags |= item->size ? SOSC_DATA_TRUNCATED : SOSC_DATA_UNREADABLE;
+	if (is_there(capture, item->from, want, !item->checked)) {
+		item->checked = false;
+		item->size = (uint32_t)length_within(item->from, want);
+		if (item->size < want)
 			return;
-		}
-		is_read = false;
-		while (i < got && bytes[i])
-			i++;
-		item->size += (uint32_t)i;
-		if (i < got || item->size > limit) {
-			if (item->checked && i == item->size)
-				keep_copy(capture, item, piece);
-			return;
-		}
 	}
+	item->checked = false;
+	measure_rest(capture, item, limit);
 }
 
 // A word of the arguments in memory. After the call it is whatever the function has left there.
@@ -152,11 +187,6 @@ static uint64_t as_length(uint64_t word, bool is_int)
 	if (is_int)
 		return (int32_t)word > 0 ? (uint32_t)word : 0;
 	return word;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
 }
 
 // How much of its memory @op is about; false: that is not known.
@@ -430,10 +460,12 @@ static uint32_t units_of(const struct sosc_item *item)
 	return item->size ? (item->size + 23) / 24 : 1;
 }
 
+/** The units of the record, in bytes; as many are asked for as SOSC_TOTAL_MAX has room for. */
 uint32_t sosc_capture_total(struct sosc_capture *capture)
 {
 	uint32_t bytes = SOSC_UNIT;
 
+	capture->is_long = false;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		struct sosc_item *item = &capture->items[i];
 
@@ -442,6 +474,7 @@ uint32_t sosc_capture_total(struct sosc_capture *capture)
 			item->flags |= SOSC_DATA_TRUNCATED;
 		}
 		bytes += units_of(item) * SOSC_UNIT;
+		capture->is_long |= item->size >= LONG;
 	}
 	return bytes;
 }
@@ -485,15 +518,6 @@ static __attribute__((noinline)) uint32_t checked_units(const struct sosc_captur
 	return done;
 }
 
-/** Whether the copy takes longer than to hold signals back. */
-bool sosc_capture_is_long(const struct sosc_capture *capture)
-{
-	for (uint32_t i = 0; i < capture->count; i++)
-		if (capture->items[i].size >= LONG)
-			return true;
-	return false;
-}
-
 /**
  * Write what was measured from @unit on. False: a signal handler has forked, and this is the
  * child. The units are its parent's, who may have handed them over long ago.
@@ -519,7 +543,8 @@ bool sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *un
 			if (!are_ours(capture))
 				return false;
 			if (!item->checked)
-				memcpy(unit->payload, (const void *)(item->from + u * 24ull), size);
+				sosc_copy_few(unit->payload, (const void *)(item->from + u * 24ull),
+					      size);
 			unit->aux = flags;
 			unit->commit = (uint32_t)SOSC_UNIT_DATA << 28 | kind << 24 |
 				       (uint32_t)item->item << 16 | left;

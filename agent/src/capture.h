@@ -63,7 +63,9 @@ struct sosc_capture {
 	int32_t error; // errno as the program has it
 	bool at_exit;
 	bool of_libc; // the function reads and returns what its prototype says
+	bool is_long; // the copy takes longer than to hold signals back
 	uint32_t count;
+	uint32_t total; // bytes of units, once they have been asked for
 	uint32_t copied; // bytes of `copies` in use
 	uint8_t copies[SOSC_COPIED_MAX]; // no second system call for what one has read
 	struct sosc_item items[SOSC_ITEMS_MAX];
@@ -89,7 +91,6 @@ static inline union sosc_program_word sosc_program_word(const struct sosc_op *at
 #pragma GCC visibility push(hidden)
 void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at);
 uint32_t sosc_capture_total(struct sosc_capture *capture);
-bool sosc_capture_is_long(const struct sosc_capture *capture);
 bool sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *unit);
 bool sosc_capture_word(const struct sosc_capture *capture, uint32_t arg, uint64_t *ret);
 bool sosc_capture_int(const struct sosc_capture *capture, uint64_t from, uint32_t *ret);

@@ -276,10 +276,14 @@ static uint32_t search(uint32_t newest, uint32_t end, uint64_t ret, const struct
 uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell)
 {
 	uint64_t hash = mix(ret, cell);
+	uint64_t hint = __atomic_load_n(&sosc_hints[hash >> (64 - HINT_BITS)], __ATOMIC_ACQUIRE);
+	const struct sosc_site *hinted = (void *)(hint + SOSC_DISTANCE);
 	uint32_t *bucket = &buckets[hash >> (64 - HINT_BITS - BUCKET_BITS) & (BUCKETS - 1)];
 	uint32_t newest = __atomic_load_n(bucket, __ATOMIC_ACQUIRE), seen = 0, made = 0;
 	uint32_t depth = depth_of(ret), index;
 
+	if (hinted->ret == ret && hinted->cell == (uint64_t)cell)
+		return hint;
 	if (depth > DEPTH_MAX)
 		return 0;
 	for (;;) {

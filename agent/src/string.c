@@ -2,10 +2,14 @@
 // What the compiler may call.
 
 #include "arch.h"
+#include "memory.h"
 
 void *memcpy(void *restrict to, const void *restrict from, size_t size)
 {
-	sosc_copy_bytes(to, from, size);
+	if (size <= SOSC_FEW)
+		sosc_copy_few(to, from, size);
+	else
+		sosc_copy_bytes(to, from, size);
 	return to;
 }
 

@@ -26,7 +26,9 @@ bool sosc_quiet;
 
 struct sosc_owners *sosc_owners;
 
-static uint32_t *alive; // a word that a forked child finds zero
+const uint32_t *sosc_alive;
+
+static uint32_t *alive; // the same
 static uint32_t generation; // what *alive holds once it has noticed
 static uint64_t forked_tp, forked_sp; // the thread that was forked, and where its stack ended
 
@@ -67,7 +69,7 @@ int sosc_threads_init(int64_t tid_offset)
 		return (int)(intptr_t)map;
 	(void)sosc_sys3(SYS_MADVISE, (long)map, (long)all, MADV_WIPEONFORK);
 	sosc_threads = map;
-	alive = (void *)((uint8_t *)map + size);
+	sosc_alive = alive = (void *)((uint8_t *)map + size);
 	sosc_owners = (void *)((uint8_t *)map + size + SOSC_PAGE);
 	sosc_gate = (void *)(alive + 2);
 	*alive = ++generation;
@@ -98,16 +100,6 @@ void sosc_threads_again(int64_t tid_offset)
 	*alive = ++generation;
 	sosc_quiet = false;
 	find_tid_offset(tid_offset);
-}
-
-/**
- * A number that changes when this is no longer the process that it was: a signal
- * handler may fork in the middle of anything, and the child goes on there, with
- * everything of its threads wiped.
- */
-uint32_t sosc_process(void)
-{
-	return __atomic_load_n(alive, __ATOMIC_RELAXED);
 }
 
 // Gives back a chunk of thread @tid, which is no more, in process @pid. soscope may have

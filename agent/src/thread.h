@@ -40,12 +40,23 @@ extern struct sosc_thread *sosc_threads;
 extern int64_t sosc_tid_offset; // of the kernel's thread id from the thread pointer
 extern bool sosc_quiet; // a child that is not followed, or the recording ended
 
+extern const uint32_t *sosc_alive; // a word that a forked child finds zero
+
+/**
+ * A number that changes when this is no longer the process that it was: a signal
+ * handler may fork in the middle of anything, and the child goes on there, with
+ * everything of its threads wiped.
+ */
+static inline uint32_t sosc_process(void)
+{
+	return __atomic_load_n(sosc_alive, __ATOMIC_RELAXED);
+}
+
 struct sosc_thread *sosc_thread_self(void);
 void sosc_thread_vforked(struct sosc_thread *thread, bool child);
 int sosc_threads_init(int64_t tid_offset);
 void sosc_threads_again(int64_t tid_offset);
 bool sosc_is_quiet(void);
-uint32_t sosc_process(void); // changes in a forked child
 bool sosc_thread_inherits(uint64_t sp);
 
 #pragma GCC visibility pop

@@ -153,14 +153,16 @@ static int32_t errno_of(uint32_t ns)
 static uint64_t reserve(struct sosc_capture *capture, struct sosc_thread *thread,
 			enum sosc_loss loss)
 {
-	uint32_t process = sosc_process(), total = sosc_capture_total(capture);
-	uint64_t unit = sosc_ring_reserve(thread, total, loss);
+	uint32_t process = sosc_process();
+	uint64_t unit;
 
+	capture->total = sosc_capture_total(capture);
+	unit = sosc_ring_reserve(thread, capture->total, loss);
 	capture->process = process;
 	// A handler has forked meanwhile: before, or behind. Then the parent has taken the unit, and
 	// its chunk may be ours by now.
 	if (unit && sosc_process() != process &&
-	    __atomic_load_n(&thread->pos, __ATOMIC_RELAXED) == unit + total &&
+	    __atomic_load_n(&thread->pos, __ATOMIC_RELAXED) == unit + capture->total &&
 	    sosc_ring_is_ours(NULL, thread, unit))
 		capture->process = sosc_process();
 	return unit;
@@ -173,7 +175,7 @@ static uint64_t write_entry(struct sosc_entry *unit, struct sosc_regs *regs,
 {
 	uint32_t index = sosc_cell_index(cell), commit = 0;
 	const struct sosc_function *function = sosc_layers[index].function;
-	uint64_t end = (uint64_t)unit + sosc_capture_total(capture), start;
+	uint64_t end = (uint64_t)unit + capture->total, start;
 
 	if (!sosc_capture_write(capture, (struct sosc_data *)(unit + 1)))
 		return site ? site : target;
@@ -255,7 +257,7 @@ static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
 	unit = (void *)reserve(&capture, thread, SOSC_LOSS_ENTRY);
 	if (!unit)
 		return target;
-	are_held = sosc_capture_is_long(&capture) && sosc_signals_hold(thread, &before);
+	are_held = capture.is_long && sosc_signals_hold(thread, &before);
 	target = write_entry(unit, regs, thread, cell, site, target, &capture);
 	if (are_held)
 		sosc_signals_release(&before);
@@ -363,7 +365,7 @@ void sosc_record_exit(struct sosc_regs *regs)
 	unit = (void *)reserve(&capture, thread, SOSC_LOSS_EXIT);
 	if (!unit)
 		return;
-	are_held = sosc_capture_is_long(&capture) && sosc_signals_hold(thread, &before);
+	are_held = capture.is_long && sosc_signals_hold(thread, &before);
 	if (sosc_capture_write(&capture, (struct sosc_data *)(unit + 1)))
 		write_exit(unit, regs, tsc, capture.error, index);
 	if (are_held)

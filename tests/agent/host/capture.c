@@ -156,6 +156,30 @@ static void strings(void)
 	CHECK(string_at(pattern, 0, 0)->size == sosc_control->string_limit);
 }
 
+// A string that the function reads is looked at word by word: from any address, to any end.
+static void strings_by_words(void)
+{
+	static const char odd[] = "\x01\x80\xff\x7f\x81 \xfe~"; // next to 0, by a bit or a borrow
+
+	for (uint32_t from = 0; from < 16; from++)
+		for (uint32_t size = 0; size < 48 - from; size++)
+			for (uint32_t room = 0; room < 2;
+			     room++) { // behind its end: nothing, or more
+				char *text = edge - size - 1 - room * 16, *before = text - 16;
+				uint16_t limit = (uint16_t)(1 + (from * 7 + size) % 40);
+
+				text -= from, before -= from;
+				memset(before, 0, 16);
+				for (uint32_t i = 0; i < size; i++)
+					text[i] = odd[(from + i) % (sizeof(odd) - 1)];
+				text[size] = 0;
+				memset(text + size + 1, 'x', (size_t)(edge - text) - size - 1);
+				CHECK(is(string_at(text, limit, SOSC_OP_IS_READ), SOSC_DATA_STRING,
+					 size > limit ? SOSC_DATA_TRUNCATED : 0, text,
+					 size > limit ? limit : size));
+			}
+}
+
 static void words(void)
 {
 	const struct sosc_op ops[] = {{.op = SOSC_OP_WORDS, .arg = 6},
@@ -486,6 +510,7 @@ int main(void)
 	thread = sosc_thread_self();
 	CHECK(thread);
 	strings();
+	strings_by_words();
 	words();
 	lengths();
 	until_the_exit();
