@@ -48,8 +48,10 @@
 #define FOLLOW // the function reads at least the first byte, whatever happens, or has made
 	       // the result: a wild pointer would be the program's own crash, so that
 	       // no check is needed up to the end of its page. A result that leads to a
-	       // structure is shown as that
+	       // structure is shown as that. With OUT: what it has written, where it has
 #define FOLLOW_UNLESS_0(parameter) // the same, unless that parameter is 0
+#define FOLLOW_NAMED // of a FORMAT(printf): nothing but the format and what it names can make the
+		     // function fail, so that it reads the strings of an ordinary one, and the va_list
 #define AS(...) // (parameter, condition): it is that one, words and all, if the condition of
 		// OPTIONAL holds; the first of several
 

@@ -7,10 +7,10 @@ int __printf_chk(int flag, const char *format FORMAT(printf) FOLLOW, ...) FAILS(
 int __fprintf_chk(FILE *stream, int flag, const char *format FORMAT(printf) FOLLOW, ...)
 	FAILS(< 0) ERRNO(changed);
 int __dprintf_chk(int fd, int flag, const char *format FORMAT(printf), ...) FAILS(< 0);
-int __sprintf_chk(char *to OUT(success), int flag, osize_t object,
-		  const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
-int __snprintf_chk(char *to OUT(success, size > 0) LIMIT(size), size_t size, int flag,
-		   osize_t object, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
+int __sprintf_chk(char *to OUT(success) FOLLOW, int flag, osize_t object,
+		  const char *format FORMAT(printf) FOLLOW FOLLOW_NAMED, ...) FAILS(< 0);
+int __snprintf_chk(char *to OUT(success, size > 0) LIMIT(size) FOLLOW, size_t size, int flag,
+		   osize_t object, const char *format FORMAT(printf) FOLLOW FOLLOW_NAMED, ...) FAILS(< 0);
 int __asprintf_chk(char **to OUT(success) STRING, int flag, const char *format FORMAT(printf) FOLLOW, ...)
 	FAILS(< 0);
 int __vprintf_chk(int flag, const char *format FORMAT(printf) FOLLOW, va_list arguments) FAILS(< 0)
@@ -20,11 +20,11 @@ int __vfprintf_chk(FILE *stream, int flag, const char *format FORMAT(printf) FOL
 	FAILS(< 0) ERRNO(changed);
 int __vdprintf_chk(int fd, int flag, const char *format FORMAT(printf), va_list arguments)
 	FAILS(< 0);
-int __vsprintf_chk(char *to OUT(success), int flag, osize_t object,
-	const char *format FORMAT(printf) FOLLOW,
+int __vsprintf_chk(char *to OUT(success) FOLLOW, int flag, osize_t object,
+	const char *format FORMAT(printf) FOLLOW FOLLOW_NAMED,
 		   va_list arguments) FAILS(< 0);
-int __vsnprintf_chk(char *to OUT(success, size > 0) LIMIT(size), size_t size, int flag,
-		    osize_t object, const char *format FORMAT(printf) FOLLOW, va_list arguments)
+int __vsnprintf_chk(char *to OUT(success, size > 0) LIMIT(size) FOLLOW, size_t size, int flag,
+		    osize_t object, const char *format FORMAT(printf) FOLLOW FOLLOW_NAMED, va_list arguments)
 	FAILS(< 0);
 int __vasprintf_chk(char **to OUT(success) STRING, int flag, const char *format FORMAT(printf) FOLLOW,
 	va_list arguments)

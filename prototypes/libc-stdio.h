@@ -67,19 +67,19 @@ int ftrylockfile(FILE *stream);
 int printf(const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0) ERRNO(changed);
 int fprintf(FILE *stream, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0) ERRNO(changed);
 int dprintf(int fd, const char *format FORMAT(printf), ...) FAILS(< 0);
-int sprintf(char *to OUT(success), const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
-int snprintf(char *to OUT(success, size > 0) LIMIT(size), size_t size,
-	     const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
+int sprintf(char *to OUT(success) FOLLOW, const char *format FORMAT(printf) FOLLOW FOLLOW_NAMED, ...) FAILS(< 0);
+int snprintf(char *to OUT(success, size > 0) LIMIT(size) FOLLOW, size_t size,
+	     const char *format FORMAT(printf) FOLLOW FOLLOW_NAMED, ...) FAILS(< 0);
 int asprintf(char **to OUT(success) STRING, const char *format FORMAT(printf) FOLLOW, ...)
 	FAILS(< 0) ALSO(__asprintf);
 int vprintf(const char *format FORMAT(printf) FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
 int vfprintf(FILE *stream, const char *format FORMAT(printf) FOLLOW, va_list arguments) FAILS(< 0)
 	ERRNO(changed);
 int vdprintf(int fd, const char *format FORMAT(printf), va_list arguments) FAILS(< 0);
-int vsprintf(char *to OUT(success), const char *format FORMAT(printf) FOLLOW, va_list arguments)
+int vsprintf(char *to OUT(success) FOLLOW, const char *format FORMAT(printf) FOLLOW FOLLOW_NAMED, va_list arguments)
 	FAILS(< 0);
-int vsnprintf(char *to OUT(success, size > 0) LIMIT(size), size_t size,
-	const char *format FORMAT(printf) FOLLOW,
+int vsnprintf(char *to OUT(success, size > 0) LIMIT(size) FOLLOW, size_t size,
+	const char *format FORMAT(printf) FOLLOW FOLLOW_NAMED,
 	      va_list arguments) FAILS(< 0) ALSO(__vsnprintf);
 int vasprintf(char **to OUT(success) STRING, const char *format FORMAT(printf) FOLLOW, va_list arguments)
 	FAILS(< 0);

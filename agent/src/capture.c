@@ -25,10 +25,13 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-// Whether memory is there for certain: on a page that the function reads itself, or on that of
-// the stack pointer. What can be nobody's memory is checked in any case: where the program is
-// about to crash, its last call is to be told.
-static bool is_there(const struct sosc_capture *capture, uint64_t from, uint64_t size, bool is_read)
+/**
+ * Whether memory is there for certain: on a page that the function reads itself, or on that of
+ * the stack pointer. What can be nobody's memory is checked in any case: where the program is
+ * about to crash, its last call is to be told.
+ */
+bool sosc_capture_is_there(const struct sosc_capture *capture, uint64_t from, uint64_t size,
+			   bool is_read)
 {
 	uint64_t page = from / SOSC_PAGE;
 
@@ -42,7 +45,7 @@ static bool is_there(const struct sosc_capture *capture, uint64_t from, uint64_t
 uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_t from,
 			   uint64_t size)
 {
-	if (is_there(capture, from, size, false)) {
+	if (sosc_capture_is_there(capture, from, size, false)) {
 		memcpy(to, (const void *)from, size);
 		return size;
 	}
@@ -108,7 +111,7 @@ static __attribute__((noinline)) void measure_rest(struct sosc_capture *capture,
 		uint64_t from = item->from + item->size, bytes = from;
 		uint64_t want = on_page(from, limit + 1 - item->size), got = want, length;
 
-		if (!is_there(capture, from, want, false)) {
+		if (!sosc_capture_is_there(capture, from, want, false)) {
 			item->checked = true;
 			bytes = (uint64_t)piece;
 			got = sosc_checked_copy(capture, piece, from, smaller(want, PIECE));
@@ -136,7 +139,7 @@ void sosc_capture_string(struct sosc_capture *capture, struct sosc_item *item, u
 	uint64_t want = on_page(item->from, limit + 1);
 
 	item->size = 0;
-	if (is_there(capture, item->from, want, !item->checked)) {
+	if (sosc_capture_is_there(capture, item->from, want, !item->checked)) {
 		item->checked = false;
 		item->size = (uint32_t)length_within(item->from, want);
 		if (item->size < want)
@@ -256,7 +259,7 @@ void sosc_capture_stack(struct sosc_capture *capture, uint32_t count)
 				 .size = 8u * count,
 				 .kind = SOSC_DATA_STACK};
 
-	item.checked = !is_there(capture, item.from, item.size, false);
+	item.checked = !sosc_capture_is_there(capture, item.from, item.size, false);
 	sosc_capture_add(capture, item);
 }
 
@@ -266,6 +269,8 @@ bool sosc_capture_is_read(const struct sosc_capture *capture, const struct sosc_
 	uint64_t length;
 
 	if (!(op->flags & SOSC_OP_IS_READ) || !capture->of_libc)
+		return false;
+	if (op->flags & SOSC_OP_UNLESS_NEGATIVE && (int32_t)capture->result < 0)
 		return false;
 	return !(op->flags & SOSC_OP_UNLESS_0) ||
 	       (sosc_capture_word(capture, op->length_arg, &length) &&
@@ -326,7 +331,7 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 		item.flags |= SOSC_DATA_TRUNCATED;
 	}
 	if (item.kind != SOSC_DATA_STRING)
-		item.checked = !is_there(capture, from, item.size, !checked);
+		item.checked = !sosc_capture_is_there(capture, from, item.size, !checked);
 	sosc_capture_add(capture, item);
 }
 
@@ -398,7 +403,7 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 			item = (struct sosc_item){.from = (uint64_t)capture->regs->stack,
 						  .size = 8u * op->arg,
 						  .kind = SOSC_DATA_STACK};
-			item.checked = !is_there(capture, item.from, item.size, false);
+			item.checked = !sosc_capture_is_there(capture, item.from, item.size, false);
 			sosc_capture_add(capture, item);
 			break;
 		case SOSC_OP_FLOAT:

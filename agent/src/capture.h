@@ -35,6 +35,7 @@ _Static_assert((int)SOSC_RESULT_WORDS <= (int)SOSC_FLOAT_ARGUMENTS, "they share 
 enum {
 	SOSC_VALUES_MAX = 24, // words of a va_list that are kept
 	SOSC_MEMORY_MAX = 16, // of which so many are in memory
+	SOSC_NEAR_SIZE = 512, // bytes that are read at once around it
 };
 
 // What programs of SOSC_FN_WIDE have besides: in a frame that other calls are spared.
@@ -43,6 +44,9 @@ union sosc_wide {
 		uint64_t values[SOSC_VALUES_MAX];
 		uint64_t saved[SOSC_SAVED_SIZE / 8];
 		uint64_t memory[SOSC_MEMORY_MAX];
+		uint64_t near_from; // addr of what `near` is a copy of
+		uint64_t near_known; // bytes
+		uint8_t near[SOSC_NEAR_SIZE];
 	};
 	uint8_t vectors[SOSC_VECTORS_SIZE];
 };
@@ -94,6 +98,8 @@ uint32_t sosc_capture_total(struct sosc_capture *capture);
 bool sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *unit);
 bool sosc_capture_word(const struct sosc_capture *capture, uint32_t arg, uint64_t *ret);
 bool sosc_capture_int(const struct sosc_capture *capture, uint64_t from, uint32_t *ret);
+bool sosc_capture_is_there(const struct sosc_capture *capture, uint64_t from, uint64_t size,
+			   bool is_read);
 bool sosc_capture_is_read(const struct sosc_capture *capture, const struct sosc_op *op);
 void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item);
 void sosc_capture_stack(struct sosc_capture *capture, uint32_t count);

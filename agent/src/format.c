@@ -5,16 +5,31 @@
 #include "arch.h"
 #include "capture.h"
 
-enum { FORMAT_MAX = 256, STACK_MAX = 16 };
+enum {
+	FORMAT_MAX = 256,
+	STACK_MAX = 16,
+	WIDTH = 256, // a C library takes no memory for what is narrower
+};
+
+struct named { // a string
+	uint64_t from;
+	uint32_t precision;
+	uint8_t item;
+	bool is_sure; // nothing in front of it can have failed
+};
 
 struct arguments {
 	struct sosc_capture *capture;
 	struct list *list; // where they are; NULL: where they were passed
-	uint64_t stack[STACK_MAX];
+	uint64_t *stack;
 	uint32_t stack_known; // words of it that could be read, once one was wanted
 	bool stack_wanted;
+	bool is_plain; // the format names nothing that a C library might refuse
+	bool is_sure; // nor anything that can fail
 	uint32_t words, floats, memory; // how many of each have been named
 	uint8_t item; // number of the next argument in the call
+	uint32_t named_count;
+	struct named *named;
 };
 
 static uint32_t stack_known(struct arguments *arguments)
@@ -22,10 +37,11 @@ static uint32_t stack_known(struct arguments *arguments)
 	const struct sosc_capture *capture = arguments->capture;
 
 	if (!arguments->stack_wanted)
-		arguments->stack_known = (uint32_t)sosc_checked_copy(capture, arguments->stack,
-								     (uint64_t)capture->regs->stack,
-								     sizeof(arguments->stack)) /
-					 8;
+		arguments->stack_known =
+			(uint32_t)sosc_checked_copy(capture, arguments->stack,
+						    (uint64_t)capture->regs->stack,
+						    STACK_MAX * sizeof(*arguments->stack)) /
+			8;
 	arguments->stack_wanted = true;
 	return arguments->stack_known;
 }
@@ -44,22 +60,45 @@ struct list {
 	bool is_over; // the next one cannot be read, or there is no room for it
 };
 
-static void read_list(struct list *list, uint64_t from)
+// sosc_checked_copy, which reads more at once: what a va_list leads to lies near it as a rule.
+static uint64_t near_copy(struct list *list, void *to, uint64_t from, uint64_t size)
 {
-	const struct sosc_capture *capture = list->capture;
+	union sosc_wide *room = list->room;
+	uint64_t at = from - room->near_from;
+
+	if (sosc_capture_is_there(list->capture, from, size, false))
+		return sosc_checked_copy(list->capture, to, from, size);
+	if (at > room->near_known || size > room->near_known - at) {
+		room->near_known =
+			sosc_checked_copy(list->capture, room->near, from, sizeof(room->near));
+		room->near_from = from;
+		at = 0;
+	}
+	if (size > room->near_known - at)
+		size = room->near_known - at;
+	memcpy(to, room->near + at, size);
+	return size;
+}
+
+static void read_list(struct list *list, uint64_t from, bool is_read)
+{
 	const struct sosc_va_list *next = &list->next;
 	uint32_t start = SOSC_SAVED_INTEGERS;
 
-	list->is_over = sosc_checked_copy(capture, &list->next, from, sizeof(list->next)) !=
-				sizeof(list->next) ||
-			next->integers % 8;
+	list->room->near_known = 0;
+	if (is_read && sosc_capture_is_there(list->capture, from, sizeof(list->next), true))
+		memcpy(&list->next, (const void *)from, sizeof(list->next));
+	else
+		list->is_over = near_copy(list, &list->next, from, sizeof(list->next)) !=
+				sizeof(list->next);
+	list->is_over |= next->integers % 8 != 0;
 	if (list->is_over)
 		return;
 	if (next->integers < SOSC_SAVED_INTEGERS)
 		start = next->integers;
-	list->saved_known =
-		start + (uint32_t)sosc_checked_copy(capture, (uint8_t *)list->room->saved + start,
-						    next->saved + start, SOSC_SAVED_SIZE - start);
+	list->saved_known = start + (uint32_t)near_copy(list, (uint8_t *)list->room->saved + start,
+							next->saved + start,
+							SOSC_SAVED_SIZE - start);
 }
 
 // Keeps @count words, which are @bytes behind @from; @known of those could be read.
@@ -74,9 +113,8 @@ static void take(struct list *list, const uint64_t *from, uint32_t bytes, uint32
 static void take_memory(struct list *list, uint32_t count)
 {
 	if (!list->memory_wanted)
-		list->memory_known = (uint32_t)sosc_checked_copy(list->capture, list->room->memory,
-								 list->next.memory,
-								 sizeof(list->room->memory));
+		list->memory_known = (uint32_t)near_copy(
+			list, list->room->memory, list->next.memory, sizeof(list->room->memory));
 	list->memory_wanted = true;
 	take(list, list->room->memory, list->memory, list->memory_known, count);
 	list->memory += 8 * count;
@@ -143,36 +181,46 @@ static void next_float(struct arguments *arguments, bool is_long)
 	arguments->item++;
 }
 
-static void add_string(struct arguments *arguments, uint64_t from, uint32_t precision)
+static void name_string(struct arguments *arguments, uint32_t precision)
 {
-	uint32_t limit = sosc_control->string_limit;
-	// checked: the function may fail before it comes to them, and scanf writes there
-	struct sosc_item item = {
-		.from = from, .kind = SOSC_DATA_STRING, .item = arguments->item, .checked = true};
+	uint8_t item = arguments->item;
+	uint64_t from = next_word(arguments);
+	bool is_over = arguments->list && arguments->list->is_over;
 
-	if (arguments->list && arguments->list->is_over)
-		return;
-	if (!from) {
-		item.flags = SOSC_DATA_NULL;
-	} else if (precision) { // printf reads nothing where it is 0
-		// with a precision the string need not end
-		uint32_t most = precision < limit ? precision : limit + 1;
-
-		sosc_capture_string(arguments->capture, &item, most - 1);
-		if (item.size > limit && precision > limit) {
-			item.size = limit;
-			item.flags |= SOSC_DATA_TRUNCATED;
-		}
-	}
-	sosc_capture_add(arguments->capture, item);
+	if (!is_over && arguments->named_count < SOSC_ITEMS_MAX)
+		arguments->named[arguments->named_count++] =
+			(struct named){from, precision, item, arguments->is_sure};
 }
 
-static bool is_one_of(char c, const char *set)
+// Adds the strings of a format that has been walked through to its end. Where @are_read they are
+// checked nevertheless from the first on that the function may not have come to.
+static void add_strings(struct arguments *arguments, bool are_read)
 {
-	for (; *set; set++)
-		if (*set == c)
-			return true;
-	return false;
+	uint32_t limit = sosc_control->string_limit;
+
+	for (uint32_t i = 0; i < arguments->named_count; i++) {
+		const struct named *named = &arguments->named[i];
+		struct sosc_item item = {.from = named->from,
+					 .kind = SOSC_DATA_STRING,
+					 .item = named->item,
+					 .checked = !are_read || !named->is_sure};
+
+		if (!named->from) {
+			item.flags = SOSC_DATA_NULL;
+		} else if (named->precision) { // printf reads nothing where it is 0
+			// with a precision the string need not end
+			uint32_t most = named->precision < limit ? named->precision : limit + 1;
+
+			sosc_capture_string(arguments->capture, &item, most - 1);
+			if (item.size > limit && named->precision > limit) {
+				item.size = limit;
+				item.flags |= SOSC_DATA_TRUNCATED;
+			}
+		}
+		are_read &=
+			!item.flags; // one without an end may be longer than all that printf writes
+		sosc_capture_add(arguments->capture, item);
+	}
 }
 
 // A star behind the point is the precision; a negative one is none.
@@ -183,76 +231,150 @@ static uint32_t star(uint32_t precision, uint64_t word)
 	return (int32_t)word < 0 ? UINT32_MAX : (uint32_t)word;
 }
 
+enum conversion { UNKNOWN, WORD, REAL, STRING, WIDE_STRING, NOTHING };
+
+static enum conversion conversion(char c, bool is_long)
+{
+	switch (c) {
+	case 'd':
+	case 'i':
+	case 'o':
+	case 'u':
+	case 'x':
+	case 'X':
+	case 'c':
+	case 'C':
+	case 'p':
+	case 'n':
+		return WORD;
+	case 'a':
+	case 'A':
+	case 'e':
+	case 'E':
+	case 'f':
+	case 'F':
+	case 'g':
+	case 'G':
+		return REAL;
+	case 's':
+		return is_long ? WIDE_STRING : STRING;
+	case 'S':
+		return WIDE_STRING;
+	case '%':
+	case 'm':
+		return NOTHING;
+	default:
+		return UNKNOWN;
+	}
+}
+
+static bool is_flag(char c)
+{
+	return c == '-' || c == '+' || c == ' ' || c == '#' || c == '0' || c == '\'' || c == 'I';
+}
+
+static bool is_size(char c)
+{
+	return c == 'h' || c == 'l' || c == 'L' || c == 'q' || c == 'j' || c == 'z' || c == 't';
+}
+
 // One conversion, behind its percent sign; returns what follows it.
 static const char *convert(struct arguments *arguments, const char *at)
 {
-	uint32_t precision = UINT32_MAX;
-	bool is_long = false, is_wide = false;
+	uint32_t precision = UINT32_MAX, number = 0;
+	bool is_long_double = false, is_long = false, is_sized = false;
+	const char *begin = at;
 	uint64_t word;
 
-	while (*at && is_one_of(*at, "-+ #0'I"))
-		at++;
+	for (; is_flag(*at); at++)
+		arguments->is_plain &= *at != 'I';
 	for (; (*at >= '0' && *at <= '9') || *at == '*' || *at == '.' || *at == '$'; at++) {
 		if (*at == '$')
 			return NULL; // numbered arguments: come in any order
-		if (*at == '.')
-			precision = 0;
-		else if (*at == '*')
-			precision = star(precision, next_word(arguments));
-		else if (precision != UINT32_MAX)
-			precision = precision * 10 + (uint32_t)(*at - '0');
+		if (*at == '.') {
+			precision = number = 0;
+		} else if (*at == '*') {
+			word = next_word(arguments);
+			precision = star(precision, word);
+			arguments->is_plain &= (int32_t)word > -WIDTH && (int32_t)word < WIDTH;
+		} else {
+			number = number * 10 + (uint32_t)(*at - '0');
+			arguments->is_plain &= number < WIDTH;
+			if (precision != UINT32_MAX)
+				precision = precision * 10 + (uint32_t)(*at - '0');
+		}
 	}
-	for (; is_one_of(*at, "hlLqjzt") && *at; at++) {
-		is_long |= *at == 'L';
-		is_wide |= *at == 'l';
+	for (; is_size(*at); at++) {
+		is_sized = true;
+		is_long_double |= *at == 'L';
+		is_long |= *at == 'l';
+		arguments->is_plain &= *at != 'L' && *at != 'q';
 	}
-	if (is_one_of(*at, "diouxXcCpn") && *at) {
+	switch (conversion(*at, is_long)) {
+	case WORD:
 		(void)next_word(arguments);
-	} else if (is_one_of(*at, "aAeEfFgG") && *at) {
-		next_float(arguments, is_long);
-	} else if (*at == 's' && !is_wide) {
-		uint8_t item = arguments->item;
-
-		word = next_word(arguments);
-		arguments->item = item;
-		add_string(arguments, word, precision);
-		arguments->item++;
-	} else if (*at == 's' || *at == 'S') {
+		arguments->is_plain &= *at != 'n' && *at != 'C' &&
+				       !(is_sized && (*at == 'c' || *at == 'p'));
+		break;
+	case REAL: // takes memory, perhaps
+		next_float(arguments, is_long_double);
+		arguments->is_sure = false;
+		break;
+	case STRING:
+		name_string(arguments, precision);
+		arguments->is_plain &= !is_sized;
+		break;
+	case WIDE_STRING: // fails by what the string is
 		(void)next_word(arguments);
-	} else if (*at != '%' && *at != 'm') {
+		arguments->is_plain = false;
+		break;
+	case NOTHING:
+		arguments->is_plain &= at == begin;
+		break;
+	default:
 		return NULL; // not known: what follows cannot be told apart
 	}
 	return at + 1;
 }
 
-// Walks through the format at register op->arg.
-static void walk(struct arguments *arguments, const struct sosc_op *op)
+// Walks through the format that @op has kept as @kept.
+static void walk(struct arguments *arguments, const struct sosc_op *op, uint32_t kept)
 {
 	struct sosc_capture *capture = arguments->capture;
-	struct sosc_item item = {
-		.from = op->arg < SOSC_REGISTER_ARGUMENTS ? capture->words[op->arg] : 0,
-		.checked = !sosc_capture_is_read(capture, op)};
+	const struct sosc_item *item = &capture->items[kept];
+	struct named named[SOSC_ITEMS_MAX];
 	char format[FORMAT_MAX];
+	const char *at = format;
+	bool are_read;
+	uint32_t size = item->size < FORMAT_MAX - 1 ? item->size : FORMAT_MAX - 1;
+	bool is_whole = !item->flags && size == item->size;
+	struct sosc_item shown = {.from = item->from, .size = size, .checked = item->checked};
 
-	if (!item.from)
+	if (item->kind != SOSC_DATA_STRING || item->item != op->item)
+		return; // there was no room for it
+	if (!size || sosc_capture_copy(capture, format, &shown) != size)
 		return;
-	sosc_capture_string(capture, &item, FORMAT_MAX - 2);
-	if (!item.size || sosc_capture_copy(capture, format, &item) != item.size)
-		return;
-	format[item.size] = 0;
-	for (const char *at = format; at && *at;)
+	format[size] = 0;
+	arguments->named = named;
+	arguments->is_plain = arguments->is_sure = true;
+	while (at && *at)
 		at = *at == '%' ? convert(arguments, at + 1) : at + 1;
+	are_read = op->flags & SOSC_OP_NAMES_READ && sosc_capture_is_read(capture, op);
+	add_strings(arguments, are_read && is_whole && at && arguments->is_plain);
 }
 
 /** Add what the format at register op->arg asks for, behind the format itself. */
 void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
 {
-	struct arguments arguments = {
-		.capture = capture, .words = op->arg + 1u, .item = (uint8_t)(op->item + 1)};
+	uint64_t stack[STACK_MAX];
+	struct arguments arguments = {.capture = capture,
+				      .stack = stack,
+				      .words = op->arg + 1u,
+				      .item = (uint8_t)(op->item + 1)};
 
-	if (capture->at_exit)
+	if (capture->at_exit || !capture->count)
 		return;
-	walk(&arguments, op);
+	walk(&arguments, op, capture->count - 1);
 	if (arguments.floats) {
 		sosc_capture_floats(capture);
 		sosc_capture_add(capture, (struct sosc_item){.from = (uint64_t)capture->floats,
@@ -268,7 +390,7 @@ void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
 }
 
 // The item with the values of @list, which is at register @arg; SOSC_ITEMS_MAX: it cannot be read.
-static uint32_t add_list(struct list *list, uint32_t arg)
+static uint32_t add_list(struct list *list, uint32_t arg, bool is_read)
 {
 	struct sosc_capture *capture = list->capture;
 	uint32_t place = capture->count;
@@ -277,7 +399,7 @@ static uint32_t add_list(struct list *list, uint32_t arg)
 	list->room = capture->wide;
 	if (!list->room || !sosc_capture_word(capture, arg, &from))
 		return SOSC_ITEMS_MAX;
-	read_list(list, from);
+	read_list(list, from, is_read);
 	if (list->is_over)
 		return SOSC_ITEMS_MAX;
 	sosc_capture_add(capture, (struct sosc_item){.from = (uint64_t)list->room->values,
@@ -292,11 +414,15 @@ void sosc_capture_va_format(struct sosc_capture *capture, const struct sosc_op *
 	struct list list = {.capture = capture};
 	struct arguments arguments = {
 		.capture = capture, .list = &list, .item = (uint8_t)(op->item + 1)};
-	uint32_t place = add_list(&list, op->length_arg);
+	uint32_t kept = capture->count - 1, place;
+	bool is_read = op->flags & SOSC_OP_NAMES_READ && sosc_capture_is_read(capture, op);
 
+	if (capture->at_exit || !capture->count)
+		return;
+	place = add_list(&list, op->length_arg, is_read);
 	if (place >= SOSC_ITEMS_MAX)
 		return;
-	walk(&arguments, op);
+	walk(&arguments, op, kept);
 	capture->items[place].size = 8 * list.values;
 }
 
@@ -304,7 +430,7 @@ void sosc_capture_va_format(struct sosc_capture *capture, const struct sosc_op *
 void sosc_capture_va_words(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	struct list list = {.capture = capture};
-	uint32_t place = add_list(&list, op->arg);
+	uint32_t place = add_list(&list, op->arg, false);
 
 	if (place >= SOSC_ITEMS_MAX)
 		return;

@@ -7,11 +7,24 @@
 #include <errno.h>
 #include <glob.h>
 #include <langinfo.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+#include <wchar.h>
+
+static int list(char *to, size_t size, const char *format, ...)
+{
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(to, size, format, arguments);
+	va_end(arguments);
+	return length;
+}
 
 // Skips words, as readers of /proc do; other registers than `n` hold what was left there.
 static int scan(const char *line, int *n, long left, long over)
@@ -40,6 +53,12 @@ int main(void)
 	FILE *read = fopen("/dev/null", "r");
 	CHECK(read && fprintf(read, "%s", nothing) == -1);
 	CHECK(snprintf(line, sizeof line, "%2147483648d %d%s", 1, 2, nothing) == -1); // too wide
+	CHECK(list(line, sizeof line, "%2147483648d %d%s", 1, 2, nothing) == -1);
+	static const wchar_t odd[] = {0x110000, 0}; // no character
+	CHECK(snprintf(line, sizeof line, "%ls%s", odd, nothing) == -1);
+	CHECK(list(line, sizeof line, "%ls%s", odd, nothing) == -1);
+	CHECK(snprintf(area, 0, "%d", 1234) == 4 && list(area, 0, "%d", 1234) == 4);
+	CHECK(snprintf(line, sizeof line, "%.0s%.*s", nothing, 0, nothing) == 0);
 	FILE *written = fopen("/dev/null", "w");
 	CHECK(written && fscanf(written, nothing, line) == EOF);
 	FILE *none = popen(nothing, "r"); // the child could not be made, or has failed

@@ -66,6 +66,11 @@ enum sosc_op_flag {
 	SOSC_OP_INT_ARG = 16, // WHEN: register .arg is an int
 	SOSC_OP_ANY_BIT = 32, // WHEN: a range is a mask, of which a bit is to be set
 	SOSC_OP_TEXT_AT = 64, // register .arg leads to the address: BYTES: behind it is the length
+	SOSC_OP_NAMES_READ =
+		128, // FORMAT, VA_FORMAT: with a format that names nothing unusual, the
+	// callee itself reads the strings of it, and the va_list: they are not checked
+	SOSC_OP_UNLESS_NEGATIVE =
+		16, // STRING, exit: IS_READ unless the result, an int, is negative
 };
 
 struct sosc_op {

@@ -96,7 +96,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
     for argument in arguments:
         if argument.place == row.PLACE_INT:
             sure = argument.follow and argument.leads == row.LEADS_TO_STRING
-            sure = sure and not argument.unless_0
+            sure = sure and not argument.unless_0 and argument.writes is None
             if argument.index and not sure:
                 words = max(words, argument.index + 1)
         elif argument.place == row.PLACE_FLOAT:
@@ -134,6 +134,8 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
 def _format(description: Description, argument: DescribedArgument, number: int) -> list[Op]:
     """Return the ops that keep a format and what it names."""
     flags = layout.OP_IS_READ if argument.follow else 0
+    if argument.follow_named:
+        flags |= layout.OP_NAMES_READ
     code, place = layout.OP_FORMAT, 0
     if description.tail.startswith(row.TAIL_LISTED):
         code, place = layout.OP_VA_FORMAT, description.arguments[-1].index
@@ -241,6 +243,8 @@ def _with_alternatives(
 def _follow(description: Description, argument: DescribedArgument, number: int) -> Op:
     """Return the op that keeps what `argument` leads to."""
     flags = layout.OP_IS_READ if argument.follow else 0
+    if argument.follow and argument.writes is not None:
+        flags |= _once_written(description, argument)
     if argument.unless_0 and (argument.length or argument.leads != row.LEADS_TO_STRING):
         raise _fail(description, f"FOLLOW_UNLESS_0 of '{argument.name}', which is no string")
     if argument.length:
@@ -285,6 +289,25 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
     if limit == _POINTER_SIZE:
         return _op(layout.OP_WORD_AT, _arg(argument), item=number, flags=flags)
     return _op(layout.OP_BYTES, _arg(argument), item=number, limit=limit, flags=flags)
+
+
+def _once_written(description: Description, argument: DescribedArgument) -> int:
+    """Return the op flags that say when a function has written a string of its own."""
+    flags = 0
+    for number, operator in argument.writes or ():
+        if number == row.WRITES_SUCCESS and description.error_rule == layout.ERROR_INT_NEGATIVE:
+            flags |= layout.OP_UNLESS_NEGATIVE
+        elif (
+            operator == ">"
+            and number >= 0
+            and [description.arguments[number].name] == argument.most
+        ):
+            flags |= layout.OP_UNLESS_0  # of the register that is the length
+        else:
+            raise _fail(description, f"FOLLOW of '{argument.name}', by what OUT(...) says of it")
+    if argument.leads != row.LEADS_TO_STRING or argument.length or argument.is_in_out:
+        raise _fail(description, f"FOLLOW of '{argument.name}', which is no string alone")
+    return flags
 
 
 def _length(description: Description, argument: DescribedArgument) -> tuple[int, int, int]:

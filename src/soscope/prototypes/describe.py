@@ -62,6 +62,7 @@ class DescribedArgument:
         "count",
         "counted_by",
         "follow",
+        "follow_named",
         "format",
         "index",
         "is_in_out",
@@ -94,6 +95,7 @@ class DescribedArgument:
         self.is_in_out = False
         self.is_text_at = False
         self.follow = False
+        self.follow_named = False
         self.unless_0: list[str] = []
         self.format = ""
         self.length: list[str] = []
@@ -198,6 +200,9 @@ class Description:
         if argument.follow and not argument.leads:
             raise self._fail(f"FOLLOW of '{argument.name}', which leads nowhere")
         argument.format = words["FORMAT"][0] if "FORMAT" in words else ""
+        argument.follow_named = "FOLLOW_NAMED" in words
+        if argument.follow_named and not (argument.follow and argument.format == row.TAIL_PRINTF):
+            raise self._fail(f"FOLLOW_NAMED of '{argument.name}', which is no printf format")
         if argument.leads and argument.place == row.PLACE_STACK and index >= _MOST_FOLLOWED:
             if not _FOLLOWED.isdisjoint(words):
                 raise self._fail(f"'{argument.name}' is too far up the stack to be followed")

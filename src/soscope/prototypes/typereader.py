@@ -67,6 +67,7 @@ ANNOTATIONS = {
     "CXX_STRING": False,
     "FOLLOW": False,
     "FOLLOW_UNLESS_0": True,
+    "FOLLOW_NAMED": False,
     "FORMAT": True,
     "FIELDS_BY": True,
     "WHEN": True,

@@ -28,7 +28,7 @@ static struct sosc_function *function;
 static struct sosc_thread *thread;
 static struct {
 	struct sosc_regs regs;
-	uint64_t stack[8];
+	uint64_t stack[16];
 } frame __attribute__((aligned(16)));
 
 static struct sosc_op *program(uint32_t offset)
@@ -161,23 +161,19 @@ static void strings_by_words(void)
 {
 	static const char odd[] = "\x01\x80\xff\x7f\x81 \xfe~"; // next to 0, by a bit or a borrow
 
-	for (uint32_t from = 0; from < 16; from++)
-		for (uint32_t size = 0; size < 48 - from; size++)
-			for (uint32_t room = 0; room < 2;
-			     room++) { // behind its end: nothing, or more
-				char *text = edge - size - 1 - room * 16, *before = text - 16;
-				uint16_t limit = (uint16_t)(1 + (from * 7 + size) % 40);
+	for (uint32_t i = 0; i < 16 * 40 * 2; i++) { // behind its end is nothing, or more
+		uint32_t from = i % 16, size = i / 16 % 40, limit = 1 + (from * 7 + size) % 40;
+		char *text = edge - size - 1 - i / 640 * 16 - from;
 
-				text -= from, before -= from;
-				memset(before, 0, 16);
-				for (uint32_t i = 0; i < size; i++)
-					text[i] = odd[(from + i) % (sizeof(odd) - 1)];
-				text[size] = 0;
-				memset(text + size + 1, 'x', (size_t)(edge - text) - size - 1);
-				CHECK(is(string_at(text, limit, SOSC_OP_IS_READ), SOSC_DATA_STRING,
-					 size > limit ? SOSC_DATA_TRUNCATED : 0, text,
-					 size > limit ? limit : size));
-			}
+		memset(text - 16, 0, 16);
+		for (uint32_t at = 0; at < size; at++)
+			text[at] = odd[(from + at) % (sizeof(odd) - 1)];
+		text[size] = 0;
+		memset(text + size + 1, 'x', (size_t)(edge - text) - size - 1);
+		CHECK(is(string_at(text, (uint16_t)limit, SOSC_OP_IS_READ), SOSC_DATA_STRING,
+			 size > limit ? SOSC_DATA_TRUNCATED : 0, text,
+			 size > limit ? limit : size));
+	}
 }
 
 static void words(void)
@@ -456,6 +452,84 @@ static void lists_of_arguments(void)
 	CHECK(!values_of(&list, "%d"));
 }
 
+static const struct got *named(const char *format, const void *first, const void *second)
+{
+	const struct sosc_op op = {.op = SOSC_OP_FORMAT,
+				   .arg = 2,
+				   .limit = 256,
+				   .flags = SOSC_OP_IS_READ | SOSC_OP_NAMES_READ,
+				   .item = 2};
+
+	frame.regs.rdx = (uint64_t)format;
+	frame.regs.rcx = (uint64_t)first, frame.regs.r8 = (uint64_t)second;
+	enter(&op, 1);
+	CHECK(items[0].item == 2 && items[0].kind == SOSC_DATA_STRING);
+	return &items[1];
+}
+
+// Strings that a format names are not checked where the function reads them in any case.
+static void named_strings(void)
+{
+	// by what a C library may refuse, behind the string or in front of it
+	static const char *const refused[] = {"%s%n",  "%s%ls",	  "%s%S",     "%s%lc", "%s%C",
+					      "%s%Id", "%s%Ld",	  "%s%qd",    "%s%hc", "%s%zp",
+					      "%hs",   "%s%300d", "%s%.300d", "%300s", "%s%5%%",
+					      "%s%Q",  "%s%1$d",  "%.300s"};
+	char *text = memcpy(edge - 6, "hello", 6), format[300];
+	const struct got *got = named("%d %s", (void *)7, text);
+
+	CHECK(item_count == 2 && is(got, SOSC_DATA_STRING, 0, "hello", 5) && got->item == 4);
+	got = named("%s%.3s", text, "unended");
+	CHECK(item_count == 3 && is(got, SOSC_DATA_STRING, 0, "hello", 5));
+	CHECK(is(got + 1, SOSC_DATA_STRING, 0, "une", 3));
+	CHECK(is(named("%.0s", edge, NULL), SOSC_DATA_STRING, 0, "", 0)); // nobody reads it
+	CHECK(named("%s", NULL, NULL)->flags == SOSC_DATA_NULL);
+	for (uint32_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+		got = named(refused[i], edge, NULL);
+		CHECK(got->item == 3 && got->flags == SOSC_DATA_UNREADABLE);
+	}
+	got = named("%s %f%s", text, edge) + 1; // what is in front of the second may fail
+	CHECK(got->item == 5 && got->flags == SOSC_DATA_UNREADABLE);
+	frame.regs.r9 = (uint64_t)edge;
+	CHECK(named("%*d%s", (void *)300, NULL)->flags == SOSC_DATA_UNREADABLE);
+	memset(format, 'x', sizeof(format)); // how it ends is not known
+	memcpy(format, "%s", 2), format[299] = 0;
+	CHECK(named(format, edge, NULL)->flags == SOSC_DATA_UNREADABLE);
+	text[5] = '!'; // one without an end, and then one that nobody may come to
+	got = named("%s%s", text, edge);
+	CHECK(got[0].flags == SOSC_DATA_TRUNCATED && got[1].flags == SOSC_DATA_UNREADABLE);
+	sosc_layers[CELL].of_libc = 0; // another function of that name
+	CHECK(named("%s", edge, NULL)->flags == SOSC_DATA_UNREADABLE);
+	sosc_layers[CELL].of_libc = 1;
+}
+
+// What a function has written it has written at a place that is there.
+static void written_strings(void)
+{
+	const struct sosc_op op = {.op = SOSC_OP_STRING,
+				   .arg = 0,
+				   .length = SOSC_LENGTH_ARG,
+				   .length_arg = 1,
+				   .flags = SOSC_OP_IS_READ | SOSC_OP_UNLESS_0 |
+					    SOSC_OP_UNLESS_NEGATIVE,
+				   .item = 0};
+	char *text = memcpy(edge - 6, "hello", 6);
+
+	program(EXIT)[0] = op, program(EXIT)[1] = (struct sosc_op){.op = SOSC_OP_END};
+	frame.regs.rdi = (uint64_t)text, frame.regs.rsi = 6;
+	enter(&op, 0);
+	leave(&op, 1, 5);
+	CHECK(is(&items[0], SOSC_DATA_STRING, 0, "hello", 5));
+	frame.regs.rdi = (uint64_t)edge; // it has failed
+	enter(&op, 0);
+	leave(&op, 1, (uint32_t)-1);
+	CHECK(is(&items[0], SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "", 0));
+	frame.regs.rsi = 0; // it writes nothing
+	enter(&op, 0);
+	leave(&op, 1, 5);
+	CHECK(is(&items[0], SOSC_DATA_STRING, 0, "", 0));
+}
+
 static void vectors(void)
 {
 	struct sosc_op op = {.op = SOSC_OP_VECTOR, .arg = 2, .limit = 16};
@@ -517,6 +591,8 @@ int main(void)
 	arguments_in_memory();
 	no_more_than_was_written();
 	lists_of_arguments();
+	named_strings();
+	written_strings();
 	vectors();
 	errno_at_the_entry();
 	CHECK(!sosc_control->dropped[SOSC_DROP_FULL]);

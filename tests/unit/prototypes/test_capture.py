@@ -74,6 +74,27 @@ def test_a_string_that_may_not_be_read_at_all_says_by_which_parameter() -> None:
     ]
 
 
+def test_what_a_function_has_written_says_when() -> None:
+    to, written = "char *to OUT(success, n > 0) LIMIT(n)", layout.OP_UNLESS_NEGATIVE
+    flags = FOLLOW | layout.OP_UNLESS_0 | written
+    found = programs(f"int f({to} FOLLOW, size_t n) FAILS(< 0);")
+    assert found.at_exit == [string_of(1, flags=flags)]
+    assert found.at_entry == [op(layout.OP_WORDS, 2)]  # the address is shown where it has not
+    found = programs("int f(int a, char *to OUT(success) FOLLOW) FAILS(< 0);")
+    assert found.at_exit == [string(1, flags=FOLLOW | written)]
+    assert found.at_entry == [op(layout.OP_WORDS, 2)]
+    assert programs(f"int f({to}, size_t n) FAILS(< 0);").at_exit[0][5] == 0
+
+
+def test_a_format_says_whether_what_it_names_is_read() -> None:
+    found = programs("int f(char *to, const char *format FORMAT(printf) FOLLOW FOLLOW_NAMED, ...);")
+    assert found.at_entry[-1][0] == layout.OP_FORMAT
+    assert found.at_entry[-1][5] == FOLLOW | layout.OP_NAMES_READ
+    found = programs("int f(const char *format FORMAT(printf) FOLLOW FOLLOW_NAMED, va_list more);")
+    assert found.at_entry[-1][0] == layout.OP_VA_FORMAT
+    assert found.at_entry[-1][5] == FOLLOW | layout.OP_NAMES_READ
+
+
 def test_what_is_passed_in_memory_is_followed_as_well() -> None:
     stack, six = layout.ARG_STACK, "int a, int b, int c, int d, int e, int f"
     found = programs(f"int f({six}, const char *s, double x, void *p IN BYTES(n), size_t n);")
@@ -294,6 +315,12 @@ OUTS = ", ".join(f"int *{name} OUT(always)" for name in "qrstu")
         ("int f(int a FOLLOW);", "leads nowhere"),
         ("int f(const void *p BYTES(n) FOLLOW_UNLESS_0(n), size_t n);", "which is no string"),
         ("int f(const char *a FOLLOW_UNLESS_0(b));", "no parameter"),
+        ("int f(char *a OUT(success) FOLLOW) FAILS(== -1);", "by what OUT"),
+        ("int f(char *a OUT(n > 0) FOLLOW, size_t n);", "by what OUT"),
+        ("int f(int *a OUT(success) FOLLOW) FAILS(< 0);", "which is no string alone"),
+        ("int f(char *a IN OUT(success) FOLLOW) FAILS(< 0);", "which is no string alone"),
+        ("int f(const char *a FORMAT(scanf) FOLLOW FOLLOW_NAMED, ...);", "no printf format"),
+        ("int f(const char *a FORMAT(printf) FOLLOW_NAMED, ...);", "no printf format"),
         ("int f(int a) FOLLOW;", "neither string nor structure"),
         ("long f(int a) FAILS(!= 0);", r"FAILS\(!= 0\) is not known for 'long'"),
         ("double f(int a) FAILS(< 0);", "FAILS"),
