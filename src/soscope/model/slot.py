@@ -42,6 +42,14 @@ ERROR_INT_MINUS_ONE = 7
 
 _MINUS_ONE = 0xFFFF_FFFF_FFFF_FFFF
 
+# Of some rules: the bits of which one is set in a failure, and none in another result.
+ERROR_BITS = {
+    ERROR_NONE: 0,
+    ERROR_INT_NEGATIVE: 0x8000_0000,
+    ERROR_LONG_NEGATIVE: 1 << 63,
+    ERROR_INT_NONZERO: 0xFFFF_FFFF,
+}
+
 
 def is_error(rule: int, result: int) -> bool:
     """Say whether the 64-bit word `result` is a failure by the error rule `rule`.

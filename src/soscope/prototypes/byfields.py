@@ -7,9 +7,9 @@ does not know, or what one call has otherwise, is for `Printer.texts`, which kno
 
 from __future__ import annotations
 
-from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE
+from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, VALUES_ITEM
 from soscope.model.fields import RESULT, Fields, Unpacked
-from soscope.model.slot import ERROR_NONE, is_error
+from soscope.model.slot import ERROR_BITS, ERROR_NONE, is_error
 from soscope.prototypes import conversion, escape, row, show
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     Text = Callable[[Any, int], str]  # of the fields and a place in them
     Part = tuple[Text, int]
-    Texts = Callable[[Unpacked], str]
 
 _INT_REGISTERS = 6
 _FLOAT_REGISTERS = 8
+_VALUES = 3  # in a piece
 _MOST_FORMATS = 1 << 8
 _MOST_NAMES = 1 << 12
 _MOST_STRINGS = 1 << 8  # of one argument
@@ -34,6 +34,23 @@ _MOST_STRINGS = 1 << 8  # of one argument
 
 class Unlike(Exception):  # noqa: N818  no error
     """One call is not as most of its shape are."""
+
+
+class Texts:
+    """What shows the arguments of calls of one shape, in one text: of `one`, or of `many` at once.
+
+    Both take the fields of a call, and raise Unlike where there is one that they cannot show.
+    """
+
+    __slots__ = ("many", "one")
+
+    def __init__(
+        self,
+        one: Callable[[Unpacked], str],
+        many: Callable[[list[Unpacked]], list[str]] | None = None,
+    ) -> None:
+        self.one = one
+        self.many = many or (lambda rows: list(map(one, rows)))
 
 
 class ByFields:
@@ -104,6 +121,14 @@ class ByFields:
             sign = 1 << bits - 1 if which.signed else 0
             compared.append((places[which.index], (1 << bits) - 1, sign, operator))
 
+        failed = ERROR_BITS.get(fails)
+        if failed is not None and not compared:  # faster than what follows
+            return lambda of: not of[RESULT] & failed
+        if failed is not None and len(compared) == 1:
+            [(only, wanted, is_signed, how)] = compared
+            if how == ">" and not is_signed:
+                return lambda of: not of[RESULT] & failed and of[only] & wanted != 0
+
         def holds(of: Any) -> bool:
             if fails and is_error(fails, of[RESULT]):
                 return False
@@ -166,18 +191,37 @@ class ByFields:
             parts = [*parts, (_rest, 0)]
         if len(parts) == 1:
             text, place = parts[0]
-            return lambda of: text(of, place)
-        return lambda of: ", ".join([text(of, at) for text, at in parts])
+            return Texts(lambda of: text(of, place))
+        template = ", ".join(["%s"] * len(parts))
+        return Texts(
+            lambda of: ", ".join([text(of, at) for text, at in parts]),
+            lambda rows: _many(rows, template, parts),
+        )
 
-    def with_format(self, parts: list[Part], format_: int, language: str, integers: int) -> Texts:
+    def with_format(
+        self, parts: list[Part], format_: int, language: str, integers: int | None
+    ) -> Texts:
         """Return `texts`, with what argument `format_` says of those behind it.
 
+        `integers` integer registers stand in front of those; None: they were in a va_list.
         Raises Unlike where the format was not kept.
         """
         if format_ not in self._fields.data:
             raise Unlike
         place, pieces = self._fields.data[format_]
         known: dict[bytes, list[Part]] = {}
+        end = place + 2 + pieces
+
+        def many(rows: list[Any]) -> list[str]:
+            first = rows[0]
+            if [of[place:end] for of in rows].count(first[place:end]) < len(rows):
+                return list(map(shown, rows))
+            shown(first)
+            tail = known[b"".join(first[place + 2 : end])[: first[place]]]
+            template = ["%s"] * len(tail)
+            template[format_] = tail[format_][0](first, place).replace("%", "%%")
+            changing = [part for number, part in enumerate(tail) if number != format_]
+            return _many(rows, ", ".join(template), changing)
 
         def shown(of: Any) -> str:
             content = of[place + 2] if pieces == 1 else b"".join(of[place + 2 : place + 2 + pieces])
@@ -188,18 +232,38 @@ class ByFields:
             if tail is None:
                 if len(known) >= _MOST_FORMATS:
                     known.clear()
-                tail = self._behind(content, language, integers)
+                taken, is_complete = conversion.arguments_of(content, language)
+                if integers is None:
+                    tail = self._listed(taken, len(parts))
+                else:
+                    tail = self._behind(taken, integers)
+                if not is_complete:
+                    tail.append((_rest, 0))
                 # whose text is as much the same as the format itself
                 is_same = (_same(parts[format_][0](of, place)), place)
                 tail = [*parts[:format_], is_same, *parts[format_ + 1 :], *tail]
                 known[content] = tail
             return ", ".join([text(of, at) for text, at in tail])
 
-        return shown
+        return Texts(shown, many)
 
-    def _behind(self, format_: bytes, language: str, integers: int) -> list[Part]:
-        """Return what shows the arguments that a format takes."""
-        taken, is_complete = conversion.arguments_of(format_, language)
+    def _listed(self, taken: list[conversion.Taken], first: int) -> list[Part]:
+        """Return what shows the arguments that a format takes from a va_list."""
+        parts: list[Part] = []
+        place, pieces = self._fields.data[VALUES_ITEM]
+        for number, (_, how, string) in enumerate(taken):
+            piece, at = divmod(number, _VALUES)
+            if how[0] == row.SHOW_LONG_DOUBLE or string == conversion.WIDE or piece >= pieces:
+                return [_UNLIKE]
+            part = _value(word_text(how, self._names), place, 8 * at, 8 * number), place + 2 + piece
+            if string and first + number in self._fields.data:
+                where, count = self._fields.data[first + number]
+                part = self._string(count, part, None), where
+            parts.append(part)
+        return parts
+
+    def _behind(self, taken: list[conversion.Taken], integers: int) -> list[Part]:
+        """Return what shows the arguments that a format takes, as they were passed."""
         parts: list[Part] = []
         words, floats = self._fields.words, self._fields.floats
         stack = float_at = 0
@@ -227,9 +291,15 @@ class ByFields:
                 where, pieces = self._fields.data[item]
                 part = self._string(pieces, part, None), where
             parts.append(part)
-        if not is_complete:
-            parts.append((_rest, 0))
         return parts
+
+
+def _many(rows: list[Unpacked], template: str, parts: list[Part]) -> list[str]:
+    """Return `template` for each of `rows`, with the texts of `parts`: one part after the other."""
+    columns = [[text(of, at) for of in rows] for text, at in parts]
+    if not columns:
+        return [template % ()] * len(rows)
+    return [template % texts for texts in zip(*columns, strict=True)]
 
 
 def unknown(fields: Fields, most: int) -> Texts:
@@ -240,7 +310,7 @@ def unknown(fields: Fields, most: int) -> Texts:
         texts = [show.word(of[at])[0] for at in places]
         return ", ".join([*texts, unknown_word(of, last)])
 
-    return shown
+    return Texts(shown)
 
 
 def unknown_word(of: Any, at: int) -> str:
@@ -295,6 +365,17 @@ def _float(size: int) -> Text:
     if size == 8:
         return lambda of, at: show.number(of[at])
     return lambda of, at: show.single_number(show.float_of(of[at], size))
+
+
+def _value(text: Text, values: int, at: int, before: int) -> Text:
+    """Return what shows the word at byte `at` of a piece; `before`: bytes of `values` before it."""
+
+    def shown(of: Any, piece: int) -> str:
+        if of[values] < before + 8:
+            raise Unlike
+        return text((int.from_bytes(of[piece][at : at + 8], "little"),), 0)
+
+    return shown
 
 
 def _same(shown: str) -> Text:

@@ -204,8 +204,13 @@ class Printer:
                 makes.part(number, place, self._result, self._error_rule)
                 for number, place in enumerate(self._arguments)
             ]
+            if self._is_listed and not {VALUES_ITEM, self._format} <= fields.data.keys():
+                return makes.texts(parts, is_open=False)
+            if self._is_listed:
+                parts.pop()
             if self._tail in (row.TAIL_PRINTF, row.TAIL_SCANF):
-                return makes.with_format(parts, self._format, self._tail, self._integers)
+                integers = None if self._is_listed else self._integers
+                return makes.with_format(parts, self._format, self._tail, integers)
         except Unlike:
             return None
         return makes.texts(parts, is_open=bool(self._tail))

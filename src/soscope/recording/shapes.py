@@ -23,12 +23,24 @@ from soscope.recording.units import KIND
 from soscope.wire import layout
 from soscope.wire.layout import DATA_MORE, DATA_PACKED
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.model.call import WholeCall
+
 _KINDS = slice(KIND, None, layout.UNIT)
 _ITEMS = slice(KIND - 1, None, layout.UNIT)  # the bytes that say what data is of
 _HEAD = 8  # bytes of a DATA unit in front of its payload
 _PAYLOAD = layout.UNIT - _HEAD
 _LED_TO = (DATA_STRING, DATA_BYTES, DATA_WORD_AT)
 _NUMBERS = {DATA_WORDS: "Q", DATA_STACK: "Q", DATA_FLOATS: "d"}
+
+
+def keys_of(calls: list[WholeCall]) -> list[object]:
+    """Return what is equal of calls of one slot and one shape, for each of `calls`."""
+    return [
+        (slot, data[_KINDS], data[_ITEMS], back[_KINDS], back[_ITEMS])
+        for _, _, slot, _, _, data, _, back in calls
+    ]
 
 
 def key_of(data: bytes, back: bytes) -> bytes | tuple[bytes, bytes]:
@@ -68,6 +80,33 @@ class Shape:
             if fields[place] != length:
                 return None
         return fields
+
+    def unpack_many(self, calls: list[WholeCall], *, with_back: bool) -> list[Unpacked] | None:
+        """Return the fields of calls of this shape; None where one has other lengths of words.
+
+        Not `with_back`, what was kept at their exits is left out: the shape knows nothing of it.
+        """
+        if self._is_packed:
+            rows = []
+            for _, _, _, arg0, result, data, _, back in calls:
+                fields = self.unpack(arg0, result, data, back if with_back else b"")
+                if fields is None:
+                    return None
+                rows.append(fields)
+            return rows
+        unpack, behind = self._unpack, self._unpack_back
+        made: list[Unpacked]
+        if with_back:
+            made = [
+                (arg0, result, *unpack(data), *behind(back))
+                for _, _, _, arg0, result, data, _, back in calls
+            ]
+        else:
+            made = [(arg0, result, *unpack(data)) for _, _, _, arg0, result, data, _, _ in calls]
+        for place, length in self._lengths:
+            if [fields[place] for fields in made].count(length) < len(made):
+                return None
+        return made
 
     def _form(
         self, units: bytes, begin: int, place: int, items: dict[int, tuple[int, int]]

@@ -7,7 +7,7 @@ Until then they are kept as bytes: a ring full of them is two million objects ot
 from __future__ import annotations
 
 from soscope.model.call import WholeCall
-from soscope.model.slot import is_error
+from soscope.model.slot import ERROR_BITS, is_error
 from soscope.recording import pairing, runs
 from soscope.recording.names import NO_SLOT, RecordedProgram
 from soscope.recording.overhead import Overhead
@@ -145,7 +145,7 @@ class Source:
             letters = self._letters = runs.letters_of(units)
         at = self._begun // layout.UNIT
         sites, slots, origin = program.sites_once, program.slots_once, program.tsc_start
-        knows_errno = program.knows_errno
+        knows_errno, fails = program.knows_errno, ERROR_BITS.get
         returns_low, returns_high = program.sites
         last = self.last
         calls: list[WholeCall] = []
@@ -195,7 +195,8 @@ class Source:
                     break
                 errno = None
                 rule = slot.error_rule
-                if rule and knows_errno and is_error(rule, result):
+                bits = fails(rule)  # without a call of our own, for most
+                if knows_errno and (is_error(rule, result) if bits is None else result & bits):
                     errno = code & 0xFFFF_FFFF
                 last = over
                 at += size

@@ -14,7 +14,7 @@ from soscope.model.slot import TracedSlot, is_error
 from soscope.prototypes import Prototypes
 from soscope.prototypes.byfields import Unlike
 from soscope.recording.captures import captured
-from soscope.recording.shapes import Shape, key_of
+from soscope.recording.shapes import Shape, key_of, keys_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _MOST = 1 << 14  # texts to keep: with the longest ones some 25 MB
 _FORGET = 1 << 18  # calls: how they look may have changed
 _LONG = 256  # bytes: what was captured with a call is kept up to this
 _MOST_SHAPES = 1 << 8  # of one function
+_FEW = 4  # calls: fewer are shown one by one
 
 Halves = tuple[str, str]  # of a line: up to the closing parenthesis, and from the equals sign on
 
@@ -135,10 +136,10 @@ class StretchText:
             lines += [whose + line for line in made] if whose else made
             return
         forms, new_form = self._forms.get, self._form
-        for _, _, slot, arg0, result, data, errno, back in stretch.calls:
+        for calls in _runs(stretch.calls):
+            slot = calls[0][2]
             form = forms(slot) or new_form(slot)
-            left, right = form.halves(arg0, result, data, errno, back)
-            lines.append(f"{whose}{left.ljust(padding)}{right}\n")
+            lines += [f"{whose}{left.ljust(padding)}{right}\n" for left, right in form.many(calls)]
 
     def _forget_in_time(self) -> None:
         count = len(self._lines) + len(self._halves)
@@ -176,6 +177,22 @@ class StretchText:
         return form
 
 
+def _runs(calls: list[WholeCall]) -> list[list[WholeCall]]:
+    """Return `calls` in their order, with those of one slot and shape in a row together."""
+    keys = keys_of(calls)
+    if keys.count(keys[0]) == len(keys):
+        return [calls]
+    made: list[list[WholeCall]] = []
+    before = None
+    for key, call in zip(keys, calls, strict=True):
+        if key == before:
+            made[-1].append(call)
+        else:
+            made.append([call])
+            before = key
+    return made
+
+
 def duration(nanoseconds: int) -> str:
     """Return how long a call took, as the end of its line."""
     seconds, ns = divmod(nanoseconds, 1_000_000_000)
@@ -205,6 +222,7 @@ class _Form:
         "_rule",
         "_shapes",
         "_slot",
+        "_unlike",
     )
 
     def __init__(
@@ -227,6 +245,7 @@ class _Form:
         self._results = _Kept(self._made_result)
         self._result_text, self._rule = prototypes.result_text(slot)
         self._shapes: dict[object, tuple[Shape, Texts] | None] = {}
+        self._unlike: set[object] = set()  # shapes with calls that are shown one by one
 
     def halves(self, arg0: int, result: int, data: bytes, errno: int | None, back: bytes) -> Halves:
         """Return both halves of the line of a call; `data` and `back` are DATA units."""
@@ -246,7 +265,7 @@ class _Form:
             fields = shape.unpack(arg0, result, data, back)
             if fields is not None:
                 try:
-                    return f"{self._head}{texts(fields)}) ", right
+                    return f"{self._head}{texts.one(fields)}) ", right
                 except Unlike:
                     pass  # this one is shown as if its shape was not known
         kept = captured((arg0,), data)
@@ -255,6 +274,56 @@ class _Form:
             after = self._exit(kept, result, errno, captured((), back))
         shown = self._prototypes.format_texts(self._slot, kept, self._limit, after)
         return f"{self._head}{', '.join(shown)}) ", right
+
+    def many(self, calls: list[WholeCall]) -> list[Halves]:
+        """Return the halves of calls of one shape: less work a call than one by one."""
+        if len(calls) >= _FEW:
+            rights = self._rights(calls)
+            lefts = None if rights is None else self._lefts(calls)
+            if lefts is not None and rights is not None:
+                return list(zip(lefts, rights, strict=True))
+        return [self.halves(*call[3:]) for call in calls]
+
+    def _lefts(self, calls: list[WholeCall]) -> list[str] | None:
+        data, back = calls[0][5], calls[0][7] if self._is_late else b""
+        key = key_of(data, back)
+        known = self._shapes[key] if key in self._shapes else self._shape(key, data, back)
+        if known is None or key in self._unlike:
+            return None
+        shape, texts = known
+        rows = shape.unpack_many(calls, with_back=self._is_late)
+        if rows is None:
+            return None
+        try:
+            shown = texts.many(rows)
+        except Unlike:
+            self._unlike.add(key)  # where one is, more will be
+            return None
+        return [f"{self._head}{text}) " for text in shown]
+
+    def _rights(self, calls: list[WholeCall]) -> list[str] | None:
+        text, known = self._result_text, self._results
+        errnos = [errno for _, _, _, _, _, _, errno, _ in calls]
+        fails = any(errnos)
+        backs = [back for _, _, _, _, _, _, _, back in calls]
+        if not self._is_alone and (fails or any(backs)):
+            return None
+        results = [result for _, _, _, _, result, _, _, _ in calls]
+        if text is None or fails:
+            rule = self._rule
+            return [
+                known[result, errno]
+                if text is None or errno or (rule and is_error(rule, result))
+                else f"= {text((0, result), RESULT)}"
+                for result, errno in zip(results, errnos, strict=True)
+            ]
+        texts = {
+            result: known[result, None]
+            if self._rule and is_error(self._rule, result)
+            else f"= {text((0, result), RESULT)}"
+            for result in set(results)
+        }
+        return [texts[result] for result in results]
 
     def _shape(self, key: object, data: bytes, back: bytes) -> tuple[Shape, Texts] | None:
         """Find out how calls of a shape are shown; None: one by one."""

@@ -16,15 +16,23 @@ import pytest
 from soscope.instruments.trace.choice import FAILURES, Choice
 from soscope.instruments.trace.chosen import choose
 from soscope.instruments.trace.outcome import TraceOutcome
-from soscope.model.call import Event, Stretch
-from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, ERRNO_ITEM
+from soscope.model.call import Event, Stretch, WholeCall
+from soscope.model.capture import (
+    DATA_NULL,
+    DATA_TRUNCATED,
+    DATA_UNREADABLE,
+    ERRNO_ITEM,
+    VALUES_ITEM,
+)
 from soscope.prototypes import load
 from soscope.recording.feed import Feed
+from soscope.recording.shapes import key_of
 from soscope.recording.sink import Tee
 from soscope.recording.stream import Stream
 from soscope.report.output import Output
 from soscope.report.trace import stretchtext
 from soscope.report.trace.display import Display
+from soscope.report.trace.stretchtext import StretchText
 from soscope.report.trace.text import TextListener
 from soscope.report.trace.tree import TreeListener
 from soscope.select.filter import compile_selection
@@ -42,6 +50,9 @@ NAMES = [
     "strlen",
     "strtol",
     "snprintf",
+    "vsnprintf",
+    "vsprintf",
+    "vfprintf",
     "sprintf",
     "fprintf",
     "sscanf",
@@ -94,7 +105,7 @@ def packed(words: list[int]) -> bytes:
 class Program:
     """Calls functions with all kinds of arguments, decoded both ways."""
 
-    def __init__(self, seed: int, *, nests: bool = False) -> None:
+    def __init__(self, seed: int, *, nests: bool = False, most: int = 3) -> None:
         chance = random.Random(seed)
         self.choice = chance.choice
         # with functions of all kinds, whatever is declared
@@ -104,6 +115,7 @@ class Program:
         agent.image("program", flags=layout.IMAGE_MAIN)
         self.slots = [agent.slot(name, error_rule=ERRORS.get(name, 0)) for name in names]
         self.open: dict[int, list[tuple[int, int]]] = {}  # slots and sp, by thread
+        self.alike: dict[object, list[bytes]] = {}  # data of one shape
         self.threads = [agent.thread(100, tid) for tid in (100, 101)]
         plain, stretched = Stream(), Stream(stretches=True)
         feed = Feed(Tee(plain, stretched), FakeSampler())
@@ -116,8 +128,11 @@ class Program:
                 self.nest(thread)
             for _ in range(self.choice(range(20))):
                 slot, data, after = self.choice(self.slots), self.data(), self.after()
-                for _ in range(self.choice((1, 1, 3))):  # calls of one shape
+                alike = self.alike.setdefault(key_of(data, b""), [])
+                alike.append(data)
+                for _ in range(self.choice((1, 1, most))):  # calls of one shape
                     self.call(thread, slot, data, self.choice((after, b"", b"")))
+                    data = self.choice((data, self.choice(alike)))
         feed.finish()
         self.plain = plain.take() + plain.finish()
         self.stretched = stretched.take() + stretched.finish()
@@ -146,7 +161,7 @@ class Program:
             kept = data_units(layout.DATA_WORDS, 1, struct.pack("<5Q", *words))
             kept += data_units(layout.DATA_FLOATS, 0, struct.pack("<2d", 2.5, -1e300))
             kept += data_units(layout.DATA_STACK, 0, struct.pack("<5Q", *words))
-            return kept + self.strings(8)
+            return kept + self.strings(8) + self.values()
         kept = choice(
             (
                 b"",
@@ -157,7 +172,7 @@ class Program:
         )
         if choice((True, False)):
             return kept
-        kept += self.strings(choice((2, 6)))
+        kept += self.strings(choice((2, 6))) + self.values()
         if choice((True, False)):
             kept += data_units(layout.DATA_STACK, 0, struct.pack("<4Q", *words[1:]))
         if choice((True, False)):
@@ -165,6 +180,14 @@ class Program:
         if choice((True, False)):
             kept += data_units(layout.DATA_BYTES, ERRNO_ITEM, struct.pack("<i", 2))
         return kept
+
+    def values(self) -> bytes:
+        """Make what a va_list had, at times."""
+        choice = self.choice
+        words = [choice(VALUES) for _ in range(choice((0, 1, 3, 4, 8)))]
+        data = struct.pack(f"<{len(words)}Q", *words)
+        kept = data_units(layout.DATA_BYTES, VALUES_ITEM, data)
+        return choice((b"", kept, kept))
 
     def strings(self, most: int) -> bytes:
         kept = b""
@@ -231,6 +254,27 @@ def test_what_never_repeats_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(stretchtext, "_MOST", 3)
     monkeypatch.setattr(stretchtext, "_FORGET", 50)
     assert written(tmp_path / "out", program.stretched, DISPLAYS[0], each=2) == expected
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_calls_of_one_shape_are_shown_at_once(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program(seed, most=12)
+    expected = written(tmp_path / "plain", program.plain, DISPLAYS[0], each=100)
+    at_once = 0
+
+    def lefts(form: stretchtext._Form, calls: list[WholeCall]) -> list[str] | None:
+        nonlocal at_once
+        found = real(form, calls)
+        at_once += len(found or ())
+        return found
+
+    real = stretchtext._Form._lefts
+    monkeypatch.setattr(stretchtext._Form, "_lefts", lefts)
+    monkeypatch.setattr(StretchText, "_forget_in_time", lambda of: setattr(of, "_keeps", False))
+    assert written(tmp_path / "out", program.stretched, DISPLAYS[0], each=7) == expected
+    assert at_once > 100
 
 
 def test_what_is_kept_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
