@@ -406,7 +406,7 @@ static uint64_t unread_units(void)
 	return chunk + SOSC_CHUNK_HEADER;
 }
 
-// What the record of an empty call costs its caller.
+// What the record of an empty call costs its caller. A stack costs as much more as it is deep.
 static uint64_t measure(struct sosc_thread *thread, bool entry_only)
 {
 	const uint64_t handler = (uint64_t)(entry_only ? sosc_h_entry : sosc_h_call);
@@ -435,8 +435,8 @@ static void start(void)
 		sosc_stacks_kept = false;
 	if (plan && plan->flags & SOSC_PLAN_STACKS)
 		sosc_call_stacks_start();
-	if (!plan || plan->flags & SOSC_PLAN_STACKS || !thread)
-		return; // a stack costs what its depth is
+	if (!plan || !thread)
+		return;
 	if (!known[entry_only])
 		known[entry_only] = measure(thread, entry_only);
 	if (!sosc_holds(SOSC_INSTRUMENT_STATS)) // which corrects times by its own cost

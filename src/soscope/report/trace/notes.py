@@ -80,7 +80,7 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     if outcome.record is not None:
         lines.append(f"recording: {outcome.record}; show it: soscope report {outcome.record}")
     if outcome.programs:
-        lines += [*_cost(outcome), _last(outcome)]
+        lines += [*_cost(outcome, with_stacks=bool(display.stacks)), _last(outcome)]
     return lines
 
 
@@ -191,10 +191,11 @@ def _without_room(programs: list[TraceProgramOutcome], *, verbose: bool) -> list
     return []
 
 
-def _cost(outcome: TraceOutcome) -> list[str]:
+def _cost(outcome: TraceOutcome, *, with_stacks: bool) -> list[str]:
     """Say what the hooks have cost the programs, as their agents have measured it."""
     if any(program.records for program in outcome.programs):
-        return _cost_of_calls("tracing", outcome)
+        lines = _cost_of_calls("tracing", outcome)
+        return [f"{line}, without their stacks" for line in lines] if with_stacks else lines
     if any(program.counts is not None for program in outcome.programs):
         return _cost_of_calls("counting", outcome)
     return _cost_of_times(outcome)
@@ -257,10 +258,17 @@ def _inside(outcome: TraceOutcome, functions: FunctionNames, *, verbose: bool) -
 
     slots = [slot for program in outcome.programs for slot in program.slots]
     return [
-        f"not seen: calls of {_names(symbols, functions.short)} inside {image}, as they go through"
+        f"not seen: calls of {_of_these(symbols, functions)} inside {image}, as they go through"
         " no slot"
         for image, symbols in called_inside(outcome.selection, slots).items()
     ]
+
+
+def _of_these(symbols: list[str], functions: FunctionNames) -> str:
+    """Name functions that a filter has chosen, where it is no set of many."""
+    if len(symbols) > MOST_NAMES:
+        return f"{len(symbols):,} of these functions"
+    return _names(symbols, functions.short)
 
 
 def _names_what_nobody_imports(outcome: TraceOutcome) -> bool:

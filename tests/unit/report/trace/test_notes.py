@@ -95,6 +95,14 @@ def test_functions_of_each_image_are_one_line() -> None:
     ]
 
 
+def test_many_functions_of_a_set_are_counted() -> None:
+    slots = [slot(f"f{number}", callee=1) for number in range(7)]
+    assert unseen(*slots[:6], words=["f*"])[0].startswith("not seen: calls of f0, f1, f2, f3, f4, ")
+    assert unseen(*slots, words=["f*"]) == [
+        "not seen: calls of 7 of these functions inside libc.so.6, as they go through no slot"
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "from_"),
     [
@@ -321,6 +329,8 @@ def test_what_records_have_cost_is_said_beside_the_time_the_program_ran() -> Non
     each, everything, share = line.split(", ")
     assert each == "tracing cost the program at least 24 ns a call"
     assert (everything, share) == ("96 us in all", "1 % of the time it ran")
+    (deep,) = [line for line in notes(made, Display(stacks=8)) if "cost" in line]
+    assert deep == f"{line}, without their stacks"
     made.calls = 0
     assert not [line for line in notes(made, Display()) if "cost" in line]
     made.calls = None  # a recording alone was made
