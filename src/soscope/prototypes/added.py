@@ -103,6 +103,7 @@ def read(
     be captured are put there instead.
     """
     declarations = Declarations.of_types(preamble, _PREAMBLE)
+    given = dict(declarations.structs)
     for earlier in before:
         declarations.read(earlier.text, earlier.file)
     declarations.functions.clear()
@@ -118,7 +119,12 @@ def read(
             if refused is None:
                 raise
             refused.append(error)
-    structs = {**known.structs, **records.tables(declarations.structs, sets)}
+    made = {
+        name: struct
+        for name, struct in declarations.structs.items()
+        if struct is not given.get(name) or name not in known.structs
+    }
+    structs = {**known.structs, **records.tables(made, sets)}
     names = NamedTypes(sets.enums, sets.flags, structs)
     functions: dict[str, Added] = {}
     for function, description in described:

@@ -184,10 +184,11 @@ class DescribedFunctions:
                 for name in wanted
                 if images.may_define(path, image, name) and self._has(image, name)
             }
-            self._read(image, path, defined, until)
+            if defined:
+                self._read(image, path, defined, until)
         for path, image in described:
-            left = {name for name in callers.get(path, ()) if not self._is_known(name)}
-            self._read(image, path, left, until, of_caller=True)
+            if path in callers:
+                self._read(image, path, callers[path], until, of_caller=True)
         self._read_names(wanted, images, until)
         self._read_ltrace(wanted)
 
