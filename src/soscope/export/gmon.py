@@ -50,7 +50,7 @@ class GmonFiles(Record):
 
 
 def export_files(profile: Profile) -> tuple[list[GmonFiles], list[str]]:
-    """Return the files of each image and, if there are several, of all together; and notes."""
+    """Return the files of each image and, unless that is all, of all functions; and notes."""
     graph = call_graph_of(profile)
     images: dict[tuple[str, str], list[int]] = {}
     called = {edge.callee for edge in graph.edges.values()}
@@ -65,6 +65,7 @@ def export_files(profile: Profile) -> tuple[list[GmonFiles], list[str]]:
         image = _image(node.function)
         if image in images and (place in active or node.function.addr):
             images[image].append(place)
+    everything = [place for places in images.values() for place in places]
     nowhere = [place for image, places in images.items() if not image[0] for place in places]
     images = {image: places for image, places in images.items() if image[0]}
     names = _file_names(list(images))
@@ -72,9 +73,8 @@ def export_files(profile: Profile) -> tuple[list[GmonFiles], list[str]]:
         _files(graph, places, name, key[1] or key[0])
         for (key, places), name in zip(images.items(), names, strict=True)
     ]
-    if len(files) > 1:
-        binary = next((path for _, path in images if path), files[0].binary)
-        everything = [place for places in images.values() for place in places]
+    if len(files) > 1 or nowhere:
+        binary = next((path for _, path in images if path), "")
         files.append(_files(graph, everything, "", binary))
     return files, _notes(profile, graph, len(nowhere))
 
@@ -100,7 +100,7 @@ def _notes(profile: Profile, graph: CallGraph, nowhere: int) -> list[str]:
     if graph.is_timed and graph.has_samples:
         notes.append("gmon: it has the times of calls, and no samples")
     if nowhere:
-        notes.append(f"gmon: {nowhere:,} functions are of no image, and left out")
+        notes.append(f"gmon: {nowhere:,} functions are of no image: only the file of all has them")
     return notes + graph.notes()
 
 
@@ -185,7 +185,7 @@ class _Addresses:
         if place == NOBODY:
             return "<outside>"
         function = self._graph.nodes[place].function
-        image = function.image or "?"
+        image = function.image or os.path.basename(function.file or "") or "?"
         name = label(function)
         if self._is_joint or _image(function) != self._image:
             name = f"<outside:{image}>" if name == "?" else f"{name}@{image}"

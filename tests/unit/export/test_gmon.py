@@ -108,9 +108,19 @@ def test_counts_have_no_limit_and_need_no_time(tmp_path: Path) -> None:
 
 def test_samples_are_times(tmp_path: Path) -> None:
     files, notes = export_files(profiles.sampled())
-    assert "gmon: 1 functions are of no image, and left out" in notes
+    assert "gmon: 1 functions are of no image: only the file of all has them" in notes
     read = Read(next(one for one in files if one.name == "libwork.so"), tmp_path)
     assert read.self_time == {"parse": 50_000.0, "0x1234": 70_000.0}
+
+
+def test_functions_of_scripts_are_in_the_file_of_all(tmp_path: Path) -> None:
+    profile = profiles.sampled()
+    for sample in profile.samples:
+        sample.frames = sample.frames[-1:]
+    files = files_of(profile)
+    assert set(files) == {"libwork.so", ""}
+    read = Read(files[""], tmp_path)
+    assert read.self_time == {"main@run.py": 70_000.0, "0x1234@libwork.so": 70_000.0}
 
 
 def lone(*rows: tuple[str, int, int, int]) -> Profile:
