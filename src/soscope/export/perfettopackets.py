@@ -48,8 +48,8 @@ class PerfettoPackets:
         return self._track(integer(5, process) + message(4, described))
 
     def named(self, parent: int, name: str) -> int:
-        """Describe a track that is neither a process nor a thread; return it."""
-        return self._track((integer(5, parent) if parent else b"") + string(2, name))
+        """Describe a track of a process that is no thread; return it."""
+        return self._track(integer(5, parent) + string(2, name))
 
     def name(self, text: str) -> bytes:
         """Return the name of an event."""
