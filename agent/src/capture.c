@@ -246,12 +246,6 @@ void sosc_capture_floats(struct sosc_capture *capture)
 	sosc_float_arguments(capture->floats);
 }
 
-void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item)
-{
-	if (capture->count < SOSC_ITEMS_MAX)
-		capture->items[capture->count++] = item;
-}
-
 /** Add the first @count words of the arguments in memory. */
 void sosc_capture_stack(struct sosc_capture *capture, uint32_t count)
 {
@@ -294,6 +288,27 @@ static bool text_at(const struct sosc_capture *capture, uint64_t at, uint64_t *f
 static bool string_at(const struct sosc_capture *capture, uint64_t at, uint64_t *from)
 {
 	return sosc_checked_copy(capture, from, at, sizeof(*from)) == sizeof(*from) && *from;
+}
+
+// A string in a register that the function reads, all on one page; false: another one.
+static bool add_read_string(struct sosc_capture *capture, const struct sosc_op *op)
+{
+	uint32_t limit = op->limit ? op->limit : sosc_control->string_limit;
+	struct sosc_item item = {.kind = SOSC_DATA_STRING, .item = op->item};
+	uint64_t want;
+
+	if (op->flags != SOSC_OP_IS_READ || op->length != SOSC_LENGTH_LIMIT || capture->at_exit ||
+	    op->arg >= SOSC_REGISTER_ARGUMENTS || !capture->of_libc || limit >= SOSC_BYTES_MAX)
+		return false;
+	item.from = capture->words[op->arg];
+	want = on_page(item.from, limit + 1);
+	if (!sosc_capture_is_there(capture, item.from, want, true))
+		return false;
+	item.size = (uint32_t)length_within(item.from, want);
+	if (item.size >= want)
+		return false;
+	sosc_capture_add(capture, item);
+	return true;
 }
 
 static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
@@ -450,6 +465,9 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 			at += op->limit + (holds(capture, op, at) ? 0 : op->item);
 			break;
 		case SOSC_OP_STRING:
+			if (!add_read_string(capture, op))
+				add_memory(capture, op);
+			break;
 		case SOSC_OP_BYTES:
 		case SOSC_OP_WORD_AT:
 			add_memory(capture, op);
@@ -535,6 +553,16 @@ bool sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *un
 		uint32_t kind = item->kind;
 		uint8_t flags = item->flags;
 
+		if (!item->checked && left <= sizeof(unit->payload)) { // most are
+			if (!are_ours(capture))
+				return false;
+			sosc_copy_few(unit->payload, (const void *)item->from, left);
+			unit->aux = flags;
+			unit->commit = (uint32_t)SOSC_UNIT_DATA << 28 | kind << 24 |
+				       (uint32_t)item->item << 16 | left;
+			unit++;
+			continue;
+		}
 		if (item->checked && left) {
 			left = checked_units(capture, unit, item->from, left);
 			if (!left)

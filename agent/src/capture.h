@@ -92,6 +92,12 @@ static inline union sosc_program_word sosc_program_word(const struct sosc_op *at
 	return (union sosc_program_word){.word = *(const volatile word *)at};
 }
 
+static inline void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item)
+{
+	if (capture->count < SOSC_ITEMS_MAX)
+		capture->items[capture->count++] = item;
+}
+
 #pragma GCC visibility push(hidden)
 void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at);
 uint32_t sosc_capture_total(struct sosc_capture *capture);
@@ -101,7 +107,6 @@ bool sosc_capture_int(const struct sosc_capture *capture, uint64_t from, uint32_
 bool sosc_capture_is_there(const struct sosc_capture *capture, uint64_t from, uint64_t size,
 			   bool is_read);
 bool sosc_capture_is_read(const struct sosc_capture *capture, const struct sosc_op *op);
-void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item);
 void sosc_capture_stack(struct sosc_capture *capture, uint32_t count);
 void sosc_capture_floats(struct sosc_capture *capture);
 uint64_t sosc_capture_copy(const struct sosc_capture *capture, void *to,

@@ -90,20 +90,6 @@ void sosc_instruments_forked(void)
 	}
 }
 
-/**
- * The plan of an instrument in the session of @control, NULL: it does not hold it. Who goes on
- * from the plan to memory of that session reads sosc_control once, as another session may
- * begin while a signal handler has interrupted a call.
- */
-const struct sosc_plan *sosc_plan_in(const struct sosc_control *control,
-				     enum sosc_instrument_kind kind)
-{
-	for (uint32_t i = 0; i < control->plans && i < SOSC_PLANS; i++)
-		if (control->plan[i].instrument == (uint32_t)kind)
-			return &control->plan[i];
-	return NULL;
-}
-
 /** The instrument's own memory, if it has @size bytes at least; else NULL. */
 void *sosc_own(enum sosc_instrument_kind kind, uint64_t size)
 {

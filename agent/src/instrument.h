@@ -95,10 +95,22 @@ void sosc_instruments_thread(struct sosc_thread *thread);
 void sosc_instruments_forked(void);
 uint64_t sosc_handler_of(const struct sosc_chosen *chosen, bool entry_only);
 uint64_t sosc_exit_handler_of(enum sosc_instrument_kind kind);
-const struct sosc_plan *sosc_plan_in(const struct sosc_control *control,
-				     enum sosc_instrument_kind kind);
 void *sosc_own(enum sosc_instrument_kind kind, uint64_t size);
 
 #pragma GCC visibility pop
+
+/**
+ * The plan of an instrument in the session of @control, NULL: it does not hold it. Who goes on
+ * from the plan to memory of that session reads sosc_control once, as another session may
+ * begin while a signal handler has interrupted a call.
+ */
+static inline const struct sosc_plan *sosc_plan_in(const struct sosc_control *control,
+						   enum sosc_instrument_kind kind)
+{
+	for (uint32_t i = 0; i < control->plans && i < SOSC_PLANS; i++)
+		if (control->plan[i].instrument == (uint32_t)kind)
+			return &control->plan[i];
+	return NULL;
+}
 
 #endif

@@ -267,23 +267,15 @@ static uint32_t search(uint32_t newest, uint32_t end, uint64_t ret, const struct
 	return 0;
 }
 
-/**
- * The return trampoline for a call of @cell that returns to @ret; 0 where there
- * is none: the table is full, or the call is one of too many tail calls.
- * Lock-free and safe in signal handlers: a site is put in front of its bucket
- * when it is complete and is never taken out; a lost race wastes one trampoline.
- */
-uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell)
+// Lock-free and safe in signal handlers: a site is put in front of its bucket
+// when it is complete and is never taken out; a lost race wastes one trampoline.
+static __attribute__((noinline)) uint64_t find_or_make(uint64_t hash, uint64_t ret,
+						       struct sosc_cell *cell)
 {
-	uint64_t hash = mix(ret, cell);
-	uint64_t hint = __atomic_load_n(&sosc_hints[hash >> (64 - HINT_BITS)], __ATOMIC_ACQUIRE);
-	const struct sosc_site *hinted = (void *)(hint + SOSC_DISTANCE);
 	uint32_t *bucket = &buckets[hash >> (64 - HINT_BITS - BUCKET_BITS) & (BUCKETS - 1)];
 	uint32_t newest = __atomic_load_n(bucket, __ATOMIC_ACQUIRE), seen = 0, made = 0;
 	uint32_t depth = depth_of(ret), index;
 
-	if (hinted->ret == ret && hinted->cell == (uint64_t)cell)
-		return hint;
 	if (depth > DEPTH_MAX)
 		return 0;
 	for (;;) {
@@ -307,6 +299,21 @@ uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell)
 	}
 	__atomic_store_n(&sosc_hints[hash >> (64 - HINT_BITS)], code_of(index), __ATOMIC_RELAXED);
 	return code_of(index);
+}
+
+/**
+ * The return trampoline for a call of @cell that returns to @ret; 0 where there
+ * is none: the table is full, or the call is one of too many tail calls.
+ */
+uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell)
+{
+	uint64_t hash = mix(ret, cell);
+	uint64_t hint = __atomic_load_n(&sosc_hints[hash >> (64 - HINT_BITS)], __ATOMIC_ACQUIRE);
+	const struct sosc_site *site = (void *)(hint + SOSC_DISTANCE);
+
+	if (site->ret == ret && site->cell == (uint64_t)cell)
+		return hint;
+	return find_or_make(hash, ret, cell);
 }
 
 /**

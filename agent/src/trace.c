@@ -220,13 +220,15 @@ static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
 	bool returns = injected && injected->flags & SOSC_INJECT_RETURN;
 	uint64_t site = 0, target = returns ? 0 : cell->original, before;
 	bool are_held;
-	struct sosc_thread *thread = sosc_thread_slow(cell);
+	struct sosc_thread *thread = sosc_thread_self();
 	static const struct sosc_op six[] = {{.op = SOSC_OP_WORDS, .arg = SOSC_REGISTER_ARGUMENTS},
 					     {.op = SOSC_OP_END}};
 	struct sosc_capture capture;
 	struct sosc_entry *unit;
 	uint32_t stack;
 
+	if (!thread)
+		thread = sosc_thread_slow(cell); // which counts those without a place
 	if (!thread || (fp && !sosc_call_stack(thread, regs, *fp, &stack)))
 		return target;
 	capture.regs = regs;
