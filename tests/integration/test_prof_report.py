@@ -149,6 +149,12 @@ def test_a_file_of_gprof_has_callers_too(tmp_path: Path) -> None:
     assert "--image PROGRAM" in done.stderr
 
 
+def test_whoever_shows_calls_names_the_verb_for_profiles(recording: Path) -> None:
+    done = soscope("report", recording)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"soscope prof report {recording} shows it" in done.stderr
+
+
 def test_what_is_no_profile_is_said(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("no recording")

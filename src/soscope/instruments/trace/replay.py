@@ -28,6 +28,8 @@ from soscope.recording.stream import batches
 from soscope.select.filter import Selection, compile_selection
 from soscope.wire import layout
 
+# what recordings of others have among their options
+_FAMILIES = {"prof": "prof", "blocks": "mem", "objects": "mem"}
 _WANTED = (STOPPED_DURATION, STOPPED_LIMIT, STOPPED_FULL)
 
 
@@ -63,6 +65,13 @@ class Replay:
     def has_calls(self) -> bool:
         """Say whether calls were recorded, one by one."""
         return self.mode == MODE_TRACE
+
+    @property
+    def family(self) -> str | None:
+        """The verbs whose recording it is, None: it is one of calls."""
+        if "mode" in self._options:
+            return None
+        return next((name for key, name in _FAMILIES.items() if key in self._options), None)
 
     @property
     def stack_depth(self) -> int:
