@@ -51,8 +51,13 @@ class RecordedNames:
 
     @property
     def notes(self) -> list[str]:
-        """What could not be read, and why."""
-        return [note for functions in self._files.values() for note in functions.notes]
+        """What could not be read, and why; of images that have no file (the vDSO) nothing."""
+        return [
+            note
+            for functions in self._files.values()
+            if functions.path.startswith("/")
+            for note in functions.notes
+        ]
 
 
 def _addr_of(functions: ImageFunctions, symbol: str, version: str) -> int:
