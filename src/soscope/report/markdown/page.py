@@ -20,7 +20,7 @@ _FEW = 8  # of a list inside of a row
 _WORDS = 12  # strings in a line
 _SUMMED = ("calls", "errors", "count", "bytes", "self_ns")
 _LEFT_OUT = {"schema", "command"}
-_FRAME = {"image", "symbol", "offset", "file", "line"}  # what a frame of a stack has
+_FRAME = {"image", "symbol", "file", "line"}  # what a frame of a stack has; most an offset, too
 # What a section is called where its member's name says too little.
 _TITLES = {
     ("trace-summary", "rows"): "functions, the most time of their own first",
@@ -208,7 +208,7 @@ def _item(row: Row, lead: str) -> list[str]:
                     facts.append(f"{label(key)} {_listed(key, value)}")
                 continue
             rows = [item for item in value if isinstance(item, dict)]
-            if rows and all(row.keys() == _FRAME for row in rows):
+            if rows and all(row.keys() | {"offset"} == _FRAME | {"offset"} for row in rows):
                 below += _stack(label(key), rows, indent)
                 continue
             if not rows:
@@ -233,7 +233,7 @@ def _item(row: Row, lead: str) -> list[str]:
 def _stack(name: str, frames: list[Row], indent: str) -> list[str]:
     """Return frames as lines, innermost first."""
     # the document's own rows are what frames were
-    shown = [StackFrame(**frame) for frame in frames[:_FEW]]  # type: ignore[arg-type]
+    shown = [StackFrame(**{"offset": None, **frame}) for frame in frames[:_FEW]]  # type: ignore[arg-type]
     named = [quoted(frame_text(frame)) for frame in shown]
     lines = [f"{indent}- {name} ({len(frames):,}):", *(f"{indent}  - {text}" for text in named)]
     if len(frames) > _FEW:

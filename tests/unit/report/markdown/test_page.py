@@ -184,6 +184,38 @@ def test_stacks_are_lines_and_blocks_stand_by_size() -> None:
     ]
 
 
+def test_what_is_recorded_of_calls_can_be_looked_at_further() -> None:
+    document: dict[str, object] = {"schema": "soscope/prof-report/1", "command": ["my prog"]}
+    assert steps(document) == ["soscope prof run -o prof.sosr -- 'my prog'"]
+    assert steps(document, "r") == []
+    assert steps({**document, "functions": [{"symbol": "f(int)"}]}, "my rec") == [
+        "soscope prof report --callers 'f(int)' 'my rec'",
+        "soscope prof report --tree 'my rec'",
+        "soscope prof flame -o prof.html 'my rec'",
+    ]
+    assert "--callers go r" in steps({**document, "sampled": [{"symbol": "go"}]}, "r")[0]
+
+
+def test_stacks_of_samples_are_lines_too() -> None:
+    frames: list[dict[str, object]] = [
+        {"image": "liba", "symbol": "f", "file": None, "line": None},
+        {"image": None, "symbol": "g", "file": "a.py", "line": 7},
+        {"image": "liba", "symbol": None, "file": None, "line": None},
+    ]
+    rows = [{"thread": 7, "frames": frames, "weight": 3}, {"thread": 7, "frames": [], "weight": 1}]
+    lines = page({"schema": "soscope/prof-report/1", "samples": rows}).splitlines()
+    assert lines[2:] == [
+        "## Sampled stacks, the most first (2)",
+        "",
+        "- thread 7; weight 3",
+        "  - frames (3):",
+        "    - `liba!f`",
+        "    - `g (a.py:7)`",
+        "    - `liba`",
+        "- thread 7; weight 1",
+    ]
+
+
 def test_numbers_have_units() -> None:
     assert time_text(999) == "999 ns"
     assert time_text(1_500_000) == "1.500 ms"
