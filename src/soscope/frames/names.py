@@ -51,11 +51,8 @@ def stack_at(program: RecordedProgram, number: int) -> tuple[int, tuple[int, ...
     return api, unpack_from(f"<{count}Q", words, at + 8), bool(head >> blocklayout.STACK_CUT & 1)
 
 
-class NamedFile:
-    """The file behind an image; `build_id` is that of the image: another file has no names.
-
-    `is_other` says that it is another one.
-    """
+class _NamedFile:
+    """The file behind an image; `build_id` is that of the image: another file has no names."""
 
     def __init__(self, path: str, build_id: bytes) -> None:
         self._locator: Locator | None = None
@@ -111,7 +108,7 @@ class FrameNames:
     """
 
     def __init__(self) -> None:
-        self._files: dict[tuple[str, bytes], NamedFile] = {}
+        self._files: dict[tuple[str, bytes], _NamedFile] = {}
         self._known: dict[tuple[int, int, int], tuple[StackFrame, int, int]] = {}
         self._python: dict[int, PythonFrames] = {}
         self.others: set[str] = set()
@@ -158,7 +155,7 @@ class FrameNames:
         key = image.path, image.build_id
         file = self._files.get(key)
         if file is None:
-            file = self._files[key] = NamedFile(image.path, image.build_id)
+            file = self._files[key] = _NamedFile(image.path, image.build_id)
             if file.is_other:
                 self.others.add(image.path)
         vaddr = addr - image.load_bias

@@ -63,10 +63,15 @@ def frame_of(function: ProfFunction) -> StackFrame:
 
 
 def frames_of(sample: ProfSample) -> list[StackFrame]:
-    """Return a sample's frames as those of functions: what is in none is UNKNOWN of its image."""
+    """Return a sample's frames as those of functions: what is in none is UNKNOWN of its image.
+
+    The offset of one without a name is its address.
+    """
     frames = sample.frames or (StackFrame(None, UNKNOWN, None),)
     return [
-        StackFrame(frame.image, UNKNOWN, None) if frame.symbol is None else frame
+        frame
+        if frame.symbol is not None or frame.offset is not None
+        else StackFrame(frame.image, UNKNOWN, None)
         for frame in frames
     ]
 

@@ -12,6 +12,7 @@ from soscope.binfmt.elf.cfi import FrameTable
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import FileSource
 from soscope.errors import SoscopeError
+from soscope.frames.evaluator import Evaluator
 from soscope.instruments.prof.model import ProfFunction
 from soscope.live.names.containing import HAS_PLACE, NO_SECTION
 from soscope.live.names.demangle import LONGEST, Demangler, NoDemangler, usual_name
@@ -93,6 +94,16 @@ class ImageFunctions:
         say, or without a size at `vaddr`. A stub of the linker's is `NAME@plt`, of no size.
         """
         return self.at_all([vaddr])[0]
+
+    def line_at(self, vaddr: int) -> tuple[str, int] | None:
+        """Return file and line of the instruction at link-time address `vaddr`, if known."""
+        return self._line(vaddr)
+
+    def evaluator(self) -> Evaluator | None:
+        """Return what tells code that runs an interpreter's frames; None: nobody can."""
+        if self.elf is None or self._names is None:
+            return None
+        return Evaluator(self.elf, self._names)
 
     def at_all(self, vaddrs: list[int]) -> list[ProfFunction]:
         """Return the functions at many link-time addresses, in order, as `at` does, but quicker."""

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import Counter
 
 from soscope.errors import FormatError
-from soscope.frames.evaluator import NO_PART
+from soscope.frames.evaluator import NO_PART, Evaluator
 from soscope.frames.interpreted import mix
-from soscope.frames.names import NamedFile
 from soscope.instruments.prof.model import Profile, ProfSample, ProfThread
+from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
 from soscope.model.stackframe import StackFrame
 
 TYPE_CHECKING = False
@@ -31,14 +31,32 @@ def add_samples(blocks: list[dict[str, Any]], profile: Profile) -> None:
         raise FormatError(f"its samples are damaged: {error}") from error
 
 
+class _SampledFile:
+    """The file behind an image."""
+
+    __slots__ = ("_evaluator", "functions")
+
+    def __init__(self, name: str, path: str, build_id: bytes) -> None:
+        self.functions = ImageFunctions(path, build_id, image=name)
+        self._evaluator: Evaluator | None = self.functions.evaluator()
+
+    def frame(self, name: str, vaddr: int) -> tuple[StackFrame, int]:
+        """Return what an address is called, and which part of an evaluator it is in."""
+        function = self.functions.at(vaddr)
+        part = NO_PART if self._evaluator is None else self._evaluator.part(vaddr)
+        if function.symbol == UNKNOWN:
+            return StackFrame(name, None, function.addr if function.size else None), part
+        file, line = self.functions.line_at(vaddr) or (None, None)
+        return StackFrame(name, function.symbol, None, file, line), part
+
+
 class _SampleReduction:
     def __init__(self) -> None:
-        self._images: list[tuple[str, NamedFile | None]] = []
+        self._images: list[tuple[str, _SampledFile | None]] = []
         self._frames: list[list[Any]] = []
         self._stacks: list[list[Any]] = []
         self._named: dict[int, tuple[StackFrame, int]] = {}
         self._same: dict[tuple[object, ...], StackFrame] = {}
-        self._others: set[str] = set()
 
     def add(self, blocks: list[dict[str, Any]], profile: Profile) -> None:
         threads: dict[int, int] = {}
@@ -50,7 +68,8 @@ class _SampleReduction:
                 threads[number] = len(profile.threads)
                 profile.threads.append(ProfThread(pid, tid, name))
             for _, name, path, build_id in block.get("images", ()):
-                self._images.append((name, self._open(path, bytes.fromhex(build_id))))
+                file = _SampledFile(name, path, bytes.fromhex(build_id)) if path else None
+                self._images.append((name, file))
             self._frames += block.get("frames", ())
             self._stacks += block.get("stacks", ())
             for thread, stack, count in block["counts"]:
@@ -64,16 +83,8 @@ class _SampleReduction:
             profile.samples.append(ProfSample(thread, frames, weight))
         for why, nanoseconds in missed.items():
             profile.notes.append(f"{nanoseconds // _MS:,} ms of processor time not sampled: {why}")
-        for path in sorted(self._others):
-            profile.notes.append(f"{path} has changed since: its functions have no names")
-
-    def _open(self, path: str, build_id: bytes) -> NamedFile | None:
-        if not path:
-            return None
-        file = NamedFile(path, build_id)
-        if file.is_other:
-            self._others.add(path)
-        return file
+        notes = [note for _, file in self._images if file for note in file.functions.notes]
+        profile.notes += dict.fromkeys(notes)
 
     def _stack(self, number: int) -> tuple[StackFrame, ...]:
         is_whole, *numbers = self._stacks[number]
@@ -101,17 +112,13 @@ class _SampleReduction:
             return self._one(StackFrame(None, name, None, file, line)), is_entry
         image, addr = frame[:2]
         if image == _NO_IMAGE:
-            return StackFrame(None, None, addr), NO_PART
+            return self._one(StackFrame(None, None, None)), NO_PART
         name, file = self._images[image]
         if file is None:
-            return self._one(StackFrame(name, frame[2] if len(frame) > 2 else None, addr)), NO_PART
-        return self._one(file.frame(name, addr)), file.part(addr)
+            return self._one(StackFrame(name, frame[2] if len(frame) > 2 else None, None)), NO_PART
+        named, part = file.frame(name, addr - 1)  # the address is behind what is meant
+        return self._one(named), part
 
     def _one(self, frame: StackFrame) -> StackFrame:
-        """Return the one record of all that say the same: those are equal as they are one.
-
-        Samples at many places of one line are one row.
-        """
-        offset = frame.offset if frame.symbol is None else None
-        said = frame.image, frame.symbol, offset, frame.file, frame.line
-        return self._same.setdefault(said, StackFrame(*said))
+        """Return the one record of all that say the same, so that equal stacks are one row."""
+        return self._same.setdefault(frame.values(), frame)

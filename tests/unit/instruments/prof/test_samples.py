@@ -60,7 +60,7 @@ def test_blocks_go_on_where_the_one_before_ended() -> None:
         {"counts": [[9, 0, 1]]},
         {"counts": [[0]]},
         {"stacks": [[True, 99]]},
-        {"images": [[0, "x", "", "no digits"]]},
+        {"images": [[0, "x", "/x", "no digits"]]},
         {"period": None},
     ],
 )
