@@ -31,6 +31,7 @@ from benchmarks import (
     objects,
     patch,
     prof,
+    prof_sampling,
     python_json,
     reading,
     resolve,
@@ -46,7 +47,7 @@ from benchmarks.tools import HERE, PEERS, TOP, Tools
 
 PARTS = [
     "calls", "layers", "inject", "patch", "hook", "objects", "heaps", "sweep", "prof", "json",
-    "stream", "reading", "memory", "startup", "memstart", "resolve", "attach", "map",
+    "stream", "reading", "memory", "startup", "memstart", "sampling", "resolve", "attach", "map",
 ]  # fmt: skip
 
 
@@ -107,6 +108,8 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
         tables.append(startup.measure(tools, count if quick else 3 * count, _say))
     if "memstart" in parts:
         tables.append(memstart.measure(tools, count if quick else 3 * count, _say))
+    if "sampling" in parts:
+        tables.append(prof_sampling.measure(tools, count, _say))
     if "memory" in parts:
         tables.append(memory.measure(tools, count, _say))
     if "resolve" in parts:

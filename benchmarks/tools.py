@@ -81,6 +81,7 @@ class Tools:
             ("calls", ["-O2", "-fno-builtin"], link),
             ("clock", ["-O2"], link),
             ("sites", ["-O0", "-fno-builtin"], []),
+            ("spin", ["-O1"], ["-pthread"]),
         ):
             source = os.path.join(TARGETS, os.path.splitext(out)[0] + ".c")
             run([compiler, *flags, "-o", self.path(out), source, *libraries])

@@ -8,6 +8,7 @@ import time
 
 _PIECE = 64  # bytes
 _MOST_KEPT = 400  # threads whose files stay open: there are a thousand descriptors, mostly
+_RUNNING = b"running"  # what the file `syscall` has of a thread that waits for nothing
 _CLOCK = 2  # CPUCLOCK_SCHED of linux/posix-timers_types.h
 
 
@@ -22,37 +23,45 @@ def process_ns(pid: int) -> int:
 class ThreadAccount:
     """The account of one thread. Raises OSError where it is gone, or nobody keeps accounts."""
 
-    __slots__ = ("_descriptor", "_path", "born")
+    __slots__ = ("_call", "_descriptor", "_folder", "born")
 
     kept = 0  # accounts whose files are open
 
     def __init__(self, pid: int, tid: int) -> None:
         self.born = time.monotonic_ns()  # the id may be another thread's later
-        self._path = f"/proc/{pid}/task/{tid}/schedstat"
-        self._descriptor = -1
+        self._folder = f"/proc/{pid}/task/{tid}"
+        self._descriptor = self._call = -1
         if ThreadAccount.kept < _MOST_KEPT:
-            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            self._descriptor = os.open(f"{self._folder}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
             ThreadAccount.kept += 1
 
     def close(self) -> None:
-        """Close its file; may be called twice."""
-        if self._descriptor >= 0:
-            ThreadAccount.kept -= 1
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Close its files; may be called twice."""
+        ThreadAccount.kept -= self._descriptor >= 0
+        for descriptor in (self._descriptor, self._call):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptor = self._call = -1
 
     def look(self) -> tuple[int, int]:
         """Return how many ns it has run, and how often it has been given a processor.
 
         The time of one that has a processor is that of the last tick.
         """
-        if self._descriptor >= 0:
-            data = os.pread(self._descriptor, _PIECE, 0)
-        else:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                data = os.read(descriptor, _PIECE)
-            finally:
-                os.close(descriptor)
-        ran, _, times = data.split(b" ")
+        ran, _, times = self._read("schedstat", self._descriptor).split(b" ")
         return int(ran), int(times)
+
+    def waits(self) -> bool:
+        """Say whether it waits in a system call, or stands still for another reason."""
+        if self._descriptor >= 0 > self._call:
+            self._call = os.open(f"{self._folder}/syscall", os.O_RDONLY | os.O_CLOEXEC)
+        return self._read("syscall", self._call)[:1] != _RUNNING[:1]
+
+    def _read(self, name: str, descriptor: int) -> bytes:
+        if descriptor >= 0:
+            return os.pread(descriptor, _PIECE, 0)
+        descriptor = os.open(f"{self._folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, _PIECE)
+        finally:
+            os.close(descriptor)

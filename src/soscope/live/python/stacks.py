@@ -57,6 +57,7 @@ class PythonStacks:
         self._states: dict[int, int] = {}
         self._next = 0.0
         self._codes: dict[int, _Code] = {}
+        self._checked: dict[int, _Code | None] = {}  # in the stack that is read
         ends = [layout.frame_code + 8, layout.frame_previous + 8, layout.frame_instr + 8]
         ends += [at + 1 for at in (layout.frame_owner, layout.frame_entry) if at != NOTHING]
         self._frame_size = max(ends)
@@ -78,6 +79,7 @@ class PythonStacks:
             frame = word_at(self._memory, frame + layout.cframe_frame)
         frames: list[tuple[Own, bool]] = []
         page, start = b"", 0
+        self._checked.clear()
         size, owner = self._frame_size, layout.frame_owner
         for _ in range(_MOST_LOOKS):
             if not frame or len(frames) == most:
@@ -122,7 +124,9 @@ class PythonStacks:
     def _own(self, page: bytes, at: int) -> Own | None:
         layout = self._layout
         addr = unpack_from("<Q", page, at + layout.frame_code)[0] & ~_TAGS
-        code = self._code(addr) if addr else None
+        if addr not in self._checked:
+            self._checked[addr] = self._code(addr) if addr else None
+        code = self._checked[addr]
         if code is None:
             return None
         if layout.instr_kind == POINTER:

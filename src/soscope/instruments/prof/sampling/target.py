@@ -131,7 +131,7 @@ class SampledProcess:
         is_owed = thread.owed >= self._period
         self._are_owed |= is_owed
         thread.idle = 0 if grown or is_owed else min(2 * thread.idle + 1, _MOST_IDLE)
-        return is_owed and grown > 0
+        return is_owed and grown > 0 and not _waits(thread)
 
     def _find_threads(self) -> None:
         now = time.monotonic()
@@ -211,3 +211,11 @@ class SampledProcess:
 
 # where the copy of the stack begins, the copy, frames of an interpreter
 Look = tuple[int, bytes, list[tuple[Own, bool]]]
+
+
+def _waits(thread: SampledThread) -> bool:
+    """Say whether a thread waits in a system call: a stop would end that."""
+    try:
+        return thread.account.waits()
+    except OSError:
+        return True  # it has ended

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accounts of threads, against the thread's own clock."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from soscope.proc import cputime
+from soscope.proc.cputime import ThreadAccount, process_ns
+
+SPINS = "print(flush=True)\nwhile True: pass"
+WAITS = "import sys\nprint(flush=True)\nsys.stdin.read()"
+
+
+@contextmanager
+def running(code: str) -> Iterator[int]:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+@pytest.mark.parametrize("most", [400, 0])
+def test_the_time_is_that_of_the_thread_itself(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cputime, "_MOST_KEPT", most)
+    before = time.thread_time_ns()
+    account = ThreadAccount(os.getpid(), threading.get_native_id())
+    while time.thread_time_ns() < before + 20_000_000:
+        pass
+    ran, turns = account.look()
+    assert ran >= before + 20_000_000 - 10_000_000  # that of the last tick
+    assert ran <= time.thread_time_ns()
+    assert turns > 0
+    assert process_ns(os.getpid()) >= ran
+    account.close()
+    account.close()
+
+
+def test_who_waits_is_known() -> None:
+    with running(WAITS) as pid:
+        account = ThreadAccount(pid, pid)
+        for _ in range(1000):  # it may have the end of its print to write
+            if account.waits():
+                break
+            time.sleep(0.01)
+        assert account.waits()
+        account.close()
+    with running(SPINS) as pid:
+        account = ThreadAccount(pid, pid)
+        assert not account.waits()
+        account.close()
+
+
+def test_a_thread_that_is_gone_has_no_account() -> None:
+    with running(WAITS) as pid:
+        account = ThreadAccount(pid, pid)
+        before = account.look()
+    with pytest.raises((ProcessLookupError, ValueError)):
+        account.look()
+    with pytest.raises(FileNotFoundError):
+        ThreadAccount(pid, pid)
+    account.close()
+    assert before[0] > 0
