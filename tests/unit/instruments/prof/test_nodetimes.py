@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hooks cost is taken off where it was: inside a call, or in the one around it."""
+
+from __future__ import annotations
+
+from soscope.instruments.prof.nodetimes import node_times
+from soscope.instruments.prof.tree import ROOT, CallNode, ReportedCalls, ThreadCalls
+from soscope.wire import proflayout
+
+INNER, OUTER = 30, 70
+
+
+def reported(*nodes: CallNode, period: int = 1) -> tuple[ReportedCalls, ThreadCalls]:
+    costs = [(INNER, OUTER)] * proflayout.PROF_HOOKS
+    mode = proflayout.PROF_TIME if period == 1 else proflayout.PROF_SAMPLE
+    calls = ReportedCalls(mode, period, costs, slots=1, foreign=0, has_shadow_stack=False)
+    thread = ThreadCalls(1, 1, 1)
+    thread.nodes.extend(nodes)
+    calls.threads.append(thread)
+    return calls, thread
+
+
+def node(parent: int, calls: int, timed: int, total: int, self_: int) -> CallNode:
+    return CallNode(
+        parent,
+        1,
+        2,
+        3,
+        proflayout.PROF_CYG,
+        calls=calls,
+        timed=timed,
+        total_ticks=total,
+        self_ticks=self_,
+    )
+
+
+def test_a_call_is_without_its_own_hooks_and_those_inside_it() -> None:
+    # of its own, the outer one takes 1000 ticks, each of the ten inner ones 5
+    inner_total = 10 * (5 + INNER)
+    outer_self = 1000 + INNER + 10 * (OUTER - INNER)
+    outer = node(ROOT, 1, 1, outer_self + inner_total, outer_self)
+    inner = node(0, 10, 10, inner_total, inner_total)
+    outside, inside = node_times(*reported(outer, inner))
+    assert inside.values() == (10 * INNER, 50, 50)
+    assert outside.values() == (INNER + 10 * OUTER, 1000, 1050)
+
+
+def test_time_is_never_below_zero() -> None:
+    (times,) = node_times(*reported(node(ROOT, 10, 10, 100, 100)))
+    assert (times.total, times.self_, times.overhead) == (0, 0, 100)
+
+
+def test_calls_that_were_only_counted_have_no_time() -> None:
+    (times,) = node_times(*reported(node(ROOT, 10, 0, 0, 0)))
+    assert (times.total, times.self_, times.overhead) == (None, None, None)
+
+
+def test_some_calls_stand_for_all() -> None:
+    # 64 calls of 1000 ticks, and 640 of 5 inside them; one in 64, and ten, were timed
+    outer = node(ROOT, 64, 1, 1000 + 10 * 5 + INNER + 10 * OUTER, 0)
+    inner = node(0, 640, 10, 10 * (5 + INNER), 0)
+    outside, inside = node_times(*reported(outer, inner, period=64))
+    assert (inside.total, inside.self_) == (640 * 5, 640 * 5)
+    assert (outside.total, outside.self_) == (64 * 1050, 64 * 1000)
+    assert outside.overhead == 64 * (INNER + 10 * OUTER)
