@@ -73,6 +73,15 @@ def test_no_call_of_many_threads_is_lost(mode: str, hooks: str) -> None:
         assert {name: account.calls(LIBRARY, tid).get(name) for name in NAMES} == counts
 
 
+@pytest.mark.parametrize("mode", ["count", "time"])
+def test_a_program_s_own_hook_is_called_as_well(mode: str) -> None:
+    account = reported.observe(mode, [*reported.program("reported", "bare", "clang"), "200"])
+    truth, hooks = map(json.loads, account.out.splitlines())
+    counts = {name: truth[name] for name in NAMES}
+    assert account.calls(LIBRARY) == counts
+    assert hooks == {"hooks": sum(counts.values())}
+
+
 def slot_of(pid: int, library: str, symbol: str) -> int:
     """Return what the slot of a symbol holds in a process."""
     found = run([need("readelf"), "-rW", library], timeout=30).stdout

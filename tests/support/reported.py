@@ -30,6 +30,7 @@ FLAGS = {
     "pg": ["-pg"],
     "fentry": ["-pg", "-mfentry"],
     "cyg": ["-finstrument-functions"],
+    "bare": ["-finstrument-function-entry-bare"],
 }
 
 

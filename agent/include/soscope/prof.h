@@ -67,9 +67,9 @@ struct sosc_prof {
 	uint32_t used; // tables; the first is for all threads that find none, and for them alone
 	uint64_t first_table; // py: offset from here
 	struct sosc_prof_cost cost[SOSC_PROF_HOOKS];
-	uint64_t foreign; // slots of the hooks that lead to another profiler, and are left alone
+	uint64_t foreign; // slots that lead to another profiler's mcount, and are left alone
 	uint32_t flags; // enum sosc_prof_flag
-	uint32_t slots; // that are hooked
+	uint32_t slots; // of hooks
 	uint64_t reserved[7];
 };
 

@@ -390,6 +390,42 @@ FUNCTION sosc_x_prof
 	jmp	8b
 	.cfi_endproc
 
+// __cyg_profile_func_enter and the like of the program's own: it is called as well.
+.macro OWN_HOOK name, function
+FUNCTION \name
+	.cfi_startproc
+	endbr64
+	KEEP	%rdi
+	KEEP	%rsi
+	KEEP	%r11
+	OWN_ARGUMENTS \function
+	call	\function
+	BACK	%r11
+	BACK	%rsi
+	BACK	%rdi
+	jmp	*CELL_ORIGINAL(%r11)
+	.cfi_endproc
+.endm
+
+.macro OWN_ARGUMENTS function
+.ifc \function, sosc_prof_bare
+	mov	24(%rsp), %rdi
+.else
+.ifc \function, sosc_prof_exit
+	lea	32(%rsp), %rdx
+	xor	%ecx, %ecx
+.else
+	mov	24(%rsp), %rdx
+	lea	32(%rsp), %rcx
+.endif
+.endif
+.endm
+
+	OWN_HOOK sosc_h_prof_own_count, sosc_prof_count_slow
+	OWN_HOOK sosc_h_prof_own_enter, sosc_prof_enter
+	OWN_HOOK sosc_h_prof_own_exit, sosc_prof_exit
+	OWN_HOOK sosc_h_prof_own_bare, sosc_prof_bare
+
 // ---- empty functions that report themselves, to measure what that costs ---------------
 
 FUNCTION sosc_prof_fake_mcount

@@ -16,44 +16,60 @@ static bool is_mcount(const char *symbol)
 	return sosc_same(symbol, "mcount") || sosc_same(symbol, "_mcount");
 }
 
-// Somebody else's calls: of a profiler that is no part of the C library, or of gprof's, where that
-// runs because the program was linked for it.
-static bool is_foreign(const struct sosc_candidate *at, bool by_gmon)
+static bool is_of_libc(const struct sosc_candidate *at)
 {
 	const struct sosc_loaded *callee = at->callee;
 
-	return !callee || !(callee->loader || sosc_same(callee->name, "libc.so.6")) ||
-	       (by_gmon && sosc_imports(&sosc_loaded[0], "__monstartup"));
+	return callee && (callee->loader || sosc_same(callee->name, "libc.so.6"));
 }
 
-static uint64_t for_exits(void (*with)(void), void (*without)(void), uint32_t mode)
+// mcount and __fentry__ of the C library, while nobody else has a use for what they do: gprof's
+// half of it runs where the program was linked for it.
+static uint64_t of_mcount(const struct sosc_candidate *at, bool is_fentry)
 {
-	return (uint64_t)(mode >= SOSC_PROF_SAMPLE && sees_exits ? with : without);
+	bool sees = sosc_prof->mode >= SOSC_PROF_SAMPLE && sees_exits;
+
+	if (!is_of_libc(at) || sosc_imports(&sosc_loaded[0], "__monstartup")) {
+		__atomic_fetch_add(&sosc_prof->foreign, 1, __ATOMIC_RELAXED);
+		return (uint64_t)sosc_h_jump;
+	}
+	if (sosc_prof->mode == SOSC_PROF_QUIET)
+		return (uint64_t)sosc_prof_quiet;
+	if (is_fentry)
+		return (uint64_t)(sees ? sosc_h_prof_fentry : sosc_h_prof_fentry_count);
+	return (uint64_t)(sees ? sosc_h_prof_mcount : sosc_h_prof_mcount_count);
+}
+
+// The C library's own do nothing. Others are the program's, and it wants them called.
+static uint64_t of_cyg(const struct sosc_candidate *at)
+{
+	bool own = !is_of_libc(at), times = sosc_prof->mode >= SOSC_PROF_SAMPLE;
+
+	if (sosc_prof->mode == SOSC_PROF_QUIET)
+		return (uint64_t)(own ? sosc_h_jump : sosc_prof_quiet);
+	if (sosc_same(at->symbol, "__cyg_profile_func_enter_bare"))
+		return (uint64_t)(own ? sosc_h_prof_own_bare : sosc_h_prof_bare);
+	if (sosc_same(at->symbol, "__cyg_profile_func_exit")) {
+		if (own)
+			return (uint64_t)(times ? sosc_h_prof_own_exit : sosc_h_jump);
+		return (uint64_t)(times ? sosc_h_prof_exit : sosc_prof_quiet);
+	}
+	if (own)
+		return (uint64_t)(times ? sosc_h_prof_own_enter : sosc_h_prof_own_count);
+	return (uint64_t)(times ? sosc_h_prof_enter : sosc_h_prof_count);
 }
 
 static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 {
-	bool by_mcount = is_mcount(at->symbol), by_fentry = sosc_same(at->symbol, "__fentry__");
-	bool times = sosc_prof && sosc_prof->mode >= SOSC_PROF_SAMPLE;
+	bool is_fentry = sosc_same(at->symbol, "__fentry__");
 
 	(void)cell;
-	if (!sosc_prof || is_foreign(at, by_mcount || by_fentry)) {
-		if (sosc_prof)
-			__atomic_fetch_add(&sosc_prof->foreign, 1, __ATOMIC_RELAXED);
+	if (!sosc_prof)
 		return (uint64_t)sosc_h_jump;
-	}
 	__atomic_fetch_add(&sosc_prof->slots, 1, __ATOMIC_RELAXED);
-	if (sosc_prof->mode == SOSC_PROF_QUIET)
-		return (uint64_t)sosc_prof_quiet;
-	if (by_mcount)
-		return for_exits(sosc_h_prof_mcount, sosc_h_prof_mcount_count, sosc_prof->mode);
-	if (by_fentry)
-		return for_exits(sosc_h_prof_fentry, sosc_h_prof_fentry_count, sosc_prof->mode);
-	if (sosc_same(at->symbol, "__cyg_profile_func_enter"))
-		return times ? (uint64_t)sosc_h_prof_enter : (uint64_t)sosc_h_prof_count;
-	if (sosc_same(at->symbol, "__cyg_profile_func_exit"))
-		return times ? (uint64_t)sosc_h_prof_exit : (uint64_t)sosc_prof_quiet;
-	return (uint64_t)sosc_h_prof_bare;
+	if (is_fentry || is_mcount(at->symbol))
+		return of_mcount(at, is_fentry);
+	return of_cyg(at);
 }
 
 static void start(void)

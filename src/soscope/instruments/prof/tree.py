@@ -93,8 +93,8 @@ class ReportedCalls(Record):
     """What one program's processes have reported.
 
     `mode` is a PROF_ of `proflayout`; one call in `period` was timed. `costs` are, by hook, the
-    ticks that an empty call appears to take, and all that it costs; (0, 0): not measured. `slots`
-    led to us, and `foreign` ones were left to another profiler. `has_shadow_stack`: returns to
+    ticks that an empty call appears to take, and all that it costs; (0, 0): not measured. Hooks
+    have `slots`, of which `foreign` ones were left to another profiler. `has_shadow_stack`: returns to
     trampolines are forbidden, so functions that report no return are counted alone.
     """
 
