@@ -55,20 +55,20 @@ def _measured(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
 
 def _estimated(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
     below = [0.0] * len(nodes)  # what all calls below have cost
-    found = [0.0] * len(nodes)  # totals of the nodes below
+    callees = [0.0] * len(nodes)  # totals of the nodes right below
     times = [NodeTimes(None, None, None)] * len(nodes)
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
         inner, outer = calls.costs[node.hook]
-        total = found[index]
+        total = callees[index]
         if node.timed:
             scale = node.calls / node.timed
             cost = node.calls * inner + below[index]
             total = max(0.0, node.total_ticks * scale - cost)
-            self_ = max(0.0, total - found[index])
+            self_ = max(0.0, total - callees[index])
             overhead = node.total_ticks * scale - total
             times[index] = NodeTimes(round(total), round(self_), round(overhead))
         if node.parent >= 0:
             below[node.parent] += below[index] + node.calls * outer
-            found[node.parent] += total
+            callees[node.parent] += total
     return times

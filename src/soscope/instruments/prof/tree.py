@@ -94,8 +94,8 @@ class ReportedCalls(Record):
 
     `mode` is a PROF_ of `proflayout`; one call in `period` was timed. `costs` are, by hook, the
     ticks that an empty call appears to take, and all that it costs; (0, 0): not measured. Hooks
-    have `slots`, of which `foreign` ones were left to another profiler. `has_shadow_stack`: returns to
-    trampolines are forbidden, so functions that report no return are counted alone.
+    have `slots`, of which `foreign` ones were left to another profiler. `has_shadow_stack`:
+    returns to trampolines are forbidden, so functions that report no return are counted alone.
     """
 
     __slots__ = ("costs", "foreign", "has_shadow_stack", "mode", "period", "slots", "threads")
