@@ -23,7 +23,7 @@ _EARLY = "images and threads were being looked for"
 _KERNEL = "it passed in the kernel, which the kernel does not let us sample"
 
 
-class _Known:
+class _KnownProcess:
     """A process that is sampled: `images` None, it had ended before it was looked at."""
 
     __slots__ = ("begun", "images", "ran", "samples", "threads", "unwinder")
@@ -52,7 +52,7 @@ class KernelSampling:
         self._tally = tally
         self._follows = follows
         self._events = PerfEvents(period)
-        self._processes: dict[int, _Known] = {}
+        self._processes: dict[int, _KnownProcess] = {}
         self._next_look = 0.0
         self._names: dict[tuple[int, int], str] = {}
 
@@ -71,7 +71,7 @@ class KernelSampling:
             return
         self._events.add(pid)
         ran = process_ns(pid)
-        self._processes[pid] = _Known(None, ran)
+        self._processes[pid] = _KnownProcess(None, ran)
         if ran - begun >= self._period:
             self._tally.miss(_EARLY, ran - begun)
 
@@ -130,7 +130,7 @@ class KernelSampling:
         if event.kind == TaskEvent.EXEC and event.pid in self._processes:
             self._processes[event.pid].show(_images_of(event.pid))
         elif event.kind == TaskEvent.FORK and self._follows and event.pid not in self._processes:
-            self._processes[event.pid] = _Known(_images_of(event.pid), 0)
+            self._processes[event.pid] = _KnownProcess(_images_of(event.pid), 0)
 
     def _take(self, sample: KernelSample) -> None:
         known = self._processes.get(sample.pid)
