@@ -37,20 +37,20 @@ class Unlike(Exception):  # noqa: N818  no error
 
 
 class Texts:
-    """What shows the arguments of calls of one shape, in one text: of `one`, or of `many` at once.
+    """What shows the arguments of calls of one shape, in one text: of a `single` call, or `many`.
 
     Both take the fields of a call, and raise Unlike where there is one that they cannot show.
     """
 
-    __slots__ = ("many", "one")
+    __slots__ = ("many", "single")
 
     def __init__(
         self,
-        one: Callable[[Unpacked], str],
+        single: Callable[[Unpacked], str],
         many: Callable[[list[Unpacked]], list[str]] | None = None,
     ) -> None:
-        self.one = one
-        self.many = many or (lambda rows: list(map(one, rows)))
+        self.single = single
+        self.many = many or (lambda rows: list(map(single, rows)))
 
 
 class ByFields:

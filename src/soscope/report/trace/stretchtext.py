@@ -265,7 +265,7 @@ class _Form:
             fields = shape.unpack(arg0, result, data, back)
             if fields is not None:
                 try:
-                    return f"{self._head}{texts.one(fields)}) ", right
+                    return f"{self._head}{texts.single(fields)}) ", right
                 except Unlike:
                     pass  # this one is shown as if its shape was not known
         kept = captured((arg0,), data)
