@@ -195,9 +195,10 @@ class Source:
                     break
                 errno = None
                 rule = slot.error_rule
-                bits = fails(rule)  # without a call of our own, for most
-                if knows_errno and (is_error(rule, result) if bits is None else result & bits):
-                    errno = code & 0xFFFF_FFFF
+                if rule and knows_errno:
+                    bits = fails(rule)  # without a call of our own, for most
+                    if is_error(rule, result) if bits is None else result & bits:
+                        errno = code & 0xFFFF_FFFF
                 last = over
                 at += size
                 calls.append((start, over - start, slot, arg0, result, data, errno, back))

@@ -168,7 +168,7 @@ class DescribedFunctions:
 
     def _may_have_entries(self, image: ElfImage, path: str) -> bool:
         if path not in self._may_have:
-            from soscope.control.debugfile import may_have_entries
+            from soscope.instruments.trace.debugfile import may_have_entries
 
             self._may_have[path] = may_have_entries(image, path)
         return self._may_have[path]
@@ -277,7 +277,7 @@ class DescribedFunctions:
         To unpack it takes most of the time, and it is small for most libraries.
         """
         if path not in self._kept:
-            from soscope.control.debugfile import entries_of
+            from soscope.instruments.trace.debugfile import entries_of
 
             debug = entries_of(image, path)
             size = len(debug[0].info) if debug else 0
