@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -186,6 +187,39 @@ def test_a_process_that_is_not_there_is_said_to_be_so() -> None:
         program.wait()
         assert sampler.add(program.pid) == []
     assert sampler.end() == []
+
+
+def test_a_program_that_another_makes_way_for_is_seen() -> None:
+    code = HOT.replace("both(packs, 0.6)", "both(packs, 0.3)")
+    first = "import os, sys\nfor _ in range(1000000): pass\nos.execv(sys.executable, sys.argv[1:])"
+    sampler = SamplerProcess(500)
+    with subprocess.Popen(
+        [DISTRIBUTION, "-c", first, DISTRIBUTION, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        sampler.add(program.pid)
+        assert program.stdout.readline() == "begun\n"
+        time.sleep(0.5)  # looks at the images are rarer
+        program.stdin.write("go\n")
+        program.stdin.close()
+        assert program.wait(timeout=60) == 0
+    frames = [frame for block in sampler.end() for frame in block.get("frames", ())]
+    assert {frame[0] for frame in frames} >= {"<module>", "both", "packs", "adds"}
+
+
+def test_a_sampler_that_was_killed_is_said_to_be_so() -> None:
+    sampler = SamplerProcess(100)
+    os.kill(sampler.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, sampler.pid, os.WEXITED | os.WNOWAIT)
+    assert sampler.end() == []
+    assert sampler.has_failed
+    sampler = SamplerProcess(100)
+    assert sampler.end() == []
+    assert not sampler.has_failed
 
 
 def test_the_sampler_ends_with_soscope(tmp_path: Path) -> None:

@@ -55,6 +55,11 @@ class Moments:
         self._rests: dict[int, _Rest] = {}
         self._is_closing = False
 
+    @property
+    def is_idle(self) -> bool:
+        """Say whether nobody is to be heard of: else whoever ends waits for us to take note."""
+        return not self.asked and not self._rests
+
     def ask(self, tid: int) -> bool:
         """Ask a thread to stop; False: it still makes the rest of a call.
 

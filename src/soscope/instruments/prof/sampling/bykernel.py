@@ -102,12 +102,12 @@ class KernelSampling:
         if is_due:
             self._next_look = now + _LOOK
         for pid, known in self._processes.items():
-            if is_due and known.images is not None:
-                known.images.look()
             try:
+                if is_due and known.images is not None:
+                    known.images.look()
                 known.ran = max(known.ran, process_ns(pid))
-            except OSError:
-                continue  # it has ended
+            except (SoscopeError, OSError):
+                continue  # it has ended, or runs another program, which is told
 
     def close(self) -> None:
         """Take what is left, and end."""

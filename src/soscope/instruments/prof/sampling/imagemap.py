@@ -116,7 +116,11 @@ class ImageMap:
         return there
 
     def look(self) -> None:
-        """See whether the loader's lists are still the same; else look at the images again."""
+        """See whether the loader's lists are still the same; else look at the images again.
+
+        Raises NoSuchProcess where the process has ended, or runs another program.
+        """
+        self.space.check()
         if not self._watch.holds():
             self._look_again()
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_FAILED = "samples were not taken to the end: the process that took them was killed"
+
+
 class SamplingInstrument(Instrument):
     """Has the threads sampled `hz` times in each second of their processor time."""
 
@@ -32,6 +35,7 @@ class SamplingInstrument(Instrument):
         self._follows = follows
         self._sampler: SamplerProcess | None = None
         self._recording: Sink = Sink()
+        self._last: list[dict[str, Any]] = []
         self._remarks: dict[str, None] = {}
 
     def options(self) -> dict[str, object]:
@@ -61,13 +65,24 @@ class SamplingInstrument(Instrument):
                 self._take(said)
         return False
 
+    def stopping(self, block: ControlBlock) -> None:
+        """End the sampling: threads are about to be stopped for another reason."""
+        del block
+        self._end()
+
     def finish(self) -> list[str]:
-        """End the sampling."""
-        if self._sampler is not None:
-            for said in self._sampler.end():
-                self._take(said)
-            self._sampler = None
+        """End the sampling, and record the last of it."""
+        self._end()
+        for said in self._last:
+            self._take(said)
         return list(self._remarks)
+
+    def _end(self) -> None:
+        sampler, self._sampler = self._sampler, None
+        if sampler is not None:
+            self._last += sampler.end()
+            if sampler.has_failed:
+                self._remarks[_FAILED] = None
 
     def _take(self, said: dict[str, Any]) -> None:
         if "process" in said:

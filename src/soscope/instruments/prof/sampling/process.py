@@ -53,6 +53,7 @@ class SamplerProcess:
         self._link.setblocking(False)
         self._data = b""
         self._is_open = True
+        self.has_failed = False
 
     def add(self, pid: int) -> list[dict[str, Any]]:
         """Have one more process sampled, or another program of the same one; wait for that.
@@ -90,8 +91,12 @@ class SamplerProcess:
         return [json.loads(line) for line in lines]
 
     def end(self) -> list[dict[str, Any]]:
-        """Have it end, and return its last words. Nothing follows."""
-        said: list[dict[str, Any]] = []
+        """Have it end, and return its last words. Nothing follows.
+
+        `has_failed` says afterwards that it had ended before.
+        """
+        said = self.said()
+        self.has_failed = not self._is_open
         self._send(_END, 0)
         end = time.monotonic() + _PATIENCE
         while self._is_open and time.monotonic() < end:

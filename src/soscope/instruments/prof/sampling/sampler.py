@@ -17,6 +17,7 @@ from soscope.instruments.prof.sampling.imagemap import ImageMap
 from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.target import SampledProcess, SampledThread
 from soscope.live.python.interpreter import find_interpreter
+from soscope.proc.cputime import process_ns
 from soscope.proc.signals import signal
 
 _NS = 1_000_000_000
@@ -83,7 +84,7 @@ class StackSampler:
     @property
     def is_idle(self) -> bool:
         """Say whether there is nothing to sample."""
-        return not self.processes and self._kernel.is_idle
+        return not self.processes and self._kernel.is_idle and self._moments.is_idle
 
     def turn(self) -> None:
         """Ask threads to stop whose turn it is, and look at those that do until the next turn."""
@@ -96,6 +97,7 @@ class StackSampler:
                 due = process.due()
             except (OSError, SoscopeError):
                 self._end(pid)
+                self._add_again(pid)
                 continue
             for thread in due:
                 self._ask(process, thread)
@@ -104,6 +106,13 @@ class StackSampler:
             if signal.sigtimedwait((signal.SIGCHLD,), left) is not None:
                 self._serve()
         self._kernel.take()
+
+    def _add_again(self, pid: int) -> None:
+        """Sample a process that has executed another program, unless it has ended."""
+        try:
+            self.add(pid, process_ns(pid))
+        except (SoscopeError, OSError):
+            pass
 
     def close(self) -> None:
         """Let go of everything; who has been asked to stop goes on when this process has ended."""

@@ -178,9 +178,11 @@ class SampledProcess:
         return not thread.waited
 
     def look(self, thread: SampledThread, stack_pointer: int, thread_pointer: int) -> Look:
-        """Copy what there is to see of a thread. Raises OSError."""
+        """Copy what there is to see of a thread. Raises OSError where there is nothing."""
         start = max(stack_pointer - arch.RED_ZONE, 0)
         stack = self.images.space.read(start, thread.size)
+        if not stack:
+            raise ProcessLookupError  # it runs another program now
         own: list[tuple[Own, bool]] = []
         python = self._find_python()
         if python is not None:
