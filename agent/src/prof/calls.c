@@ -174,7 +174,8 @@ void sosc_prof_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell, uin
 	}
 	at = node_of(thread, &call, &flags);
 	number = count(thread->table, at);
-	if (sosc_prof_node_at(thread->table, at)->flags & SOSC_PROF_NODE_UNSEEN)
+	// of a call without a node nobody has looked at the code
+	if (!at || sosc_prof_node_at(thread->table, at)->flags & SOSC_PROF_NODE_UNSEEN)
 		return;
 	code = sosc_site_find(call.from, cell);
 	frame = code ? open_call(thread, &call, at) : NULL;

@@ -3,13 +3,8 @@
 
 #include "image.h"
 #include "prof.h"
-#include "sys.h"
 
-enum {
-	ARCH_PRCTL = 158,
-	SHADOW_STACK_STATUS = 0x5005,
-	PROLOGUE = 96, // bytes of one, in front of mcount
-};
+enum { PROLOGUE = 96 }; // bytes of one, in front of mcount
 
 // gcc's nested functions: "push %r10" lies between __fentry__ and the return address. Code never
 // begins so near behind the start of a page that the bytes in front of it are not there.
@@ -27,8 +22,19 @@ uint64_t *sosc_prof_return_slot(uint32_t hook, uint64_t site, uint64_t *first)
 	return hook == SOSC_PROF_FENTRY && is_nested(site) ? first + 1 : first;
 }
 
+// Whether the processor keeps return addresses of its own, which only calls put there. Where it
+// does not, the instruction does nothing.
+static bool has_shadow_stack(void)
+{
+	uint64_t top = 0;
+
+	__asm__ volatile("rdsspq %0" : "+r"(top));
+	return top;
+}
+
 /**
- * Whether what looks like the return address is a copy: a function whose frame is aligned anew
+ * Whether a function's return must not lead elsewhere, or would not, as what looks like the return
+ * address is a copy: a function whose frame is aligned anew
  * ("lea 8(%rsp),%r10; and $-32,%rsp; push -8(%r10)") returns by the one above that. Other code
  * that looks so costs a function its times, and no more.
  */
@@ -37,21 +43,22 @@ bool sosc_prof_is_unseen(uint32_t hook, uint64_t site)
 	const struct sosc_loaded *image = sosc_image_of(site);
 	const uint8_t *code = (const void *)site;
 
+	if (hook == SOSC_PROF_BARE)
+		return true;
+	if (hook != SOSC_PROF_CYG && has_shadow_stack()) {
+		__atomic_fetch_or(&sosc_prof->flags, (uint32_t)SOSC_PROF_SHADOW_STACK,
+				  __ATOMIC_RELAXED);
+		return true;
+	}
 	if (hook != SOSC_PROF_MCOUNT)
-		return hook == SOSC_PROF_BARE;
+		return false;
 	for (uint64_t i = 4; i < PROLOGUE && image && sosc_addr_executable(image, site - i); i++) {
 		const uint8_t *at = code - i;
 
-		if (at[0] == 0x41 && at[1] == 0xff && at[2] == 0x72 && at[3] == 0xf8)
+		// of r10, or of r13 in a nested function
+		if (at[0] == 0x41 && at[1] == 0xff && (at[2] == 0x72 || at[2] == 0x75) &&
+		    at[3] == 0xf8)
 			return true;
 	}
 	return false;
-}
-
-/** Whether the processor keeps return addresses of its own, which only calls put there. */
-bool sosc_prof_has_shadow_stack(void)
-{
-	uint64_t status = 0;
-
-	return !sosc_sys3(ARCH_PRCTL, SHADOW_STACK_STATUS, (long)&status, 0) && status & 1;
 }

@@ -86,10 +86,6 @@ static void start(void)
 	}
 	sosc_prof_mask = sosc_prof->period - 1;
 	sees_exits = !(plan->flags & SOSC_PLAN_ENTRY_ONLY);
-	if (sees_exits && sosc_prof_has_shadow_stack()) {
-		sosc_prof->flags |= SOSC_PROF_SHADOW_STACK;
-		sees_exits = false;
-	}
 	if (sosc_prof->mode >= SOSC_PROF_SAMPLE)
 		sosc_prof_calibrate();
 }

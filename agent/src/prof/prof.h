@@ -70,7 +70,6 @@ void sosc_prof_leave_all(struct sosc_prof_thread *thread);
 // What depends on the code of hooks: code_<processor>_hooks.c
 uint64_t *sosc_prof_return_slot(uint32_t hook, uint64_t site, uint64_t *first);
 bool sosc_prof_is_unseen(uint32_t hook, uint64_t site);
-bool sosc_prof_has_shadow_stack(void);
 
 // ---- called from assembly, or only known by their address -------------------------
 
