@@ -82,6 +82,39 @@ def test_a_program_s_own_hook_is_called_as_well(mode: str) -> None:
     assert hooks == {"hooks": sum(counts.values())}
 
 
+def arcs(gmon: bytes) -> list[int]:
+    """Return the counts of calls in a gmon.out."""
+    at, counts = 20, []
+    while at < len(gmon):
+        if gmon[at] == 1:
+            counts.append(int.from_bytes(gmon[at + 17 : at + 21], "little"))
+            at += 21
+        else:
+            assert gmon[at] == 0
+            at += 41 + 2 * int.from_bytes(gmon[at + 17 : at + 21], "little")
+    return sorted(counts)
+
+
+def test_a_program_that_gprof_profiles_goes_on_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its gmon.out is its own output: what is in it does not change."""
+    command = [*reported.program("reported", "pg", "gcc", "-O0", "-pg"), "50"]
+    found = []
+    for name in ("plain", "observed"):
+        monkeypatch.setenv("GMON_OUT_PREFIX", str(tmp_path / name))
+        if name == "plain":
+            run(command, timeout=30)
+        else:
+            account = reported.observe("time", command)
+        (file,) = tmp_path.glob(f"{name}.*")
+        found.append(arcs(file.read_bytes()))
+    assert found[0] == found[1] != []
+    (program,) = account.facts["programs"]
+    assert program["foreign"] == program["slots"] > 0
+    assert not account.calls(LIBRARY)
+
+
 def slot_of(pid: int, library: str, symbol: str) -> int:
     """Return what the slot of a symbol holds in a process."""
     found = run([need("readelf"), "-rW", library], timeout=30).stdout
