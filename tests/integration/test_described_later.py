@@ -130,7 +130,8 @@ def test_where_nobody_knows_them_no_reader_is_imported(tmp_path: Path) -> None:
     script = (
         f"import sys; from soscope.cli.main import main; main({words!r})\n"
         "assert 'soscope.instruments.trace.described' in sys.modules\n"
-        "for reader in ('prototypes.parser', 'binfmt.dwarfentries', 'instruments.trace.debugfile'):\n"
+        "for reader in ('prototypes.parser', 'binfmt.dwarfentries', "
+        "'instruments.trace.debugfile'):\n"
         "    assert f'soscope.{reader}' not in sys.modules, reader"
     )
     done = run([sys.executable, "-c", script], timeout=60)
