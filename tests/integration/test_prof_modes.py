@@ -89,6 +89,23 @@ def test_calls_are_those_of_the_program(program: Path, mode: str) -> None:
         assert list(callers) == ["libc.so.6"]
 
 
+@pytest.mark.parametrize(
+    ("images", "mode", "boundary"),
+    [
+        ([], "time", None),
+        (["-l", "libwork*"], "time", None),
+        (["-l", "libc.so.6"], None, "time"),
+        (["-l", "libnowhere*"], "time", "time"),
+    ],
+)
+def test_the_way_that_fits(
+    program: Path, images: list[str], mode: str | None, boundary: str | None
+) -> None:
+    done = soscope("prof", "run", "-q", *images, "--json", "--", str(program))
+    said = json.loads(done.stderr)
+    assert (said["mode"], said["boundary"]) == (mode, boundary)
+
+
 def test_a_library_that_does_not_report() -> None:
     done = soscope("prof", "run", "-q", "--mode", "count", "--json", "--", "/bin/true")
     assert done.returncode == 0

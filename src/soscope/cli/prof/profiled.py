@@ -7,7 +7,7 @@ import os
 
 from soscope.cli.main import note
 from soscope.instruments.prof.settings import ProfSettings
-from soscope.options.prof.what import TIME, What
+from soscope.options.prof.what import What
 from soscope.report.form import Form
 
 TYPE_CHECKING = False
@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 
 
 def settings_of(what: What, command: list[str]) -> ProfSettings:
-    """Return what to do; with no way to profile, calls between images are timed."""
+    """Return what to do; with no way to profile it is chosen when it is done."""
     settings = ProfSettings(command, "", images=what.images, follow=what.follow)
     if what.mode is not None:
         settings.mode, settings.interval = what.mode.name, what.mode.interval
     settings.boundary, settings.sample = what.boundary, what.sample
-    if what.mode is None and what.boundary is None and what.sample is None:
-        settings.boundary = TIME
     return settings
 
 
@@ -37,6 +35,10 @@ def profiled(
     from soscope.cli.nameless import nameless
     from soscope.instruments.prof.run import run_prof
 
+    if settings.mode is None and settings.boundary is None and settings.sample is None:
+        from soscope.instruments.prof.reporting import choose
+
+        choose(settings)
     early = Early()
     tell = None if quiet else early
     if path is not None:

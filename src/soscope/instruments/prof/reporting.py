@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which way to profile fits a command or a process, where nobody has said it.
+
+Images that were built with -pg or -finstrument-functions report their calls themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.errors import SoscopeError
+from soscope.instruments.prof.boundary import TIME
+from soscope.instruments.prof.instrumented import HOOKS
+from soscope.instruments.prof.model import MODE_TIME
+from soscope.instruments.prof.settings import ProfSettings
+from soscope.linker.library import open_image
+from soscope.linker.search import closure
+from soscope.proc import maps
+from soscope.select.filter import ALL, Selection, chooses, compile_selection
+
+
+def choose(settings: ProfSettings) -> None:
+    """Have what reports its calls timed, where any of the chosen images does; else boundaries.
+
+    Both, where none of the images that there are is chosen: those that come later may be either.
+    Raises UsageError for a faulty pattern.
+    """
+    selection = compile_selection(list(HOOKS), settings.images or [ALL])
+    chosen = [image for image in _images(settings) if _is_chosen(selection, *image)]
+    reports = any(_reports(image) for image, _, _ in chosen)
+    if reports or not chosen:
+        settings.mode = MODE_TIME
+    if not reports:
+        settings.boundary = TIME
+
+
+_Found = tuple[ElfImage, str, bool]  # an image, its path, whether it is the program
+
+
+def _images(settings: ProfSettings) -> list[_Found]:
+    """Return what a command loads at its start, or a process has mapped."""
+    if settings.pid is not None:
+        return _of_process(settings.pid)
+    path = shutil.which(settings.command[0]) or settings.command[0]
+    try:
+        needed = closure(open_image(path), path, os.environ.get("LD_LIBRARY_PATH", ""))
+    except (SoscopeError, OSError):
+        return []  # a script, or what the launch will refuse
+    return _opened([image.path for image in needed if image.path])
+
+
+def _of_process(pid: int) -> list[_Found]:
+    try:
+        mapped = dict.fromkeys(mapping.path for mapping in maps.read(pid) if "x" in mapping.flags)
+    except (SoscopeError, OSError):
+        return []  # attaching will say why
+    return _opened([path for path in mapped if path.startswith("/")])
+
+
+def _opened(paths: list[str]) -> list[_Found]:
+    """Open images, the program first; what cannot be read reports nothing."""
+    images: list[_Found] = []
+    for number, path in enumerate(paths):
+        try:
+            images.append((open_image(path), path, number == 0))
+        except (SoscopeError, OSError):
+            continue
+    return images
+
+
+def _is_chosen(selection: Selection, image: ElfImage, path: str, is_main: bool) -> bool:
+    name = image.soname or os.path.basename(path)
+    return chooses(
+        selection,
+        HOOKS[0],
+        caller=name,
+        callee="",
+        caller_path=path,
+        caller_is_main=is_main,
+    )
+
+
+def _reports(image: ElfImage) -> bool:
+    try:
+        return any(symbol.name in HOOKS for symbol in image.symbols.undefined())
+    except (SoscopeError, OSError):
+        return False  # its symbols are damaged
