@@ -59,6 +59,13 @@ def missed_ns(notes: list[str]) -> int:
     return sum(int(match[1].replace(",", "")) * 1_000_000 for match in found if match)
 
 
+def last_words(sampler: SamplerProcess, pid: int) -> list[dict[str, Any]]:
+    """End it, and return the blocks that it has made of process `pid`."""
+    said = sampler.end()
+    assert {"process": [pid, None]} in said
+    return [block for block in said if "process" not in block]
+
+
 def judge(out: str, seen: Counter[tuple[int, str]], missed: int) -> None:
     """Compare samples (ns by thread and function) with what `shares` says of itself."""
     rows = [line.split() for line in out.splitlines()]
@@ -98,7 +105,7 @@ def test_shares_where_the_kernel_does_not_help() -> None:
         sampler.add(program.pid)
         out, _ = program.communicate(timeout=60)
     profile = Profile([])
-    add_samples(sampler.end(), profile)
+    add_samples(last_words(sampler, program.pid), profile)
     seen: Counter[tuple[int, str]] = Counter()
     for sample in profile.samples:
         symbols = [frame.symbol for frame in sample.frames]
@@ -118,11 +125,11 @@ def sampled(python: str) -> list[dict[str, Any]]:
         assert program.stdin is not None
         assert program.stdout is not None
         assert program.stdout.readline() == "begun\n"
-        assert sampler.add(program.pid) == [{"process": [program.pid, None]}]
+        sampler.add(program.pid)
         program.stdin.write("go\n")
         program.stdin.close()
         assert program.wait(timeout=60) == 0
-    return sampler.end()
+    return last_words(sampler, program.pid)
 
 
 def test_frames_of_python_stand_among_those_of_c() -> None:
@@ -176,7 +183,7 @@ def test_no_call_is_disturbed_and_no_signal_lost() -> None:
         sampler = SamplerProcess(1000, asks_kernel=False)
         sampler.add(program.pid)
         out, _ = program.communicate(timeout=120)
-    blocks = sampler.end()
+    blocks = last_words(sampler, program.pid)
     assert (program.returncode, out) == (0, "wrong 0 signals 400\n")
     assert sum(count for block in blocks for _, _, count in block["counts"]) > 100
 
@@ -185,7 +192,7 @@ def test_a_process_that_is_not_there_is_said_to_be_so() -> None:
     sampler = SamplerProcess(100)
     with subprocess.Popen([sys.executable, "-c", ""]) as program:
         program.wait()
-        assert sampler.add(program.pid) == []
+        sampler.add(program.pid)
     assert sampler.end() == []
 
 
@@ -207,7 +214,9 @@ def test_a_program_that_another_makes_way_for_is_seen() -> None:
         program.stdin.write("go\n")
         program.stdin.close()
         assert program.wait(timeout=60) == 0
-    frames = [frame for block in sampler.end() for frame in block.get("frames", ())]
+    frames = [
+        frame for block in last_words(sampler, program.pid) for frame in block.get("frames", ())
+    ]
     assert {frame[0] for frame in frames} >= {"<module>", "both", "packs", "adds"}
 
 

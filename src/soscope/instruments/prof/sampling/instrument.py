@@ -55,8 +55,7 @@ class SamplingInstrument(Instrument):
         """Have a process sampled, from its program's first own instruction on."""
         del block
         if self._sampler is not None:
-            for said in self._sampler.add(pid):  # a new one stands still until then
-                self._take(said)
+            self._sampler.add(pid)  # a new one stands still until then
 
     def move(self) -> bool:
         """Record what has been seen."""

@@ -53,30 +53,33 @@ class SamplerProcess:
         self._link.setblocking(False)
         self._data = b""
         self._is_open = True
+        self._unread: list[dict[str, Any]] = []
         self.has_failed = False
 
-    def add(self, pid: int) -> list[dict[str, Any]]:
+    def add(self, pid: int) -> None:
         """Have one more process sampled, or another program of the same one; wait for that.
 
-        Return what is said meanwhile. The last one is {"process": [pid, why it is not sampled]},
-        None: it is.
+        What is said of it, {"process": [pid, why it is not sampled]}, None: it is, comes with all
+        else that is said.
         """
         try:
             self._send(pid, process_ns(pid))
         except OSError:
-            return []  # it has ended
-        said: list[dict[str, Any]] = []
+            return  # it has ended
         end = time.monotonic() + _PATIENCE
-        while not any(answer.get("process", [0])[0] == pid for answer in said):
-            left = end - time.monotonic()
-            if not self._is_open or left <= 0:
-                break
+        while self._is_open and (left := end - time.monotonic()) > 0:
             select.select([self._link], (), (), left)
-            said += self.said()
-        return said
+            new = self._read()
+            self._unread += new
+            if any(said.get("process", [0])[0] == pid for said in new):
+                break
 
     def said(self) -> list[dict[str, Any]]:
         """Return what it has said since the last time."""
+        unread, self._unread = self._unread, []
+        return unread + self._read()
+
+    def _read(self) -> list[dict[str, Any]]:
         while self._is_open:
             try:
                 piece = self._link.recv(_PIECE)
@@ -120,16 +123,16 @@ class SamplerProcess:
 def _live(hz: int, link: _socket.socket, *, follows: bool, asks_kernel: bool) -> None:
     """Be the sampler, to the end of this process."""
     try:
-        from soscope.instruments.prof.sampling.sampler import StackSampler
-        from soscope.proc.signals import signal
-
-        os.setpgid(0, 0)  # what a terminal sends is for soscope
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             # who has to wait for a processor gets it where the target gives it away: not anywhere
             os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
         except OSError:
             pass  # only root may
+        from soscope.instruments.prof.sampling.sampler import StackSampler
+        from soscope.proc.signals import signal
+
+        os.setpgid(0, 0)  # what a terminal sends is for soscope
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         sampler = StackSampler(hz, follows=follows, asks_kernel=asks_kernel)
         _Life(sampler, link).run()
     finally:
