@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,7 @@ def test_a_running_process_is_left_as_it_was() -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # noqa: PLW1509  as `&`
         )
         assert profiler.stderr is not None
         begun = profiler.stderr.readline()
@@ -117,6 +119,24 @@ def test_a_running_process_is_left_as_it_was() -> None:
         assert (done.returncode, done.stderr) == (0, "")
         assert "nothing to undo" in done.stdout
         assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_a_command_is_profiled_to_its_end() -> None:
+    profiler = subprocess.Popen(
+        words("run", "-q", "--boundary", "count", "/bin/sh", "-c", "echo $$; read x; exit 5"),
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert profiler.stdout is not None
+    pid = profiler.stdout.readline().strip()
+    done = soscope("prof", "detach", "-p", pid)
+    profiler.communicate("\n", timeout=60)
+    assert (done.returncode, profiler.returncode) == (1, 5)
+    said = f"soscope {profiler.pid} has started process {pid}, and observes it to its end"
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,19 @@ import select
 import signal
 
 from soscope.entry.agent.visit import Visit
-from soscope.errors import AttachError, NotPermitted
+from soscope.errors import AttachError, NotPermitted, SoscopeError
 from soscope.proc.reasons import Refused
+from soscope.proc.status import read_stat
 
 _PATIENCE = 60.0  # seconds: it writes and shows what it has recorded
 
 
 def stop_owner(pid: int) -> int | None:
-    """End the soscope that observes process `pid`, as Ctrl-C does; return its pid.
+    """End the soscope that has attached to process `pid`; return its pid.
 
-    None: none does. What it shows and writes is there when this returns.
-    Raises NoSuchProcess, NotPermitted, and AttachError: it does not end.
+    None: none has. What it shows and writes is there when this returns.
+    Raises NoSuchProcess, NotPermitted, and AttachError: it does not end, or has started the
+    process, which would get the signal.
     """
     owner = _owner_of(pid)
     if owner is None:
@@ -31,7 +33,12 @@ def stop_owner(pid: int) -> int | None:
     try:
         if _owner_of(pid) != owner:  # else its pid may be another process's by now
             return None
-        signal.pidfd_send_signal(watched, signal.SIGINT)
+        if _is_descendant(pid, owner):
+            raise AttachError(
+                f"soscope {owner} has started process {pid}, and observes it to its end"
+            )
+        # shells have what they start in the background ignore SIGINT
+        signal.pidfd_send_signal(watched, signal.SIGTERM)
         if not select.select([watched], [], [], _PATIENCE)[0]:
             raise AttachError(f"soscope {owner}, which observes process {pid}, does not end")
     except PermissionError as error:
@@ -42,6 +49,16 @@ def stop_owner(pid: int) -> int | None:
     finally:
         os.close(watched)
     return owner
+
+
+def _is_descendant(pid: int, ancestor: int) -> bool:
+    """Say whether a process was started by another one, or by one that this has started."""
+    while pid > 1 and pid != ancestor:
+        try:
+            pid = read_stat(pid).parent
+        except SoscopeError:
+            return False
+    return pid == ancestor
 
 
 def _owner_of(pid: int) -> int | None:
