@@ -111,7 +111,8 @@ def _stop(result: Result) -> None:
     if not _running or _running[0].pid != os.getpid():
         raise ProfilingError("this process is not profiled")
     running = _running.pop()
-    running.process.send_signal(signal.SIGINT)
+    # a program that was started in the background ignores SIGINT, and so do its children
+    running.process.send_signal(signal.SIGTERM)
     assert running.process.stderr is not None
     with running.process.stderr as stderr:
         said = stderr.read()
