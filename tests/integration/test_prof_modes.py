@@ -76,7 +76,7 @@ def test_calls_are_those_of_the_program(program: Path, mode: str) -> None:
         row = rows[name]
         assert (row["total_ns"] is None) == (mode == "count")
         if mode == "time":
-            assert row["total_ns"] >= row["self_ns"] >= 0
+            assert row["total_ns"] >= 0.999 * row["self_ns"] >= 0  # sums of rounded times
     arcs = {(arc["caller"], arc["callee"]): arc["calls"] for arc in said["arcs"]}
     assert arcs["work", "middle"] == CALLS["middle"]
     assert arcs["middle", "leaf"] == CALLS["leaf"]

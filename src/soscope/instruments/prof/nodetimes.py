@@ -14,7 +14,7 @@ from soscope.model.record import Record
 class NodeTimes(Record):
     """Ticks of a node's calls: what they took with the calls inside them, and without.
 
-    `total` and `self_` are without `overhead`, which the hooks have cost within `total`. Where one
+    Both are without what hooks have cost; `overhead` is what has been taken off `self_`. Where one
     call in several was timed, all are what that says of all calls. None: no call was timed.
     """
 
@@ -26,49 +26,62 @@ class NodeTimes(Record):
         self.overhead = overhead
 
 
-def node_times(calls: ReportedCalls, thread: ThreadCalls) -> list[NodeTimes]:
-    """Return the times of a thread's nodes, in their order."""
+Means = dict[int, float]  # by function: ticks of a call that was timed, as they were measured
+
+
+def means_of(calls: ReportedCalls) -> Means:
+    """Return how long the timed calls of each function took, whatever the way to it."""
+    sums: dict[int, tuple[int, int]] = {}
+    for thread in calls.threads:
+        for node in thread.nodes:
+            ticks, timed = sums.get(node.function, (0, 0))
+            sums[node.function] = ticks + node.total_ticks, timed + node.timed
+    return {function: ticks / timed for function, (ticks, timed) in sums.items() if timed}
+
+
+def node_times(calls: ReportedCalls, thread: ThreadCalls, means: Means) -> list[NodeTimes]:
+    """Return the times of a thread's nodes, in their order; `means` are those of `calls`."""
     if calls.period > 1:
-        return _estimated(calls, thread.nodes)
+        return _estimated(calls, thread.nodes, means)
     return _measured(calls, thread.nodes)
 
 
 def _measured(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
-    inside = [0] * len(nodes)  # what calls below have cost, in the node's total
+    below = [0] * len(nodes)  # what calls below have cost, in the node's total
     around = [0] * len(nodes)  # in its self time
     times = [NodeTimes(None, None, None)] * len(nodes)
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
         inner, outer = calls.costs[node.hook]
         own = node.timed * inner + around[index]
-        all_ = inside[index] + own
         if node.timed:
             self_ = max(0, node.self_ticks - own)
-            total = max(self_, node.total_ticks - all_)
-            times[index] = NodeTimes(total, self_, max(0, node.total_ticks - total))
+            total = max(self_, node.total_ticks - below[index] - own)
+            times[index] = NodeTimes(total, self_, node.self_ticks - self_)
         if node.parent >= 0:
-            outside = node.timed * max(0, outer - inner)
-            around[node.parent] += outside
-            inside[node.parent] += all_
+            around[node.parent] += node.timed * max(0, outer - inner)
+            below[node.parent] += below[index] + own
     return times
 
 
-def _estimated(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
+def _estimated(calls: ReportedCalls, nodes: list[CallNode], means: Means) -> list[NodeTimes]:
+    """Take the calls that were timed for all; where none was, those of the function elsewhere."""
     below = [0.0] * len(nodes)  # what all calls below have cost
+    around = [0.0] * len(nodes)  # what those right below have cost, outside of their own times
     callees = [0.0] * len(nodes)  # totals of the nodes right below
     times = [NodeTimes(None, None, None)] * len(nodes)
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
         inner, outer = calls.costs[node.hook]
         total = callees[index]
-        if node.timed:
-            scale = node.calls / node.timed
-            cost = node.calls * inner + below[index]
-            total = max(0.0, node.total_ticks * scale - cost)
+        mean = node.total_ticks / node.timed if node.timed else means.get(node.function)
+        if mean is not None and not node.unseen:
+            total = max(0.0, (mean - inner) * node.calls - below[index])
             self_ = max(0.0, total - callees[index])
-            overhead = node.total_ticks * scale - total
+            overhead = node.calls * inner + around[index]
             times[index] = NodeTimes(round(total), round(self_), round(overhead))
         if node.parent >= 0:
             below[node.parent] += below[index] + node.calls * outer
+            around[node.parent] += node.calls * max(0, outer - inner)
             callees[node.parent] += total
     return times

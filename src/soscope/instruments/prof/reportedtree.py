@@ -8,6 +8,7 @@ without it.
 from __future__ import annotations
 
 from soscope.instruments.prof.model import NOBODY, ProfFunction, Profile, ProfNode, ProfThread
+from soscope.instruments.prof.nodetimes import means_of, node_times
 from soscope.instruments.prof.recordednames import RecordedNames
 from soscope.instruments.prof.reported import unpack
 from soscope.instruments.prof.sums import ArcSums
@@ -35,8 +36,6 @@ def add_reported(
         program = _Program(recording.programs[number], calls, recording.clock.rate, sums, names)
         slots += calls.slots
         foreign += calls.foreign
-        for thread in calls.threads:
-            program.learn(thread)
         for thread in calls.threads:
             program.add(thread, profile)
             profile.dropped += thread.dropped
@@ -67,21 +66,13 @@ class _Program:
         self._rate = ns_per_tick
         self._sums = sums
         self._names = names
-        self._timed: dict[int, tuple[float, int]] = {}  # by function: ticks, calls
-
-    def learn(self, thread: ThreadCalls) -> None:
-        """Learn how long calls of each function take that were timed."""
-        for node in thread.nodes:
-            ticks, calls = self._timed.get(node.function, (0.0, 0))
-            inner = self._calls.costs[node.hook][0]
-            each = max(0.0, float(node.total_ticks - inner * node.timed))
-            self._timed[node.function] = ticks + each, calls + node.timed
+        self._means = means_of(calls)
 
     def add(self, thread: ThreadCalls, profile: Profile) -> None:
         """Add the calls of a thread."""
         nodes = thread.nodes
         functions = [self._function(node) for node in nodes]
-        times = self._times(nodes)
+        times = node_times(self._calls, thread, self._means)
         is_tree = self._calls.mode in (proflayout.PROF_TIME, proflayout.PROF_SAMPLE)
         at = len(profile.threads)
         first = len(profile.nodes)
@@ -91,7 +82,8 @@ class _Program:
         for index, node in enumerate(nodes):
             function = functions[index]
             is_root = node.parent == ROOT
-            total, own, probes = times[index]
+            total, own = self._ns(times[index].total), self._ns(times[index].self_)
+            probes = self._ns(times[index].overhead)
             outside = frozenset[int]() if is_root else around[node.parent]
             around.append(outside | {function})
             caller = self._outside(node.caller) if is_root else functions[node.parent]
@@ -104,65 +96,8 @@ class _Program:
                 parent = NOBODY if is_root else first + node.parent
                 profile.nodes.append(ProfNode(parent, function, at, node.calls, total, own))
 
-    def _times(self, nodes: list[CallNode]) -> list[tuple[int | None, int | None, int | None]]:
-        """Return (total, self, what the hooks have cost) of each node, in ns; None: not known."""
-        mode = self._calls.mode
-        if mode == proflayout.PROF_TIME:
-            return self._exact(nodes)
-        if mode == proflayout.PROF_SAMPLE:
-            return self._estimated(nodes)
-        return [(None, None, None)] * len(nodes)
-
-    def _exact(self, nodes: list[CallNode]) -> list[tuple[int | None, int | None, int | None]]:
-        """Take off what empty calls take: of each call inside all that is not its own time.
-
-        So a total is the sum of the own times of all calls inside.
-        """
-        costs = self._calls.costs
-        own = [float(node.self_ticks - costs[node.hook][0] * node.timed) for node in nodes]
-        for node in nodes:
-            if node.parent != ROOT:
-                inner, outer = costs[node.hook]
-                own[node.parent] -= (outer - inner) * node.timed
-        own_ns = [self._ns(max(0.0, ticks)) for ticks in own]
-        total = list(own_ns)
-        for index in range(len(nodes) - 1, -1, -1):
-            if nodes[index].parent != ROOT:
-                total[nodes[index].parent] += total[index]
-        return [
-            (None, None, None)
-            if node.unseen or (node.calls and not node.timed)
-            else (
-                total[index],
-                own_ns[index],
-                self._ns(max(0.0, node.self_ticks - own[index])),
-            )
-            for index, node in enumerate(nodes)
-        ]
-
-    def _estimated(self, nodes: list[CallNode]) -> list[tuple[int | None, int | None, int | None]]:
-        """Take the calls of a function that were timed for all of them."""
-        total: list[float | None] = []
-        for node in nodes:
-            ticks, calls = self._timed[node.function]
-            total.append(None if node.unseen or not calls else ticks / calls * node.calls)
-        own = list(total)
-        for index, node in enumerate(nodes):
-            inside = total[index]
-            if node.parent != ROOT and inside is not None:
-                mine = own[node.parent]
-                own[node.parent] = None if mine is None else mine - inside
-        return [
-            (
-                None if total[index] is None else self._ns(total[index] or 0.0),
-                None if own[index] is None else self._ns(max(0.0, own[index] or 0.0)),
-                None,
-            )
-            for index in range(len(nodes))
-        ]
-
-    def _ns(self, ticks: float) -> int:
-        return round(ticks * self._rate)
+    def _ns(self, ticks: int | None) -> int | None:
+        return None if ticks is None else round(ticks * self._rate)
 
     def _function(self, node: CallNode) -> int:
         """Return the function of a node: its hook tells it, or an address inside."""

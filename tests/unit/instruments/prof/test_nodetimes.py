@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.nodetimes import node_times
+from soscope.instruments.prof.nodetimes import NodeTimes, means_of, node_times
 from soscope.instruments.prof.tree import ROOT, CallNode, ReportedCalls, ThreadCalls
 from soscope.wire import proflayout
 
@@ -34,24 +34,29 @@ def node(parent: int, calls: int, timed: int, total: int, self_: int) -> CallNod
     )
 
 
+def times_of(*nodes: CallNode, period: int = 1) -> list[NodeTimes]:
+    calls, thread = reported(*nodes, period=period)
+    return node_times(calls, thread, means_of(calls))
+
+
 def test_a_call_is_without_its_own_hooks_and_those_inside_it() -> None:
     # of its own, the outer one takes 1000 ticks, each of the ten inner ones 5
     inner_total = 10 * (5 + INNER)
     outer_self = 1000 + INNER + 10 * (OUTER - INNER)
     outer = node(ROOT, 1, 1, outer_self + inner_total, outer_self)
     inner = node(0, 10, 10, inner_total, inner_total)
-    outside, inside = node_times(*reported(outer, inner))
+    outside, inside = times_of(outer, inner)
     assert inside.values() == (10 * INNER, 50, 50)
-    assert outside.values() == (INNER + 10 * OUTER, 1000, 1050)
+    assert outside.values() == (INNER + 10 * (OUTER - INNER), 1000, 1050)
 
 
 def test_time_is_never_below_zero() -> None:
-    (times,) = node_times(*reported(node(ROOT, 10, 10, 100, 100)))
+    (times,) = times_of(node(ROOT, 10, 10, 100, 100))
     assert (times.total, times.self_, times.overhead) == (0, 0, 100)
 
 
 def test_calls_that_were_only_counted_have_no_time() -> None:
-    (times,) = node_times(*reported(node(ROOT, 10, 0, 0, 0)))
+    (times,) = times_of(node(ROOT, 10, 0, 0, 0))
     assert (times.total, times.self_, times.overhead) == (None, None, None)
 
 
@@ -59,7 +64,13 @@ def test_some_calls_stand_for_all() -> None:
     # 64 calls of 1000 ticks, and 640 of 5 inside them; one in 64, and ten, were timed
     outer = node(ROOT, 64, 1, 1000 + 10 * 5 + INNER + 10 * OUTER, 0)
     inner = node(0, 640, 10, 10 * (5 + INNER), 0)
-    outside, inside = node_times(*reported(outer, inner, period=64))
+    outside, inside = times_of(outer, inner, period=64)
     assert (inside.total, inside.self_) == (640 * 5, 640 * 5)
     assert (outside.total, outside.self_) == (64 * 1050, 64 * 1000)
-    assert outside.overhead == 64 * (INNER + 10 * OUTER)
+    assert outside.overhead == 64 * INNER + 640 * (OUTER - INNER)
+
+
+def test_a_node_whose_calls_were_all_counted_alone_takes_what_others_took() -> None:
+    seen = node(ROOT, 64, 1, 1000 + INNER, 0)
+    unseen = node(ROOT, 2, 0, 0, 0)
+    assert [times.total for times in times_of(seen, unseen, period=64)] == [64_000, 2000]
