@@ -62,7 +62,7 @@ def missed_ns(notes: list[str]) -> int:
 def last_words(sampler: SamplerProcess, pid: int) -> list[dict[str, Any]]:
     """End it, and return the blocks that it has made of process `pid`."""
     said = sampler.end()
-    assert {"process": [pid, None]} in said
+    assert {"process": [pid, None, None]} in said
     return [block for block in said if "process" not in block]
 
 
@@ -194,6 +194,15 @@ def test_a_process_that_is_not_there_is_said_to_be_so() -> None:
         program.wait()
         sampler.add(program.pid)
     assert sampler.end() == []
+
+
+def test_with_children_it_is_said_that_python_is_not_seen() -> None:
+    code = "for _ in range(1000000): pass"
+    done = soscope("prof", "run", "-f", "--sample", "100", DISTRIBUTION, "-c", code)
+    assert done.returncode == 0
+    remarks = [line for line in done.stderr.splitlines() if "Python" in line]
+    if "may not be traced" not in done.stderr:  # else the kernel takes no samples here
+        assert remarks == ["soscope: with -f, frames of Python are not seen"]
 
 
 def test_a_program_that_another_makes_way_for_is_seen() -> None:

@@ -85,8 +85,10 @@ class SamplingInstrument(Instrument):
 
     def _take(self, said: dict[str, Any]) -> None:
         if "process" in said:
-            pid, why = said["process"]
+            pid, why, unseen = said["process"]
             if why is not None:
                 self._remarks[f"process {pid} was not sampled: {why}"] = None
+            if unseen is not None:
+                self._remarks[unseen] = None
         else:
             self._recording.samples(said)

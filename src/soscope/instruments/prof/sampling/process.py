@@ -59,8 +59,8 @@ class SamplerProcess:
     def add(self, pid: int) -> None:
         """Have one more process sampled, or another program of the same one; wait for that.
 
-        What is said of it, {"process": [pid, why it is not sampled]}, None: it is, comes with all
-        else that is said.
+        What is said of it, {"process": [pid, why it is not sampled, what is not seen of it]} with
+        None where that is nothing, comes with all else that is said.
         """
         try:
             self._send(pid, process_ns(pid))
@@ -132,6 +132,9 @@ def _live(hz: int, link: _socket.socket, *, follows: bool, asks_kernel: bool) ->
         from soscope.proc.signals import signal
 
         os.setpgid(0, 0)  # what a terminal sends is for soscope
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(null, number)  # who reads soscope's output waits for its end, not for ours
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         sampler = StackSampler(hz, follows=follows, asks_kernel=asks_kernel)
         _Life(sampler, link).run()
@@ -171,12 +174,12 @@ class _Life:
             pid, begun = _WORDS.unpack(data or bytes(_WORDS.size))
             if pid == _END:
                 return False
-            why = None
+            why = unseen = None
             try:
-                self._sampler.add(pid, begun)
+                unseen = self._sampler.add(pid, begun)
             except (SoscopeError, OSError) as error:
                 why = str(error)
-            self._say({"process": [pid, why]})
+            self._say({"process": [pid, why, unseen]})
             self._flush()
 
     def _tell(self) -> None:

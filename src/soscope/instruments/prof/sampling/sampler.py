@@ -24,6 +24,7 @@ _NS = 1_000_000_000
 _ODD = 987  # thousandths of a period: what a program does in even steps is seen at all of them
 _PAUSE = 0.05  # seconds between looks at what the kernel has taken
 _MOST_PERIODS = 15  # of which its rings have room for the samples
+_NO_PYTHON = "with -f, frames of Python are not seen"
 _TRACED = "threads are traced by somebody else, or may not be traced"
 
 
@@ -48,28 +49,31 @@ class StackSampler:
         self._moments = Moments()
         self._asked: dict[int, tuple[SampledProcess, SampledThread]] = {}
 
-    def add(self, pid: int, begun: int) -> None:
+    def add(self, pid: int, begun: int) -> str | None:
         """Sample one more process, or another program of one; `begun` as of `SampledProcess`.
 
-        Raises SoscopeError and OSError where it cannot be looked at.
+        Returns what is not seen of it, None: nothing. Raises SoscopeError and OSError where it
+        cannot be looked at.
         """
         if pid in self.processes:
             self._end(pid)
         is_theirs = self._begin(pid, begun)  # before images are looked for, which takes long
         if is_theirs and self._follows and self._kernel.has_images(pid):
-            return  # it has heard of the new program itself
+            return None  # it has heard of the new program itself
         try:
             images = ImageMap(pid)
         except (SoscopeError, OSError):
             if is_theirs:
                 self._kernel.remove(pid)
             raise
-        if is_theirs and (self._follows or not _has_python(images)):
+        has_python = _has_python(images)
+        if is_theirs and (self._follows or not has_python):
             self._kernel.show(pid, images)
-            return
+            return _NO_PYTHON if has_python else None
         if is_theirs:
             self._kernel.remove(pid)
         self.processes[pid] = SampledProcess(pid, images, begun, self.period, self.tally)
+        return None
 
     def _begin(self, pid: int, begun: int) -> bool:
         """Have the kernel sample a process; say whether it does."""
