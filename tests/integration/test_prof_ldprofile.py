@@ -129,7 +129,8 @@ def test_counts_of_four_threads(folder: Path, tmp_path: Path) -> None:
     assert said["totals"]["calls"] == sum(row["calls"] for row in said["arcs"])
     assert (said["schema"], said["boundary"]) == ("soscope/prof-report/1", "count")
     named = {name: value for value, _, _, name in elffiles.nm(folder / NAME)}
-    assert all(int(row["addr"], 16) == named[row["symbol"]] for row in said["functions"])
+    rows = [row for row in said["functions"] if not row["symbol"].endswith("@plt")]  # of a tick
+    assert all(int(row["addr"], 16) == named[row["symbol"]] for row in rows)
     # it looped for some tenths of a second, the others for thousandths
     assert said["functions"][0]["symbol"] == "worker"
     assert said["functions"][0]["self_ns"] % 10_000_000 == 0
