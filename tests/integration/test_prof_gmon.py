@@ -141,7 +141,8 @@ def test_a_program_as_gprof_reads_it(build: str, tmp_path: Path) -> None:
     assert (said["mode"], said["functions"][0]["symbol"]) == ("count", "leaf")
     assert _of(said, "main")["calls"] is None  # the C library has called it
     named = {name: value for value, _, _, name in elffiles.nm(program)}
-    assert all(int(row["addr"], 16) == named[row["symbol"]] for row in said["functions"])
+    rows = [row for row in said["functions"] if not row["symbol"].endswith("@plt")]  # of a tick
+    assert all(int(row["addr"], 16) == named[row["symbol"]] for row in rows)
 
 
 @pytest.mark.parametrize(
