@@ -144,7 +144,7 @@ def test_a_command_is_profiled_to_its_end() -> None:
     [
         (["run"], 125, "no command to run"),
         (["run", "--boundary", "size", "true"], 125, "--boundary"),
-        (["run", "--mode", "sample=0", "true"], 125, "not between 1 and"),
+        (["run", "--mode", "sample=0", "true"], 125, "--mode: sample=0 is not between 1 and"),
         (["run", "--json", "-o", "x", "true"], 125, "with -o nothing is shown"),
         (["attach"], 2, "no process: -p PID is missing"),
         (["attach", "-p", "4194305"], 4, "no process 4194305"),

@@ -16,7 +16,10 @@ _WHAT, _HOW = "what to profile", "how"
 
 
 class ProfMode:
-    """How instrumented libraries are profiled: `name`, and of SAMPLE, one call in how many."""
+    """How instrumented libraries are profiled: `name`, and of SAMPLE, one call in how many.
+
+    That is a power of two.
+    """
 
     __slots__ = ("interval", "name")
 
@@ -31,8 +34,9 @@ def parse_mode(text: str) -> ProfMode:
     if name == SAMPLE and equals:
         interval = parse_count(number)
         if not 0 < interval <= _MOST_INTERVAL:
-            raise UsageError(f"--mode sample={number}: not between 1 and {_MOST_INTERVAL:,}")
-        return ProfMode(SAMPLE, interval)
+            raise UsageError(f"sample={number} is not between 1 and {_MOST_INTERVAL:,}")
+        # the agent masks a count: of another number it would time calls in runs, and too many
+        return ProfMode(SAMPLE, 1 << (interval - 1).bit_length())
     if text in (QUIET, COUNT, SAMPLE, TIME):
         return ProfMode(text)
     raise UsageError(f"'{text}' is not a mode", hint="quiet, count, sample, sample=N or time")
@@ -42,7 +46,7 @@ def parse_hz(text: str) -> int:
     """Return what --sample says. Raises UsageError."""
     hz = parse_count(text)
     if not 0 < hz <= _MOST_HZ:
-        raise UsageError(f"--sample {text}: not between 1 and {_MOST_HZ:,} times a second")
+        raise UsageError(f"{text} is not between 1 and {_MOST_HZ:,} times a second")
     return hz
 
 
