@@ -76,8 +76,9 @@ def _estimated(calls: ReportedCalls, nodes: list[CallNode], means: Means) -> lis
         total = callees[index]
         mean = node.total_ticks / node.timed if node.timed else means.get(node.function)
         if mean is not None and not node.unseen:
-            total = max(0.0, (mean - inner) * node.calls - below[index])
-            self_ = max(0.0, total - callees[index])
+            # no less than what was estimated inside: else self times say more than totals
+            total = max(callees[index], (mean - inner) * node.calls - below[index])
+            self_ = total - callees[index]
             overhead = node.calls * inner + around[index]
             times[index] = NodeTimes(round(total), round(self_), round(overhead))
         if node.parent >= 0:

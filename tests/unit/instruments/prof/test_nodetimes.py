@@ -74,3 +74,14 @@ def test_a_node_whose_calls_were_all_counted_alone_takes_what_others_took() -> N
     seen = node(ROOT, 64, 1, 1000 + INNER, 0)
     unseen = node(ROOT, 2, 0, 0, 0)
     assert [times.total for times in times_of(seen, unseen, period=64)] == [64_000, 2000]
+
+
+def test_what_few_calls_say_of_all_is_no_less_than_what_is_said_of_those_inside() -> None:
+    # the only call inside that was timed was a slow one; none of the outer ones was
+    outer = node(ROOT, 64, 0, 0, 0)
+    slow = node(0, 64, 1, 1000 + INNER, 0)
+    outside, inside = times_of(outer, slow, period=64)
+    assert inside.total == inside.self_ == 64 * 1000
+    assert outside.total is not None
+    assert outside.total >= inside.total
+    assert outside.total == inside.total + (outside.self_ or 0)
