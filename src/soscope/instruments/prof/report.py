@@ -33,6 +33,7 @@ def profile_of(recording: RecordingFile) -> Profile:
     )
     if recording.reported or profile.boundary is not None:
         _add_calls(recording, profile)
+        profile.notes += _unmet(recording, options)
     if recording.samples:
         from soscope.instruments.prof.samples import add_samples
 
@@ -57,6 +58,16 @@ def _add_calls(recording: RecordingFile, profile: Profile) -> None:
         add_boundary(recording, sums, names)
     sums.finish()
     profile.notes += names.notes
+
+
+def _unmet(recording: RecordingFile, options: dict[str, Any]) -> list[str]:
+    patterns = options.get("images")
+    images = [image for program in recording.programs.all() for image in program.images().values()]
+    if not isinstance(patterns, list) or not images:
+        return []
+    from soscope.instruments.prof.unmet import unmet
+
+    return unmet([str(pattern) for pattern in patterns], images)
 
 
 def prof_options(recording: RecordingFile) -> dict[str, Any] | None:
