@@ -31,6 +31,7 @@ def add_reported(
     """Add what instrumented code has reported. Raises FormatError for damage."""
     lost: dict[str, int] = {}
     slots = foreign = 0
+    counted = timed = 0  # where not all calls are timed
     for number, said in recording.reported:
         calls = unpack(said)
         program = _Program(recording.programs[number], calls, recording.clock.rate, sums, names)
@@ -38,10 +39,15 @@ def add_reported(
         foreign += calls.foreign
         for thread in calls.threads:
             program.add(thread, profile)
+            if calls.period > 1:
+                counted += sum(node.calls for node in thread.nodes)
+                timed += sum(node.timed for node in thread.nodes)
             profile.dropped += thread.dropped
             for name, _ in _LOST:
                 lost[name] = lost.get(name, 0) + getattr(thread, name)
     profile.notes += [f"{lost[name]:,} {why}" for name, why in _LOST if lost.get(name)]
+    if counted:
+        profile.notes.append(f"times are estimates: {timed:,} of {counted:,} calls were timed")
     if foreign:
         profile.notes.append(f"{foreign:,} hooks were left to another profiler")
     if not slots:
