@@ -250,6 +250,9 @@ def test_what_is_no_such_file(tmp_path: Path) -> None:
         done = soscope("prof", "ldprofile", path, "--image", "/bin/true")
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert said in done.stderr
+    done = soscope("prof", "ldprofile", "/etc/hostname")
+    said = "soscope: error: /etc/hostname: not a file of gprof's or LD_PROFILE's\n"
+    assert (done.returncode, done.stderr) == (1, said)
     assert soscope("prof", "ldprofile").returncode == 2
 
 

@@ -73,6 +73,8 @@ def test_a_recording_is_compared_with_its_own_document(recording: Path, tmp_path
     (leaf,) = [row for row in rows if row["symbol"] == "f0"]
     assert leaf["a_calls"] == leaf["b_calls"] == CALLS
     assert "functions unchanged" in soscope("prof", "diff", before, recording).stdout
+    done = soscope("prof", "diff", "--samples", before, recording)
+    assert done.stderr == f"soscope: error: there are no samples in '{before}' and '{recording}'\n"
     done = soscope("prof", "diff", before, build.program("threads"))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
 
@@ -153,6 +155,13 @@ def test_whoever_shows_calls_names_the_verb_for_profiles(recording: Path) -> Non
     done = soscope("report", recording)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"soscope prof report {recording} shows it" in done.stderr
+
+
+def test_a_picture_of_half_a_recording_says_so(recording: Path, tmp_path: Path) -> None:
+    half = tmp_path / "half.sosr"
+    half.write_bytes(recording.read_bytes()[: recording.stat().st_size // 2])
+    done = soscope("prof", "flame", "-o", tmp_path / "half.svg", half)
+    assert (done.returncode, done.stderr) == (1, f"soscope: '{half}' is not complete: cut\n")
 
 
 def test_what_is_no_profile_is_said(tmp_path: Path) -> None:

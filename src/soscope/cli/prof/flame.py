@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.cli.main import Invocation
+from soscope.cli.main import Invocation, note
 from soscope.options.prof.flame import parse
 
 
@@ -22,4 +22,7 @@ def run(invocation: Invocation) -> int:
     draw = page if options.is_page else document
     text = draw(profile, threads=options.by_thread)
     was_written = write_flame(text, options.output, options.file.path)
-    return 0 if was_written and profile.state == COMPLETE else 1
+    if profile.state != COMPLETE:
+        note(f"'{options.file.path}' is not complete: {profile.state}")
+        return 1
+    return 0 if was_written else 1

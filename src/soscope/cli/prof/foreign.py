@@ -52,6 +52,8 @@ def read_foreign(
         if is_ldprofile(source):
             return ldprofile_profile(read_ldprofile(source), _functions(image or _library(path)))
         if image is None:
+            if not is_foreign(path):
+                raise SoscopeError(f"{path}: not a file of gprof's or LD_PROFILE's")
             raise UsageError(
                 f"{path} does not say which program it is of", hint="name it: --image PROGRAM"
             )

@@ -118,6 +118,9 @@ def compare(path_a: str, path_b: str, *, samples: bool = False) -> ProfDiff:
     common = [what for what in a.knows if what in b.knows]
     if samples:
         common = [what for what in common if what == SAMPLES]
+    if samples and not common:
+        lacking = [f"'{side.path}'" for side in (a, b) if SAMPLES not in side.knows]
+        raise RecordingError(f"there are no samples in {' and '.join(dict.fromkeys(lacking))}")
     if not common:
         known = (f"'{side.path}' has {' and '.join(side.knows) or 'nothing'}" for side in (a, b))
         raise RecordingError(f"there is nothing to compare: {', '.join(known)}")
