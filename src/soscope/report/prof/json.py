@@ -91,7 +91,7 @@ def _function(function: ProfFunction, sums: ProfSums) -> dict[str, object]:
     return {
         "image": function.image,
         "symbol": function.symbol,
-        "addr": f"{function.addr:#x}" if function.addr else None,
+        "addr": _addr(function),
         "file": function.file,
         "line": function.line,
         "calls": sums.calls,
@@ -101,14 +101,20 @@ def _function(function: ProfFunction, sums: ProfSums) -> dict[str, object]:
     }
 
 
+def _addr(function: ProfFunction) -> str | None:
+    return f"{function.addr:#x}" if function.addr else None
+
+
 def _arc(arc: ProfArc, profile: Profile) -> dict[str, object]:
     caller = None if arc.caller == NOBODY else profile.functions[arc.caller]
     callee = profile.functions[arc.callee]
     return {
         "caller_image": None if caller is None else caller.image,
         "caller": None if caller is None else caller.symbol,
+        "caller_addr": None if caller is None else _addr(caller),
         "callee_image": callee.image,
         "callee": callee.symbol,
+        "callee_addr": _addr(callee),
         "calls": arc.calls,
         "total_ns": arc.total_ns,
         "self_ns": arc.self_ns,

@@ -88,6 +88,8 @@ def test_largest_self_time_comes_first() -> None:
 def test_a_caller_outside_is_its_image_and_symbol() -> None:
     dear, cheap, unknown = json.loads(document(_profile()))["arcs"]
     assert (dear["caller_image"], dear["caller"], dear["callee"]) == ("prog", "main", "dear")
+    assert (dear["callee_addr"], unknown["caller_addr"]) == ("0x1140", cheap["callee_addr"])
+    assert cheap["caller_addr"] is None
     assert (dear["calls"], dear["total_ns"], dear["self_ns"]) == (2, 1000, 900)
     assert (cheap["caller_image"], cheap["caller"], cheap["calls"]) == (None, None, 1 << 40)
     assert (unknown["caller"], unknown["callee"], unknown["calls"]) == ("cheap", "unknown", None)
