@@ -70,11 +70,12 @@ def test_start_and_stop() -> None:
         prof.stop()
     with pytest.raises(prof.ProfilingError, match="'size' is not a mode"):
         prof.start(mode="size")
-    prof.start(images=["libm*"])
+    prof.start(images="libm*")
     with pytest.raises(prof.ProfilingError, match="this process is profiled already"):
         prof.start()
     result = prof.stop()
     assert result.document["boundary"] == "time"
+    assert not [note for note in result.document["notes"] if note.startswith("-l ")]
     assert prof.__all__ == soscope_prof.__all__
 
 

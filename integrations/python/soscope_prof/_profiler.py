@@ -42,15 +42,16 @@ _running: list[_Running] = []
 def start(images: Sequence[str] = (), mode: str | None = None, boundary: str | None = None) -> None:
     """Profile this process from now on, with all its threads, until `stop`.
 
-    `images` are patterns of images, as of `soscope prof attach -l`; `mode` and `boundary` are as
-    there. Returns when every call is seen. Raises ProfilingError.
+    `images` are patterns of images, or one, as of `soscope prof attach -l`; `mode` and `boundary`
+    are as there. Returns when every call is seen. Raises ProfilingError.
     """
     if _running and _running[0].pid == os.getpid():
         raise ProfilingError("this process is profiled already")
     folder = tempfile.mkdtemp(prefix="soscope-")
     record = os.path.join(folder, "run.sosr")
     words = [*_command(), "prof", "attach", "-p", str(os.getpid()), "-o", record]
-    for image in images:
+    # a string is a sequence of patterns, too, which nobody means
+    for image in [images] if isinstance(images, str) else images:
         words += ["-l", image]
     if mode is not None:
         words += ["--mode", mode]
