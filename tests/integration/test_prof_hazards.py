@@ -49,6 +49,15 @@ def test_a_program_finds_what_it_finds_and_its_calls_are_counted(
     assert sum(thread["dropped"] for thread in account.threads) == 0
 
 
+def test_a_nested_function_keeps_what_lies_around_it() -> None:
+    """Its static chain lies above the hook, which this model of code calls by a register."""
+    command = reported.program("hazards", "fentry", "gcc", "-O2", "-mcmodel=large")
+    plain = run(command, timeout=30)
+    account = reported.observe("time", command)
+    assert account.status == plain.returncode == 5
+    assert said(account.out)[0] == said(plain.stdout)[0]
+
+
 @pytest.mark.parametrize("way", [way for way in WAYS if way[2] == "-O2"], ids="".join)
 def test_exceptions_pass_through(way: tuple[str, str, str]) -> None:
     compiler, hooks, opt = way

@@ -310,9 +310,9 @@ FUNCTION \name
 	mov	64(%rsp), %rdi
 	lea	\slot, %r10
 .if \hook == 1
-	test	$0xff8, %edi
-	jz	1f
-	cmpw	$0x5241, -8(%rdi) // "push %r10": see sosc_prof_return_slot
+	cmpb	$0x41, (%rdi) // "pop %r10": see sosc_prof_return_slot
+	jne	1f
+	cmpb	$0x5a, 1(%rdi)
 	je	9f
 1:
 .endif

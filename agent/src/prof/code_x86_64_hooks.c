@@ -6,14 +6,14 @@
 
 enum { PROLOGUE = 96 }; // bytes of one, in front of mcount
 
-// gcc's nested functions: "push %r10" lies between __fentry__ and the return address. Code never
-// begins so near behind the start of a page that the bytes in front of it are not there.
+// gcc's nested functions: the static chain lies between __fentry__ and the return address ("push
+// %r10; call", with anything in between). What follows the call takes it back, and no other
+// function begins by "pop %r10".
 static bool is_nested(uint64_t site)
 {
 	const uint8_t *code = (const void *)site;
 
-	return (site & (SOSC_PAGE - 1)) >= 8 && code[-8] == 0x41 && code[-7] == 0x52 &&
-	       ((code[-6] == 0xff && code[-5] == 0x15) || (code[-6] == 0x67 && code[-5] == 0xe8));
+	return code[0] == 0x41 && code[1] == 0x5a; // the first is a prefix: there is a second
 }
 
 /** Where the return address lies of the function whose hook returns to @site. */
