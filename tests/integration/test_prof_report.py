@@ -149,6 +149,9 @@ def test_a_file_of_gprof_has_callers_too(tmp_path: Path) -> None:
     done = soscope("prof", "report", file)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--image PROGRAM" in done.stderr
+    done = soscope("prof", "diff", file, file)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "report --json --image IMAGE FILE makes a document" in done.stderr
 
 
 def test_whoever_shows_calls_names_the_verb_for_profiles(recording: Path) -> None:

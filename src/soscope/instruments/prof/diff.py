@@ -30,6 +30,8 @@ LONGER, SHORTER = "longer", "shorter"  # nobody knows why
 SAME = ""
 
 _MAGIC = form.MAGIC.to_bytes(4, "little")
+_GMON_MAGIC = b"gmon"
+_GMON_HINT = "soscope prof report --json --image IMAGE FILE makes a document of a file of gprof's"
 _FIRST = 1 << 12  # bytes that tell what a file is
 
 # image, symbol, file of an interpreter's
@@ -207,7 +209,10 @@ def _of_document(path: str, text: bytes) -> ProfSide:
     except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict) or said.get("schema") != SCHEMA:
-        raise RecordingError(f"'{path}' is neither a recording nor a document of soscope prof")
+        raise RecordingError(
+            f"'{path}' is neither a recording nor a document of soscope prof",
+            hint=_GMON_HINT if text.startswith(_GMON_MAGIC) else None,
+        )
     try:
         if said["state"] not in STATES:
             raise ValueError
