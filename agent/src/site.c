@@ -174,15 +174,20 @@ static bool asks_for_durations(void)
 }
 
 // An address in front of which there is code of the function that has called: behind a tail call
-// the return address is that of the call around it.
+// the return address is that of the call around it. Trampolines of instrumented code's own hooks
+// know nothing but the hook.
 static uint64_t caller_of(uint64_t ret)
 {
-	const struct sosc_site *around;
+	while (depth_of(ret)) {
+		const struct sosc_site *around =
+			&sosc_sitedata[(ret - (uint64_t)sosc_sites) / SOSC_SITE_SIZE];
+		struct sosc_cell *cell = (void *)around->cell;
 
-	if (!depth_of(ret))
-		return ret;
-	around = &sosc_sitedata[(ret - (uint64_t)sosc_sites) / SOSC_SITE_SIZE];
-	return __atomic_load_n(&((struct sosc_cell *)around->cell)->original, __ATOMIC_RELAXED) + 1;
+		if (sosc_layers[sosc_cell_index(cell)].instrument != SOSC_INSTRUMENT_PROF)
+			return __atomic_load_n(&cell->original, __ATOMIC_RELAXED) + 1;
+		ret = around->ret;
+	}
+	return ret;
 }
 
 static bool is_counted(uint32_t slot)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import attached, build
+from tests.support import attached, build, reported
 from tests.support.launching import environment
 from tests.support.run import soscope
 
@@ -66,6 +66,17 @@ def test_tail_calls_are_those_of_the_function_that_jumps(way: str) -> None:
         assert calls["gpong", "gping"] + calls["", "gping"] == 90
         assert calls["gpong", "gping"] >= 40
         assert calls["main", "gpong"] == 21
+
+
+def test_a_tail_call_of_instrumented_code_is_its_function_s() -> None:
+    """Two trampolines lie behind one another: the hook's, and that of the call it is in."""
+    command = reported.program("handed", "pg", "gcc", "-O2", "-Wl,--export-dynamic")
+    both = ("--mode", "time", "--boundary", "time")
+    done = soscope("prof", "run", "-q", *both, "-l", "libhanded*,handed", "--json", *command)
+    assert (done.returncode, done.stdout) == (0, "handed 10100\n")
+    said = json.loads(done.stderr[done.stderr.index("{") :])
+    arcs = [(arc["caller"], arc["calls"]) for arc in said["arcs"] if arc["callee"] == "kept"]
+    assert arcs == [("handed", 100)]
 
 
 def test_a_program_that_forbids_the_clock_is_counted() -> None:
