@@ -151,10 +151,16 @@ class RecordedProgram:
             self._images = images
         return self._images
 
-    def image_at(self, addr: int) -> TracedImage | None:
-        """Return the image whose mapping has `addr`, the newest of several; None: none had it."""
+    def files_at(self, addr: int) -> list[TracedImage]:
+        """Return the images that had `addr` in turn; the same one at the same place once."""
         there = [image for image in self.images().values() if image.start <= addr < image.end]
-        return max(there, key=lambda image: image.index) if there else None
+        files = {(image.path, image.build_id, image.load_bias): image for image in there}
+        return list(files.values())
+
+    def image_at(self, addr: int) -> TracedImage | None:
+        """Return the image whose mapping has `addr`; None: none had it, or several had in turn."""
+        files = self.files_at(addr)
+        return files[0] if len(files) == 1 else None
 
     @property
     def slot_count(self) -> int:

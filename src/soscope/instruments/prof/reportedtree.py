@@ -32,6 +32,7 @@ def add_reported(
     lost: dict[str, int] = {}
     slots = foreign = 0
     counted = timed = 0  # where not all calls are timed
+    mixed: set[str] = set()
     for number, said in recording.reported:
         calls = unpack(said)
         program = _Program(recording.programs[number], calls, recording.clock.rate, sums, names)
@@ -42,12 +43,16 @@ def add_reported(
             if calls.period > 1:
                 counted += sum(node.calls for node in thread.nodes)
                 timed += sum(node.timed for node in thread.nodes)
+            mixed |= program.mixed
             profile.dropped += thread.dropped
             for name, _ in _LOST:
                 lost[name] = lost.get(name, 0) + getattr(thread, name)
     profile.notes += [f"{lost[name]:,} {why}" for name, why in _LOST if lost.get(name)]
     if counted:
         profile.notes.append(f"times are estimates: {timed:,} of {counted:,} calls were timed")
+    if mixed:
+        several = ", ".join(sorted(mixed))
+        profile.notes.append(f"functions at places that several images had in turn: {several}")
     if foreign:
         profile.notes.append(f"{foreign:,} hooks were left to another profiler")
     if not slots:
@@ -73,6 +78,7 @@ class _Program:
         self._sums = sums
         self._names = names
         self._means = means_of(calls)
+        self.mixed: set[str] = set()  # images that had one another's place
 
     def add(self, thread: ThreadCalls, profile: Profile) -> None:
         """Add the calls of a thread."""
@@ -116,5 +122,6 @@ class _Program:
     def _at(self, addr: int) -> int:
         image = self._program.image_at(addr)
         if image is None:
+            self.mixed |= {other.label for other in self._program.files_at(addr)}
             return self._sums.function(ProfFunction("", "?", addr))
         return self._sums.function(self._names.of(image).at(addr - image.load_bias))
