@@ -89,12 +89,19 @@ static struct sosc_prof_table *take_over(const struct sosc_thread *thread)
 	for (uint32_t i = 1; i < used && i < TABLES_MOST; i++) {
 		uint16_t owner = __atomic_load_n(&wiped->owners[i], __ATOMIC_RELAXED);
 		const struct sosc_thread *place = &sosc_threads[owner - 1];
+		uint16_t mine;
 
 		if (!owner || (place != thread && !sosc_thread_has_ended(place, pid)))
 			continue;
-		if (__atomic_compare_exchange_n(&wiped->owners[i], &owner, place_of(thread), false,
-						__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		if (!__atomic_compare_exchange_n(&wiped->owners[i], &owner, place_of(thread), false,
+						 __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+			continue;
+		if (place == thread || sosc_thread_has_ended(place, pid))
 			return table_at(i);
+		// a thread has begun at that place meanwhile, and has the table already
+		mine = place_of(thread);
+		(void)__atomic_compare_exchange_n(&wiped->owners[i], &mine, owner, false,
+						  __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	}
 	return NULL;
 }
