@@ -4,8 +4,9 @@
 // the clock (strict seccomp, prctl(PR_SET_TSC)) and system calls (seccomp). They are seen
 // before they are made, and again when they have failed; a raw system instruction is not
 // seen. vfork returns in a child first, which goes on as its parent's thread. And where
-// calls return through trampolines, walks over the stack leave these out (backtrace.c). A
-// program that is to have other functions than its own gets them when it calls its start.
+// calls return through trampolines, walks over the stack leave these out (backtrace.c), and
+// functions that ask which library has called find a return address of that one. A program
+// that is to have other functions than its own gets them when it calls its start.
 
 #include "guard.h"
 #include "arch.h"
@@ -16,6 +17,7 @@
 #include "instrument.h"
 #include "lookup.h"
 #include "patch.h"
+#include "site.h"
 #include "slot.h"
 #include "sys.h"
 #include "thread.h"
@@ -41,6 +43,7 @@ enum {
 	GUARD_WALK_IP,
 	GUARD_WALK_IP_INFO,
 	GUARD_START,
+	GUARD_CALLER,
 };
 
 static bool begins(const char *text, const char *prefix)
@@ -78,6 +81,18 @@ static uint32_t walk_kind(const struct sosc_candidate *at)
 	return 0;
 }
 
+// Functions that look at their return address: where the library is searched for, or its
+// search path, hangs on it.
+static bool asks_for_caller(const struct sosc_candidate *at)
+{
+	static const char names[][8] = {"dlsym", "dlvsym", "dlopen", "dlmopen"};
+
+	for (uint32_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (sosc_same(at->symbol, names[i]))
+			return true;
+	return false;
+}
+
 /** Which guard stands in front of the function of this slot; 0: none. */
 uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 {
@@ -95,7 +110,9 @@ uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 		return GUARD_SECCOMP;
 	if (sosc_same(symbol, "syscall"))
 		return GUARD_SYSCALL;
-	return sosc_instruments_see_exits() ? walk_kind(at) : 0;
+	if (!sosc_instruments_see_exits())
+		return 0;
+	return asks_for_caller(at) ? GUARD_CALLER : walk_kind(at);
 }
 
 uint64_t sosc_guard_handler(uint32_t kind)
@@ -172,6 +189,16 @@ static bool forbids(uint64_t kind, struct sosc_regs *regs)
 	}
 }
 
+// A function that is timed or recorded, and jumps here, would have a return trampoline call. It
+// returns past that: its own return is not seen.
+static void find_caller(uint64_t *ret)
+{
+	uint64_t addr = sosc_site_returns_to(*ret);
+
+	if (addr)
+		*ret = addr;
+}
+
 // Of a call that may be the program's last no exit is asked for.
 static enum sosc_next entry(struct sosc_call *call)
 {
@@ -179,6 +206,8 @@ static enum sosc_next entry(struct sosc_call *call)
 
 	if (kind == GUARD_START)
 		sosc_patches_begin();
+	if (kind == GUARD_CALLER)
+		find_caller(&call->regs->ret);
 	if (forbids(kind, call->regs))
 		seal(1);
 	else if (kind != GUARD_VFORK || !call->thread)

@@ -16,3 +16,14 @@ int f0(int x)
 	CHECK(next && next != f0);
 	return next(x) + 1000;
 }
+
+// It ends in a jump: dlsym finds its caller by the return address of this call.
+__attribute__((optimize("O2"))) void *next_of(const char *name)
+{
+	return dlsym(RTLD_NEXT, name);
+}
+
+__attribute__((optimize("O2"))) void *open_beside(const char *name)
+{
+	return dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+}

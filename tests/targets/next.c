@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+void *next_of(const char *name);
+void *open_beside(const char *name);
+
 COUNTED(f0);
 COUNTED(f1);
 
@@ -44,6 +47,8 @@ int main(void)
 	printf("f1 of %s is %s\n", base(info.dli_fname), info.dli_sname);
 	CHECK(dladdr((void *)main, &info) && info.dli_fname);
 	CHECK(dlsym(RTLD_NEXT, "f0") == dlsym(RTLD_DEFAULT, "f0"));
+	CHECK(next_of("f1") == dlsym(RTLD_DEFAULT, "f1"));
+	CHECK(open_beside("libc.so.6"));
 	struct link_map *map = 0;
 	CHECK(dlinfo(dlopen(0, RTLD_NOW), RTLD_DI_LINKMAP, &map) == 0);
 	for (; map; map = map->l_next)
