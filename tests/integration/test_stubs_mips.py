@@ -130,7 +130,7 @@ def test_micromips(tmp_path: Path, arch: str, flags: tuple[str, ...]) -> None:
             assert joined(bare) == joined(mapped)
     unit = compiled(tmp_path, arch, PROGRAM, "-fno-pic", _MICRO)
     path = linked(tmp_path, arch, "bfd", [unit, shared], "-no-pie", "-e", "main", *flags)
-    _check_entries(path, _CALLED)
+    assert_entries(path, _CALLED)
 
 
 @pytest.mark.parametrize(("arch", "order"), [("mips", "-EB"), ("mipsel", "-EL")])
@@ -144,10 +144,10 @@ def test_mips16(tmp_path: Path, arch: str, order: str) -> None:
     library = compiled(tmp_path, arch, LIBRARY, "-fPIC", name="lib")
     shared = linked(tmp_path, arch, "bfd", [library], "-shared", name="lib.so")
     path = linked(tmp_path, arch, "bfd", [unit, shared], "-no-pie", "-e", "main")
-    _check_entries(path, {"abs", "puts"})
+    assert_entries(path, {"abs", "puts"})
 
 
-def _check_entries(path: Path, called: set[str]) -> None:
+def assert_entries(path: Path, called: set[str]) -> None:
     """Compare the entries of a PLT that nobody can run with objdump's names."""
     names = _named_by_objdump(path)
     with opened(path) as mapped:

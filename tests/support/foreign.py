@@ -40,8 +40,13 @@ def _text(path: Path) -> str:
     return path.read_text() + "\n" if path.exists() else ""
 
 
-def unpacked(folder: Path, arch: str, suite: str, packages: tuple[str, ...]) -> Path:
-    """Download packages of an architecture and a suite; return where they are unpacked."""
+def unpacked(
+    folder: Path, arch: str, suite: str, packages: tuple[str, ...], behind: str = ""
+) -> Path:
+    """Download packages of an architecture and a suite; return where they are unpacked.
+
+    `behind` names one that has nothing but dependencies, which come, too.
+    """
     need("apt-get")
     need("dpkg-deb")
     root, files = folder / "apt", folder / "files"
@@ -62,17 +67,21 @@ def unpacked(folder: Path, arch: str, suite: str, packages: tuple[str, ...]) -> 
     words = [f"-o{name}={value}" for name, value in settings.items()]
     words.append(f"-oAPT::Architectures::={arch}")
     _run(["apt-get", *words, "update"], root)
+    if behind:
+        told = _run(["apt-cache", *words, "depends", behind], root)
+        packages += tuple(re.findall(r"^ *Depends: (\S+)", told, re.MULTILINE))
     _run(["apt-get", *words, "download", *packages], root / "download")
     for path in (root / "download").glob("*.deb"):
         _run(["dpkg-deb", "-x", str(path), str(files)], root)
     return files
 
 
-def _run(command: list[str], folder: Path) -> None:
+def _run(command: list[str], folder: Path) -> str:
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def elf_files(folder: Path) -> Iterator[Path]:

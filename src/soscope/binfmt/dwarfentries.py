@@ -469,7 +469,7 @@ class Entries:
                         behind = self._skip(unit, at)[2]
                     at = behind
             except (EntryError, IndexError):
-                continue
+                continue  # a damaged unit hides no other
             if left <= 0:
                 self.is_cut = True
                 return
@@ -486,7 +486,7 @@ class Entries:
                 if is_there and self._is_reached(unit, start):
                     return entry
             except (EntryError, IndexError):
-                continue
+                continue  # as above
         return None
 
     def _is_reached(self, unit: Unit, wanted: int) -> bool:

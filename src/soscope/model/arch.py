@@ -87,6 +87,7 @@ class RelocationTypes(_Row):
     irelative: frozenset[int] = frozenset()
     tlsdesc: int = 0
     dtpmod: int  # the module of a thread's variable
+    tpoff: int = 0  # its distance from the thread pointer, which is added to that
     word: int  # the plain pointer to a symbol
     # types that fill a slot only where it lies in the GOT: any other pointer is filled by the same
     words: frozenset[int] = frozenset()
@@ -121,6 +122,9 @@ class Arch(_Row):
     stubbed: int = 0  # the one of them that may be lazy
     hash_word: int = 4  # bytes of a number in DT_HASH
     symbol_count: int = 0  # the dynamic tag that has the number of dynamic symbols
+    # Dynamic tags that say where the loader's list is, in place of DT_DEBUG: by the distance from
+    # the entry of a word that has its address, or by the address of that.
+    debug_maps: tuple[int, int] = (0, 0)
     # r_info is no number, but a 32-bit symbol and four bytes, the last of them the type
     has_split_info: bool = False
     has_stub_each: bool = False  # each JUMP_SLOT has a stub
@@ -130,6 +134,7 @@ class Arch(_Row):
     runs: tuple[int, ...] = ()  # further e_machines that the processor runs itself
     calls: dict[str, int] = {}  # numbers of system calls  # noqa: RUF012
     has_agent: bool = False
+    emulator: str = ""  # what qemu calls the machine
 
 
 _X86_64 = Arch(
@@ -151,6 +156,7 @@ _X86_64 = Arch(
         irelative=frozenset((37,)),
         tlsdesc=36,
         dtpmod=16,
+        tpoff=18,
         word=1,
     ),
     argument=BY_INDEX,
@@ -160,6 +166,7 @@ _X86_64 = Arch(
     runs=(EM_386,),
     calls={"futex": 202, "get_robust_list": 274},
     has_agent=True,
+    emulator="x86_64",
 )
 _AARCH64 = Arch(
     number=EM_AARCH64,
@@ -181,12 +188,14 @@ _AARCH64 = Arch(
         irelative=frozenset((1032,)),
         tlsdesc=1031,
         dtpmod=1028,
+        tpoff=1030,
         word=257,
     ),
     variant=(0x7000_0005, 0x80),  # DT_AARCH64_VARIANT_PCS
     has_stub_each=True,
     features=(0xC000_0000, ((1, "BTI", "BTI"), (2, "PAC", "return address signing"))),
     calls={"futex": 98, "get_robust_list": 100},
+    emulator="aarch64",
 )
 _RISCV_RELOCATIONS = RelocationTypes(
     prefix="R_RISCV_",
@@ -197,6 +206,7 @@ _RISCV_RELOCATIONS = RelocationTypes(
     irelative=frozenset((58,)),
     tlsdesc=12,
     dtpmod=7,
+    tpoff=11,
     word=2,
     words=frozenset((1, 2)),
 )
@@ -208,10 +218,12 @@ _RISCV64 = Arch(
     relocations=_RISCV_RELOCATIONS,
     variant=(0x7000_0001, 0x80),  # DT_RISCV_VARIANT_CC
     has_stub_each=True,
+    emulator="riscv64",
 )
 _S390X = Arch(
     number=EM_S390,
     name="s390x",
+    emulator="s390x",
     order=">",
     isa="s390x",
     unames=("s390x",),
@@ -224,6 +236,7 @@ _S390X = Arch(
         relative=12,
         irelative=frozenset((61,)),
         dtpmod=54,
+        tpoff=56,
         word=22,
     ),
     hash_word=8,
@@ -245,17 +258,21 @@ _MIPS = Arch(
         copy=126,
         relative=3,  # without a symbol
         dtpmod=38,
+        tpoff=47,
         word=3,
         words=frozenset((3,)),
     ),
     implied={GOT_WORD: "DT_MIPS_GOTSYM", STUBBED_GOT_WORD: "DT_MIPS_GOTSYM"},
     stubbed=STUBBED_GOT_WORD,
     symbol_count=0x7000_0011,  # DT_MIPS_SYMTABNO
+    debug_maps=(0x7000_0035, 0x7000_0016),  # DT_MIPS_RLD_MAP_REL, DT_MIPS_RLD_MAP
+    emulator="mips",
 )
 _PPC64 = Arch(
     number=EM_PPC64,
     order=">",
     name="ppc64",
+    emulator="ppc64",
     isa="ppc",
     unames=("ppc64",),
     cputype=CPU_PPC64,
@@ -270,6 +287,7 @@ _PPC64 = Arch(
         relative=22,
         irelative=frozenset((247, 248)),
         dtpmod=68,
+        tpoff=73,
         word=38,
         words=frozenset((38,)),
     ),
@@ -285,6 +303,7 @@ ARCHES = (
         bits=32,
         order="<",
         name="i386",
+        emulator="i386",
         isa="x86",
         unames=("i386", "i686"),
         cputype=CPU_I386,
@@ -299,6 +318,7 @@ ARCHES = (
             irelative=frozenset((42,)),
             tlsdesc=41,
             dtpmod=35,
+            tpoff=14,
             word=1,
         ),
         has_stub_each=True,
@@ -326,6 +346,7 @@ ARCHES = (
             irelative=frozenset((188,)),
             tlsdesc=187,
             dtpmod=184,
+            tpoff=186,
             word=1,
         ),
     ),
@@ -333,6 +354,7 @@ ARCHES = (
         number=EM_ARM,
         bits=32,
         name="arm",
+        emulator="arm",
         isa="arm",
         cputype=CPU_ARM,
         apple={
@@ -355,6 +377,7 @@ ARCHES = (
             irelative=frozenset((160,)),
             tlsdesc=13,
             dtpmod=17,
+            tpoff=19,
             word=2,
         ),
         has_stub_each=True,
@@ -364,18 +387,22 @@ ARCHES = (
         bits=32,
         name="riscv32",
         unames=("riscv32",),
-        relocations=_RISCV_RELOCATIONS.but(dtpmod=6, word=1),
+        relocations=_RISCV_RELOCATIONS.but(dtpmod=6, tpoff=10, word=1),
     ),
     _S390X,
     _S390X.but(bits=32, name="s390", isa="", unames=("s390",), hash_word=4, has_stub_each=False),
-    _MIPS,
-    _MIPS.but(bits=64, flags=(0, 0), name="mips64", unames=("mips64",), has_split_info=True),
-    _MIPS.but(flags=(_EF_MIPS_ABI2, _EF_MIPS_ABI2), name="mips64", unames=()),
+    _MIPS.but(order=">"),
+    _MIPS.but(order="<", unames=(), emulator="mipsel"),
+    _MIPS.but(
+        bits=64, flags=(0, 0), name="mips64", unames=("mips64",), has_split_info=True, emulator=""
+    ),
+    _MIPS.but(flags=(_EF_MIPS_ABI2, _EF_MIPS_ABI2), name="mips64", unames=(), emulator=""),
     Arch(
         number=EM_PPC,
         bits=32,
         order=">",
         name="ppc",
+        emulator="ppc",
         isa="ppc",
         unames=("ppc",),
         cputype=CPU_PPC,
@@ -390,12 +417,13 @@ ARCHES = (
             relative=22,
             irelative=frozenset((248,)),
             dtpmod=68,
+            tpoff=73,
             word=1,
             words=frozenset((1,)),
         ),
     ),
     _PPC64,
-    _PPC64.but(order="<", name="ppc64le", unames=("ppc64le",), cputype=0),
+    _PPC64.but(order="<", name="ppc64le", unames=("ppc64le",), cputype=0, emulator="ppc64le"),
     # processors of which nothing but names are known
     Arch(number=2, bits=32, order=">", name="sparc", pages=(8192,)),
     Arch(number=EM_SPARCV9, order=">", name="sparc64", pages=(8192,)),
@@ -433,13 +461,13 @@ def arch_of_cputype(cputype: int) -> Arch | None:
     return next((row for row in ARCHES if cputype and row.cputype == cputype), None)
 
 
-def arch_of_process(number: int, bits: int) -> Arch | None:
-    """Return the row for a process here; where `number` is 0, its e_machine is not known.
+def arch_of_process(number: int, bits: int, order: str = "") -> Arch | None:
+    """Return the row for a process; where `number` is 0, its e_machine is not known.
 
     Then it is what this processor runs with that many bits.
     """
     if number:
-        return arch_of(number, bits)
+        return arch_of(number, bits, order)
     here = arch_here()
     known = () if here is None else (here.number, *here.runs)
     return next((a for a in ARCHES if a.number in known and a.bits == bits and a.unames), None)

@@ -133,19 +133,30 @@ class ProcessStart(Record):
     """A process that came to be: `event` is "start", "fork" or "exec".
 
     `parent` is None where it is not known or there is none that is traced; `program` is the
-    path of the program it runs.
+    path of the program it runs. `arch` and `engine` say for which machine that is, as uname(2)
+    and qemu call it, and how its calls are seen, "agent" or one of `control.settings.ENGINES`;
+    they are "" where they are not.
     """
 
-    __slots__ = ("event", "parent", "pid", "program", "time_ns")
+    __slots__ = ("arch", "engine", "event", "parent", "pid", "program", "time_ns")
 
     def __init__(
-        self, time_ns: int, pid: int, event: str, parent: int | None, program: str
+        self,
+        time_ns: int,
+        pid: int,
+        event: str,
+        parent: int | None,
+        program: str,
+        arch: str = "",
+        engine: str = "",
     ) -> None:
         self.time_ns = time_ns
         self.pid = pid
         self.event = event
         self.parent = parent
         self.program = program
+        self.arch = arch
+        self.engine = engine
 
 
 class ProcessExit(Record):

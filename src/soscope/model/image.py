@@ -13,6 +13,7 @@ IMAGE_UNREADABLE = 8  # headers not found: not hooked
 IMAGE_LATE = 16  # hooked after its constructors may have run
 IMAGE_CLOSED = 32  # dlclose'd
 IMAGE_WRITE_REFUSED = 64  # its slots could not be written
+IMAGE_METHODS_UNSEEN = 256  # it may have method tables, and they were not looked for
 
 
 class TracedImage(Record):

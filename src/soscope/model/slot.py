@@ -11,6 +11,8 @@ SLOT_JUMP_SLOT = 1
 SLOT_GLOB_DAT = 2  # every reference is a call or jump
 SLOT_PLT_GOT = 3  # a re-aimed .plt.got stub in front of a GLOB_DAT
 SLOT_CALL_SITES = 4  # re-aimed call sites: a lower bound
+SLOT_METHOD = 5  # an entry of a Python method table; `caller` is the interpreter
+SLOT_ENTRY = 6  # no cell, but the entry point of a function inside `callee`; no `caller`
 
 # Why a chosen slot is not hooked; the values are those of `enum sosc_slot_refusal`.
 HOOKED = 0
@@ -20,6 +22,8 @@ REFUSED_FULL = 3
 REFUSED_WRITE = 4
 REFUSED_TEXT = 5
 REFUSED_FOREIGN = 6
+REFUSED_IN_USE = 7
+REFUSED_NO_SITE = 8
 REFUSAL_NAMES = {
     HOOKED: "hooked",
     REFUSED_ADDRESS_TAKEN: "address-taken",
@@ -28,6 +32,8 @@ REFUSAL_NAMES = {
     REFUSED_WRITE: "write-refused",
     REFUSED_TEXT: "text-refused",
     REFUSED_FOREIGN: "foreign-value",
+    REFUSED_IN_USE: "in-use",
+    REFUSED_NO_SITE: "no-call-site",
 }
 
 # When a result is a failure; the values are those of `enum sosc_error_rule`.
@@ -83,7 +89,9 @@ class TracedSlot(Record):
     run-time address of the cell. `kind`, `refusal` and `error_rule` are constants of this
     module. `lazy`: it was unbound when it was hooked. `entry_only`: no exits for this
     function. `prototype` is an index into the prototypes, None = unknown function.
-    `partial`: its address is loaded, too, and calls through that are not seen. `foreign`: it is not
+    `function` is the run-time address that calls went on to when it was hooked: of a lazy one
+    the way to the resolver. `partial`: its address is loaded, too, and calls through that are not
+    seen. `foreign`: it is not
     the function that soscope's table declares, but another library's of the same name.
     """
 
@@ -94,6 +102,7 @@ class TracedSlot(Record):
         "entry_only",
         "error_rule",
         "foreign",
+        "function",
         "index",
         "kind",
         "lazy",
@@ -122,6 +131,7 @@ class TracedSlot(Record):
         error_rule: int,
         partial: bool = False,
         foreign: bool = False,
+        function: int = 0,
     ) -> None:
         self.index = index
         self.process = process
@@ -137,6 +147,7 @@ class TracedSlot(Record):
         self.prototype = prototype
         self.partial = partial
         self.foreign = foreign
+        self.function = function
         self.error_rule = error_rule
 
     @property

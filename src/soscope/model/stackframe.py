@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from soscope.model.record import Record
 
+OwnFrame = tuple[str, str | None, int | None]  # of an interpreter: function, file, line
+
 
 class StackFrame(Record):
     """A return address. What is not known is None; `offset` is that into `symbol`, or the image.

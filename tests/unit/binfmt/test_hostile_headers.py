@@ -69,7 +69,7 @@ def read_elf(data: bytes) -> None:
     assert all(isinstance(reason, str) for reason in image.partial)
 
 
-def bounded(read: Callable[[bytes], None], data: bytes) -> None:
+def assert_bounded(read: Callable[[bytes], None], data: bytes) -> None:
     """Read; an error has to say what is wrong, and where."""
     found: FormatError | None = None
     try:
@@ -84,14 +84,14 @@ def bounded(read: Callable[[bytes], None], data: bytes) -> None:
 @given(changes=CHANGES)
 def test_macho(name: str, changes: list[tuple[float, int]]) -> None:
     data = made(name).data
-    bounded(read_macho, changed(data, headers_and_tables(data)[:2], changes))
+    assert_bounded(read_macho, changed(data, headers_and_tables(data)[:2], changes))
 
 
 @SETTINGS
 @given(changes=CHANGES)
 def test_fat(changes: list[tuple[float, int]]) -> None:
     data = writer.fat([(made(name).arch, made(name).data) for name in IMAGES[:3]])
-    bounded(read_macho, changed(data, [(4, 64)], changes))
+    assert_bounded(read_macho, changed(data, [(4, 64)], changes))
 
 
 @SETTINGS
@@ -100,7 +100,7 @@ def test_noise(data: bytes, magic: int) -> None:
     magics = (b"", b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xca\xfe\xba\xbe", b"!<arch>\n")
     begin = (*magics, b"\x7fELF\2\1\1" + bytes(9), b"\x7fELF\1\2\1" + bytes(9))[magic]
     for read in (read_macho, read_elf):
-        bounded(read, begin + data)
+        assert_bounded(read, begin + data)
 
 
 @pytest.fixture(scope="module")
@@ -113,4 +113,4 @@ def elf(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @given(changes=CHANGES)
 def test_elf(elf: bytes, changes: list[tuple[float, int]]) -> None:
     # The file's header, the program headers, and those of the sections.
-    bounded(read_elf, changed(elf, headers_and_tables(elf)[:3], changes))
+    assert_bounded(read_elf, changed(elf, headers_and_tables(elf)[:3], changes))

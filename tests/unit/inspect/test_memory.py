@@ -70,6 +70,24 @@ def test_the_verdict(sizes: list[tuple[int, int]], verdict: str) -> None:
     assert said.why.endswith(".")
 
 
+def test_growth_that_is_too_little_to_judge_by_is_told() -> None:
+    looks = [seen(at, 50, 1) for at in range(2)]
+    assert "in use nor what is kept free has grown" in judge(looks).why
+    looks[-1].in_use += 54 << 10
+    said = judge(looks)
+    assert said.verdict == "unknown"
+    assert (
+        said.why == "In 1 s what is in use has grown by 54.0 KiB, which is too little to judge by."
+    )
+    looks = [seen(0, 0, 0, 10), seen(60, 0, 0, 10, unread="jemalloc is not read")]
+    looks[-1].parts[-1].bytes += 54 << 10
+    said = judge(looks)
+    assert said.verdict == "unknown"
+    assert said.why.endswith(
+        ", and in 60 s its memory has grown by 54.0 KiB, which is too little to judge by."
+    )
+
+
 def test_memory_that_is_mapped_past_an_allocator_leaks_only_if_that_is_read() -> None:
     looks = [seen(0, 1, 0, 10), seen(60, 1, 0, 20)]
     assert judge(looks).verdict == "leak"

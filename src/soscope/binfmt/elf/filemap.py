@@ -55,6 +55,7 @@ class ElfMap:
         self.image = image
         self.partial: list[str] = []
         self._again: list[Filled] = []
+        self._table: SlotTable | None = None
 
     # ---- the file ----
 
@@ -171,6 +172,12 @@ class ElfMap:
         return self._rows[1]
 
     @property
+    def slot_table(self) -> SlotTable | None:
+        """What decoders are given of the slots, None where there is no decoder."""
+        _ = self._rows
+        return self._table
+
+    @property
     def filled_again(self) -> tuple[tuple[int, str], ...]:
         """(vaddr, symbol) of each relocation that fills a slot that another one fills, too."""
         _ = self._rows
@@ -280,7 +287,7 @@ class ElfMap:
         irelative, types = machine.relocations.irelative, machine.relocations.types
         slots = {vaddr: kind in irelative for vaddr, kind, _, _, _ in filled}
         calls = [vaddr for vaddr, kind, _, _, place in filled if place >= 0 and kind in types]
-        table = SlotTable(self.image, slots, calls, self._bases())
+        table = self._table = SlotTable(self.image, slots, calls, self._bases())
         by_slot: dict[int, tuple[Stub, ...]] = {}
         more: dict[int, list[Stub]] = {}
         astray = []

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.relocations import entries, tables
-from soscope.model.arch import UNKNOWN, RelocationTypes, arch_of_process
+from soscope.model.arch import UNKNOWN, Arch, RelocationTypes, arch_of_process
 
 Row = tuple[int, int, int]  # r_offset, r_info, r_addend
 
@@ -45,35 +45,43 @@ class SlotRelocation:
         self.is_call = is_call
 
 
-def slot_relocations(image: ElfReader) -> Iterator[SlotRelocation]:
+def slot_relocations(image: ElfReader, arch: Arch | None = None) -> Iterator[SlotRelocation]:
     """Give the JUMP_SLOT and GLOB_DAT relocations of an image, DT_JMPREL's first.
 
-    Raises FormatError where a table is cut off.
+    `arch` is its machine, where it has no header to say so. Raises FormatError where a table is
+    cut off.
     """
-    types = _types(image)
-    yield from _typed(image, frozenset((types.jump_slot, types.glob_dat)) - {0})
+    types = _types(image, arch)
+    yield from _typed(image, frozenset((types.jump_slot, types.glob_dat)) - {0}, types)
 
 
-def copies_of(image: ElfReader) -> list[SlotRelocation]:
-    """Return the COPY relocations. Raises FormatError."""
-    return list(_typed(image, frozenset((_types(image).copy,)) - {0}))
+def copies_of(image: ElfReader, arch: Arch | None = None) -> list[SlotRelocation]:
+    """Return the COPY relocations; `arch` as above. Raises FormatError."""
+    types = _types(image, arch)
+    return list(_typed(image, frozenset((types.copy,)) - {0}, types))
 
 
-def ifuncs_of(image: ElfReader) -> list[SlotRelocation]:
-    """Return the IRELATIVE relocations. Raises FormatError."""
-    return list(_typed(image, _types(image).irelative))
+def ifuncs_of(image: ElfReader, arch: Arch | None = None) -> list[SlotRelocation]:
+    """Return the IRELATIVE relocations; `arch` as above. Raises FormatError."""
+    types = _types(image, arch)
+    return list(_typed(image, types.irelative, types))
 
 
-def _types(image: ElfReader) -> RelocationTypes:
-    """Return the types of the image's machine; of what has no header, of the one that is here."""
+def _types(image: ElfReader, arch: Arch | None) -> RelocationTypes:
+    """Return the types of the image's machine; where nothing says which, of the one here."""
     header = image.header
-    arch = header.arch if header is not None else arch_of_process(0, image.encoding.bits)
+    if header is not None:
+        arch = header.arch
+    elif arch is None:
+        arch = arch_of_process(0, image.encoding.bits)
     return UNKNOWN if arch is None else arch.relocations
 
 
-def _typed(image: ElfReader, kinds: frozenset[int]) -> Iterator[SlotRelocation]:
+def _typed(
+    image: ElfReader, kinds: frozenset[int], types: RelocationTypes
+) -> Iterator[SlotRelocation]:
     shift, mask = (32, 0xFFFFFFFF) if image.encoding.bits == 64 else (8, 0xFF)
-    jump_slot = _types(image).jump_slot
+    jump_slot = types.jump_slot
     for at, fields, in_plt in relocations(image, kinds):
         kind = fields[1] & mask
         if kind in kinds:

@@ -3,7 +3,13 @@
 
     stubs    `decoder(arch)`: the linker's stubs in ELF files, and which sections hold them
     listing  `LISTER`: what stubs are made of, as text, and what it leaves in registers
+    sites    `place(code, order)`: the instruction in a stub that all its calls run;
+             `in_place(code, table)`: the same of code that needs no stub;
+             `unclear(code, table)`: slots that code may go through elsewhere
     lazy     `argument_of(mapped, slot, helper)`: what an unbound slot's code gives the resolver
+    resolver how an unbound slot gets to the resolver, and where that ends
+    delay    `is_delayed(word)`: instructions that take effect behind the next one
+    detours  `code(…)`: code that slots may lead to, on the way to the function
     slots    `more(image, found, arch, partial)`: slots, and where they lead, without a relocation
     got      `find_got(image)`: where the GOT lies in a file without section headers
     macho    `decoder(bits)`: stubs and stub helpers in Mach-O images
@@ -13,6 +19,7 @@
     returns  `call_before(code, addr)`: which call returns to an address
     calls    `direct_calls(…)`: the code that calls some addresses; `addresses(…)`: what code takes
     nops     `nops(code)`: the no-operations that code begins with
+    through  `through(…)`: the instructions that call or jump through slots, all at once
     passing  `scalar_classes(…)` and `record_classes(…)`: in which registers a value is passed
 
 A folder has the name that a row of model/arch.py has in `isa`. A part is imported when it is
@@ -34,19 +41,21 @@ JUMP = "jump"
 LOAD = "load"
 
 PARTS = {
-    "aarch64": ("stubs", "listing", "lazy", "macho"),
-    "arm": ("stubs", "listing", "lazy", "macho"),
-    "mips": ("stubs", "listing", "lazy", "slots"),
-    "ppc": ("stubs", "listing", "lazy", "slots", "macho"),
-    "riscv": ("stubs", "listing", "lazy", "got"),
-    "s390x": ("stubs", "listing", "lazy"),
+    "aarch64": ("stubs", "sites", "listing", "lazy", "macho"),
+    "arm": ("stubs", "sites", "listing", "lazy", "macho"),
+    "mips": ("stubs", "sites", "listing", "lazy", "slots", "detours", "delay"),
+    "ppc": ("stubs", "sites", "listing", "lazy", "slots", "macho", "resolver"),
+    "riscv": ("stubs", "sites", "listing", "lazy", "got"),
+    "s390x": ("stubs", "sites", "listing", "lazy"),
     "x86": (
         "stubs",
+        "sites",
         "listing",
         "lazy",
         "macho",
         "at",
         "uses",
+        "through",
         "returns",
         "calls",
         "nops",

@@ -13,8 +13,6 @@ from soscope.inspect.check.fault import REMARK, Fault
 from soscope.model.filemap import LAZY
 
 _PT_GNU_STACK = 0x6474E551
-_DT_TEXTREL = 22
-_DF_TEXTREL = 4
 _RUNS = ("executable", "pie", "shared", "static", "static-pie")
 
 
@@ -26,7 +24,7 @@ def check_hardening(mapped: ElfMap) -> Iterator[Fault]:
         dynamic = mapped.image.dynamic
     except FormatError:
         return
-    if dynamic.get(_DT_TEXTREL) is not None or (dynamic.get(c.DT_FLAGS) or 0) & _DF_TEXTREL:
+    if dynamic.get(c.DT_TEXTREL) is not None or (dynamic.get(c.DT_FLAGS) or 0) & c.DF_TEXTREL:
         yield Fault("text-relocations", REMARK, "the loader has to write into its code")
     yield from _writable(mapped)
     yield from _branches(mapped)

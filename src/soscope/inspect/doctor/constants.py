@@ -27,7 +27,7 @@ def pieces_of(image: ElfImage) -> Iterator[bytes]:
             try:
                 yield image.source.read(segment.offset + at, size)
             except (OSError, FormatError):
-                break
+                break  # the file is shorter than its segments say
 
 
 def said(image: ElfImage, pattern: re.Pattern[bytes]) -> str:

@@ -80,13 +80,13 @@ class ProcessMap:
         return counts
 
 
-def read_map(pid: int, chooses: Chooses) -> ProcessMap:
-    """Read the map of a process, without stopping it.
+def read_map(space: Space, chooses: Chooses) -> ProcessMap:
+    """Read the map of a process, without stopping it; close its space.
 
     Where images come and go all the time, only those that stay are in it. Raises
     NoSuchProcess, NotPermitted.
     """
-    space = Space(pid)
+    pid = space.pid
     process_map = None
     try:
         for _ in range(_TRIES):

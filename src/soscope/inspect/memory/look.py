@@ -25,7 +25,10 @@ from soscope.proc.rights import missing_right
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _collections_abc import Sequence
+
     from soscope.live.heap.blockpages import BlockPages
+    from soscope.live.images.space import Space
     from soscope.live.process import Process
     from soscope.proc.smaps import Area
 
@@ -112,7 +115,8 @@ def _looked(
     for heap in heaps:
         claims += _mapped(process, look, heap, pages, _taken(claims))
     if space.bits == 64 and is_python(images):
-        claims += _of_python(process, look, pages, _taken(claims))
+        apart = [] if objects is None else objects.apart
+        claims += _of_python(process, look, pages, _taken(claims, apart))
     if heaps:
         page = space.auxv.get(auxv.AT_PAGESZ, 4096)
         look.trim = sum(trimmed(space, heap, page) for heap in heaps)
@@ -120,7 +124,9 @@ def _looked(
             addr, size = heaps[0].pin
             look.pin = addr + _CHUNK_HEAD, size - _SHARED_HEAD
         look.moved = any(heap.is_torn for heap in heaps)
-    look.unread = _unread(look, space.bits)
+    look.unread = _unread(look, space, is_read=bool(heaps))
+    if not heaps and look.allocator == GLIBC and not look.unread:
+        look.trim = 0  # nobody has called malloc
     if any(heap.is_too_large for heap in heaps):
         look.unread = "a copy of its heap would not fit into the memory of this machine"
         look.trim = None
@@ -141,14 +147,16 @@ def _looked(
     return look
 
 
-def _unread(look: Look, bits: int) -> str:
+def _unread(look: Look, space: Space, *, is_read: bool) -> str:
     """Say why the allocator's memory was not read, "" where it was."""
-    if bits != 64:
-        return f"the heap of a {bits}-bit program is not read"
+    if space.bits != 64:
+        return f"the heap of a {space.bits}-bit program is not read"
     if look.allocator is None:
         return "its allocator is not known"
     if look.allocator != GLIBC:
         return f"what {look.allocator} has in use and what it keeps free is not read"
+    if not is_read and any(each.path == "[heap]" for each in space.mappings):
+        return "its heap is not laid out as in any release of glibc that is known"
     return ""
 
 
@@ -225,8 +233,8 @@ def _of_objects(
     return more
 
 
-def _taken(claims: list[Claim]) -> TakenRanges:
-    return TakenRanges((claim.start, claim.end) for claim in claims)
+def _taken(claims: list[Claim], more: Sequence[tuple[int, int]] = ()) -> TakenRanges:
+    return TakenRanges([*((claim.start, claim.end) for claim in claims), *more])
 
 
 def _mapped(

@@ -31,7 +31,7 @@ def judge(looks: list[Look]) -> Verdict:
     if free >= _MUCH and free * _SHARE >= now.rss:
         return Verdict(RETENTION, _retention(now, free), against_retention(now))
     if now.unread:
-        told = "" if is_once else f", and in {_seconds(looks)} s its memory has not grown"
+        told = "" if is_once else f", and in {_seconds(looks)} s {_little(looks, 'its memory')}"
         why = f"{now.unread[:1].upper()}{now.unread[1:]}{told}."
         return Verdict(UNKNOWN, why, for_unread(now, is_once=is_once))
     if is_once:
@@ -40,8 +40,23 @@ def judge(looks: list[Look]) -> Verdict:
             "tell what is needed from what leaks."
         )
         return Verdict(UNKNOWN, why, [LOOK_LONGER])
-    why = f"In {_seconds(looks)} s neither what is in use nor what is kept free has grown."
+    why = f"In {_seconds(looks)} s {_little(looks, 'what is in use')}."
     return Verdict(UNKNOWN, why, ["--for with a longer time, while the program is at work"])
+
+
+def _little(looks: list[Look], what: str) -> str:
+    """Say that memory has grown by no more than that of every program does."""
+    used = _growth([_held(look) for look in looks], min)
+    free = _growth([look.resident(model.FREE) for look in looks], max)
+    grown = max(used, free)
+    if grown <= 0:
+        return f"neither {what} nor what is kept free has grown"
+    which = what if used >= free else "what is kept free"
+    return f"{which} has grown by {size(grown)}, which is too little to judge by"
+
+
+def _held(look: Look) -> int:
+    return look.in_use + look.resident(model.OTHER, model.HUGE)
 
 
 def _grown(looks: list[Look]) -> Verdict | None:

@@ -22,6 +22,7 @@ DT_MIPS_LOCAL_GOTNO = 0x7000000A
 DT_MIPS_SYMTABNO = 0x70000011
 DT_MIPS_GOTSYM = 0x70000013
 
+SHORTER = 0x0600_0000  # e_flags: EF_MIPS_ARCH_ASE_MICROMIPS, EF_MIPS_ARCH_ASE_M16
 STO_MIPS_PLT = 8  # st_other: the value is the address of an entry of the PLT
 _MAX_BYTES = 1 << 28
 
@@ -46,6 +47,29 @@ def first_word(image: ElfReader) -> tuple[int, int, int] | None:
     if got is None or local is None or first is None or end is None:
         return None
     return got + local * image.encoding.word.size, first, end
+
+
+def unlike(image: ElfReader) -> str:
+    """Say why calls of an image are not those that are known here, "" where they are."""
+    flags = image.header.flags if image.header is not None else 0
+    return "some of its code is MIPS16 or microMIPS" if flags & SHORTER else ""
+
+
+def counted(image: ElfReader) -> tuple[int, int, int, dict[int, int]] | None:
+    """Return what the loader finds the words by that it binds later; None without such a GOT.
+
+    (address of the first word, how many there are, address of the number of those before it,
+    where each one that has a stub leads at first), all as the image has them.
+    """
+    where = first_word(image)
+    dynamic = next((each for each in image.segments if each.type == c.PT_DYNAMIC), None)
+    if where is None or dynamic is None:
+        return None
+    start, first, end = where
+    tags = [tag for tag, _ in image.dynamic.entries]
+    place = dynamic.vaddr + tags.index(DT_MIPS_LOCAL_GOTNO) * image.encoding.dynamic.size
+    helpers = {word.vaddr: word.helper for word in read(image, []) if word.helper}
+    return start, end - first, place + image.encoding.word.size, helpers
 
 
 def more(

@@ -20,7 +20,6 @@ from soscope.model.filemap import MIPS_STUB, PLT
 
 _PLACES = (".MIPS.stubs", ".plt")
 DT_MIPS_PLTGOT = 0x70000032
-SHORTER = 0x0600_0000  # e_flags: EF_MIPS_ARCH_ASE_MICROMIPS, EF_MIPS_ARCH_ASE_M16
 
 # lw or ld $t9, -0x7ff0($gp); move $t7, $ra; [lui $t8, high;] jalr $t9;
 # li $t8, low or ori $t8, $t8, low
@@ -64,7 +63,7 @@ def _find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
         slot = (high << 16) + low & mask
         if not start & 3 and (slot in table.slots or code.section is not None):
             yield FoundStub(start, _SIZE, slot, PLT)
-    if table.flags & SHORTER:
+    if table.flags & mipsgot.SHORTER:
         yield from mips16.find(code, table)
 
 

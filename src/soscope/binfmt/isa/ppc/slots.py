@@ -34,10 +34,10 @@ def more(
     if arch.bits == 32:
         return [], {}
     lazy = [entry.vaddr for entry in filled if entry.kind == arch.relocations.jump_slot]
-    return [], _helpers(image, lazy)
+    return [], helpers_of(image, lazy)
 
 
-def _helpers(image: ElfReader, slots: list[int]) -> dict[int, int]:
+def helpers_of(image: ElfReader, slots: list[int]) -> dict[int, int]:
     """Return for each of the JMP_SLOTs `slots` where it leads at first."""
     glink, plt = image.dynamic.get(DT_PPC64_GLINK), image.dynamic.get(c.DT_PLTGOT)
     if glink is None or plt is None:

@@ -85,15 +85,7 @@ def find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
         vaddr = code.vaddr + start
         if vaddr & 3:
             continue
-        if load["near"] is None and load["high"] is None:
-            slots = [_beside(code.vaddr + first, load)]
-        else:
-            distance = _distance(load)
-            told = _pointer(vaddr, pointers, table)
-            slots = [
-                pointer + distance & _MASK for pointer in (pointers if told is None else (told,))
-            ]
-        slots = [slot for slot in slots if slot in table.slots]
+        slots = _slots_of(code.vaddr + first, load, vaddr, pointers, table)
         if not slots or (tls is None and not _is_reached(code.vaddr, data, start, load, table)):
             continue
         if len(slots) == 1:
@@ -102,6 +94,41 @@ def find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
         else:
             table.say("call stubs whose TOC pointer is one of several: they have no slot")
             yield FoundStub(vaddr, leave.end() - start, 0, CALL_STUB)
+
+
+def in_place(code: Code, table: SlotTable) -> Iterator[tuple[int, int, int]]:
+    """Give (vaddr, size, slot) of what loads a slot and goes there, stub or not.
+
+    `vaddr` is where it has loaded the slot; `size` leads behind the call, 0: it does not come back.
+    """
+    data = big_endian(code.data, table.image.encoding.order)
+    pointers = toc_pointers(table)
+    for leave in _LEAVE.finditer(data):
+        at = leave.start()
+        first = max(0, at - _BEFORE)
+        load = None if code.vaddr + at & 3 else _LOAD.search(data[first:at])
+        if load is None or _tls(data, first + load.start()) is not None:
+            continue
+        vaddr = code.vaddr + first + load.start()
+        slots = _slots_of(code.vaddr + first, load, vaddr, pointers, table)
+        if len(slots) == 1:
+            size = 0 if leave["call"] is None else leave.end() - at
+            yield code.vaddr + at, size, slots[0]
+        elif slots:
+            table.say("calls through slots whose TOC pointer is one of several")
+
+
+def _slots_of(
+    base: int, load: re.Match[bytes], vaddr: int, pointers: tuple[int, ...], table: SlotTable
+) -> list[int]:
+    """Return the slots that `load` may be of; `base` is where its bytes were counted from."""
+    if load["near"] is None and load["high"] is None:
+        slots = [_beside(base, load)]
+    else:
+        distance = _distance(load)
+        told = _pointer(vaddr, pointers, table)
+        slots = [pointer + distance & _MASK for pointer in (pointers if told is None else (told,))]
+    return [slot for slot in slots if slot in table.slots]
 
 
 def _tls(data: bytes, start: int) -> int | None:
