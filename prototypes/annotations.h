@@ -23,6 +23,7 @@
 #define BOOL // true, false
 #define ENUM(...) // one name of a set in constants.txt; `set, parameter`: of the set
 		  // that constants.txt has for the value of that parameter
+#define SIGNALS // a set of signals: [INT TERM], or those that are not in it, ~[KILL STOP]
 #define FLAGS(set) // names of a set in constants.txt, joined by |
 
 // What a pointer leads to.
@@ -41,7 +42,9 @@
 		      // `*parameter`: the int it leads to, at most what that was at
 		      // the call
 #define CXX_STRING // a std::string of libstdc++: its text, as it is at the call
-#define ELEMENTS(parameter) // so many things lie there, one behind the other; 8 are shown
+#define ELEMENTS(parameter) // so many things lie there, one behind the other; 8 are shown.
+			    // With OUT, `result`: as many as the call returned
+#define DESCRIPTORS(parameter) // a set of descriptors below that number: [3 5]
 #define FIELDS_BY(parameter) // a struct tm: the members that this format of strftime or
 			     // strptime names
 #define LIMIT(parameter) // a string of at most so many bytes, which need not end
@@ -50,6 +53,7 @@
 	       // no check is needed up to the end of its page. A result that leads to a
 	       // structure is shown as that. With OUT: what it has written, where it has
 #define FOLLOW_UNLESS_0(parameter) // the same, unless that parameter is 0
+#define FOLLOW_UNLESS_SAME // of BYTES: the same, unless the first two arguments are the same
 #define FOLLOW_NAMED // of a FORMAT(printf): nothing but the format and what it names can make the
 		     // function fail, so that it reads the strings of an ordinary one, and the va_list
 #define AS(...) // (parameter, condition): it is that one, words and all, if the condition of

@@ -32,15 +32,20 @@ int __vasprintf_chk(char **to OUT(success) STRING, int flag, const char *format 
 void __syslog_chk(int priority ENUM(syslog), int flag, const char *format FORMAT(printf), ...);
 void __vsyslog_chk(int priority ENUM(syslog), int flag, const char *format FORMAT(printf),
 	va_list arguments);
-int __wprintf_chk(int flag, const wchar_t *format, ...) FAILS(< 0) ERRNO(changed);
-int __fwprintf_chk(FILE *stream, int flag, const wchar_t *format, ...) FAILS(< 0) ERRNO(changed);
-int __swprintf_chk(wchar_t *to, size_t size, int flag, osize_t object, const wchar_t *format, ...)
+int __wprintf_chk(int flag, const wchar_t *format FORMAT(printf), ...) FAILS(< 0) ERRNO(changed);
+int __fwprintf_chk(FILE *stream, int flag, const wchar_t *format FORMAT(printf), ...)
+	FAILS(< 0) ERRNO(changed);
+int __swprintf_chk(wchar_t *to OUT(success, size > 0) LIMIT(size), size_t size, int flag,
+		   osize_t object, const wchar_t *format FORMAT(printf), ...)
 	FAILS(< 0) ERRNO(changed);
 
 // Strings and memory.
-void *__memcpy_chk(void *to, const void *from, size_t size, osize_t object);
-void *__mempcpy_chk(void *to, const void *from, size_t size, osize_t object);
-void *__memmove_chk(void *to, const void *from, size_t size, osize_t object);
+void *__memcpy_chk(void *to, const void *from IN BYTES(size), size_t size,
+		   osize_t object);
+void *__mempcpy_chk(void *to, const void *from IN BYTES(size), size_t size,
+		   osize_t object);
+void *__memmove_chk(void *to, const void *from IN BYTES(size), size_t size,
+		   osize_t object);
 void *__memset_chk(void *to, int c CHAR, size_t size, osize_t object);
 void __explicit_bzero_chk(void *to, size_t size, osize_t object);
 char *__strcpy_chk(char *to, const char *from FOLLOW, osize_t object) POINTER;
@@ -52,13 +57,16 @@ char *__stpncpy_chk(char *to, const char *from FOLLOW_UNLESS_0(size), size_t siz
 char *__strcat_chk(char *to, const char *from FOLLOW, osize_t object) POINTER;
 char *__strncat_chk(char *to, const char *from, size_t limit, osize_t object) POINTER;
 wchar_t *__wcscpy_chk(wchar_t *to, const wchar_t *from, osize_t object) POINTER;
-wchar_t *__wcsncpy_chk(wchar_t *to, const wchar_t *from, size_t size, osize_t object) POINTER;
+wchar_t *__wcsncpy_chk(wchar_t *to, const wchar_t *from LIMIT(size), size_t size,
+			osize_t object) POINTER;
 wchar_t *__wcscat_chk(wchar_t *to, const wchar_t *from, osize_t object) POINTER;
-wchar_t *__wmemcpy_chk(wchar_t *to, const wchar_t *from POINTER, size_t count, osize_t object)
-	POINTER;
+wchar_t *__wmemcpy_chk(wchar_t *to, const wchar_t *from IN ELEMENTS(count), size_t count,
+			osize_t object) POINTER;
 wchar_t *__wmemset_chk(wchar_t *to, wchar_t c, size_t count, osize_t object) POINTER;
-size_t __mbstowcs_chk(wchar_t *to, const char *from, size_t size, osize_t object) FAILS(== -1);
-size_t __wcstombs_chk(char *to, const wchar_t *from, size_t size, osize_t object) FAILS(== -1);
+size_t __mbstowcs_chk(wchar_t *to OUT(success) LIMIT(size), const char *from, size_t size,
+		      osize_t object) FAILS(== -1);
+size_t __wcstombs_chk(char *to OUT(success) LIMIT(size), const wchar_t *from, size_t size,
+		      osize_t object) FAILS(== -1);
 size_t __mbsrtowcs_chk(wchar_t *to, const char **from, size_t size, mbstate_t *state,
 		       osize_t object) FAILS(== -1);
 size_t __mbsnrtowcs_chk(wchar_t *to, const char **from, size_t from_size, size_t size,
@@ -101,4 +109,4 @@ size_t __confstr_chk(int name, char *buffer OUT(result > 0, size > 0) LIMIT(size
 		     osize_t object);
 int __poll_chk(struct pollfd *fds IN ELEMENTS(count), nfds_t count, int limit, osize_t object) FAILS(< 0);
 int __ppoll_chk(struct pollfd *fds IN ELEMENTS(count), nfds_t count, const struct timespec *limit IN,
-		const sigset_t *mask, osize_t object) FAILS(< 0);
+		const sigset_t *mask IN, osize_t object) FAILS(< 0);

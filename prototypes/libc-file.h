@@ -119,9 +119,9 @@ int fchownat(int dir ENUM(at_fd), const char *path, uid_t user, gid_t group, int
 	FAILS(< 0);
 mode_t umask(mode_t mask);
 int utime(const char *path, const struct utimbuf *times IN) FAILS(< 0);
-int utimes(const char *path, const struct timeval *times) FAILS(< 0);
-int futimens(int fd, const struct timespec *times) FAILS(< 0);
-int utimensat(int dir ENUM(at_fd), const char *path, const struct timespec *times,
+int utimes(const char *path, const struct timeval times[2] IN) FAILS(< 0);
+int futimens(int fd, const struct timespec times[2] IN) FAILS(< 0);
+int utimensat(int dir ENUM(at_fd), const char *path, const struct timespec times[2] IN,
 	      int flags FLAGS(at)) FAILS(< 0);
 int statfs(const char *path, struct statfs *status) FAILS(< 0);
 int fstatfs(int fd, struct statfs *status) FAILS(< 0);

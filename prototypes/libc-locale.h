@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libc: locales, messages, character sets, wide characters, regular expressions.
+// libc: locales, messages, character sets, regular expressions.
 
 // Locales and messages.
 char *setlocale(int category ENUM(locale), const char *locale) FOLLOW FAILS(== NULL) ERRNO(none);
@@ -42,8 +42,8 @@ int mbtowc(wchar_t *to, const char *s, size_t size);
 int wctomb(char *to, wchar_t c);
 size_t mbrtowc(wchar_t *to, const char *s, size_t size, mbstate_t *state) FAILS(== -1);
 size_t wcrtomb(char *to, wchar_t c, mbstate_t *state) FAILS(== -1);
-size_t mbstowcs(wchar_t *to, const char *from, size_t size) FAILS(== -1);
-size_t wcstombs(char *to, const wchar_t *from, size_t size) FAILS(== -1);
+size_t mbstowcs(wchar_t *to OUT(success) LIMIT(size), const char *from, size_t size) FAILS(== -1);
+size_t wcstombs(char *to OUT(success) LIMIT(size), const wchar_t *from, size_t size) FAILS(== -1);
 size_t mbsrtowcs(wchar_t *to, const char **from, size_t size, mbstate_t *state) FAILS(== -1);
 size_t wcsrtombs(char *to, const wchar_t **from, size_t size, mbstate_t *state) FAILS(== -1);
 size_t mbsnrtowcs(wchar_t *to, const char **from, size_t from_size, size_t size, mbstate_t *state)
@@ -53,53 +53,6 @@ size_t wcsnrtombs(char *to, const wchar_t **from, size_t from_size, size_t size,
 int mbsinit(const mbstate_t *state);
 wint_t btowc(int c CHAR);
 int wctob(wint_t c) CHAR;
-
-// Wide strings.
-size_t wcslen(const wchar_t *s);
-size_t wcsnlen(const wchar_t *s, size_t limit);
-int wcscmp(const wchar_t *a, const wchar_t *b);
-int wcsncmp(const wchar_t *a, const wchar_t *b, size_t limit);
-int wcscoll(const wchar_t *a, const wchar_t *b);
-size_t wcsxfrm(wchar_t *to, const wchar_t *from, size_t size);
-wchar_t *wcscpy(wchar_t *to, const wchar_t *from) POINTER;
-wchar_t *wcsncpy(wchar_t *to, const wchar_t *from, size_t size) POINTER;
-wchar_t *wcscat(wchar_t *to, const wchar_t *from) POINTER;
-wchar_t *wcschr(const wchar_t *s, wchar_t c);
-wchar_t *wcsrchr(const wchar_t *s, wchar_t c);
-wchar_t *wcsstr(const wchar_t *s, const wchar_t *wanted);
-wchar_t *wcsdup(const wchar_t *s) FAILS(== NULL);
-wchar_t *wcstok(wchar_t *s, const wchar_t *delimiters, wchar_t **save);
-long wcstol(const wchar_t *s, wchar_t **end, int base) ALSO(__isoc23_wcstol);
-unsigned long wcstoul(const wchar_t *s, wchar_t **end, int base) ALSO(__isoc23_wcstoul);
-double wcstod(const wchar_t *s, wchar_t **end);
-wchar_t *wmemcpy(wchar_t *to, const wchar_t *from POINTER, size_t count) POINTER;
-wchar_t *wmemmove(wchar_t *to, const wchar_t *from POINTER, size_t count) POINTER;
-wchar_t *wmemset(wchar_t *to, wchar_t c, size_t count) POINTER;
-wchar_t *wmemchr(const wchar_t *s POINTER, wchar_t c, size_t count) POINTER;
-int wmemcmp(const wchar_t *a POINTER, const wchar_t *b POINTER, size_t count);
-int wcwidth(wchar_t c);
-int wcswidth(const wchar_t *s, size_t count);
-int iswalnum(wint_t c);
-int iswalpha(wint_t c);
-int iswcntrl(wint_t c);
-int iswdigit(wint_t c);
-int iswlower(wint_t c);
-int iswprint(wint_t c);
-int iswpunct(wint_t c);
-int iswspace(wint_t c);
-int iswupper(wint_t c);
-int iswxdigit(wint_t c);
-wint_t towlower(wint_t c);
-wint_t towupper(wint_t c);
-wctype_t wctype(const char *name FOLLOW);
-int iswctype(wint_t c, wctype_t type);
-wint_t fgetwc(FILE *stream) ALSO(getwc);
-wint_t fputwc(wchar_t c, FILE *stream) ALSO(putwc);
-int fputws(const wchar_t *s, FILE *stream) FAILS(< 0) ERRNO(changed);
-int fwide(FILE *stream, int mode);
-int wprintf(const wchar_t *format, ...) FAILS(< 0) ERRNO(changed);
-int fwprintf(FILE *stream, const wchar_t *format, ...) FAILS(< 0) ERRNO(changed);
-int swprintf(wchar_t *to, size_t size, const wchar_t *format, ...) FAILS(< 0) ERRNO(changed);
 
 // Regular expressions.
 int regcomp(regex_t *compiled, const char *pattern FOLLOW, int flags FLAGS(regcomp))

@@ -64,20 +64,24 @@ int getsockopt(int fd, int level ENUM(socket_level), int option ENUM(socket_opti
 // Waiting.
 int poll(struct pollfd *fds IN ELEMENTS(count), nfds_t count, int limit) FAILS(< 0)
 	ALSO(__poll);
-int ppoll(struct pollfd *fds IN ELEMENTS(count), nfds_t count, const struct timespec *limit IN, const sigset_t *mask)
-	FAILS(< 0);
-int select(int count, fd_set *read, fd_set *write, fd_set *except, struct timeval *limit IN)
-	FAILS(< 0) ALSO(__select);
-int pselect(int count, fd_set *read, fd_set *write, fd_set *except,
-	    const struct timespec *limit IN, const sigset_t *mask) FAILS(< 0);
+int ppoll(struct pollfd *fds IN ELEMENTS(count), nfds_t count, const struct timespec *limit IN,
+	  const sigset_t *mask IN) FAILS(< 0);
+int select(int count, fd_set *read IN OUT(success) DESCRIPTORS(count),
+	   fd_set *write IN OUT(success) DESCRIPTORS(count),
+	   fd_set *except IN OUT(success) DESCRIPTORS(count), struct timeval *limit IN) FAILS(< 0) ALSO(__select);
+int pselect(int count, fd_set *read IN OUT(success) DESCRIPTORS(count),
+	    fd_set *write IN OUT(success) DESCRIPTORS(count),
+	    fd_set *except IN OUT(success) DESCRIPTORS(count), const struct timespec *limit IN,
+	    const sigset_t *mask IN) FAILS(< 0);
 long __fdelt_chk(long fd);
 int epoll_create(int size) FAILS(< 0);
 int epoll_create1(int flags FLAGS(epoll_create)) FAILS(< 0);
 int epoll_ctl(int epoll, int operation ENUM(epoll), int fd,
 	      struct epoll_event *event IN) FAILS(< 0);
-int epoll_wait(int epoll, struct epoll_event *events, int count, int limit) FAILS(< 0);
-int epoll_pwait(int epoll, struct epoll_event *events, int count, int limit,
-		const sigset_t *mask) FAILS(< 0);
+int epoll_wait(int epoll, struct epoll_event *events OUT(success) ELEMENTS(result), int count,
+	       int limit) FAILS(< 0);
+int epoll_pwait(int epoll, struct epoll_event *events OUT(success) ELEMENTS(result), int count,
+		int limit, const sigset_t *mask IN) FAILS(< 0);
 int eventfd(unsigned int value, int flags FLAGS(eventfd)) FAILS(< 0);
 
 // Hosts, services, addresses.

@@ -32,9 +32,9 @@ int posix_spawnattr_init(posix_spawnattr_t *attributes) FAILS(!= 0) ERRNO(result
 int posix_spawnattr_destroy(posix_spawnattr_t *attributes) FAILS(!= 0) ERRNO(result);
 int posix_spawnattr_setflags(posix_spawnattr_t *attributes, short flags HEX)
 	FAILS(!= 0) ERRNO(result);
-int posix_spawnattr_setsigmask(posix_spawnattr_t *attributes, const sigset_t *mask)
+int posix_spawnattr_setsigmask(posix_spawnattr_t *attributes, const sigset_t *mask IN)
 	FAILS(!= 0) ERRNO(result);
-int posix_spawnattr_setsigdefault(posix_spawnattr_t *attributes, const sigset_t *signals)
+int posix_spawnattr_setsigdefault(posix_spawnattr_t *attributes, const sigset_t *signals IN)
 	FAILS(!= 0) ERRNO(result);
 int posix_spawnattr_setpgroup(posix_spawnattr_t *attributes, pid_t group)
 	FAILS(!= 0) ERRNO(result);
@@ -46,10 +46,11 @@ int system(const char *command) FAILS(< 0);
 pid_t wait(int *status OUT(result > 0) HEX) FAILS(< 0);
 pid_t waitpid(pid_t pid, int *status OUT(result > 0) HEX, int options FLAGS(wait)) FAILS(< 0)
 	ALSO(__waitpid);
-pid_t wait3(int *status OUT(result > 0) HEX, int options FLAGS(wait), struct rusage *usage)
+pid_t wait3(int *status OUT(result > 0) HEX, int options FLAGS(wait),
+	    struct rusage *usage OUT(result > 0))
 	FAILS(< 0);
 pid_t wait4(pid_t pid, int *status OUT(result > 0) HEX, int options FLAGS(wait),
-	    struct rusage *usage) FAILS(< 0);
+	    struct rusage *usage OUT(result > 0)) FAILS(< 0);
 int waitid(idtype_t type ENUM(idtype), id_t id, siginfo_t *info OUT(success),
 	   int options FLAGS(waitid))
 	FAILS(< 0);
@@ -98,32 +99,37 @@ int __sched_cpucount(size_t size, const cpu_set_t *set);
 int getrlimit(__rlimit_resource_t resource ENUM(rlimit), struct rlimit *limit OUT(success))
 	FAILS(< 0);
 int setrlimit(__rlimit_resource_t resource ENUM(rlimit), const struct rlimit *limit IN) FAILS(< 0);
-int getrlimit64(__rlimit_resource_t resource ENUM(rlimit), struct rlimit64 *limit) FAILS(< 0);
-int setrlimit64(__rlimit_resource_t resource ENUM(rlimit), const struct rlimit64 *limit) FAILS(< 0);
+int getrlimit64(__rlimit_resource_t resource ENUM(rlimit), struct rlimit64 *limit OUT(success))
+	FAILS(< 0);
+int setrlimit64(__rlimit_resource_t resource ENUM(rlimit), const struct rlimit64 *limit IN)
+	FAILS(< 0);
 int prlimit(pid_t pid, enum __rlimit_resource resource ENUM(rlimit), const struct rlimit *limit IN,
-	    struct rlimit *old) FAILS(< 0);
-int getrusage(__rusage_who_t who, struct rusage *usage) FAILS(< 0);
+	    struct rlimit *old OUT(success)) FAILS(< 0);
+int prlimit64(pid_t pid, enum __rlimit_resource resource ENUM(rlimit),
+	      const struct rlimit64 *limit IN, struct rlimit64 *old OUT(success)) FAILS(< 0);
+int getrusage(__rusage_who_t who, struct rusage *usage OUT(success)) FAILS(< 0);
 
 // Signals.
 sighandler_t signal(int signal ENUM(signal), sighandler_t handler) FAILS(== -1)
 	ALSO(bsd_signal, sysv_signal, __sysv_signal, ssignal);
-int sigaction(int signal ENUM(signal), const struct sigaction *action, struct sigaction *old)
+int sigaction(int signal ENUM(signal), const struct sigaction *action IN,
+	      struct sigaction *old OUT(success))
 	FAILS(< 0) ALSO(__sigaction);
-int sigprocmask(int how ENUM(sigmask), const sigset_t *set, sigset_t *old) FAILS(< 0);
-int sigpending(sigset_t *set) FAILS(< 0);
-int sigsuspend(const sigset_t *mask) FAILS(< 0) ALSO(__sigsuspend);
-int sigwait(const sigset_t *set, int *signal OUT(success) ENUM(signal)) FAILS(!= 0) ERRNO(result);
-int sigwaitinfo(const sigset_t *set, siginfo_t *info OUT(success)) FAILS(< 0);
-int sigtimedwait(const sigset_t *set, siginfo_t *info OUT(success),
+int sigprocmask(int how ENUM(sigmask), const sigset_t *set IN, sigset_t *old OUT(success)) FAILS(< 0);
+int sigpending(sigset_t *set OUT(success)) FAILS(< 0);
+int sigsuspend(const sigset_t *mask IN) FAILS(< 0) ALSO(__sigsuspend);
+int sigwait(const sigset_t *set IN, int *signal OUT(success) ENUM(signal)) FAILS(!= 0) ERRNO(result);
+int sigwaitinfo(const sigset_t *set IN, siginfo_t *info OUT(success)) FAILS(< 0);
+int sigtimedwait(const sigset_t *set IN, siginfo_t *info OUT(success),
 		 const struct timespec *limit IN) FAILS(< 0);
 int sigaltstack(const stack_t *stack, stack_t *old) FAILS(< 0);
-int sigemptyset(sigset_t *set) FAILS(< 0);
-int sigfillset(sigset_t *set) FAILS(< 0);
-int sigaddset(sigset_t *set, int signal ENUM(signal)) FAILS(< 0);
-int sigdelset(sigset_t *set, int signal ENUM(signal)) FAILS(< 0);
-int sigismember(const sigset_t *set, int signal ENUM(signal)) FAILS(< 0);
+int sigemptyset(sigset_t *set OUT(success)) FAILS(< 0);
+int sigfillset(sigset_t *set OUT(success)) FAILS(< 0);
+int sigaddset(sigset_t *set IN OUT(success), int signal ENUM(signal)) FAILS(< 0);
+int sigdelset(sigset_t *set IN OUT(success), int signal ENUM(signal)) FAILS(< 0);
+int sigismember(const sigset_t *set IN, int signal ENUM(signal)) FAILS(< 0);
 int siginterrupt(int signal ENUM(signal), int interrupt) FAILS(< 0);
-int signalfd(int fd, const sigset_t *mask, int flags FLAGS(signalfd)) FAILS(< 0);
+int signalfd(int fd, const sigset_t *mask IN, int flags FLAGS(signalfd)) FAILS(< 0);
 int kill(pid_t pid, int signal ENUM(signal)) FAILS(< 0);
 int killpg(pid_t group, int signal ENUM(signal)) FAILS(< 0);
 int tgkill(pid_t pid, pid_t tid, int signal ENUM(signal)) FAILS(< 0);

@@ -51,21 +51,25 @@ char *basename(const char *path) FOLLOW;
 char *__xpg_basename(char *path STRING) FOLLOW;
 char *dirname(char *path STRING) FOLLOW;
 
-// Memory. The bytes are not shown: they would cost more than the calls.
-void *memcpy(void *to, const void *from, size_t size);
-void *mempcpy(void *to, const void *from, size_t size) ALSO(__mempcpy);
-void *memmove(void *to, const void *from, size_t size);
-void *memccpy(void *to, const void *from, int c CHAR, size_t size);
+// Memory. What is the same is neither copied nor compared, so that nothing may be read.
+void *memcpy(void *to, const void *from IN BYTES(size) FOLLOW_UNLESS_SAME, size_t size);
+void *mempcpy(void *to, const void *from IN BYTES(size) FOLLOW_UNLESS_SAME, size_t size)
+	ALSO(__mempcpy);
+void *memmove(void *to, const void *from IN BYTES(size) FOLLOW_UNLESS_SAME, size_t size);
+void *memccpy(void *to, const void *from, int c CHAR, size_t size); // reads up to the first c
 void *memset(void *to, int c CHAR, size_t size);
 void explicit_bzero(void *to, size_t size);
 void bzero(void *to, size_t size);
-void bcopy(const void *from, void *to, size_t size);
-int bcmp(const void *a, const void *b, size_t size);
-int memcmp(const void *a, const void *b, size_t size);
+void bcopy(const void *from IN BYTES(size) FOLLOW_UNLESS_SAME, void *to, size_t size);
+int bcmp(const void *a IN BYTES(size) FOLLOW_UNLESS_SAME,
+	 const void *b IN BYTES(size) FOLLOW_UNLESS_SAME, size_t size);
+int memcmp(const void *a IN BYTES(size) FOLLOW_UNLESS_SAME,
+	   const void *b IN BYTES(size) FOLLOW_UNLESS_SAME, size_t size);
 void *memchr(const void *s, int c CHAR, size_t size);
-void *memrchr(const void *s, int c CHAR, size_t size);
+void *memrchr(const void *s IN BYTES(size), int c CHAR, size_t size);
 void *rawmemchr(const void *s, int c CHAR) ALSO(__rawmemchr);
-void *memmem(const void *s, size_t size, const void *wanted, size_t wanted_size);
+void *memmem(const void *s IN BYTES(size), size_t size, const void *wanted IN BYTES(wanted_size),
+	     size_t wanted_size);
 void swab(const void *from, void *to, ssize_t size);
 
 // Characters.

@@ -124,7 +124,11 @@ int SSL_CTX_check_private_key(const SSL_CTX *ctx);
 uint64_t SSL_CTX_clear_options(SSL_CTX *ctx, uint64_t op FLAGS(ssl_options)) FLAGS(ssl_options);
 int SSL_CTX_config(SSL_CTX *ctx, const char *name);
 int SSL_CTX_ct_is_enabled(const SSL_CTX *ctx);
-long SSL_CTX_ctrl(SSL_CTX *ctx, int cmd ENUM(ssl_ctrl), long larg, void *parg
+long SSL_CTX_ctrl(SSL_CTX *ctx, int cmd ENUM(ssl_ctrl), long larg
+	AS(long larg FLAGS(ssl_mode), cmd == SSL_CTRL_MODE | SSL_CTRL_CLEAR_MODE)
+	AS(long larg FLAGS(ssl_cache), cmd == SSL_CTRL_SET_SESS_CACHE_MODE)
+	AS(long larg ENUM(ssl_version), cmd == SSL_CTRL_SET_MIN_PROTO_VERSION |
+	SSL_CTRL_SET_MAX_PROTO_VERSION), void *parg
 	AS(const char *parg, cmd == SSL_CTRL_SET_TLSEXT_HOSTNAME | SSL_CTRL_SET_GROUPS_LIST |
 	SSL_CTRL_SET_SIGALGS_LIST | SSL_CTRL_SET_CLIENT_SIGALGS_LIST));
 unsigned long SSL_CTX_dane_clear_flags(SSL_CTX *ctx, unsigned long flags);
@@ -158,7 +162,7 @@ const SSL_METHOD *SSL_CTX_get_ssl_method(const SSL_CTX *ctx);
 long SSL_CTX_get_timeout(const SSL_CTX *ctx);
 SSL_verify_cb SSL_CTX_get_verify_callback(const SSL_CTX *ctx);
 int SSL_CTX_get_verify_depth(const SSL_CTX *ctx);
-int SSL_CTX_get_verify_mode(const SSL_CTX *ctx);
+int SSL_CTX_get_verify_mode(const SSL_CTX *ctx) FLAGS(ssl_verify);
 int SSL_CTX_has_client_custom_ext(const SSL_CTX *ctx, unsigned int ext_type);
 int SSL_CTX_load_verify_dir(SSL_CTX *ctx, const char *CApath);
 int SSL_CTX_load_verify_file(SSL_CTX *ctx, const char *CAfile);
@@ -297,7 +301,7 @@ const unsigned char *SSL_SESSION_get_id(const SSL_SESSION *s, unsigned int *len)
 size_t SSL_SESSION_get_master_key(const SSL_SESSION *sess, unsigned char *out, size_t outlen);
 uint32_t SSL_SESSION_get_max_early_data(const SSL_SESSION *s);
 uint8_t SSL_SESSION_get_max_fragment_length(const SSL_SESSION *sess);
-int SSL_SESSION_get_protocol_version(const SSL_SESSION *s);
+int SSL_SESSION_get_protocol_version(const SSL_SESSION *s) ENUM(ssl_version);
 unsigned long SSL_SESSION_get_ticket_lifetime_hint(const SSL_SESSION *s);
 long SSL_SESSION_get_time(const SSL_SESSION *s);
 long SSL_SESSION_get_timeout(const SSL_SESSION *s);
@@ -352,12 +356,16 @@ size_t SSL_client_hello_get0_random(SSL *s, const unsigned char **out);
 size_t SSL_client_hello_get0_session_id(SSL *s, const unsigned char **out);
 int SSL_client_hello_get1_extensions_present(SSL *s, int **out, size_t *outlen);
 int SSL_client_hello_isv2(SSL *s);
-int SSL_client_version(const SSL *s);
+int SSL_client_version(const SSL *s) ENUM(ssl_version);
 int SSL_config(SSL *s, const char *name);
 int SSL_connect(SSL *ssl) FAILS(< 0) ERRNO(none);
 int SSL_copy_session_id(SSL *to, const SSL *from);
 int SSL_ct_is_enabled(const SSL *s);
-long SSL_ctrl(SSL *ssl, int cmd ENUM(ssl_ctrl), long larg, void *parg
+long SSL_ctrl(SSL *ssl, int cmd ENUM(ssl_ctrl), long larg
+	AS(long larg FLAGS(ssl_mode), cmd == SSL_CTRL_MODE | SSL_CTRL_CLEAR_MODE)
+	AS(long larg FLAGS(ssl_cache), cmd == SSL_CTRL_SET_SESS_CACHE_MODE)
+	AS(long larg ENUM(ssl_version), cmd == SSL_CTRL_SET_MIN_PROTO_VERSION |
+	SSL_CTRL_SET_MAX_PROTO_VERSION), void *parg
 	AS(const char *parg, cmd == SSL_CTRL_SET_TLSEXT_HOSTNAME | SSL_CTRL_SET_GROUPS_LIST |
 	SSL_CTRL_SET_SIGALGS_LIST | SSL_CTRL_SET_CLIENT_SIGALGS_LIST));
 unsigned long SSL_dane_clear_flags(SSL *ssl, unsigned long flags);
@@ -442,7 +450,7 @@ SSL_SESSION *SSL_get_session(const SSL *ssl);
 char *SSL_get_shared_ciphers(const SSL *s, char *buf, int size);
 int SSL_get_shared_sigalgs(SSL *s, int idx, int *psign, int *phash, int *psignandhash,
 	unsigned char *rsig, unsigned char *rhash);
-int SSL_get_shutdown(const SSL *ssl);
+int SSL_get_shutdown(const SSL *ssl) FLAGS(ssl_shutdown);
 int SSL_get_sigalgs(SSL *s, int idx, int *psign, int *phash, int *psignandhash, unsigned
 	char *rsig, unsigned char *rhash);
 int SSL_get_signature_type_nid(const SSL *s, int *pnid);
@@ -455,7 +463,7 @@ const SSL_METHOD *SSL_get_ssl_method(const SSL *s);
 OSSL_HANDSHAKE_STATE SSL_get_state(const SSL *ssl);
 SSL_verify_cb SSL_get_verify_callback(const SSL *s);
 int SSL_get_verify_depth(const SSL *s);
-int SSL_get_verify_mode(const SSL *s);
+int SSL_get_verify_mode(const SSL *s) FLAGS(ssl_verify);
 long SSL_get_verify_result(const SSL *ssl) ENUM(x509_verify);
 const char *SSL_get_version(const SSL *s);
 BIO *SSL_get_wbio(const SSL *s);
@@ -549,7 +557,7 @@ int SSL_set_session_id_context(SSL *ssl, const unsigned char *sid_ctx, unsigned 
 int SSL_set_session_secret_cb(SSL *s, tls_session_secret_cb_fn session_secret_cb, void *arg);
 int SSL_set_session_ticket_ext(SSL *s, void *ext_data, int ext_len);
 int SSL_set_session_ticket_ext_cb(SSL *s, tls_session_ticket_ext_cb_fn cb, void *arg);
-void SSL_set_shutdown(SSL *ssl, int mode);
+void SSL_set_shutdown(SSL *ssl, int mode FLAGS(ssl_shutdown));
 int SSL_set_srp_server_param(SSL *s, const BIGNUM *N, const BIGNUM *g, BIGNUM *sa, BIGNUM
 	*v, char *info);
 int SSL_set_srp_server_param_pw(SSL *s, const char *user, const char *pass, const char *grp);
@@ -585,9 +593,9 @@ int SSL_use_certificate_chain_file(SSL *ssl, const char *file);
 int SSL_use_certificate_file(SSL *ssl, const char *file, int type);
 int SSL_use_psk_identity_hint(SSL *s, const char *identity_hint);
 int SSL_verify_client_post_handshake(SSL *s);
-int SSL_version(const SSL *ssl);
+int SSL_version(const SSL *ssl) ENUM(ssl_version);
 int SSL_waiting_for_async(SSL *s);
-int SSL_want(const SSL *s);
+int SSL_want(const SSL *s) ENUM(ssl_want);
 int SSL_write(SSL *ssl, const void *buf BYTES(num), int num) FAILS(< 0) ERRNO(none);
 int SSL_write_early_data(SSL *s, const void *buf, size_t num, size_t *written);
 int SSL_write_ex(SSL *s, const void *buf BYTES(num), size_t num, size_t *written OUT(result

@@ -17,7 +17,7 @@ int pthread_setcancelstate(int state ENUM(cancel_state), int *old) FAILS(!= 0) E
 int pthread_setcanceltype(int type ENUM(cancel_type), int *old) FAILS(!= 0) ERRNO(result);
 void pthread_testcancel(void);
 int pthread_kill(pthread_t thread, int signal ENUM(signal)) FAILS(!= 0) ERRNO(result);
-int pthread_sigmask(int how ENUM(sigmask), const sigset_t *set, sigset_t *old)
+int pthread_sigmask(int how ENUM(sigmask), const sigset_t *set IN, sigset_t *old OUT(success))
 	FAILS(!= 0) ERRNO(result);
 int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 	FAILS(!= 0) ERRNO(result);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structures whose content is shown where a parameter says IN or OUT, or that
-// are passed by value. This file is not compiled with the system's headers, but
+// Structures and sets whose content is shown where a parameter says IN or OUT, or
+// that are passed by value. This file is not compiled with the system's headers, but
 // the tests compare every offset with theirs.
+
+typedef unsigned long sigset_t[16] SIGNALS;
+typedef sigset_t __sigset_t;
+typedef unsigned long fd_set[16];
 
 struct timespec {
 	time_t tv_sec;
@@ -92,6 +96,12 @@ typedef struct siginfo { // its beginning
 	};
 } siginfo_t;
 
+struct sigaction { // its beginning
+	sighandler_t sa_handler;
+	sigset_t sa_mask;
+	int sa_flags FLAGS(sigaction);
+};
+
 union epoll_data { // which of them, the program alone knows
 	void *ptr;
 	int fd;
@@ -103,8 +113,19 @@ struct epoll_event {
 } __attribute__((packed));
 
 struct rlimit {
-	rlim_t rlim_cur;
-	rlim_t rlim_max;
+	rlim_t rlim_cur ENUM(rlim);
+	rlim_t rlim_max ENUM(rlim);
+};
+
+struct rlimit64 {
+	rlim_t rlim_cur ENUM(rlim);
+	rlim_t rlim_max ENUM(rlim);
+};
+
+struct rusage { // its beginning
+	struct timeval ru_utime;
+	struct timeval ru_stime;
+	long ru_maxrss;
 };
 
 struct winsize {

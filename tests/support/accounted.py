@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import signal
 import struct
 import subprocess
 from fractions import Fraction
@@ -38,6 +39,14 @@ _TELLS = {
     "F": "put_bytes({}, 4);",
     "M": "put_bytes({}, 10);",
     "S": "put_string((const char *)({}));",
+    "Z": "put_string(*({}));",
+}
+# .. or what the expression in parentheses behind the letter is
+_SETS = {
+    "w": "put_wide({});",
+    "x": "put_signals({});",
+    "e": "put_descriptors({});",
+    "k": "put_signed({});",  # a structure's `fd`
 }
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"(\.\.\.)?')
 _NUMBERS = re.compile(r"(?<![\w.])-?[0-9][\w.+-]*")
@@ -84,7 +93,9 @@ class Line:
 
 def _told(kind: str, of: str) -> str:
     tell = 'put("null");'
-    if kind[0] == "B":  # bytes, as many as the expression behind the letter says
+    if kind[0] in _SETS:
+        tell = _SETS[kind[0]].format(kind[1:].strip("()") or of)
+    elif kind[0] == "B":  # bytes, as many as the expression behind the letter says
         tell = f"put_bytes({of}, {kind[1:]});"
     elif kind[0] == "q":  # the numbers of a structure
         words = kind[2:-1].split(",") if kind[2:-1] else []
@@ -198,16 +209,52 @@ def agrees(kind: str, value: object, text: str) -> bool:
         return text in ("nil", "NULL", "0")
     if kind in "IUDFM":
         text = text.strip("[]")
+    if kind == "Z":  # a string whose address is there
+        return text[:1] + text[-1:] == "[]" and bytes_of(text[1:-1]) == bytes.fromhex(str(value))
     if kind == "q":
         numbers = _NUMBERS.findall(text)
         told = [bytes.fromhex(number) for number in value] if isinstance(value, list) else []
         return len(numbers) == len(told) and all(map(_same_float, told, numbers))
     if kind in "sSB":
         return bytes_of(text) == bytes.fromhex(str(value))
+    if kind in _SETS:
+        return _has(kind, value, text)
     if kind in "iupIU":
         return _number(text) == value or _named(text, int(str(value)))
     data = bytes.fromhex(str(value))
     return _same_float(data, text)
+
+
+def _has(kind: str, value: object, text: str) -> bool:
+    """Say whether a wide string, a set or a structure is shown as it was told."""
+    if kind == "w":
+        return wide_of(text) == bytes.fromhex(str(value))
+    if kind == "k":
+        return re.findall(r"\bfd=(-?\d+)", text) == [str(value)]
+    match = re.search(r"(~?)\[([^\]]*)\]", text)
+    if match is None or not isinstance(value, list):
+        return False
+    members = {_signal(name) if kind == "x" else int(name) for name in match[2].split()}
+    if match[1]:
+        members = set(range(1, 65)) - members
+    return members == set(value[1:])
+
+
+def _signal(name: str) -> int:
+    if name.startswith("R"):
+        return 32 + int(name.partition("_")[2] or 0)
+    return int(signal.Signals[f"SIG{name}"])
+
+
+def wide_of(text: str) -> bytes | None:
+    """Return the characters of a wide literal of C, 4 bytes each, None where it is none."""
+    match = _STRING.fullmatch(text.removeprefix("L"))
+    if match is None or match.group(2) or text[:1] != "L":
+        return None
+    inner = re.sub(r"\\u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), match.group(1))
+    inner = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), inner)
+    inner = re.sub(r"\\(.)", lambda found: chr(_NAMED[found[1]]), inner)
+    return inner.encode("utf-32-le")
 
 
 def _same_float(data: bytes, text: str) -> bool:

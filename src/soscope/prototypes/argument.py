@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.model.record import Record
+from soscope.prototypes import escape
 
 UNKNOWN_TYPE = "?"
 REST = "..."
@@ -67,3 +68,15 @@ class Argument(Record):
         """Put `mark` behind its text."""
         self.text += mark
         self.shown += mark
+
+
+def string_argument(of: str, data: bytes, limit: int, *, cut: bool = False) -> Argument:
+    """Return an argument that is the string `data`."""
+    text = escape.string(data, limit, cut=cut)
+    return Argument(of, text, escape.value(data), cut=cut, data=data)
+
+
+def wide_argument(of: str, data: bytes, limit: int, *, cut: bool = False) -> Argument:
+    """Return an argument that is the wide string `data`."""
+    text, value = escape.wide_string(data, limit, cut=cut)
+    return Argument(of, text, value, cut=text.endswith("..."))

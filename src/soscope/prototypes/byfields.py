@@ -10,7 +10,7 @@ from __future__ import annotations
 from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, VALUES_ITEM
 from soscope.model.fields import RESULT, Fields, Unpacked
 from soscope.model.slot import ERROR_BITS, ERROR_NONE, is_error
-from soscope.prototypes import conversion, escape, row, show
+from soscope.prototypes import conversion, escape, row, scanformat, show
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE
 
 TYPE_CHECKING = False
@@ -251,7 +251,7 @@ class ByFields:
         """Return what shows the arguments that a format takes from a va_list."""
         parts: list[Part] = []
         place, pieces = self._fields.data[VALUES_ITEM]
-        for number, (_, how, string) in enumerate(taken):
+        for number, (of, how, string, fill) in enumerate(taken):
             piece, at = divmod(number, _VALUES)
             if how[0] == row.SHOW_LONG_DOUBLE or string == conversion.WIDE or piece >= pieces:
                 return [_UNLIKE]
@@ -259,6 +259,8 @@ class ByFields:
             if string and first + number in self._fields.data:
                 where, count = self._fields.data[first + number]
                 part = self._string(count, part, None), where
+            if fill and first + number in self._fields.back:
+                part = self._stored(of, fill, *self._fields.back[first + number])
             parts.append(part)
         return parts
 
@@ -267,7 +269,7 @@ class ByFields:
         parts: list[Part] = []
         words, floats = self._fields.words, self._fields.floats
         stack = float_at = 0
-        for item, (_, how, string) in enumerate(taken, len(self._arguments)):
+        for item, (of, how, string, fill) in enumerate(taken, len(self._arguments)):
             if how[0] == row.SHOW_LONG_DOUBLE:
                 return [_UNLIKE]
             if how[0] == row.SHOW_FLOAT and float_at < _FLOAT_REGISTERS:
@@ -290,8 +292,23 @@ class ByFields:
                     return [_UNLIKE]
                 where, pieces = self._fields.data[item]
                 part = self._string(pieces, part, None), where
+            if fill and item in self._fields.back:
+                part = self._stored(of, fill, *self._fields.back[item])
             parts.append(part)
         return parts
+
+    def _stored(self, of: str, fill: scanformat.Fill, place: int, pieces: int) -> Part:
+        """Return what shows what a call of scanf has stored where an argument leads."""
+        limit, names = self._limit, self._names
+
+        def shown(fields: Any, at: int) -> str:
+            content = b"".join(fields[at + 2 : at + 2 + pieces])[: fields[at]]
+            stored = scanformat.stored(of, fill, (0, fields[at + 1], content), limit, names)
+            if stored is None:
+                raise Unlike
+            return stored.text
+
+        return shown, place
 
 
 def _many(rows: list[Unpacked], template: str, parts: list[Part]) -> list[str]:

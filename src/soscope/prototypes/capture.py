@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 RESULT = layout.ARG_RESULT
 _EXIT_WORDS = 6  # words of the entry that an exit program may use: SOSC_KEPT_MAX
-_WIDE_LIMIT = 128  # bytes of a wide string: 32 characters
-_WIDE_OPS = (layout.OP_VA_FORMAT, layout.OP_VA_WORDS, layout.OP_VECTOR)
-_LISTED = 16  # words of a va_list that scanf is passed
+_STRINGS = (row.LEADS_TO_STRING, row.LEADS_TO_WIDE)
+_WIDE_OPS = (layout.OP_VA_FORMAT, layout.OP_VA_SCANF, layout.OP_VECTOR)
 _FORMAT_LIMIT = 256  # bytes of a format: more than is shown, to know its arguments
 _MOST_OF_RESULT = 4096  # bytes of a structure: SOSC_BYTES_MAX
 _RESULTS = 32  # bytes: rax, rdx, xmm0, xmm1
@@ -136,15 +135,13 @@ def _format(description: Description, argument: DescribedArgument, number: int) 
     flags = layout.OP_IS_READ if argument.follow else 0
     if argument.follow_named:
         flags |= layout.OP_NAMES_READ
-    code, place = layout.OP_FORMAT, 0
+    if argument.leads == row.LEADS_TO_WIDE:
+        flags |= layout.OP_WCHAR
+    fills = description.tail.endswith(row.TAIL_SCANF)
+    code, place = layout.OP_SCANF if fills else layout.OP_FORMAT, 0
     if description.tail.startswith(row.TAIL_LISTED):
-        code, place = layout.OP_VA_FORMAT, description.arguments[-1].index
-    if description.tail == row.TAIL_LISTED + row.TAIL_SCANF:  # takes addresses alone
-        words = _op(layout.OP_VA_WORDS, place, item=layout.ITEM_VALUES, limit=_LISTED)
-        return [
-            _op(layout.OP_STRING, argument.index, item=number, limit=_FORMAT_LIMIT, flags=flags),
-            words,
-        ]
+        code = layout.OP_VA_SCANF if fills else layout.OP_VA_FORMAT
+        place = description.arguments[-1].index
     return [
         _op(
             code,
@@ -180,6 +177,8 @@ def _exit(description: Description) -> tuple[list[Op], int]:
             used.add((op[3], layout.LENGTH_AT))
         if len(used) > _EXIT_WORDS:
             raise _fail(description, f"more than {_EXIT_WORDS} words are wanted at the return")
+    if description.tail.endswith(row.TAIL_SCANF):
+        ops.append(_op(layout.OP_FILLED, RESULT))
     result = description.result
     if result is not None:
         if result.place == row.PLACE_FLOAT:
@@ -193,14 +192,13 @@ def _exit(description: Description) -> tuple[list[Op], int]:
         elif result.place == row.PLACE_MEMORY:
             size = min(result.type.size, _MOST_OF_RESULT)
             ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=size))
-        elif result.leads == row.LEADS_TO_STRING:
+        elif result.leads in _STRINGS:
             flags = layout.OP_IS_READ if result.follow else 0
+            flags |= layout.OP_WCHAR if result.leads == row.LEADS_TO_WIDE else 0
             ops.append(_op(layout.OP_STRING, RESULT, item=RESULT, flags=flags))
         elif result.leads == row.LEADS_TO_STRUCT:
             size, flags = min(result.size, _MOST_OF_RESULT), layout.OP_IS_READ
             ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=size, flags=flags))
-        elif result.leads == row.LEADS_TO_WIDE:
-            ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=_WIDE_LIMIT))
         elif result.leads:
             raise _fail(description, "this result cannot be followed")
     return ops, len(used)
@@ -245,9 +243,12 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
     flags = layout.OP_IS_READ if argument.follow else 0
     if argument.follow and argument.writes is not None:
         flags |= _once_written(description, argument)
-    if argument.unless_0 and (argument.length or argument.leads != row.LEADS_TO_STRING):
+    if argument.unless_0 and (argument.length or argument.leads not in _STRINGS):
         raise _fail(description, f"FOLLOW_UNLESS_0 of '{argument.name}', which is no string")
+    if argument.unless_same and not argument.length:
+        raise _fail(description, f"FOLLOW_UNLESS_SAME of '{argument.name}', which has no BYTES")
     if argument.length:
+        flags |= layout.OP_UNLESS_SAME if argument.unless_same else 0
         how, arg, more = _length(description, argument)
         flags |= more
         limit = argument.size  # of a socket address; 0 of bytes: as many as of a string
@@ -260,7 +261,9 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
             limit=limit,
             flags=flags,
         )
-    if argument.leads == row.LEADS_TO_STRING:
+    if argument.leads in _STRINGS:
+        if argument.leads == row.LEADS_TO_WIDE:
+            flags |= layout.OP_WCHAR
         how, arg = layout.LENGTH_LIMIT, 0
         if argument.most:
             how = layout.LENGTH_ARG
@@ -283,9 +286,7 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
     if argument.is_text_at:
         flags |= layout.OP_TEXT_AT
         return _op(layout.OP_BYTES, _arg(argument), item=number, flags=flags)
-    limit = _WIDE_LIMIT
-    if argument.leads != row.LEADS_TO_WIDE:
-        limit = argument.size * (argument.count or 1)
+    limit = argument.size * (argument.count or 1)
     if limit == _POINTER_SIZE:
         return _op(layout.OP_WORD_AT, _arg(argument), item=number, flags=flags)
     return _op(layout.OP_BYTES, _arg(argument), item=number, limit=limit, flags=flags)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from soscope.prototypes.byfields import Text, Texts
     from soscope.prototypes.failures import Failure, Listed
     from soscope.prototypes.printer import Printer
-    from soscope.prototypes.row import FunctionRow
+    from soscope.prototypes.row import FunctionRow, Structs
     from soscope.prototypes.show import NamedTypes
     from soscope.select.automaton import Automaton
 
@@ -160,12 +160,12 @@ class Prototypes:
             self._compiled.preamble(),
             self._names,
             self.flags,
-            before=[each for each in self.texts if each.kind == text.kind == added.USER],
+            before=self._users() if text.kind == added.USER else [],
             refused=refused,
         )
         trust = added.TRUST.index
         for name, function in functions.items():
-            if function.known.flags and text.kind != added.USER:
+            if function.known.flags and text.kind not in (added.USER, added.MANGLED):
                 continue  # special.txt knows better than a compiler what becomes of a call
             old = self._added[name].kind if name in self._added else ""
             if not old and name in self._by_name:
@@ -180,6 +180,11 @@ class Prototypes:
                     self._versioned.add(name.partition("@")[0])
                 self._printers.pop(name, None)
         self.texts.append(text)
+
+    def _users(self) -> list[SourceText]:
+        from soscope.prototypes import added
+
+        return [each for each in self.texts if each.kind == added.USER]
 
     def state(self) -> tuple[dict[str, Added], dict[str, Added], int]:
         """Return what has been added so far, for `restore`."""
@@ -484,6 +489,13 @@ class Prototypes:
         if row is None or names is None:
             return None
         return failure_of(name, row, self._listed.get(name), names.enums)
+
+    def structures(self, name: str = "") -> Structs:
+        """Return the structures that a function's declaration may name; "": the table's own."""
+        self._load()
+        added = self._added.get(name)
+        names = self._names if added is None else added.names
+        return {} if names is None else names.structs
 
     def result_kind(self, name: str) -> str:
         """Return what a result is that no integer register holds, "" for all others.

@@ -3,12 +3,12 @@
 
 For each argument a format takes: how it is passed and shown (row.Show), or that it is a
 string. The same order numbers the strings that the agent keeps (item = number of the
-argument in the call, `*` included).
+argument in the call, `*` included). What is said of scanf's is in scanformat.py.
 """
 
 from __future__ import annotations
 
-from soscope.prototypes import row
+from soscope.prototypes import row, scanformat
 
 STRING = "string"
 WIDE = "wide"
@@ -20,18 +20,22 @@ _LONGEST = (b"hh", b"ll", b"h", b"l", b"q", b"L", b"j", b"z", b"Z", b"t")
 
 _INT: row.Show = (row.SHOW_DECIMAL, 4, True, "")
 _POINTER: row.Show = (row.SHOW_POINTER, 8, False, "")
-# type as C writes it, how it is shown, STRING or WIDE where a string is meant
-Taken = tuple[str, row.Show, str]
-_STAR: Taken = ("int", _INT, "")
+# type as C writes it, how it is shown, STRING or WIDE where a string is meant, what it leads to
+# that the call fills in
+Taken = tuple[str, row.Show, str, scanformat.Fill | None]
+_STAR: Taken = ("int", _INT, "", None)
 _NAMES = {1: "char", 2: "short", 4: "int", 8: "long"}
 
 
 def arguments_of(text: bytes, language: str) -> tuple[list[Taken], bool]:
     """Return what the format `text` takes, and whether all of it was understood.
 
-    `language` is "printf" or "scanf". Where a conversion is not known, or arguments are
-    named by position, the list ends.
+    `language` is "printf" or "scanf". Where a conversion is not known, or arguments of printf
+    are named by position, the list ends.
     """
+    if language == row.TAIL_SCANF:
+        filled, complete = scanformat.arguments_of(text)
+        return [(of, _POINTER, "", fill) for of, fill in filled], complete
     taken: list[Taken] = []
     at = 0
     while (at := text.find(b"%", at)) >= 0:
@@ -39,7 +43,7 @@ def arguments_of(text: bytes, language: str) -> tuple[list[Taken], bool]:
         if text[at : at + 1] == b"%":
             at += 1
             continue
-        conversion = _Conversion(text, at, language)
+        conversion = _Conversion(text, at)
         if not conversion.known:
             return taken, False
         taken += conversion.taken
@@ -50,32 +54,28 @@ def arguments_of(text: bytes, language: str) -> tuple[list[Taken], bool]:
 class _Conversion:
     """One conversion, from behind its `%` to `end`."""
 
-    def __init__(self, text: bytes, at: int, language: str) -> None:
+    def __init__(self, text: bytes, at: int) -> None:
         self.text = text
         self.at = at
         self.taken: list[Taken] = []
-        scanf = language == row.TAIL_SCANF
-        suppressed = self.scanf_width() if scanf else self.printf_width()
+        self.printf_width()
         size = next((modifier for modifier in _LONGEST if text.startswith(modifier, self.at)), b"")
         self.at += len(size)
         letter = text[self.at : self.at + 1]
         self.at += 1
-        if scanf and letter == b"[":
-            self.scan_set()
         self.end = self.at
-        self.known = bool(letter) and self.take(letter, size, scanf, suppressed)
+        self.known = bool(letter) and self.take(letter, size)
 
     def skip(self, members: bytes) -> None:
         while self.text[self.at : self.at + 1] and self.text[self.at] in members:
             self.at += 1
 
-    def printf_width(self) -> bool:
+    def printf_width(self) -> None:
         self.skip(_FLAGS)
         self.width()
         if self.text[self.at : self.at + 1] == b".":
             self.at += 1
             self.width()
-        return False
 
     def width(self) -> None:
         if self.text[self.at : self.at + 1] == b"*":
@@ -83,56 +83,36 @@ class _Conversion:
             self.taken.append(_STAR)
         self.skip(_DIGITS)  # "1$" is left in front of the letter: not known
 
-    def scanf_width(self) -> bool:
-        suppressed = False
-        while self.text[self.at : self.at + 1] in (b"*", b"'", b"m"):
-            suppressed |= self.text[self.at : self.at + 1] == b"*"
-            self.at += 1
-        self.skip(_DIGITS)
-        if self.text[self.at : self.at + 1] == b"m":
-            self.at += 1
-        return suppressed
-
-    def scan_set(self) -> None:
-        if self.text[self.at : self.at + 1] == b"^":
-            self.at += 1
-        # A bracket that comes first is a member.
-        end = self.text.find(b"]", self.at + 1)
-        self.at = end + 1 if end >= 0 else len(self.text)
-
-    def take(self, letter: bytes, size: bytes, scanf: bool, suppressed: bool) -> bool:
+    def take(self, letter: bytes, size: bytes) -> bool:
         """Add what the letter takes; say whether it is known."""
-        if letter == b"m" and not scanf:
-            return True
-        if scanf:
-            if letter not in b"diouxXcsCSpn[aAeEfFgG":
-                return False
-            if not suppressed:
-                self.taken.append(("void *", _POINTER, ""))
+        if letter == b"m":
             return True
         if letter in b"di":
             width = _SIZES.get(size, 8)
-            self.taken.append((_NAMES[width], (row.SHOW_DECIMAL, width, True, ""), ""))
+            self.add(_NAMES[width], (row.SHOW_DECIMAL, width, True, ""))
         elif letter in b"ouxX":
             width = _SIZES.get(size, 8)
             how = {b"o": row.SHOW_OCTAL, b"u": row.SHOW_DECIMAL}.get(letter, row.SHOW_HEX)
-            self.taken.append((f"unsigned {_NAMES[width]}", (how, width, False, ""), ""))
+            self.add(f"unsigned {_NAMES[width]}", (how, width, False, ""))
         elif letter in b"eEfFgGaA":
             if size == b"L":
-                self.taken.append(("long double", (row.SHOW_LONG_DOUBLE, 16, True, ""), ""))
+                self.add("long double", (row.SHOW_LONG_DOUBLE, 16, True, ""))
             else:
-                self.taken.append(("double", (row.SHOW_FLOAT, 8, True, ""), ""))
+                self.add("double", (row.SHOW_FLOAT, 8, True, ""))
         elif letter in b"cC":
             wide = letter == b"C" or size == b"l"
             how = row.SHOW_WCHAR if wide else row.SHOW_CHAR
             # An int that is converted to unsigned char.
-            self.taken.append(("wint_t" if wide else "int", (how, 4 if wide else 1, False, ""), ""))
+            self.add("wint_t" if wide else "int", (how, 4 if wide else 1, False, ""))
         elif letter in b"sS":
             wide = letter == b"S" or size == b"l"
             of = "const wchar_t *" if wide else "const char *"
-            self.taken.append((of, _POINTER, WIDE if wide else STRING))
+            self.add(of, _POINTER, WIDE if wide else STRING)
         elif letter in b"pn":
-            self.taken.append(("void *", _POINTER, ""))
+            self.add("void *", _POINTER)
         else:
             return False
         return True
+
+    def add(self, of: str, how: row.Show, string: str = "") -> None:
+        self.taken.append((of, how, string, None))

@@ -44,7 +44,10 @@ _ZEROS = ("0", "NULL")
 _SOCKET_ADDRESS = "sockaddr"
 
 # Words about what a pointer leads to.
-_FOLLOWED = {"IN", "OUT", "BYTES", "LIMIT", "ELEMENTS", "STRING", "FOLLOW", "FOLLOW_UNLESS_0"}
+_FOLLOWED = {"IN", "OUT", "BYTES", "LIMIT", "ELEMENTS", "STRING", "FOLLOW", "FOLLOW_UNLESS_0",
+             "DESCRIPTORS"}  # fmt: skip
+_DESCRIPTORS = 1024  # FD_SETSIZE
+_FOLLOWED_RESULTS = (row.LEADS_TO_STRING, row.LEADS_TO_WIDE, row.LEADS_TO_STRUCT)
 _MOST_ELEMENTS = 8  # that are kept where a parameter says how many there are
 _GUESSES = (row.GUESSED_RESULT, row.GUESSED_ALL)
 
@@ -77,6 +80,7 @@ class DescribedArgument:
         "target",
         "type",
         "unless_0",
+        "unless_same",
         "writes",
     )
 
@@ -97,6 +101,7 @@ class DescribedArgument:
         self.follow = False
         self.follow_named = False
         self.unless_0: list[str] = []
+        self.unless_same = False
         self.format = ""
         self.length: list[str] = []
         self.most: list[str] = []
@@ -195,8 +200,11 @@ class Description:
         words = {**parameter.type.words, **parameter.words}
         self._fill(argument, words, is_result=False)
         argument.count = parameter.count or argument.count
+        if argument.count > 1:
+            self._fill_several(argument)
         argument.unless_0 = words.get("FOLLOW_UNLESS_0", [])
-        argument.follow = "FOLLOW" in words or bool(argument.unless_0)
+        argument.unless_same = "FOLLOW_UNLESS_SAME" in words
+        argument.follow = "FOLLOW" in words or bool(argument.unless_0) or argument.unless_same
         if argument.follow and not argument.leads:
             raise self._fail(f"FOLLOW of '{argument.name}', which leads nowhere")
         argument.format = words["FORMAT"][0] if "FORMAT" in words else ""
@@ -230,10 +238,18 @@ class Description:
         follow |= is_result and "FOLLOW" in words and target.kind == STRUCT
         is_bytes = target.is_char or ("STRING" in words and target.size == 1)
         is_text = target.kind == INT and (is_bytes or target.text == "wchar_t")
+        is_text &= "ELEMENTS" not in words
         if argument.length and target.text != f"struct {_SOCKET_ADDRESS}":
             argument.leads = row.LEADS_TO_BYTES
         elif is_text and (is_result or target.is_const or "STRING" in words or follow):
             argument.leads = row.LEADS_TO_STRING if is_bytes else row.LEADS_TO_WIDE
+        elif follow and "SIGNALS" in target.words:
+            argument.leads = row.LEADS_TO_STRUCT
+            argument.target = self._show(target, target.words)
+            argument.size = argument.target[1]
+        elif follow and "DESCRIPTORS" in words:
+            argument.leads = row.LEADS_TO_DESCRIPTORS
+            argument.size = _DESCRIPTORS // 8
         elif follow and target.kind == STRUCT:
             self._fill_struct(argument, target)
             if "FIELDS_BY" in words:
@@ -302,19 +318,34 @@ class Description:
 
     def _fill_elements(self, argument: DescribedArgument, parameter: Parameter) -> None:
         """Add which argument says how many things an argument leads to."""
+        if argument.leads == row.LEADS_TO_DESCRIPTORS:
+            argument.counted_by = self._count(argument, parameter.words["DESCRIPTORS"])
         if "ELEMENTS" not in parameter.words:
             return
-        argument.counted_by = self.number_of(" ".join(parameter.words["ELEMENTS"]))
-        if self.arguments[argument.counted_by].place != row.PLACE_INT:
-            raise self._fail(f"ELEMENTS of '{argument.name}' is not in an integer register")
-        of = argument.type.target
-        if argument.leads == row.LEADS_TO_STRUCT and of is not None:
-            argument.leads = row.LEADS_TO_VALUES
-            argument.target = (row.SHOW_STRUCT, of.size, False, of.struct)
-            argument.size = of.size
+        argument.counted_by = self._count(argument, parameter.words["ELEMENTS"])
+        self._fill_several(argument)
         if argument.leads != row.LEADS_TO_VALUES:
             raise self._fail(f"ELEMENTS of '{argument.name}', which leads to no numbers")
         argument.count = _MOST_ELEMENTS
+
+    def _fill_several(self, argument: DescribedArgument) -> None:
+        """Have a pointer to a structure lead to an array of such."""
+        of = argument.type.target
+        if argument.leads == row.LEADS_TO_STRUCT and of is not None and of.kind == STRUCT:
+            argument.leads = row.LEADS_TO_VALUES
+            argument.target = (row.SHOW_STRUCT, of.size, False, of.struct)
+            argument.size = of.size
+
+    def _count(self, argument: DescribedArgument, words: list[str]) -> int:
+        """Return the number of the argument that says how many `argument` leads to."""
+        if words == ["result"]:
+            if self.function.result.kind != INT or argument.writes is None or argument.is_in_out:
+                raise self._fail(f"ELEMENTS(result) of '{argument.name}', which is not OUT alone")
+            return ~row.BY_RESULT
+        number = self.number_of(" ".join(words))
+        if self.arguments[number].place != row.PLACE_INT:
+            raise self._fail(f"the number of '{argument.name}' is not in an integer register")
+        return number
 
     def _other(self, number: int, other: Optional) -> tuple[int, row.Conditions, DescribedArgument]:
         """Return what argument `number` is under a condition: in the same register."""
@@ -435,7 +466,7 @@ class Description:
         words.pop("IN", None)
         self._fill(result, words, is_result=True)
         result.follow = "FOLLOW" in words
-        if result.follow and result.leads not in (row.LEADS_TO_STRING, row.LEADS_TO_STRUCT):
+        if result.follow and result.leads not in _FOLLOWED_RESULTS:
             raise self._fail("FOLLOW of a result that is neither string nor structure")
         return result
 

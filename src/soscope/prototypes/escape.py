@@ -36,23 +36,26 @@ def string(data: bytes, limit: int, *, cut: bool = False) -> str:
     return f'"{text}"...' if cut else f'"{text}"'
 
 
-def wide_string(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the wide string in `data` as L"..." and its characters.
-
-    It ends at the first zero; where there is none, there was more.
-    """
-    codes = [
-        int.from_bytes(data[at : at + _WIDE_CHAR], "little")
-        for at in range(0, len(data) - _WIDE_CHAR + 1, _WIDE_CHAR)
-    ]
-    cut = 0 not in codes
-    if not cut:
-        codes = codes[: codes.index(0)]
+def wide_string(data: bytes, limit: int, *, cut: bool = False) -> tuple[str, str]:
+    """Return the wide string `data` as L"..." and its characters; `cut`: there was more."""
+    codes = _codes(data)
     if len(codes) > limit:
         codes, cut = codes[:limit], True
     text = "".join(_wide(code) for code in codes)
     value = "".join(chr(code) if code < 0x110000 else "\ufffd" for code in codes)
     return f'L"{text}"' + ("..." if cut else ""), value
+
+
+def narrowed(data: bytes) -> bytes:
+    """Return the wide string `data` with a byte for each character, those of ASCII as they are."""
+    return bytes(code if 0 < code < 128 else 0x80 for code in _codes(data))
+
+
+def _codes(data: bytes) -> list[int]:
+    return [
+        int.from_bytes(data[at : at + _WIDE_CHAR], "little")
+        for at in range(0, len(data) - _WIDE_CHAR + 1, _WIDE_CHAR)
+    ]
 
 
 def char(code: int) -> str:

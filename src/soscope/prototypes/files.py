@@ -46,7 +46,7 @@ def add_ltrace(prototypes: Prototypes, names: set[str]) -> list[str]:
         try:
             content = _content(path) if left else ""
         except UsageError:
-            continue
+            continue  # nobody has asked for it by name
         # most have none of them, and the translator is slow to import
         if any(re.search(rf"\b{re.escape(name)}\s*\(", content) for name in left):
             notes += _translate(prototypes, path, content, left)

@@ -19,10 +19,16 @@ from soscope.model.capture import (
 )
 from soscope.model.slot import ERROR_NONE, is_error
 from soscope.prototypes import conversion, escape, row, show, timeformat
-from soscope.prototypes.argument import REST, UNKNOWN_TYPE, Argument
+from soscope.prototypes.argument import (
+    REST,
+    UNKNOWN_TYPE,
+    Argument,
+    string_argument,
+    wide_argument,
+)
 from soscope.prototypes.byfields import ByFields, Unlike, nothing, word_text
 from soscope.prototypes.show import NamedTypes, Shown
-from soscope.prototypes.variadic import Listed, Variadic, string_argument, wide_argument
+from soscope.prototypes.variadic import Listed, Variadic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +40,7 @@ UNKNOWN_WORDS = 4
 _MOST_FORMATS = 1 << 10  # to remember of one function
 _WORD_SIZE = 8
 _MISSING = "?"  # was not recorded
+_FORMATS = ("const char *", "const wchar_t *")
 # Where the agent puts what a result is in: rax, rdx, xmm0, xmm1, then st0.
 _RESULT_AT = {0: 0, 1: 8, row.SECOND_FLOAT: 16, row.SECOND_FLOAT + 1: 24}
 _X87_AT = 32
@@ -71,8 +78,9 @@ class Printer:
         self._names = names
         self._arguments = [ArgumentPlace(argument, names) for argument in arguments]
         widest = max((each.size for each in self._arguments if each.is_vector), default=0)
+        self._result = None if result is None else ArgumentPlace(result, names)
         for place in self._arguments:
-            place.is_decided_by(self._arguments)
+            place.is_decided_by(self._arguments, self._result)
             place.distance = widest
         self._optionals = [
             (conditions, [ArgumentPlace(argument, names) for argument in places])
@@ -81,27 +89,27 @@ class Printer:
         self._others: dict[int, list[tuple[row.Conditions, ArgumentPlace]]] = {}
         for number, conditions, argument in others:
             place = ArgumentPlace(argument, names)
-            place.is_decided_by(self._arguments)
+            place.is_decided_by(self._arguments, self._result)
             self._others.setdefault(number, []).append((conditions, place))
         # a va_list is shown as what it has, if that is known
         self._is_listed = tail.startswith(row.TAIL_LISTED)
         self._tail = tail.removeprefix(row.TAIL_LISTED)
         self._format = max(
-            (n for n, place in enumerate(self._arguments) if place.type == "const char *"),
-            default=0,
+            (n for n, place in enumerate(self._arguments) if place.type in _FORMATS), default=0
         )
+        self._is_wide = bool(self._arguments) and self._arguments[self._format].type == _FORMATS[1]
         # what each format takes, and whether all of it was understood
         self._formats: dict[bytes, tuple[list[conversion.Taken], bool]] = {}
-        self._result = None if result is None else ArgumentPlace(result, names)
         self._error_rule = error_rule
         self._errno = errno
         self._integers = sum(argument.place == row.PLACE_INT for argument in self._arguments)
         places = [*enumerate(self._arguments)]
         places += [(number, each) for number, row in self._others.items() for _, each in row]
         places += [(len(self._arguments), each) for _, row in self._optionals for each in row]
-        self.known_at_entry = min(
-            (number for number, place in places if place.writes is not None), default=None
-        )
+        late = [number for number, place in places if place.writes is not None]
+        if self._tail == row.TAIL_SCANF:
+            late.append(len(self._arguments) - self._is_listed)
+        self.known_at_entry = min(late, default=None)
         self.result_is_alone = errno != row.ERRNO_CHANGED and (
             self._result is None or self._result.alone(0) is not None
         )
@@ -113,7 +121,7 @@ class Printer:
             self._argument(number, place, captured, limit, after)
             for number, place in enumerate(places)
         ]
-        return shown + self._rest(captured, limit) if has_tail else shown
+        return shown + self._rest(captured, limit, after) if has_tail else shown
 
     def texts(self, captured: Captured, limit: int, after: Exit | None) -> list[str]:
         """Return what lines have of `arguments`, `shown` alone: that takes less time."""
@@ -124,7 +132,7 @@ class Printer:
             else self._written(number, place, captured, limit, after)
             for number, place in enumerate(places)
         ]
-        return shown + self._rest_texts(captured, limit) if has_tail else shown
+        return shown + self._rest_texts(captured, limit, after) if has_tail else shown
 
     def _places(self, captured: Captured) -> tuple[list[ArgumentPlace], bool]:
         """Return what the arguments of a call are, and whether there is a tail behind them."""
@@ -209,6 +217,8 @@ class Printer:
             if self._is_listed:
                 parts.pop()
             if self._tail in (row.TAIL_PRINTF, row.TAIL_SCANF):
+                if self._is_wide:
+                    return None
                 integers = None if self._is_listed else self._integers
                 return makes.with_format(parts, self._format, self._tail, integers)
         except Unlike:
@@ -255,19 +265,20 @@ class Printer:
                 return False
         return True
 
-    def _rest(self, captured: Captured, limit: int) -> list[Argument]:
+    def _rest(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
         if self._tail.startswith(row.TAIL_WORDS):
             count = self._integers + int(self._tail.removeprefix(row.TAIL_WORDS))
             return _guessed(captured.words[self._integers : count])
         taken, complete = self._taken(captured)
-        shown = self._variadic(captured, limit).show(taken) if taken else []
+        stored = None if after is None else after.captured
+        shown = self._variadic(captured, limit).show(taken, stored) if taken else []
         if not complete or len(shown) < len(taken):
             shown.append(_REST)
         return shown
 
-    def _rest_texts(self, captured: Captured, limit: int) -> list[str]:
-        if self._tail.startswith(row.TAIL_WORDS):
-            return [argument.shown for argument in self._rest(captured, limit)]
+    def _rest_texts(self, captured: Captured, limit: int, after: Exit | None) -> list[str]:
+        if self._tail.startswith(row.TAIL_WORDS) or self._tail == row.TAIL_SCANF:
+            return [argument.shown for argument in self._rest(captured, limit, after)]
         taken, complete = self._taken(captured)
         shown = self._variadic(captured, limit).texts(taken) if taken else []
         if not complete or len(shown) < len(taken):
@@ -286,7 +297,8 @@ class Printer:
             return [], False
         known = self._formats.get(data[2])
         if known is None:
-            known = conversion.arguments_of(data[2], self._tail)
+            text = escape.narrowed(data[2]) if self._is_wide else data[2]
+            known = conversion.arguments_of(text, self._tail)
             if len(self._formats) >= _MOST_FORMATS:
                 self._formats.clear()
             self._formats[data[2]] = known
@@ -309,6 +321,7 @@ class ArgumentPlace:
         self.type, self.place, self.index, how, self.leads, self.target = of[:6]
         self._counted_by = of[6]
         self._counter: ArgumentPlace | None = None
+        self._is_counted_by_result = of[6] == row.BY_RESULT
         self.writes, self.is_in_out, self.name = of[7:]
         self.how, self.size, self.signed, self._detail = self.shown_as = how
         self.decider: ArgumentPlace | None = None
@@ -326,9 +339,11 @@ class ArgumentPlace:
         self.is_string = self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES)
         self.shows_written = self.is_string and not self.is_in_out
 
-    def is_decided_by(self, arguments: list[ArgumentPlace]) -> None:
-        """Remember which of `arguments` says what the names of this one are, or how many."""
-        if self._counted_by < 0:
+    def is_decided_by(self, arguments: list[ArgumentPlace], result: ArgumentPlace | None) -> None:
+        """Remember which other one says what the names of this one are, or how many."""
+        if self._is_counted_by_result:
+            self._counter = result
+        elif self._counted_by < 0:
             self._counter = arguments[~self._counted_by]
         if self.how == row.SHOW_BY:
             self._detail, _, number = self._detail.partition(":")
@@ -428,12 +443,15 @@ class ArgumentPlace:
         if self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES):
             return string_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
         if self.leads == row.LEADS_TO_WIDE:
-            return wide_argument(self.type, content, limit)
+            return wide_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
         if self.leads == row.LEADS_TO_STRING_AT:
             to = string_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
             to.text = to.shown = f"[{to.text}]"
             return to
-        led = self._led(content, limit, before)
+        counted = before.words
+        if self._is_counted_by_result and result is not None:
+            counted = (result,)
+        led = self._led(content, limit, before, counted)
         return None if led is None else Argument(self.type, *led)
 
     def _own(self, captured: Captured) -> Shown:
@@ -502,18 +520,22 @@ class ArgumentPlace:
         value = self.number(words)
         return names.get(value, str(value)) if value is not None else _MISSING, value
 
-    def _led(self, content: bytes, limit: int, before: Captured) -> Shown | None:
+    def _led(
+        self, content: bytes, limit: int, before: Captured, counted: tuple[int, ...]
+    ) -> Shown | None:
         if self.leads == row.LEADS_TO_SOCKET and len(content) >= 2:
             return show.socket_address(content, self._names, limit), None
+        count = None if self._counter is None else self._counter.number(counted)
+        if self.leads == row.LEADS_TO_DESCRIPTORS and count is not None:
+            return show.descriptor_set(content, count, self._names), None
         if self.target is None:
             return None
         if self._counter is not None:
-            count = self._counter.number(before.words)
             return show.values(content, self.target, self._names, count)
         if len(content) < self.target[1]:
             return None
         if self.leads == row.LEADS_TO_STRUCT:
-            return show.structure(content, self.target[3], self._names), None
+            return show.record(content, self.target, self._names)[0], None
         if self.leads == row.LEADS_TO_FIELDS:
             name, _, number = self.target[3].partition(":")
             _, flags, text = before.data.get(int(number), (0, DATA_UNREADABLE, b""))

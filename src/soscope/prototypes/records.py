@@ -33,6 +33,8 @@ def how_shown(
         if len(words["ENUM"]) > 1:
             raise FormatError("ENUM by another argument is for arguments alone")
         return row.SHOW_ENUM, of.size, of.signed, set_named(words["ENUM"][0], sets.enums)
+    if "SIGNALS" in words:
+        return row.SHOW_SIGNALS, 8, False, "signal"
     if "FLAGS" in words:
         how = row.SHOW_OCTAL_FLAGS if "OCTAL" in words else row.SHOW_FLAGS
         return how, of.size, of.signed, set_named(words["FLAGS"][0], sets.flags)

@@ -37,6 +37,7 @@ SHOW_LONG_DOUBLE = "long double"
 SHOW_STRUCT = "struct"  # by value, in one register
 SHOW_COMPLEX = "complex"
 SHOW_TEXT = "text"  # an array of characters
+SHOW_SIGNALS = "signals"  # a set of them: of the kernel's first word
 SHOW_BITS = "bits"  # as "FIRST:WIDTH:SHOW:SET": a bit-field in that many bytes
 SHOW_WORD = "word"  # of unknown type
 SHOW_BY = "enum by"  # as "SET:N": the set that the enum SET has for argument number N
@@ -46,10 +47,12 @@ LEADS_NOWHERE = ""
 LEADS_TO_STRING = "string"
 LEADS_TO_WIDE = "wide string"
 LEADS_TO_STRING_AT = "string at"  # to a pointer to one
+LEADS_TO_WIDE_AT = "wide string at"
 LEADS_TO_BYTES = "bytes"
 LEADS_TO_VALUES = "values"
 LEADS_TO_STRUCT = "struct"
 LEADS_TO_SOCKET = "socket address"
+LEADS_TO_DESCRIPTORS = "descriptors"  # a set of them
 LEADS_TO_FIELDS = "fields"  # of a structure, "STRUCT:N": those that the format in argument N names
 
 # A number: (SHOW_, size in bytes, signed, set or structure).
@@ -58,7 +61,8 @@ Show = tuple[str, int, bool, str]
 # was at the entry, compared with 0. None: it writes nothing.
 Writes = tuple[tuple[int, str], ...] | None
 # One argument or a result: (C type, place, index there, Show, leads, Show of what it leads
-# to, ~N where argument number N says how many of those there are and else no negative number,
+# to, ~N where argument number N says how many of those there are (BY_RESULT: the result) and else
+# no negative number,
 # when it is printed as it is at the return, whether it is as it is at the call, too, name).
 ArgumentRow = tuple[str, int, int, Show, str, Show | None, int, Writes, bool, str]
 # All of them hold: (number of the argument that decides, "&" or "==", values).
@@ -122,6 +126,8 @@ GUESSED_RESULT = "result"  # its result: a class, perhaps, which is returned by 
 GUESSED_ALL = "all"  # and whether it has a `this`
 
 MORE = "..."  # in place of the name of a field: there are more that are not shown
+
+BY_RESULT = ~0xFF  # in place of the number of the argument that says how many there are
 
 # In place of the number of an argument in Writes.
 WRITES_RESULT = -1  # the result; compared with "number" as well: it is none if it is a NaN

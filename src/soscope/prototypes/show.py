@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 _SMALL = 1_000_000  # ltrace's `long`: smaller numbers are decimal, others hexadecimal
+_SIGNALS = 64
+_MOST_SIGNALS = _SIGNALS * 2 // 3  # of a set that is shown by what is in it, as strace does
+_FIRST_REAL_TIME = 32
 _HEADER_OF_UNIX = 2  # sa_family_t
 
 
@@ -112,6 +115,8 @@ def scalar(show: row.Show, names: NamedTypes) -> Callable[[int], Shown]:
         return word
     if how == row.SHOW_FLOAT:
         return _float_bits(size)
+    if how == row.SHOW_SIGNALS:
+        return lambda bits: (signal_set(bits, names.enums[detail]), bits)
     mask = (1 << 8 * size) - 1
     top = 1 << (8 * size - 1)
 
@@ -186,7 +191,7 @@ def structure(
     for field, offset, show, when in names.structs[name]:
         if only is not None and field not in only:
             continue
-        if when and not _holds(when, data, at):
+        if when and not holds(when, data, at):
             hides = True
             continue
         if field == row.MORE:
@@ -201,7 +206,7 @@ def structure(
     return f"[{shown}]" if is_array else f"{{{shown}}}"
 
 
-def _holds(when: row.When, data: bytes, at: int) -> bool:
+def holds(when: row.When, data: bytes | bytearray, at: int) -> bool:
     """Say whether the members that decide are there and have one of their values."""
     for offset, size, operator, values in when:
         start = at + offset
@@ -275,6 +280,32 @@ def values(data: bytes, show: row.Show, names: NamedTypes, count: int | None = N
     if names.elements is not None and len(texts) > names.elements:
         texts[names.elements :] = ["..."]
     return f"[{', '.join(texts)}]", value
+
+
+def signal_set(bits: int, names: dict[int, str]) -> str:
+    """Show a set of signals, one a bit, by what is in it or, of most of them, by what is not."""
+    is_most = bits.bit_count() >= _MOST_SIGNALS
+    if is_most:
+        bits ^= (1 << _SIGNALS) - 1
+    shown = []
+    for number in range(1, _SIGNALS + 1):
+        if bits >> (number - 1) & 1:
+            real_time = number - _FIRST_REAL_TIME
+            name = f"RT_{real_time}" if real_time else "RTMIN"
+            shown.append(names.get(number, name).removeprefix("SIG"))
+    return f"{'~' if is_most else ''}[{' '.join(shown)}]"
+
+
+def descriptor_set(data: bytes, count: int, names: NamedTypes) -> str:
+    """Show which of the first `count` descriptors a fd_set has, as far as it is in `data`."""
+    bits = int.from_bytes(data, "little")
+    known = min(max(count, 0), 8 * len(data))
+    members = [str(number) for number in range(known) if bits >> number & 1]
+    if names.elements is not None and len(members) > names.elements:
+        members[names.elements :] = [row.MORE]
+    elif known < count:
+        members.append(row.MORE)
+    return f"[{' '.join(members)}]"
 
 
 def socket_address(data: bytes, names: NamedTypes, limit: int) -> str:

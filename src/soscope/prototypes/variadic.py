@@ -12,8 +12,8 @@ from soscope.model.capture import (
     VALUES_ITEM,
     Captured,
 )
-from soscope.prototypes import conversion, escape, row, show
-from soscope.prototypes.argument import Argument
+from soscope.prototypes import conversion, escape, row, scanformat, show
+from soscope.prototypes.argument import Argument, string_argument, wide_argument
 from soscope.prototypes.longdouble import long_double
 from soscope.prototypes.show import NamedTypes, Shown
 
@@ -34,13 +34,21 @@ class Variadic:
         self._names = names
         self._limit = limit
 
-    def show(self, taken: list[conversion.Taken]) -> list[Argument]:
-        """Show as many as were recorded, up to the first that was not."""
+    def show(self, taken: list[conversion.Taken], stored: Captured | None = None) -> list[Argument]:
+        """Show as many as were recorded, up to the first that was not.
+
+        `stored` has what the call has stored where they lead.
+        """
         shown: list[Argument] = []
-        for of, how, string in taken:
+        for of, how, string, fill in taken:
             argument = self._one(of, how, string)
             if argument is None:
                 break
+            if fill is not None and stored is not None and self._item in stored.data:
+                data = stored.data[self._item]
+                out = scanformat.stored(of, fill, data, self._limit, self._names)
+                if out is not None:
+                    argument.out, argument.shown = out, out.text
             shown.append(argument)
             self._item += 1
         return shown
@@ -50,7 +58,7 @@ class Variadic:
         shown: list[str] = []
         captured, item = self._captured, self._item
         words, data, shower = captured.words, captured.data, self._names.shower
-        for _, how, string in taken:
+        for _, how, string, _ in taken:
             kind = how[0]
             # faster than a tuple that is made for each argument
             if kind == row.SHOW_LONG_DOUBLE or kind == row.SHOW_FLOAT:  # noqa: PLR1714
@@ -63,10 +71,10 @@ class Variadic:
                 number = self._scalar(how)
             if string and item in data and not data[item][1] & (DATA_NULL | DATA_UNREADABLE):
                 _, flags, content = data[item]
+                cut = bool(flags & DATA_TRUNCATED)
                 if string == conversion.WIDE:
-                    shown.append(escape.wide_string(content, self._limit)[0])
+                    shown.append(escape.wide_string(content, self._limit, cut=cut)[0])
                 else:
-                    cut = bool(flags & DATA_TRUNCATED)
                     shown.append(escape.string(content, self._limit, cut=cut))
             elif number is None:
                 break
@@ -108,9 +116,8 @@ class Variadic:
         data = self._captured.data.get(self._item)
         if data is None or data[1] & (DATA_NULL | DATA_UNREADABLE):
             return None  # nil, or its address
-        if string == conversion.WIDE:
-            return wide_argument(of, data[2], self._limit)
-        return string_argument(of, data[2], self._limit, cut=bool(data[1] & DATA_TRUNCATED))
+        argument = wide_argument if string == conversion.WIDE else string_argument
+        return argument(of, data[2], self._limit, cut=bool(data[1] & DATA_TRUNCATED))
 
 
 class Listed(Variadic):
@@ -135,15 +142,3 @@ class Listed(Variadic):
         at = self._value
         self._value = at + 1
         return self._values[at] if at < len(self._values) else None
-
-
-def string_argument(of: str, data: bytes, limit: int, *, cut: bool = False) -> Argument:
-    """Return an argument that is the string `data`."""
-    text = escape.string(data, limit, cut=cut)
-    return Argument(of, text, escape.value(data), cut=cut, data=data)
-
-
-def wide_argument(of: str, data: bytes, limit: int) -> Argument:
-    """Return an argument that is the wide string in `data`."""
-    text, value = escape.wide_string(data, limit)
-    return Argument(of, text, value, cut=text.endswith("..."))

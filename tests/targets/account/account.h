@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program says of its own calls: JSON Lines into the file that its first argument names,
 // written when it ends. Nothing here calls a library.
+#pragma once
 #include <sys/syscall.h>
 
 static char told[1 << 20];
@@ -53,6 +54,18 @@ static void put_string(const char *string)
 	while (string[size])
 		size++;
 	put_bytes(string, size);
+}
+
+static void put_wide(const __WCHAR_TYPE__ *string)
+{
+	long size = 0;
+
+	while (string && string[size])
+		size++;
+	if (string)
+		put_bytes(string, 4 * size);
+	else
+		put("null");
 }
 
 static long raw(long number, long a, long b, long c)

@@ -123,14 +123,21 @@ def test_a_va_list_is_read_by_the_format_in_front_of_it() -> None:
     ]
     assert programs(text.format("scanf")).at_entry == [
         op(layout.OP_WORDS, 3),
-        op(layout.OP_STRING, 1, 1, **limit),
-        op(layout.OP_VA_WORDS, 2, layout.ITEM_VALUES, limit=16),
+        op(layout.OP_VA_SCANF, 1, 1, of=2, **limit),
     ]
     assert not programs(text.replace("va_list list", "...").format("printf")).flags & layout.FN_WIDE
     with pytest.raises(FormatError, match="without a va_list at its end"):
         programs("int f(const char *format FORMAT(printf), char *list);")
     with pytest.raises(FormatError, match="not right in front of the va_list"):
         programs("int f(const char *format FORMAT(printf), int n, va_list list);")
+
+
+def test_what_scanf_stores_is_kept_at_the_return() -> None:
+    found = programs("int f(const char *format FORMAT(scanf), ...);")
+    assert found.at_entry == [op(layout.OP_WORDS, 6), op(layout.OP_SCANF, 0, limit=256)]
+    assert found.at_exit == [op(layout.OP_FILLED, RESULT)]
+    assert found.exit_words == 0
+    assert found.flags == layout.FN_PROGRAM | layout.FN_EXIT_PROGRAM
 
 
 def test_a_string_that_the_function_has_made_is_followed_without_a_check() -> None:
@@ -209,7 +216,7 @@ def test_results() -> None:
     assert programs("struct itimerval f(int a);").at_exit == [memory]
     assert programs("struct winsize f(int a);").at_exit == []
     found = programs("wchar_t *f(int a);")
-    assert found.at_exit == [op(layout.OP_BYTES, RESULT, RESULT, limit=128)]
+    assert found.at_exit == [string(RESULT, RESULT, flags=layout.OP_WCHAR)]
     assert found.exit_words == 0
 
 

@@ -6,12 +6,15 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import struct
 import sys
 from pathlib import Path
+from resource import RLIMIT_CORE
 
 import pytest
 
 from soscope.errors import FormatError
+from soscope.model.capture import DATA_BYTES
 from soscope.prototypes import build, catalog, compiled, load, row
 from soscope.prototypes.constants import ConstantSets, flag_text, number_of
 from soscope.prototypes.errnos import ERRNOS
@@ -129,6 +132,21 @@ def test_the_table_of_errors_is_that_of_the_system() -> None:
     for number, (name, _) in ERRNOS.items():
         assert getattr(errno, name, number) == number  # it lacks EHWPOISON
     assert {number for number in errno.errorcode if number < 134} | {133} == set(ERRNOS)
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "text"),
+    [
+        (33, 0x110, "SSL_MODE_RELEASE_BUFFERS|SSL_MODE_ASYNC"),
+        (44, 0x81, "SSL_SESS_CACHE_CLIENT|SSL_SESS_CACHE_NO_AUTO_CLEAR"),
+        (124, 0x304, "TLS1_3_VERSION"),
+        (42, 77, "77"),
+    ],
+)
+def test_what_a_number_for_openssl_means(command: int, number: int, text: str) -> None:
+    captured = at_entry(1, command, number, 0)
+    shown = load().format_call(slot("SSL_CTX_ctrl"), captured, 32)
+    assert set(shown[2].text.split("|")) == set(text.split("|"))
 
 
 def test_calls_are_found_by_name_whatever_the_number_was() -> None:
@@ -267,3 +285,15 @@ def test_every_declared_argument_has_a_name() -> None:
         assert of is not None
         fixed, tails = row.argument_names(of)
         assert all((*fixed, *(name for tail in tails for name in tail))), of[-2]
+
+
+@pytest.mark.parametrize("name", ["setrlimit", "setrlimit64", "prlimit", "prlimit64"])
+def test_no_limit_is_named(name: str) -> None:
+    limit = 2 if name.startswith("prlimit") else 1
+    words = (0, RLIMIT_CORE, 0x7000) if limit == 2 else (RLIMIT_CORE, 0x7000)
+    data = {limit: (DATA_BYTES, 0, struct.pack("<qq", 4711, -1))}
+    shown = load().format_call(slot(name), at_entry(*words, data=data), 32)
+    assert [one.shown for one in shown][limit - 1 : limit + 1] == [
+        "RLIMIT_CORE",
+        "{rlim_cur=4711, rlim_max=RLIM_INFINITY}",
+    ]

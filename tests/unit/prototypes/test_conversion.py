@@ -9,7 +9,7 @@ from soscope.prototypes.conversion import arguments_of
 
 
 def types(text: bytes, language: str = "printf") -> list[str]:
-    return [of for of, _, _ in arguments_of(text, language)[0]]
+    return [of for of, *_ in arguments_of(text, language)[0]]
 
 
 @pytest.mark.parametrize(
@@ -36,20 +36,49 @@ def test_printf(text: bytes, wanted: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "count"),
+    ("text", "wanted"),
     [
-        (b"%d %*d %s", 2),
-        (b"%10[^]x] %[a-z]%n", 3),
-        (b"%ms%4c", 2),
-        (b"%%%lf", 1),
+        (b"%d %*d %s", ["int *", "char *"]),
+        (b"%10[^]x] %[a-z]%n", ["char *", "char *", "int *"]),
+        (b"%ms%4c", ["char **", "char *"]),
+        (b"%%%lf", ["double *"]),
+        (
+            b"%hhd%hd%ld%lld%qd%jd%zu%td",
+            ["char *", "short *"] + 4 * ["long *"] + ["unsigned long *", "long *"],
+        ),
+        (b"%i%u%x%o%p", ["int *"] + 3 * ["unsigned int *"] + ["void **"]),
+        (b"%f%la%Lg%Ld", ["float *", "double *", "long double *", "long *"]),
+        (b"%ls%S%C%mS%ml[a]", 3 * ["wchar_t *"] + 2 * ["wchar_t **"]),
+        (b"%3$d%1$5s", ["char *", "void *", "int *"]),
+        (b"%'d%I5d%5m[x]", ["int *", "int *", "char **"]),
     ],
 )
-def test_scanf_takes_pointers(text: bytes, count: int) -> None:
-    assert types(text, "scanf") == ["void *"] * count
+def test_scanf_takes_pointers(text: bytes, wanted: list[str]) -> None:
+    assert types(text, "scanf") == wanted
+    assert arguments_of(text, "scanf")[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"%d %1$d",
+        b"%d %",
+        b"%d %y",
+        b"%d %jf",
+        b"%d %*",
+        b"%d %[",
+        b"%d %as",
+        b"%d %md",
+        b"%d %llf",
+    ],
+)
+def test_what_scanf_is_not_understood_to_take_ends_the_list(text: bytes) -> None:
+    assert types(text, "scanf") == ["int *"]
+    assert not arguments_of(text, "scanf")[1]
 
 
 @pytest.mark.parametrize("text", [b"%d %1$d", b"%d %", b"%d %y", b"%d %w8d", b"%d %*"])
 def test_what_is_not_understood_ends_the_list(text: bytes) -> None:
     taken, complete = arguments_of(text, "printf")
-    assert [of for of, _, _ in taken] == ["int"]
+    assert [of for of, *_ in taken] == ["int"]
     assert not complete

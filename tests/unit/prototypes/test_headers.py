@@ -65,7 +65,7 @@ def _includes() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _compile(tmp_path: Path, source: str, *options: str) -> None:
+def _assert_compiles(tmp_path: Path, source: str, *options: str) -> None:
     file = tmp_path / "check.c"
     file.write_text(source)
     command = [_compiler(), *FLAGS, "-fsyntax-only", "-std=gnu17", "-w", "-fno-builtin", *options]
@@ -112,7 +112,7 @@ def test_every_declaration_is_the_one_of_the_system(
             if alias != ",":
                 lines.append(f"extern __typeof__({function.name}) {alias};")
     options = ["-O2", "-D_FORTIFY_SOURCE=2"] if fortify else []
-    _compile(tmp_path, "\n".join(lines), *options)
+    _assert_compiles(tmp_path, "\n".join(lines), *options)
 
 
 # What gdb says of a pointer to each function: code and size of its result and its arguments.
@@ -160,7 +160,7 @@ def test_signatures_are_those_of_the_headers(declarations: Declarations, tmp_pat
 def test_a_wrong_declaration_would_be_found(tmp_path: Path) -> None:
     source = _includes() + '#include "annotations.h"\nint strlen(const char *s FOLLOW);\n'
     with pytest.raises(AssertionError, match="strlen"):
-        _compile(tmp_path, source)
+        _assert_compiles(tmp_path, source)
 
 
 def test_every_constant_has_the_value_of_the_headers(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_every_constant_has_the_value_of_the_headers(tmp_path: Path) -> None:
         check = f"_Static_assert((long long)({name}) == {value}LL || (long long)({name}) == "
         check += f'{value & 0xFFFFFFFF}LL, "{name}");'
         lines.append(check if name in enumerators else f"#ifdef {name}\n{check}\n#endif")
-    _compile(tmp_path, "\n".join(lines))
+    _assert_compiles(tmp_path, "\n".join(lines))
 
 
 def _enumerators(tmp_path: Path, names: set[str]) -> set[str]:
@@ -205,7 +205,7 @@ def test_nearly_every_constant_is_in_the_headers(tmp_path: Path) -> None:
 
 
 # what is declared of them is shorter, or they have another name
-BEGINNINGS = ("sigevent", "siginfo")
+BEGINNINGS = ("rusage", "sigaction", "sigevent", "siginfo")
 NAMES = {"sigval": "union sigval", "epoll_data": "union epoll_data", "siginfo": "siginfo_t"}
 
 
@@ -224,7 +224,7 @@ def test_structures_lie_as_in_the_headers(declarations: Declarations, tmp_path: 
             f'"{name} {field.name}");'
             for field in struct.fields
         ]
-    _compile(tmp_path, "\n".join(lines))
+    _assert_compiles(tmp_path, "\n".join(lines))
 
 
 def test_every_name_is_exported_by_a_library(declarations: Declarations) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from soscope.errors import FormatError
 from soscope.prototypes import added, load
 from soscope.prototypes.added import USER, SourceText
 from soscope.prototypes.parser import Declarations
+from soscope.wire import layout
 from tests.support.tools import need
 from tests.unit.prototypes.calls import at_entry, at_exit, slot
 
@@ -157,10 +157,15 @@ def test_what_is_not_understood_names_file_and_line(text: str, what: str) -> Non
 
 def test_any_text_ends_in_declarations_or_an_error() -> None:
     words = HEADER.replace("#", "\n#").split(" ")
-    for number in range(0, len(words), 3):
-        text = " ".join(words[number:] + words[:number])
-        with suppress(FormatError):
+    refusals = []
+    texts = [" ".join(words[number:] + words[:number]) for number in range(0, len(words), 3)]
+    for text in texts:
+        try:
             read(text)
+        except FormatError as error:
+            refusals.append(str(error))
+    assert 0 < len(refusals) < len(texts)
+    assert all(refusal.startswith("own.h:") for refusal in refusals)
 
 
 def test_a_users_declaration_counts_before_the_table() -> None:
@@ -222,6 +227,16 @@ def test_what_special_says_is_not_for_compilers_to_know() -> None:
     assert prototypes.is_known("own")
     prototypes.add(SourceText(USER, "own.h", declared))
     assert prototypes.source("unw_getcontext") == (USER, "own.h", "own.h:1")
+
+
+def test_a_name_tells_the_arguments_of_what_does_not_return() -> None:
+    prototypes = load()
+    name = "_ZSt24__throw_invalid_argumentPKc"
+    flags = prototypes.flags(name)
+    declared = f"long {name}(const char *_1) GUESSED(result);"
+    prototypes.add(SourceText(added.MANGLED, "the name itself", declared))
+    assert prototypes.is_known(name)
+    assert prototypes.flags(name) == flags == layout.FN_ENTRY_ONLY
 
 
 def test_what_was_added_can_be_forgotten() -> None:

@@ -113,16 +113,6 @@ def test_a_pointer_that_could_not_be_followed_is_an_address() -> None:
     assert texts(of, at_entry(1)) == ["1", "?"]
 
 
-def test_wide_strings() -> None:
-    of = printer("int f(const wchar_t *s);")
-    content = "hé\n".encode("utf-32-le")
-    data = {0: (DATA_BYTES, DATA_TRUNCATED, content + bytes(8) + b"garbage!")}
-    (shown,) = of.arguments(at_entry(1, data=data), 32, None)
-    assert (shown.text, shown.value) == (r'L"hé\n"', "hé\n")
-    endless = {0: (DATA_BYTES, 0, content)}
-    assert texts(of, at_entry(1, data=endless)) == [r'L"hé\n"...']
-
-
 def test_what_a_call_fills_in_is_an_address_until_it_returns() -> None:
     of = printer("long f(int fd, void *p OUT(success) BYTES(result), size_t n) FAILS(< 0);")
     entry = at_entry(3, 0x7000, 4096)
@@ -319,6 +309,52 @@ def test_the_values_of_a_format_on_the_stack_and_in_vectors() -> None:
         stack=(5, 0, *long_double, 0xABC),
     )
     assert texts(printer(FORMAT), captured)[2:] == ["1", "2", "3", "4", "2.5", "5", "1", "0xabc"]
+
+
+SCANF = "int f(const char *s FOLLOW, const char *format FORMAT(scanf) FOLLOW, ...);"
+LONG_DOUBLE = (1 << 63).to_bytes(8, "little") + b"\xff\x3f"
+
+
+@pytest.mark.parametrize(
+    ("conversion", "stored", "text", "value"),
+    [
+        ("%d", b"\xff\xff\xff\xff", "[-1]", -1),
+        ("%hhx", b"\xff", "[0xff]", 255),
+        ("%zu", b"\xff" * 8, f"[{WORD}]", WORD),
+        ("%ho", b"\x09\0", "[011]", 9),
+        ("%f", struct.pack("<f", 0.1), "[0.1]", struct.unpack("<f", struct.pack("<f", 0.1))[0]),
+        ("%lf", struct.pack("<d", 0.1), "[0.1]", 0.1),
+        ("%Lf", LONG_DOUBLE, "[1]", 1.0),
+        ("%p", bytes(8), "[nil]", 0),
+        ("%s", b'a"b', r'"a\"b"', 'a"b'),
+        ("%3c", b"a\0b", r'"a\000b"', "a\0b"),
+        ("%ls", "é".encode("utf-32-le"), 'L"é"', "é"),
+        ("%ms", b"made", '["made"]', "made"),
+        ("%mS", "é".encode("utf-32-le"), '[L"é"]', "é"),
+        ("%n", b"\x05\0\0\0", "[5]", 5),
+        ("%d", b"\xff\xff", "0x1000", None),
+    ],
+)
+def test_what_scanf_has_stored(
+    conversion: str, stored: bytes, text: str, value: float | str | None
+) -> None:
+    of = printer(SCANF)
+    captured = at_entry(0x10, 0x20, 0x1000, 0, 0, 0, strings={0: b"from", 1: conversion.encode()})
+    assert texts(of, captured)[2:] == ["0x1000"]
+    after = at_exit(1, data={2: stored})
+    assert texts(of, captured, 32, after)[2:] == [text]
+    shown = of.arguments(captured, 32, after)[2]
+    assert (shown.text, shown.value, shown.type[-1]) == ("0x1000", 0x1000, "*")
+    assert (shown.out and shown.out.value) == value
+
+
+def test_what_scanf_stores_is_known_when_it_returns() -> None:
+    assert printer(SCANF).known_at_entry == 2
+    assert printer(SCANF.replace("...", "va_list list")).known_at_entry == 2
+    of = printer(SCANF)
+    captured = at_entry(0x10, 0x20, 1, 2, 3, 4, strings={1: b"%3$d %1$s"})
+    after = at_exit(1, data={4: b"\7\0\0\0"})
+    assert texts(of, captured, 32, after)[2:] == ["0x1", "0x2", "[7]"]
 
 
 def test_a_format_ends_where_values_were_not_kept() -> None:
