@@ -15,7 +15,8 @@ enum sosc_prof_mode {
 	SOSC_PROF_COUNT = 1, // a node for each pair of caller and function, all of them roots
 	SOSC_PROF_SAMPLE = 2, // a tree; one call in `period` is timed
 	SOSC_PROF_TIME = 3, // a tree, and all calls are
-	SOSC_PROF_MODES = 4,
+	SOSC_PROF_LOG = 4, // a struct sosc_reported for each call; nodes only tell functions
+	SOSC_PROF_MODES = 5,
 };
 
 enum sosc_prof_hook { // what reports a call
@@ -35,6 +36,12 @@ enum {
 	SOSC_PROF_HEAD = 4096, // bytes in front of the nodes
 	SOSC_PROF_TABLE_SIZE = 2363392, // bytes of all of a table
 	SOSC_PROF_NO_CALLER = 1, // in the place of a return address that is not known
+	SOSC_PROF_PAGE_NODES = 64, // nodes of a page
+	SOSC_PROF_FILLED_WORDS = 8, // a bit for each page of nodes
+	// of an addr, once its image was closed: from this bit on the image's index + 1; of one
+	// that has no record, SOSC_PROF_NO_IMAGE
+	SOSC_PROF_IMAGE_SHIFT = 48,
+	SOSC_PROF_NO_IMAGE = 0x7fff,
 };
 
 #define SOSC_PROF_INSIDE 0x8000000000000000ull // of a key: the rest is the offset of the parent
@@ -42,6 +49,17 @@ enum {
 enum sosc_prof_flag { // of struct sosc_prof
 	SOSC_PROF_SHADOW_STACK =
 		1, // the kernel checks returns: those of MCOUNT and FENTRY are unseen
+	SOSC_PROF_FOLLOWED = 2, // children share the records: closed in one, an image may be open
+	// in another
+};
+
+enum sosc_prof_left { // why a function's entry is not patched
+	SOSC_PROF_LEFT_SMALL = 0, // there is no room for a call
+	SOSC_PROF_LEFT_OTHER = 1, // there is something else than no-operations
+	SOSC_PROF_LEFT_START = 2, // nothing says where between them the function begins
+	SOSC_PROF_LEFT_WRITE = 3, // its code may not be written
+	SOSC_PROF_LEFT_FULL = 4, // no memory in reach, or no room in the journal
+	SOSC_PROF_LEFT_KINDS = 5,
 };
 
 enum sosc_prof_node_flag {
@@ -70,7 +88,11 @@ struct sosc_prof {
 	uint64_t foreign; // slots that lead to another profiler's mcount, and are left alone
 	uint32_t flags; // enum sosc_prof_flag
 	uint32_t slots; // of hooks
-	uint64_t reserved[7];
+	uint32_t entries; // of functions, that are patched
+	uint32_t left[SOSC_PROF_LEFT_KINDS]; // that are not
+	uint32_t unread; // images whose file is gone, or cannot be read: are there entries?
+	uint32_t reserved_word;
+	uint64_t reserved[3];
 };
 
 // A function, by the way to it. Node 0 of a table stands for all that found no room.
@@ -96,10 +118,11 @@ struct sosc_prof_frame {
 	uint64_t done; // the table's, then
 	uint64_t site; // where its hook returned to
 	uint64_t from; // its return address
-	uint64_t key; // SOSC_PROF_INSIDE | offset of its node: that of calls inside it
+	uint64_t key; // SOSC_PROF_INSIDE | offset of its node: that of calls inside it; LOG: what its
+		// unit has as `around`
 	uint64_t function; // its node's, if it has found one
 	uint32_t flags; // enum sosc_prof_frame_flag
-	uint32_t reserved;
+	uint32_t commit; // LOG: that of its unit, without the ticks
 };
 
 struct sosc_prof_table { // of one thread after the other
@@ -112,6 +135,7 @@ struct sosc_prof_table { // of one thread after the other
 	uint64_t left; // calls that did not return: their times end before they did
 	uint64_t unpaired; // returns of calls that are not open
 	uint64_t deep; // calls that found no frame: counted, and not timed
+	uint64_t filled[SOSC_PROF_FILLED_WORDS]; // bit set: there are nodes in that page
 };
 
 #endif

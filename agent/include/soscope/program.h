@@ -24,10 +24,14 @@ enum sosc_op_code {
 	// unless integer register .arg is in one of those
 	SOSC_OP_VA_FORMAT = 11, // as FORMAT, whose values are in the va_list at register
 	// .length_arg: item SOSC_ITEM_VALUES, of 8 bytes each, or 16 of a long double
-	SOSC_OP_VA_WORDS =
-		12, // the next .limit words of the va_list at register .arg, the same item
+	SOSC_OP_VA_SCANF = 12, // as SCANF, whose words are in the va_list at register .length_arg:
+	// item SOSC_ITEM_VALUES
 	SOSC_OP_VECTOR = 13, // .limit bytes (16, 32, 64) of vector registers 0 to .arg - 1, item
 	// SOSC_ITEM_VECTORS; exit: of the first, item SOSC_ARG_RESULT
+	SOSC_OP_SCANF = 14, // scanf format at .arg: also the words behind it. Until the exit the
+	// agent keeps where they lead
+	SOSC_OP_FILLED = 15, // exit only: what the call has stored there, by number of argument.
+	// A number is in BYTES, characters are in BYTES or, where they end, in a STRING
 };
 
 struct sosc_values { // in the place of an op
@@ -65,12 +69,15 @@ enum sosc_op_flag {
 	SOSC_OP_UNLESS_0 = 8, // IS_READ where register .length_arg is not 0
 	SOSC_OP_INT_ARG = 16, // WHEN: register .arg is an int
 	SOSC_OP_ANY_BIT = 32, // WHEN: a range is a mask, of which a bit is to be set
+	SOSC_OP_WCHAR =
+		32, // STRING, FORMAT, VA_FORMAT: of characters of 4 bytes; .limit counts those
 	SOSC_OP_TEXT_AT = 64, // register .arg leads to the address: BYTES: behind it is the length
 	SOSC_OP_NAMES_READ =
 		128, // FORMAT, VA_FORMAT: with a format that names nothing unusual, the
 	// callee itself reads the strings of it, and the va_list: they are not checked
 	SOSC_OP_UNLESS_NEGATIVE =
 		16, // STRING, exit: IS_READ unless the result, an int, is negative
+	SOSC_OP_UNLESS_SAME = 16, // BYTES, entry: IS_READ unless the first two words are the same
 };
 
 struct sosc_op {

@@ -61,6 +61,7 @@ enum sosc_unit_type {
 	SOSC_UNIT_MAPPED = 12, // addresses are mapped
 	SOSC_UNIT_UNMAPPED = 13, // addresses are about to be unmapped
 	SOSC_UNIT_KEPT = 14, // the thread's last FREED or UNMAPPED has failed: all is as before
+	SOSC_UNIT_REPORTED = 15, // a call that instrumented code has reported is over
 };
 
 struct sosc_entry { // low 28 bits: slot index
@@ -134,6 +135,27 @@ struct sosc_data {
 	uint32_t commit;
 	uint32_t aux; // enum sosc_data_flag in the first unit of an item
 	uint8_t payload[24];
+};
+
+enum sosc_reported_flag {
+	SOSC_REPORTED_HOOK = 3, // enum sosc_prof_hook
+	SOSC_REPORTED_ROOT = 4, // no call of its thread is known to be around it
+	SOSC_REPORTED_LEFT = 8, // nobody saw it return: it took so long at least
+	SOSC_REPORTED_UNSEEN = 16, // its return cannot be seen: nobody knows how long it took
+};
+
+// A call is written when it is over, those inside it before it. A time tells it from all others
+// of its thread.
+struct sosc_reported { // low 28 bits: high bits of ticks << 5 | enum sosc_reported_flag
+	uint32_t commit;
+	uint32_t ticks; // low bits
+	uint64_t start; // tsc
+	uint64_t function; // where it begins, if it has said so; else an address inside, see prof.h
+	uint64_t around; // `start` of the call around it; of ROOT its return address, 0: not known
+};
+
+enum {
+	SOSC_REPORTED_TICKS = 5, // where the high bits of ticks begin
 };
 
 struct sosc_overhead {

@@ -5,6 +5,6 @@
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H
 
-#define SOSC_TABLES 0xa4c71ce79b2a3full
+#define SOSC_TABLES 0x6bbe7f669adafa8ull
 
 #endif

@@ -76,6 +76,7 @@ enum sosc_plan_flag {
 	SOSC_PLAN_ASKS = 8, // soscope looks for the types of functions in images that come
 	SOSC_PLAN_CALLERS = 16, // COUNT, STATS: by call site, where it has a number; a count array
 	// has SOSC_MAX_CALL_SITES cells more for these, behind those of slots
+	SOSC_PLAN_METHODS = 32, // entries of Python's method tables are slots, too
 };
 
 enum sosc_when_full { // what a writer does when no chunk is free
@@ -338,6 +339,7 @@ enum sosc_image_flag {
 	SOSC_IMAGE_CLOSED = 32, // dlclose'd
 	SOSC_IMAGE_WRITE_REFUSED = 64, // its slots could not be written
 	SOSC_IMAGE_ASKED = 128, // soscope was asked about its functions
+	SOSC_IMAGE_METHODS_UNSEEN = 256, // it may have method tables, and they were not looked for
 };
 
 struct sosc_image {
@@ -364,6 +366,8 @@ enum sosc_slot_kind {
 	SOSC_SLOT_GLOB_DAT = 2, // every reference is a call or jump
 	SOSC_SLOT_PLT_GOT = 3, // a re-aimed .plt.got stub in front of a GLOB_DAT
 	SOSC_SLOT_CALL_SITES = 4, // re-aimed call sites: a lower bound
+	SOSC_SLOT_METHOD = 5, // an entry of a method table; its caller is the interpreter
+	SOSC_SLOT_ENTRY = 6, // no cell: the entry point of a function (breakpoints)
 };
 
 enum sosc_slot_refusal { // why a chosen slot is not hooked; 0 = hooked
@@ -374,6 +378,8 @@ enum sosc_slot_refusal { // why a chosen slot is not hooked; 0 = hooked
 	SOSC_REFUSED_WRITE = 4, // page could not be written
 	SOSC_REFUSED_TEXT = 5, // text could not be written
 	SOSC_REFUSED_FOREIGN = 6, // an unknown value stood in the slot
+	SOSC_REFUSED_IN_USE = 7, // threads may be in what is replaced for it
+	SOSC_REFUSED_NO_SITE = 8, // no code found that calls through it (breakpoints)
 };
 
 enum sosc_slot_flag {
@@ -485,6 +491,15 @@ struct sosc_inside {
 	uint64_t waiting; // images that soscope_agent_hook has still to hook
 	uint64_t patches; // addr of struct sosc_patches; SOSC_PATCHES_SIZE bytes
 	uint64_t program; // addr of soscope_agent_program
+	uint64_t method_hash; // functions of Python's that the agent has replaced, to hook method
+	uint64_t method_compare; // tables
+	uint64_t method_state; // enum sosc_method_state
+};
+
+enum sosc_method_state { // of method tables that are to be hooked
+	SOSC_METHODS_FREE = 0, // no thread is in the functions that were replaced for them
+	SOSC_METHODS_WAIT = 1, // some may be: soscope is to look
+	SOSC_METHODS_LEFT = 2, // soscope: some may be for long, hook no table
 };
 
 #define SOSC_INSIDE_MAGIC 0x3169706f63736f73ull // "soscopi1"
@@ -501,7 +516,7 @@ struct sosc_change {
 	uint64_t addr; // 0 = its image is gone
 	uint64_t before;
 	uint64_t after;
-	uint8_t size; // 8, or 4: a displacement in code
+	uint8_t size; // 8, 4: a displacement in code, or what an instruction has
 	uint8_t flags; // enum sosc_change_flag
 	uint16_t patch; // of SOSC_CHANGE_STANDS: whose it is
 	uint32_t image; // place in the agent's own list, SOSC_NONE
@@ -510,6 +525,8 @@ struct sosc_change {
 enum sosc_change_flag {
 	SOSC_CHANGE_STANDS = 1, // a patch's: it outlives the session
 	SOSC_CHANGE_LOADER = 2, // the loader's function: it stays as long as patches stand
+	SOSC_CHANGE_CODE = 4, // an instruction, or where one leads to; soscope may have to write it
+	SOSC_CHANGE_SPLIT = 8, // in the place of several: no thread may be between them meanwhile
 };
 
 #endif

@@ -161,6 +161,10 @@ class Sampler:
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._code))
         self._read = ctypes.CFUNCTYPE(ctypes.c_uint64)(address)
 
+    def ticks(self) -> int:
+        """Return the counter alone, 0 where it cannot be read."""
+        return 0 if self._read is None else int(self._read())
+
     def sample(self, newest: int = 0) -> tuple[int, int, int]:
         """Return (tsc, realtime ns, monotonic raw ns); `newest` is the latest tsc seen."""
         read = self._read

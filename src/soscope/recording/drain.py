@@ -32,7 +32,7 @@ _TIMED = (
     layout.UNIT_ENTRY,
     layout.UNIT_ENTRY_ONLY,
     layout.UNIT_EXIT,
-    *range(layout.UNIT_BLOCK, layout.UNIT_KEPT + 1),
+    *range(layout.UNIT_BLOCK, layout.UNIT_REPORTED + 1),
 )
 _COUNTED = (layout.UNIT_OPEN, layout.UNIT_WHOLE)  # their times count from the start
 _START = (1 << layout.START_BITS) - 1

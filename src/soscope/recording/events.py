@@ -18,7 +18,7 @@ def to_json(event: Told) -> dict[str, object]:
             "signal": event.signal,
         }
     if isinstance(event, ProcessStart):
-        return {
+        said: dict[str, object] = {
             "type": "process",
             "time_ns": event.time_ns,
             "pid": event.pid,
@@ -26,6 +26,9 @@ def to_json(event: Told) -> dict[str, object]:
             "parent": event.parent,
             "program": event.program,
         }
+        if event.arch:
+            said |= {"arch": event.arch, "engine": event.engine}
+        return said
     return {
         "type": "exit",
         "time_ns": event.time_ns,
@@ -88,6 +91,8 @@ def from_json(said: object) -> Told | Stop | tuple[int, int, int] | None:
             str(said.get("event")),
             _integer_or_none(said, "parent"),
             str(said.get("program")),
+            str(said.get("arch", "")),
+            str(said.get("engine", "")),
         )
     return ProcessExit(
         time_ns, pid, _integer_or_none(said, "status"), _integer_or_none(said, "signal")

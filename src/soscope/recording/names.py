@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from soscope.model.image import TracedImage
+from soscope.model.image import IMAGE_CLOSED, TracedImage
 from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.recording import format as form
 from soscope.wire import layout, records
@@ -160,6 +160,11 @@ class RecordedProgram:
     def image_at(self, addr: int) -> TracedImage | None:
         """Return the image whose mapping has `addr`; None: none had it, or several had in turn."""
         files = self.files_at(addr)
+        return files[0] if len(files) == 1 else None
+
+    def open_at(self, addr: int) -> TracedImage | None:
+        """Return the image whose mapping had `addr` at the end; None: none, or several had it."""
+        files = [image for image in self.files_at(addr) if not image.flags & IMAGE_CLOSED]
         return files[0] if len(files) == 1 else None
 
     @property

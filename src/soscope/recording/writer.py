@@ -9,7 +9,6 @@ and tried again, because later records are worth nothing without them.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 import sys
@@ -21,6 +20,7 @@ from soscope.model.stats import Stats
 from soscope.recording import format as form
 from soscope.recording.behind import Behind
 from soscope.recording.events import stop_to_json, thread_end_to_json, to_json
+from soscope.recording.jsontext import compact
 from soscope.recording.sink import Sink, Stop, Told
 from soscope.recording.sumsblock import SumsPlaces
 from soscope.recording.trouble import Trouble
@@ -37,7 +37,7 @@ _ENTRIES = {
     layout.UNIT_ENTRY_ONLY,
     layout.UNIT_OPEN,
     layout.UNIT_WHOLE,
-    *range(layout.UNIT_BLOCK, layout.UNIT_KEPT + 1),
+    *range(layout.UNIT_BLOCK, layout.UNIT_REPORTED + 1),
 }
 _EXITS = {layout.UNIT_EXIT, layout.UNIT_WHOLE}
 
@@ -133,7 +133,7 @@ class Writer(Sink):
                 "start_ns": start_ns,
                 "byteorder": sys.byteorder,
             }
-            self._meta: list[bytes | memoryview] | None = form.block(form.META, _json(said))
+            self._meta: list[bytes | memoryview] | None = form.block(form.META, compact(said))
             if not (keep and self._regular and status.st_size):
                 self._begin()
         except OSError as error:
@@ -174,7 +174,7 @@ class Writer(Sink):
         """Write what is known of a traced program."""
         if self._facts.get(index) != facts:
             self._facts[index] = dict(facts)
-            self._keep(form.PROGRAM, _json({"index": index, **facts}))
+            self._keep(form.PROGRAM, compact({"index": index, **facts}))
 
     def table(self, kind: int, program: int, first: int, data: bytes) -> None:
         """Write records of images or slots, or strings."""
@@ -218,16 +218,16 @@ class Writer(Sink):
 
     def event(self, event: Told) -> None:
         """Write an event of a process."""
-        self._keep(form.EVENTS, _json([to_json(event)]))
+        self._keep(form.EVENTS, compact([to_json(event)]))
 
     def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
         """Write that a thread ended."""
-        self._keep(form.EVENTS, _json([thread_end_to_json(time_ns, pid, tid)]))
+        self._keep(form.EVENTS, compact([thread_end_to_json(time_ns, pid, tid)]))
 
     def stop(self, stop: Stop) -> None:
         """Write that the recording ended. Records from before may still follow."""
         if not self.limit_reached:  # else it has ended already
-            self._keep(form.EVENTS, _json([stop_to_json(stop)]))
+            self._keep(form.EVENTS, compact([stop_to_json(stop)]))
 
     def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
         """Write a clock pair."""
@@ -259,15 +259,15 @@ class Writer(Sink):
 
     def reported(self, program: int, said: dict[str, object]) -> None:
         """Write calls that instrumented code has reported."""
-        self._keep(form.REPORTED, form.PAIR_HEADER.pack(program, 0), _json(said))
+        self._keep(form.REPORTED, form.PAIR_HEADER.pack(program, 0), compact(said))
 
     def samples(self, said: dict[str, object]) -> None:
         """Write stacks that were seen."""
-        self._keep(form.SAMPLES, _json(said))
+        self._keep(form.SAMPLES, compact(said))
 
     def objects(self, program: int, said: dict[str, object]) -> None:
         """Write what is said of the objects of one process."""
-        self._keep(form.OBJECTS, form.PAIR_HEADER.pack(program, 0), _json(said))
+        self._keep(form.OBJECTS, form.PAIR_HEADER.pack(program, 0), compact(said))
 
     def sums(self, data: bytes) -> None:
         """Write sums in the place of older ones."""
@@ -297,11 +297,13 @@ class Writer(Sink):
         signal: int | None = None,
         totals: dict[str, object] | None = None,
         untraced: list[tuple[str, str]] | None = None,
+        how: tuple[str, str] = ("", ""),
     ) -> None:
         """Write the last block and close the file.
 
         `complete` says that the recording goes on to the end of the program; `why` it ended.
-        `untraced` are programs without the agent: (path, reason).
+        `untraced` are programs without the agent: (path, reason). `how` is the architecture of the
+        first program, and the engine that saw its calls.
         """
         self._failed_at = 0.0  # one more attempt at what is owed
         said = {
@@ -311,13 +313,15 @@ class Writer(Sink):
             "signal": signal,
             "totals": totals or {},
             "untraced": untraced or [],
+            "arch": how[0],
+            "engine": how[1],
             "lost": {
                 "entries": self.lost_entries,
                 "exits": self.lost_exits,
                 "bytes": self.lost_bytes,
             },
         }
-        self._keep(form.END, _json(said))
+        self._keep(form.END, compact(said))
         self.close()
 
     def close(self) -> None:
@@ -451,10 +455,6 @@ class Writer(Sink):
                 os.pwrite(self._descriptor, block, at)
             except OSError:
                 pass  # what it has can be read all the same
-
-
-def _json(said: object) -> bytes:
-    return json.dumps(said, separators=(",", ":")).encode()
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -90,6 +90,7 @@ PLAN_NO_DURATIONS = 2
 PLAN_STACKS = 4
 PLAN_ASKS = 8
 PLAN_CALLERS = 16
+PLAN_METHODS = 32
 
 # What a writer does when no chunk is free.
 FULL_BLOCK = 0
@@ -203,8 +204,10 @@ OP_ERRNO = 8
 OP_RESULT = 9
 OP_WHEN = 10
 OP_VA_FORMAT = 11
-OP_VA_WORDS = 12
+OP_VA_SCANF = 12
 OP_VECTOR = 13
+OP_SCANF = 14
+OP_FILLED = 15
 
 ARG_RESULT = 0xFF
 ARG_STACK = 0x40
@@ -230,9 +233,11 @@ OP_INT_RESULT = 4
 OP_UNLESS_0 = 8
 OP_INT_ARG = 16
 OP_ANY_BIT = 32
+OP_WCHAR = 32
 OP_TEXT_AT = 64
 OP_NAMES_READ = 128
 OP_UNLESS_NEGATIVE = 16
+OP_UNLESS_SAME = 16
 
 # What became of an image.
 IMAGE_MAIN = 1
@@ -243,12 +248,15 @@ IMAGE_LATE = 16
 IMAGE_CLOSED = 32
 IMAGE_WRITE_REFUSED = 64
 IMAGE_ASKED = 128
+IMAGE_METHODS_UNSEEN = 256
 
 # What a slot is.
 SLOT_JUMP_SLOT = 1
 SLOT_GLOB_DAT = 2
 SLOT_PLT_GOT = 3
 SLOT_CALL_SITES = 4
+SLOT_METHOD = 5
+SLOT_ENTRY = 6
 
 # Why a chosen slot is not hooked.
 HOOKED = 0
@@ -258,6 +266,8 @@ REFUSED_FULL = 3
 REFUSED_WRITE = 4
 REFUSED_TEXT = 5
 REFUSED_FOREIGN = 6
+REFUSED_IN_USE = 7
+REFUSED_NO_SITE = 8
 
 SLOT_LAZY = 1
 SLOT_ENTRY_ONLY = 2
@@ -288,11 +298,19 @@ UNIT_FREED = 11
 UNIT_MAPPED = 12
 UNIT_UNMAPPED = 13
 UNIT_KEPT = 14
+UNIT_REPORTED = 15
 
 # How OPEN and WHOLE units hold a time.
 TICKS_LOW = 10
 START_BITS = 48
 NO_TICKS = 0x3FFFFFF
+
+# What is said of a REPORTED unit's call.
+REPORTED_HOOK = 3
+REPORTED_ROOT = 4
+REPORTED_LEFT = 8
+REPORTED_UNSEEN = 16
+REPORTED_TICKS = 5
 
 # What a DATA unit holds.
 DATA_MORE = 0
@@ -326,6 +344,14 @@ MAX_CHANGES = 655360
 # How a change differs from others.
 CHANGE_STANDS = 1
 CHANGE_LOADER = 2
+CHANGE_CODE = 4
+CHANGE_SPLIT = 8
+
+# Whether method tables may be hooked.
+METHODS_FREE = 0
+METHODS_WAIT = 1
+METHODS_LEFT = 2
+
 SCRATCH = 16384
 SITES_A_PAGE = 128
 
@@ -467,6 +493,10 @@ OVERHEAD = Layout(
     "sosc_overhead",
     "commit:I reserved:I tsc:Q ticks:Q reserved1:Q",
 )
+REPORTED = Layout(
+    "sosc_reported",
+    "commit:I ticks:I start:Q function:Q around:Q",
+)
 START = Layout(
     "sosc_start",
     "base:Q r_debug:Q loader:Q phdr:Q phnum:I control_fd:i blob_fd:i pages_offset:I "
@@ -476,7 +506,7 @@ INSIDE = Layout(
     "sosc_inside",
     "magic:Q wire_version:I size:I tables:Q control:Q control_size:Q changes:Q change_count:Q "
     "cells:Q cell_count:Q sitedata:Q site_count:Q plain_jump:Q plain_exit:Q scratch:Q "
-    "sessions:Q waiting:Q patches:Q program:Q",
+    "sessions:Q waiting:Q patches:Q program:Q method_hash:Q method_compare:Q method_state:Q",
 )
 CHANGE = Layout(
     "sosc_change",

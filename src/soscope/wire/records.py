@@ -80,7 +80,7 @@ def slot_of(
         callee,
         addr,
         _,
-        _,
+        function,
         prototype,
         kind,
         refusal,
@@ -110,4 +110,5 @@ def slot_of(
         error_rule,
         bool(flags & layout.SLOT_PARTIAL),
         bool(treatment & layout.FN_FOREIGN),
+        function,
     )

@@ -283,7 +283,9 @@ def small_scale() -> Iterator[None]:
         yield
 
 
-def run(directory: Path, seed: int, steps: int, killed: bool | None, **more: object) -> list[Row]:
+def assert_read_alike(
+    directory: Path, seed: int, steps: int, killed: bool | None, **more: object
+) -> list[Row]:
     """Write the recording of a program, compare the two ways to read it, and return its calls."""
     path = directory / "a.sosr"
     program = Program(path, random.Random(seed).randrange, **more)  # type: ignore[arg-type]  # as Program takes them

@@ -25,8 +25,8 @@ from tests.unit.recording.randomprograms import (
     SETJMP,
     Program,
     Row,
+    assert_read_alike,
     compare,
-    run,
     small_scale,
 )
 
@@ -51,7 +51,7 @@ KILLED = st.sampled_from([None, True, False])
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(0, 600), killed=KILLED)
 def test_ordinary_programs(directory: Path, seed: int, steps: int, killed: bool | None) -> None:
-    run(directory, seed, steps, killed)
+    assert_read_alike(directory, seed, steps, killed)
 
 
 @settings(max_examples=50, deadline=None)
@@ -59,7 +59,7 @@ def test_ordinary_programs(directory: Path, seed: int, steps: int, killed: bool 
 def test_programs_with_coroutines(
     directory: Path, seed: int, steps: int, killed: bool | None
 ) -> None:
-    run(directory, seed, steps, killed, stacks=COROUTINES)
+    assert_read_alike(directory, seed, steps, killed, stacks=COROUTINES)
 
 
 @settings(max_examples=40, deadline=None)
@@ -68,7 +68,7 @@ def test_programs_with_stacks_at_all_distances(
     directory: Path, seed: int, steps: int, gap: int
 ) -> None:
     stacks = tuple(0x1000_0000 + gap * n for n in range(4))
-    run(directory, seed, steps, killed=None, stacks=stacks, threads=1)
+    assert_read_alike(directory, seed, steps, killed=None, stacks=stacks, threads=1)
 
 
 @settings(max_examples=25, deadline=None)
@@ -76,14 +76,16 @@ def test_programs_with_stacks_at_all_distances(
 def test_programs_that_lose_events(
     directory: Path, seed: int, steps: int, killed: bool | None
 ) -> None:
-    run(directory, seed, steps, killed, when_full=layout.FULL_DROP, chunks=3)
+    assert_read_alike(directory, seed, steps, killed, when_full=layout.FULL_DROP, chunks=3)
 
 
 def test_losses_are_seen(directory: Path) -> None:
     rows: list[Row] = []
     wanted = {"", "return", "unwound", "exit", "lost"}
     for seed in range(20):
-        rows += run(directory, seed, 4000, killed=False, when_full=layout.FULL_DROP, chunks=2)
+        rows += assert_read_alike(
+            directory, seed, 4000, killed=False, when_full=layout.FULL_DROP, chunks=2
+        )
         if {row[11] for row in rows} == wanted:
             return
     pytest.fail(f"seen: { {row[11] for row in rows} }")
@@ -94,7 +96,9 @@ def test_losses_are_seen(directory: Path) -> None:
 def test_programs_whose_oldest_events_are_overwritten(
     directory: Path, seed: int, steps: int
 ) -> None:
-    run(directory, seed, steps, killed=True, when_full=layout.FULL_OVERWRITE, chunks=3)
+    assert_read_alike(
+        directory, seed, steps, killed=True, when_full=layout.FULL_OVERWRITE, chunks=3
+    )
 
 
 def test_a_well_behaved_program_is_told_exactly(directory: Path) -> None:
