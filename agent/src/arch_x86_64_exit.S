@@ -16,6 +16,7 @@ FUNCTION sosc_x_plain
 	pushq	SOSC_DISTANCE + SITE_RETURN(%r11)
 	.cfi_def_cfa %rsp, 8
 	.cfi_offset 16, -8
+	mov	SITE_KEPT + 8(%rsp), %r11
 	ret
 	.cfi_endproc
 

@@ -25,8 +25,9 @@ sosc_site_page:
 	endbr64
 	add	$8, %rsp
 	call	*SOSC_DISTANCE + SITE_ORIGINAL - 14(%rip)
-	lea	-21(%rip), %r11
-	jmp	*SOSC_DISTANCE + (SOSC_SITES_PER_PAGE - 1) * SOSC_SITE_SIZE - site - 27(%rip)
+	mov	%r11, SITE_KEPT(%rsp)
+	lea	-26(%rip), %r11
+	jmp	*SOSC_DISTANCE + (SOSC_SITES_PER_PAGE - 1) * SOSC_SITE_SIZE - site - 32(%rip)
 	.balign	SOSC_SITE_SIZE, 0xcc
 	.set	site, site + SOSC_SITE_SIZE
 	.endr

@@ -13,12 +13,8 @@
 #include "thread.h"
 
 enum {
-	PIECE = 256, // bytes of a checked read
 	PIECES = 32, // units that one system call reads for
-	LONG = 512, // bytes
 };
-
-static const uint64_t LOWEST = 0x10000; // vm.mmap_min_addr as it usually is
 
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
@@ -35,7 +31,7 @@ bool sosc_capture_is_there(const struct sosc_capture *capture, uint64_t from, ui
 {
 	uint64_t page = from / SOSC_PAGE;
 
-	if (from - LOWEST >= SOSC_ADDRESSES_END - LOWEST)
+	if (!sosc_capture_may_be(from))
 		return false;
 	return (is_read || page == (uint64_t)&capture->regs->ret / SOSC_PAGE) &&
 	       (from + size - 1) / SOSC_PAGE == page;
@@ -62,91 +58,6 @@ uint64_t sosc_capture_copy(const struct sosc_capture *capture, void *to,
 		return sosc_checked_copy(capture, to, item->from, item->size);
 	memcpy(to, (const void *)item->from, item->size);
 	return item->size;
-}
-
-// How many of @size bytes at @from come before the first that is 0: no word has bytes of two
-// pages, so what lies around them in their words is there, too.
-static __attribute__((no_sanitize("address"))) uint64_t length_within(uint64_t from, uint64_t size)
-{
-	typedef uint64_t __attribute__((may_alias)) eight;
-	const uint64_t ones = UINT64_MAX / 0xff, tops = ones << 7;
-	uint64_t before = from & 7, done = 8 - before, zeros;
-	const eight *at = (const eight *)(from - before);
-	uint64_t bytes = *at | (((uint64_t)1 << 8 * before) - 1);
-
-	while (!(zeros = (bytes - ones) & ~bytes & tops) && done < size) {
-		bytes = *++at;
-		done += 8;
-	}
-	if (zeros)
-		done = done - 8 + (uint64_t)__builtin_ctzll(zeros) / 8;
-	return smaller(done, size);
-}
-
-// How many bytes of a string at @from can be looked at at once, if @most are to be.
-static uint64_t on_page(uint64_t from, uint64_t most)
-{
-	return smaller(SOSC_PAGE - (from & (SOSC_PAGE - 1)), most);
-}
-
-static void keep_copy(struct sosc_capture *capture, struct sosc_item *item, const uint8_t *piece)
-{
-	uint8_t *copy = capture->copies + capture->copied;
-
-	if (item->size > sizeof(capture->copies) - capture->copied)
-		return;
-	memcpy(copy, piece, item->size);
-	capture->copied += item->size;
-	item->from = (uint64_t)copy;
-	item->checked = false;
-}
-
-// Goes on behind the first item->size bytes of a string, which are there.
-static __attribute__((noinline)) void measure_rest(struct sosc_capture *capture,
-						   struct sosc_item *item, uint32_t limit)
-{
-	uint8_t piece[PIECE];
-
-	while (item->size <= limit) {
-		uint64_t from = item->from + item->size, bytes = from;
-		uint64_t want = on_page(from, limit + 1 - item->size), got = want, length;
-
-		if (!sosc_capture_is_there(capture, from, want, false)) {
-			item->checked = true;
-			bytes = (uint64_t)piece;
-			got = sosc_checked_copy(capture, piece, from, smaller(want, PIECE));
-		}
-		if (!got) {
-			item->flags |= item->size ? SOSC_DATA_TRUNCATED : SOSC_DATA_UNREADABLE;
-			return;
-		}
-		length = length_within(bytes, got);
-		item->size += (uint32_t)length;
-		if (length < got || item->size > limit) {
-			if (item->checked && length == item->size)
-				keep_copy(capture, item, piece);
-			return;
-		}
-	}
-}
-
-/**
- * Measure the string at item->from, at most @limit + 1 bytes of it. Without item->checked the
- * function reads its beginning itself, so that all of its first page is there.
- */
-void sosc_capture_string(struct sosc_capture *capture, struct sosc_item *item, uint32_t limit)
-{
-	uint64_t want = on_page(item->from, limit + 1);
-
-	item->size = 0;
-	if (sosc_capture_is_there(capture, item->from, want, !item->checked)) {
-		item->checked = false;
-		item->size = (uint32_t)length_within(item->from, want);
-		if (item->size < want)
-			return;
-	}
-	item->checked = false;
-	measure_rest(capture, item, limit);
 }
 
 // A word of the arguments in memory. After the call it is whatever the function has left there.
@@ -264,7 +175,9 @@ bool sosc_capture_is_read(const struct sosc_capture *capture, const struct sosc_
 
 	if (!(op->flags & SOSC_OP_IS_READ) || !capture->of_libc)
 		return false;
-	if (op->flags & SOSC_OP_UNLESS_NEGATIVE && (int32_t)capture->result < 0)
+	if (op->op == SOSC_OP_BYTES ?
+		    op->flags & SOSC_OP_UNLESS_SAME && capture->words[0] == capture->words[1] :
+		    op->flags & SOSC_OP_UNLESS_NEGATIVE && (int32_t)capture->result < 0)
 		return false;
 	return !(op->flags & SOSC_OP_UNLESS_0) ||
 	       (sosc_capture_word(capture, op->length_arg, &length) &&
@@ -288,27 +201,6 @@ static bool text_at(const struct sosc_capture *capture, uint64_t at, uint64_t *f
 static bool string_at(const struct sosc_capture *capture, uint64_t at, uint64_t *from)
 {
 	return sosc_checked_copy(capture, from, at, sizeof(*from)) == sizeof(*from) && *from;
-}
-
-// A string in a register that the function reads, all on one page; false: another one.
-static bool add_read_string(struct sosc_capture *capture, const struct sosc_op *op)
-{
-	uint32_t limit = op->limit ? op->limit : sosc_control->string_limit;
-	struct sosc_item item = {.kind = SOSC_DATA_STRING, .item = op->item};
-	uint64_t want;
-
-	if (op->flags != SOSC_OP_IS_READ || op->length != SOSC_LENGTH_LIMIT || capture->at_exit ||
-	    op->arg >= SOSC_REGISTER_ARGUMENTS || !capture->of_libc || limit >= SOSC_BYTES_MAX)
-		return false;
-	item.from = capture->words[op->arg];
-	want = on_page(item.from, limit + 1);
-	if (!sosc_capture_is_there(capture, item.from, want, true))
-		return false;
-	item.size = (uint32_t)length_within(item.from, want);
-	if (item.size >= want)
-		return false;
-	sosc_capture_add(capture, item);
-	return true;
 }
 
 static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
@@ -338,6 +230,10 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 		item.size = 8;
 	} else if (item.kind == SOSC_DATA_BYTES) {
 		item.size = length > limit ? limit + 1 : (uint32_t)length;
+	} else if (op->flags & SOSC_OP_WCHAR) {
+		limit = 4 * (uint32_t)smaller(limit, SOSC_WCHARS_MAX);
+		length = smaller(length, SOSC_BYTES_MAX) * 4;
+		sosc_capture_wchars(capture, &item, (uint32_t)smaller(length, limit + 4));
 	} else if (length) { // with a length, the string need not end
 		sosc_capture_string(capture, &item, length <= limit ? (uint32_t)length - 1 : limit);
 	}
@@ -399,7 +295,8 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 	bool floats = false;
 
 	for (;; at++) {
-		const struct sosc_op now = sosc_program_word(at).op, *op = &now;
+		const union sosc_program_word word = sosc_program_word(at);
+		const struct sosc_op *op = &word.op;
 		struct sosc_item item = {.item = op->item};
 
 		switch (op->op) {
@@ -438,8 +335,13 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 			add_memory(capture, op);
 			sosc_capture_va_format(capture, op);
 			break;
-		case SOSC_OP_VA_WORDS:
-			sosc_capture_va_words(capture, op);
+		case SOSC_OP_SCANF:
+		case SOSC_OP_VA_SCANF:
+			add_memory(capture, op);
+			sosc_capture_scanf(capture, op);
+			break;
+		case SOSC_OP_FILLED:
+			sosc_capture_filled(capture);
 			break;
 		case SOSC_OP_VECTOR:
 			add_vectors(capture, op);
@@ -465,7 +367,7 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 			at += op->limit + (holds(capture, op, at) ? 0 : op->item);
 			break;
 		case SOSC_OP_STRING:
-			if (!add_read_string(capture, op))
+			if (!sosc_capture_read_string(capture, &word))
 				add_memory(capture, op);
 			break;
 		case SOSC_OP_BYTES:
@@ -478,13 +380,8 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 	}
 }
 
-static uint32_t units_of(const struct sosc_item *item)
-{
-	return item->size ? (item->size + 23) / 24 : 1;
-}
-
-/** The units of the record, in bytes; as many are asked for as SOSC_TOTAL_MAX has room for. */
-uint32_t sosc_capture_total(struct sosc_capture *capture)
+/** Add up capture->total; as many units are asked for as SOSC_TOTAL_MAX has room for. */
+void sosc_capture_total(struct sosc_capture *capture)
 {
 	uint32_t bytes = SOSC_UNIT;
 
@@ -492,14 +389,14 @@ uint32_t sosc_capture_total(struct sosc_capture *capture)
 	for (uint32_t i = 0; i < capture->count; i++) {
 		struct sosc_item *item = &capture->items[i];
 
-		if (bytes + units_of(item) * SOSC_UNIT > SOSC_TOTAL_MAX) {
+		if (bytes + sosc_units_of(item) * SOSC_UNIT > SOSC_TOTAL_MAX) {
 			item->size = 0;
 			item->flags |= SOSC_DATA_TRUNCATED;
 		}
-		bytes += units_of(item) * SOSC_UNIT;
-		capture->is_long |= item->size >= LONG;
+		bytes += sosc_units_of(item) * SOSC_UNIT;
+		capture->is_long |= item->size >= SOSC_LONG;
 	}
-	return bytes;
+	capture->total = bytes;
 }
 
 // Whether the units are this process's still, and not those of its parent, which goes on.
@@ -549,7 +446,7 @@ bool sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *un
 {
 	for (uint32_t i = 0; i < capture->count; i++) {
 		const struct sosc_item *item = &capture->items[i];
-		uint32_t left = item->size, units = units_of(item);
+		uint32_t left = item->size, units = sosc_units_of(item);
 		uint32_t kind = item->kind;
 		uint8_t flags = item->flags;
 

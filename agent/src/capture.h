@@ -12,11 +12,14 @@ struct sosc_thread;
 enum {
 	SOSC_ITEMS_MAX = 24, // ops with data in one program
 	SOSC_BYTES_MAX = 4096, // of one item
+	SOSC_WCHARS_MAX = SOSC_BYTES_MAX / 4 - 1, // of a wide string
 	SOSC_TOTAL_MAX = 8192, // units of one record, in bytes
 	SOSC_KEPT_MAX = 6, // words kept from an entry to its exit
 	SOSC_KEPT_INT = 8, // added to a register: the int that it leads to
 	SOSC_KEPT_ALL = (1 << SOSC_REGISTER_ARGUMENTS) - 1, // registers alone
 	SOSC_COPIED_MAX = 136, // bytes of strings that were copied to be measured
+	SOSC_LONG = 512, // bytes of an item
+	SOSC_FORMAT_MAX = 256, // of what is walked through, with its end
 };
 
 struct sosc_item {
@@ -52,7 +55,7 @@ union sosc_wide {
 };
 
 struct sosc_capture {
-	const struct sosc_regs *regs;
+	struct sosc_regs *regs;
 	const struct sosc_thread *thread;
 	uint32_t process; // whose units it writes: a handler may fork in the middle
 	uint64_t words[SOSC_REGISTER_ARGUMENTS];
@@ -69,7 +72,7 @@ struct sosc_capture {
 	bool of_libc; // the function reads and returns what its prototype says
 	bool is_long; // the copy takes longer than to hold signals back
 	uint32_t count;
-	uint32_t total; // bytes of units, once they have been asked for
+	uint32_t total; // bytes of units, once all is measured
 	uint32_t copied; // bytes of `copies` in use
 	uint8_t copies[SOSC_COPIED_MAX]; // no second system call for what one has read
 	struct sosc_item items[SOSC_ITEMS_MAX];
@@ -92,6 +95,20 @@ static inline union sosc_program_word sosc_program_word(const struct sosc_op *at
 	return (union sosc_program_word){.word = *(const volatile word *)at};
 }
 
+/** How many units an item takes. */
+static inline uint32_t sosc_units_of(const struct sosc_item *item)
+{
+	return item->size ? (item->size + 23) / 24 : 1;
+}
+
+/** Whether a program may have memory at @from: vm.mmap_min_addr as it usually is, and the end. */
+static inline bool sosc_capture_may_be(uint64_t from)
+{
+	const uint64_t lowest = 0x10000;
+
+	return from - lowest < SOSC_ADDRESSES_END - lowest;
+}
+
 static inline void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item)
 {
 	if (capture->count < SOSC_ITEMS_MAX)
@@ -100,7 +117,9 @@ static inline void sosc_capture_add(struct sosc_capture *capture, struct sosc_it
 
 #pragma GCC visibility push(hidden)
 void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at);
-uint32_t sosc_capture_total(struct sosc_capture *capture);
+bool sosc_capture_read_string(struct sosc_capture *capture, const union sosc_program_word *word);
+bool sosc_capture_strings(struct sosc_capture *capture, const struct sosc_op *at);
+void sosc_capture_total(struct sosc_capture *capture);
 bool sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *unit);
 bool sosc_capture_word(const struct sosc_capture *capture, uint32_t arg, uint64_t *ret);
 bool sosc_capture_int(const struct sosc_capture *capture, uint64_t from, uint32_t *ret);
@@ -114,9 +133,16 @@ uint64_t sosc_capture_copy(const struct sosc_capture *capture, void *to,
 uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_t from,
 			   uint64_t size);
 void sosc_capture_string(struct sosc_capture *capture, struct sosc_item *item, uint32_t limit);
+void sosc_capture_wchars(struct sosc_capture *capture, struct sosc_item *item, uint32_t most);
+uint32_t sosc_capture_narrowed(const struct sosc_capture *capture, char *to,
+			       const struct sosc_item *item, uint32_t most);
 void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op);
 void sosc_capture_va_format(struct sosc_capture *capture, const struct sosc_op *op);
-void sosc_capture_va_words(struct sosc_capture *capture, const struct sosc_op *op);
+uint32_t sosc_capture_va_words(struct sosc_capture *capture, uint32_t arg, uint32_t count);
+uint32_t sosc_capture_copy_format(const struct sosc_capture *capture, const struct sosc_op *op,
+				  uint32_t kept, char format[SOSC_FORMAT_MAX]);
+void sosc_capture_scanf(struct sosc_capture *capture, const struct sosc_op *op);
+void sosc_capture_filled(struct sosc_capture *capture);
 #pragma GCC visibility pop
 
 #endif

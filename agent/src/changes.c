@@ -46,6 +46,13 @@ bool sosc_change_note(const struct sosc_loaded *image, uint64_t addr, uint64_t b
 				   .addr = addr, .before = before, .after = after, .size = size});
 }
 
+/** The same of code, by all that the journal says of it but the image. */
+bool sosc_change_code(const struct sosc_loaded *image, struct sosc_change change)
+{
+	change.flags |= SOSC_CHANGE_CODE;
+	return note(image, change);
+}
+
 /** The same of the loader's function, which patches that stand may have left changed. */
 bool sosc_change_loader(uint64_t addr, uint64_t before, uint64_t after)
 {

@@ -6,8 +6,8 @@
 
 enum { RET = 0xc3, NOP = 0x90, BREAK = 0xcc, JUMP = 0xe9, JUMP_SIZE = 5 };
 
-// The size of the padding instruction at @code, 0 for another one.
-static uint32_t nop_size(const uint8_t *code, const uint8_t *end)
+/** The size of the padding instruction at @code, which may end behind @end; 0 for another one. */
+uint32_t sosc_nop_size(const uint8_t *code, const uint8_t *end)
 {
 	uint32_t prefixes = 0;
 
@@ -53,7 +53,7 @@ bool sosc_jump(uint64_t at, uint64_t to, const uint8_t old[SOSC_EMPTY_FUNCTION],
 	if (at % 8 || distance != rel32 || old[end++] != RET)
 		return false;
 	while (end < JUMP_SIZE) {
-		size = nop_size(old + end, old + SOSC_EMPTY_FUNCTION);
+		size = sosc_nop_size(old + end, old + SOSC_EMPTY_FUNCTION);
 		if (!size)
 			return false;
 		end += size;

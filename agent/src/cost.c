@@ -5,9 +5,12 @@
 #include "cost.h"
 #include "arch.h"
 #include "cell.h"
+#include "chunk.h"
 #include "clock.h"
 #include "handler.h"
 #include "select.h"
+
+_Static_assert(SOSC_CHUNK_SIZE / 2 + SOSC_CHUNK_HEADER + COST_UNITS <= CHUNK_LIMIT, "room");
 
 /**
  * Hook an empty function by @handler, as a slot of @kind would be; false: no cell is left, or the
@@ -45,4 +48,17 @@ uint64_t sosc_cost_end(const struct sosc_cost *cost)
 {
 	sosc_cells[cost->cell].handler = (uint64_t)sosc_h_jump;
 	return cost->hooked > cost->direct ? (cost->hooked - cost->direct) / COST_CALLS : 0;
+}
+
+/**
+ * Where a thread may write COST_UNITS of records that nobody reads: in front of a boundary of
+ * chunks, as that memory begins at any page.
+ */
+uint64_t sosc_cost_units(void)
+{
+	uint64_t chunk = (uint64_t)sosc_chunk_at(SOSC_NONE);
+
+	if ((chunk & CHUNK_MASK) > SOSC_CHUNK_SIZE / 2)
+		chunk = (chunk | CHUNK_MASK) + 1;
+	return chunk + SOSC_CHUNK_HEADER;
 }

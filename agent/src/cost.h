@@ -9,7 +9,11 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { COST_CALLS = 64, COST_ROUNDS = 12 };
+enum {
+	COST_CALLS = 64,
+	COST_ROUNDS = 12,
+	COST_UNITS = (COST_CALLS + 2) * 2 * SOSC_UNIT, // bytes of records that the calls write
+};
 
 struct sosc_cost {
 	uint32_t cell; // of its own, of no slot
@@ -19,6 +23,7 @@ struct sosc_cost {
 bool sosc_cost_begin(struct sosc_cost *cost, enum sosc_instrument_kind kind, uint64_t handler);
 void sosc_cost_round(struct sosc_cost *cost);
 uint64_t sosc_cost_end(const struct sosc_cost *cost);
+uint64_t sosc_cost_units(void);
 
 #pragma GCC visibility pop
 

@@ -6,7 +6,6 @@
 #include "capture.h"
 
 enum {
-	FORMAT_MAX = 256,
 	STACK_MAX = 16,
 	WIDTH = 256, // a C library takes no memory for what is narrower
 };
@@ -15,6 +14,7 @@ struct named { // a string
 	uint64_t from;
 	uint32_t precision;
 	uint8_t item;
+	bool is_wide;
 	bool is_sure; // nothing in front of it can have failed
 };
 
@@ -181,7 +181,7 @@ static void next_float(struct arguments *arguments, bool is_long)
 	arguments->item++;
 }
 
-static void name_string(struct arguments *arguments, uint32_t precision)
+static void name_string(struct arguments *arguments, uint32_t precision, bool is_wide)
 {
 	uint8_t item = arguments->item;
 	uint64_t from = next_word(arguments);
@@ -189,15 +189,31 @@ static void name_string(struct arguments *arguments, uint32_t precision)
 
 	if (!is_over && arguments->named_count < SOSC_ITEMS_MAX)
 		arguments->named[arguments->named_count++] =
-			(struct named){from, precision, item, arguments->is_sure};
+			(struct named){from, precision, item, is_wide, arguments->is_sure};
+}
+
+// With a precision the string need not end.
+static void measure(struct sosc_capture *capture, struct sosc_item *item, const struct named *named)
+{
+	uint32_t limit = sosc_control->string_limit, of = named->is_wide ? 4 : 1, most;
+
+	if (named->is_wide && limit > SOSC_WCHARS_MAX)
+		limit = SOSC_WCHARS_MAX;
+	most = named->precision < limit ? named->precision : limit + 1;
+	if (named->is_wide)
+		sosc_capture_wchars(capture, item, of * most);
+	else
+		sosc_capture_string(capture, item, most - 1);
+	if (item->size > of * limit && named->precision > limit) {
+		item->size = of * limit;
+		item->flags |= SOSC_DATA_TRUNCATED;
+	}
 }
 
 // Adds the strings of a format that has been walked through to its end. Where @are_read they are
 // checked nevertheless from the first on that the function may not have come to.
 static void add_strings(struct arguments *arguments, bool are_read)
 {
-	uint32_t limit = sosc_control->string_limit;
-
 	for (uint32_t i = 0; i < arguments->named_count; i++) {
 		const struct named *named = &arguments->named[i];
 		struct sosc_item item = {.from = named->from,
@@ -208,14 +224,7 @@ static void add_strings(struct arguments *arguments, bool are_read)
 		if (!named->from) {
 			item.flags = SOSC_DATA_NULL;
 		} else if (named->precision) { // printf reads nothing where it is 0
-			// with a precision the string need not end
-			uint32_t most = named->precision < limit ? named->precision : limit + 1;
-
-			sosc_capture_string(arguments->capture, &item, most - 1);
-			if (item.size > limit && named->precision > limit) {
-				item.size = limit;
-				item.flags |= SOSC_DATA_TRUNCATED;
-			}
+			measure(arguments->capture, &item, named);
 		}
 		are_read &=
 			!item.flags; // one without an end may be longer than all that printf writes
@@ -321,11 +330,11 @@ static const char *convert(struct arguments *arguments, const char *at)
 		arguments->is_sure = false;
 		break;
 	case STRING:
-		name_string(arguments, precision);
+		name_string(arguments, precision, false);
 		arguments->is_plain &= !is_sized;
 		break;
 	case WIDE_STRING: // fails by what the string is
-		(void)next_word(arguments);
+		name_string(arguments, precision, true);
 		arguments->is_plain = false;
 		break;
 	case NOTHING:
@@ -337,30 +346,50 @@ static const char *convert(struct arguments *arguments, const char *at)
 	return at + 1;
 }
 
+/**
+ * Copy the format that @op has kept as the item number @kept, with a zero behind it; how many
+ * characters that are. 0: it cannot be read, or there was no room for it.
+ */
+uint32_t sosc_capture_copy_format(const struct sosc_capture *capture, const struct sosc_op *op,
+				  uint32_t kept, char format[SOSC_FORMAT_MAX])
+{
+	const struct sosc_item *item = &capture->items[kept];
+	struct sosc_item shown = *item;
+	uint32_t size;
+
+	if (item->kind != SOSC_DATA_STRING || item->item != op->item)
+		return 0;
+	if (op->flags & SOSC_OP_WCHAR) {
+		size = sosc_capture_narrowed(capture, format, item, SOSC_FORMAT_MAX - 1);
+	} else {
+		if (shown.size > SOSC_FORMAT_MAX - 1)
+			shown.size = SOSC_FORMAT_MAX - 1;
+		size = sosc_capture_copy(capture, format, &shown) == shown.size ? shown.size : 0;
+	}
+	format[size] = 0;
+	return size;
+}
+
 // Walks through the format that @op has kept as @kept.
 static void walk(struct arguments *arguments, const struct sosc_op *op, uint32_t kept)
 {
 	struct sosc_capture *capture = arguments->capture;
 	const struct sosc_item *item = &capture->items[kept];
 	struct named named[SOSC_ITEMS_MAX];
-	char format[FORMAT_MAX];
+	char format[SOSC_FORMAT_MAX];
 	const char *at = format;
 	bool are_read;
-	uint32_t size = item->size < FORMAT_MAX - 1 ? item->size : FORMAT_MAX - 1;
-	bool is_whole = !item->flags && size == item->size;
-	struct sosc_item shown = {.from = item->from, .size = size, .checked = item->checked};
+	uint32_t size = sosc_capture_copy_format(capture, op, kept, format);
 
-	if (item->kind != SOSC_DATA_STRING || item->item != op->item)
-		return; // there was no room for it
-	if (!size || sosc_capture_copy(capture, format, &shown) != size)
+	if (!size)
 		return;
-	format[size] = 0;
 	arguments->named = named;
 	arguments->is_plain = arguments->is_sure = true;
 	while (at && *at)
 		at = *at == '%' ? convert(arguments, at + 1) : at + 1;
 	are_read = op->flags & SOSC_OP_NAMES_READ && sosc_capture_is_read(capture, op);
-	add_strings(arguments, are_read && is_whole && at && arguments->is_plain);
+	are_read &= !item->flags && size == item->size;
+	add_strings(arguments, are_read && at && arguments->is_plain);
 }
 
 /** Add what the format at register op->arg asks for, behind the format itself. */
@@ -426,15 +455,16 @@ void sosc_capture_va_format(struct sosc_capture *capture, const struct sosc_op *
 	capture->items[place].size = 8 * list.values;
 }
 
-/** Add the next op->limit words of the va_list at register op->arg, as far as they are there. */
-void sosc_capture_va_words(struct sosc_capture *capture, const struct sosc_op *op)
+/** Add the next @count words of the va_list at register @arg; how many of them are there. */
+uint32_t sosc_capture_va_words(struct sosc_capture *capture, uint32_t arg, uint32_t count)
 {
 	struct list list = {.capture = capture};
-	uint32_t place = add_list(&list, op->arg, false);
+	uint32_t place = add_list(&list, arg, false);
 
 	if (place >= SOSC_ITEMS_MAX)
-		return;
-	while (list.values < op->limit && !list.is_over)
+		return 0;
+	while (list.values < count && !list.is_over)
 		(void)listed_word(&list);
 	capture->items[place].size = 8 * list.values;
+	return list.values;
 }

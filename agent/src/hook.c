@@ -5,6 +5,7 @@
 #include "hook.h"
 #include "clock.h"
 #include "image.h"
+#include "instrument.h"
 #include "memory.h"
 #include "namespace.h"
 #include "relocation.h"
@@ -30,6 +31,27 @@ static bool each(struct sosc_hooking *work, uint64_t count, uint64_t until,
 	return true;
 }
 
+static bool go_on_with_methods(struct sosc_hooking *work, uint64_t until)
+{
+	uint64_t pages = sosc_methods_pages(work->image);
+
+	switch (work->stage) {
+	case FIND_METHODS:
+		if (!each(work, pages, until, sosc_find_methods))
+			return false;
+		work->stage = NAME_METHODS; // fall through
+	case NAME_METHODS:
+		if (!each(work, pages, until, sosc_name_methods))
+			return false;
+		work->stage = HOOK_METHODS; // fall through
+	default:
+		if (sosc_methods_wait(work, until != 0))
+			return false;
+		sosc_select_image(work->methods.interpreter, true);
+		return each(work, work->methods.count, until, sosc_hook_method);
+	}
+}
+
 static bool go_on(struct sosc_hooking *work, uint64_t until)
 {
 	switch (work->stage) {
@@ -46,8 +68,20 @@ static bool go_on(struct sosc_hooking *work, uint64_t until)
 		if (!sosc_scan_text(&work->scan, until))
 			return false;
 		work->stage = HOOK_DATA_SLOTS; // fall through
+	case HOOK_DATA_SLOTS:
+		if (!each(work, work->scan.count, until, sosc_hook_data_slot))
+			return false;
+		if (work->only_patches)
+			return true;
+		work->stage = CHANGE_CODE; // fall through
+	case CHANGE_CODE:
+		if (!sosc_instruments_code(work, until))
+			return false;
+		if (!sosc_methods_begin(work))
+			return true;
+		work->stage = work->methods.found ? FIND_METHODS : HOOK_METHODS; // fall through
 	default:
-		return each(work, work->scan.count, until, sosc_hook_data_slot);
+		return go_on_with_methods(work, until);
 	}
 }
 
@@ -105,6 +139,7 @@ bool sosc_hook_some(struct sosc_hooking *work, uint64_t until, bool alone)
 		sosc_hook_forget(work);
 		return true;
 	}
+	work->alone = alone;
 	sosc_write_often(alone);
 	if (!work->only_patches)
 		sosc_select_image(image, image->hooked);
@@ -130,6 +165,7 @@ bool sosc_hook_some(struct sosc_hooking *work, uint64_t until, bool alone)
 void sosc_hook_forget(struct sosc_hooking *work)
 {
 	sosc_scan_end(&work->scan);
+	sosc_methods_end(&work->methods);
 	if (work->size)
 		(void)sosc_sys3(SYS_MUNMAP, (long)work->scan.slots, (long)work->size, 0);
 	memset(work, 0, sizeof(*work));

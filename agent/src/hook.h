@@ -5,6 +5,7 @@
 #ifndef SOSC_HOOK_H
 #define SOSC_HOOK_H
 
+#include "methods.h"
 #include "scan.h"
 
 #pragma GCC visibility push(hidden)
@@ -13,12 +14,25 @@ struct sosc_loaded;
 
 struct sosc_hooking { // of one image, which may take several turns
 	struct sosc_loaded *image;
-	uint64_t next; // relocation of DT_JMPREL, then slot of the scan
+	// relocation of DT_JMPREL, slot of the scan, place in the code, page of data, method
+	uint64_t next;
 	uint64_t size; // bytes of scan.slots
 	struct sosc_scan scan;
-	enum { HOOK_JUMP_SLOTS, FIND_DATA_SLOTS, SCAN_TEXT, HOOK_DATA_SLOTS } stage;
+	struct sosc_methods methods;
+	enum {
+		HOOK_JUMP_SLOTS,
+		FIND_DATA_SLOTS,
+		SCAN_TEXT,
+		HOOK_DATA_SLOTS,
+		CHANGE_CODE,
+		FIND_METHODS,
+		NAME_METHODS,
+		HOOK_METHODS,
+	} stage;
 	bool lazy; // a relocation was changed
 	bool only_patches; // no instrument sees anything new
+	bool alone; // nobody else runs
+	bool defers; // soscope changes code, as other threads may stand in it
 };
 
 bool sosc_hook_some(struct sosc_hooking *work, uint64_t until, bool alone);

@@ -71,6 +71,16 @@ void sosc_instruments_start(void)
 			sosc_instruments[kind].start();
 }
 
+/** Let the instruments that do so change the code of an image; false: it is past @until. */
+bool sosc_instruments_code(struct sosc_hooking *work, uint64_t until)
+{
+	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
+		if (sosc_holds(kind) && sosc_instruments[kind].code &&
+		    !sosc_instruments[kind].code(work, until))
+			return false;
+	return true;
+}
+
 void sosc_instruments_thread(struct sosc_thread *thread)
 {
 	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
@@ -88,6 +98,14 @@ void sosc_instruments_forked(void)
 		if (sosc_holds(kind) && tell)
 			tell();
 	}
+}
+
+/** An image is gone, and its code with it. */
+void sosc_instruments_closed(const struct sosc_loaded *image)
+{
+	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
+		if (sosc_holds(kind) && sosc_instruments[kind].closed)
+			sosc_instruments[kind].closed(image);
 }
 
 /** The instrument's own memory, if it has @size bytes at least; else NULL. */

@@ -14,7 +14,9 @@
 
 struct sosc_candidate;
 struct sosc_chosen;
+struct sosc_hooking;
 struct sosc_layer;
+struct sosc_loaded;
 struct sosc_thread;
 
 struct sosc_call { // what a handler in C gets
@@ -53,10 +55,13 @@ struct sosc_instrument {
 	uint64_t exit_handler;
 	enum sosc_next (*entry)(struct sosc_call *call);
 	void (*exit)(struct sosc_call *call);
+	// changes code of an image whose slots are hooked; false: it is past @until, and is called again
+	bool (*code)(struct sosc_hooking *work, uint64_t until);
 	void (*start)(void); // a session that holds it begins, with everything stopped
 	void (*thread)(struct sosc_thread *thread); // makes its first call
 	void (*forked)(void); // a child that goes on, at its first call
 	void (*quiet)(void); // this process records nothing any more
+	void (*closed)(const struct sosc_loaded *image); // it is gone; another may be there next
 };
 
 // Each with the name of its number in wire.h, and that of its file.
@@ -91,8 +96,10 @@ void sosc_instruments_init(void);
 bool sosc_instruments_see_exits(void);
 void sosc_instruments_see_no_exits(void);
 void sosc_instruments_start(void);
+bool sosc_instruments_code(struct sosc_hooking *work, uint64_t until);
 void sosc_instruments_thread(struct sosc_thread *thread);
 void sosc_instruments_forked(void);
+void sosc_instruments_closed(const struct sosc_loaded *image);
 uint64_t sosc_handler_of(const struct sosc_chosen *chosen, bool entry_only);
 uint64_t sosc_exit_handler_of(enum sosc_instrument_kind kind);
 void *sosc_own(enum sosc_instrument_kind kind, uint64_t size);

@@ -90,7 +90,7 @@ static bool same_slot(const struct sosc_slot *slot, const struct sosc_candidate 
 {
 	const char *strings = sosc_section(SOSC_SEC_STRINGS);
 
-	return slot->addr == at->addr && slot->caller == at->image->index &&
+	return slot->addr == at->addr && slot->caller == at->caller->index &&
 	       slot->instrument == instrument && sosc_same(strings + slot->symbol, at->symbol);
 }
 
@@ -152,7 +152,7 @@ uint32_t sosc_slot_new(const struct sosc_candidate *at, uint32_t instrument, uin
 	if (is_shared(at->image)) {
 		slot = sosc_slot(index);
 		slot->addr = at->addr;
-		slot->caller = at->image->index;
+		slot->caller = at->caller->index;
 		slot->symbol = symbol;
 		slot->instrument = (uint8_t)instrument;
 		first = find_shared(at, instrument, index);

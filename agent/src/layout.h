@@ -27,6 +27,7 @@
 #define SITE_OPEN 28 // u32, see struct sosc_site
 
 #define SITE_RETURNS 14 // where its trampoline's call returns, from its start
+#define SITE_KEPT (-16) // where it has put the register that it needs, from the stack pointer
 
 #define SITE_FLAG_PROGRAM 1 // the exit runs a capture program
 #define SITE_FLAG_TWICE 2 // may return again: keep what was parked
@@ -151,7 +152,12 @@
 #define PROF_FRAME_KEY 40
 #define PROF_FRAME_FUNCTION 48
 #define PROF_FRAME_FLAGS 56
+#define PROF_FRAME_COMMIT 60
 #define PROF_RETURNED 1 // its place
+
+// enum sosc_reported_flag, and where ticks begin
+#define REPORTED_ROOT 4
+#define REPORTED_TICKS 5
 
 // ring
 #define CHUNK_MASK 0x3fff

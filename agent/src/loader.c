@@ -16,6 +16,7 @@
 #include "handler.h"
 #include "hook.h"
 #include "image.h"
+#include "instrument.h"
 #include "lookup.h"
 #include "namespace.h"
 #include "patch.h"
@@ -244,8 +245,11 @@ static void forget(struct sosc_loaded *image)
 	sosc_unwinder_forget(image);
 	sosc_changes_forget(image);
 	sosc_patches_lose(image);
-	if (image->index != SOSC_NONE && !image->loader && !is_unrecorded() && !has_ended())
-		images[image->index].flags |= SOSC_IMAGE_CLOSED;
+	if (!is_unrecorded() && !has_ended()) {
+		if (image->index != SOSC_NONE && !image->loader)
+			images[image->index].flags |= SOSC_IMAGE_CLOSED;
+		sosc_instruments_closed(image);
+	}
 	sosc_stacks_forget(image);
 	image->map = NULL;
 	sosc_rules_forget();

@@ -208,6 +208,38 @@ bool sosc_imports(const struct sosc_loaded *image, const char *wanted)
 	return false;
 }
 
+// How many symbols the hash tables know of.
+static uint32_t count_symbols(const struct sosc_loaded *image)
+{
+	const uint32_t *table = image->gnu_hash, *bucket, *chain;
+	uint32_t last = 0;
+
+	if (!table)
+		return image->sysv_hash ? image->sysv_hash[1] : 0;
+	bucket = table + 4 + 2ul * table[2];
+	chain = bucket + table[0];
+	for (uint32_t i = 0; i < table[0]; i++)
+		if (bucket[i] > last)
+			last = bucket[i];
+	if (last < table[1])
+		return 0;
+	while (!(chain[last - table[1]] & 1))
+		last++;
+	return last + 1;
+}
+
+/** Whether @image defines a symbol that is, or begins with, @wanted (see is_called). */
+bool sosc_exports(const struct sosc_loaded *image, const char *wanted)
+{
+	uint32_t count = count_symbols(image);
+
+	for (uint32_t i = 1; i < count; i++)
+		if (image->symtab[i].st_shndx != SHN_UNDEF &&
+		    is_called(sosc_symbol_name(image, i), wanted))
+			return true;
+	return false;
+}
+
 /**
  * Whether a function that is wanted in @version, NULL = none, and that @callee provides, NULL =
  * nobody knows, is the C library's. Those of other libraries may have the name.

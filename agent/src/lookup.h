@@ -17,6 +17,7 @@ const char *sosc_symbol_version(const struct sosc_loaded *image, uint32_t symbol
 const Elf64_Sym *sosc_lookup(const struct sosc_loaded *image, const char *name, uint32_t hash,
 			     const char *version);
 bool sosc_imports(const struct sosc_loaded *image, const char *wanted);
+bool sosc_exports(const struct sosc_loaded *image, const char *wanted);
 bool sosc_is_of_libc(const char *version, const struct sosc_loaded *callee);
 const Elf64_Sym *sosc_lookup_all(uint32_t ns, const char *name, const char *version,
 				 struct sosc_loaded **provider);

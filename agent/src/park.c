@@ -7,6 +7,8 @@
 #include "instrument.h"
 #include "sys.h"
 
+enum { BEING_FILLED_IN = 1 }; // as a filling's sp: a signal handler takes another
+
 struct sosc_parked sosc_parked_fallback[PARKED_COUNT + PARKED_PROBES];
 
 /** Give @thread a table for its parked calls: without one of its own, it shares one. */
@@ -92,11 +94,63 @@ struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp,
 	return place;
 }
 
+// NULL where a thread has no memory of its own.
+static struct sosc_filling *fillings(const struct sosc_thread *thread)
+{
+	struct sosc_parked *parked = __atomic_load_n(&thread->parked, __ATOMIC_RELAXED);
+
+	if (!parked || parked == sosc_parked_fallback)
+		return NULL;
+	return (void *)((uint8_t *)parked + SOSC_PARKED_ROOM);
+}
+
+/** What was kept of the call of @cell whose return address lies at @sp; NULL: nothing. */
+struct sosc_filling *sosc_filling_find(const struct sosc_thread *thread, uint64_t sp, uint64_t cell)
+{
+	struct sosc_filling *filling = fillings(thread);
+
+	for (int i = 0; filling && i < SOSC_FILLINGS; i++, filling++)
+		if (filling->sp == sp && filling->cell == cell)
+			return filling;
+	return NULL;
+}
+
+/**
+ * A place for what is to be kept of a call of @cell whose return address lies at @sp, to be filled
+ * in, `sp` last; NULL: there is none. Where all are taken it is the oldest one's: such calls have
+ * been left, unless a stack has as many signal handlers on it.
+ */
+struct sosc_filling *sosc_filling_place(const struct sosc_thread *thread, uint64_t sp,
+					uint64_t cell)
+{
+	struct sosc_filling *first = fillings(thread), *place = first;
+	uint32_t number = 0;
+
+	if (!first)
+		return NULL;
+	for (struct sosc_filling *at = first; at < first + SOSC_FILLINGS; at++) {
+		if (at->number > number)
+			number = at->number;
+		if (at->sp == sp && at->cell == cell)
+			at->sp = 0;
+		if (place->sp && (!at->sp || at->number < place->number))
+			place = at;
+	}
+	place->number = number + 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&place->sp, BEING_FILLED_IN, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	place->cell = cell;
+	place->count = 0;
+	return place;
+}
+
 /** The thread's room for a long read; NULL where it is taken, or where there is none. */
 struct sosc_scratch *sosc_scratch_take(const struct sosc_thread *thread)
 {
 	struct sosc_parked *parked = __atomic_load_n(&thread->parked, __ATOMIC_RELAXED);
-	struct sosc_scratch *scratch = (void *)((uint8_t *)parked + SOSC_PARKED_ROOM);
+	struct sosc_scratch *scratch =
+		(void *)((uint8_t *)parked + SOSC_PARKED_ROOM + SOSC_FILLINGS_ROOM);
 
 	if (!parked || parked == sosc_parked_fallback)
 		return NULL;

@@ -36,6 +36,7 @@ static bool describe(struct sosc_candidate *at, struct sosc_loaded *image, const
 
 	memset(at, 0, sizeof(*at));
 	at->image = image;
+	at->caller = image;
 	at->rela = rela;
 	at->addr = image->bias + rela->r_offset;
 	at->symbol = sosc_symbol_name(image, symbol);

@@ -106,7 +106,8 @@ static uint32_t entries_of(uint32_t index)
 		uint32_t type = *unit >> 28;
 
 		entries += type == SOSC_UNIT_ENTRY || type == SOSC_UNIT_ENTRY_ONLY ||
-			   type == SOSC_UNIT_OPEN || type == SOSC_UNIT_WHOLE;
+			   type == SOSC_UNIT_OPEN || type == SOSC_UNIT_WHOLE ||
+			   type == SOSC_UNIT_REPORTED;
 	}
 	return entries;
 }

@@ -79,8 +79,9 @@ void sosc_select_image(struct sosc_loaded *image, bool again)
 	}
 }
 
-static bool is_chosen(const struct sosc_plan *plan, const char *symbol,
-		      const struct sosc_loaded *callee)
+/** Whether the instrument of @plan has chosen calls of @symbol, as sosc_select_slot says. */
+bool sosc_is_chosen(const struct sosc_plan *plan, const char *symbol,
+		    const struct sosc_loaded *callee)
 {
 	uint32_t count;
 	struct sosc_rule *rule = rules(&count);
@@ -239,6 +240,44 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 		}
 }
 
+// Whether @plan is to see the method tables of @image. Those of the interpreter itself (@own) are
+// no boundary: a filter has to name it.
+static bool sees_methods(const struct sosc_plan *plan, const struct sosc_loaded *image, bool own)
+{
+	uint32_t count;
+	const struct sosc_rule *rule = rules(&count);
+	bool names = false;
+
+	if (!(plan->flags & SOSC_PLAN_METHODS))
+		return false;
+	for (uint32_t i = plan->first_rule; i < count && i < plan->first_rule + plan->rules; i++) {
+		if (rule[i].kind != SOSC_RULE_TO)
+			continue;
+		names = true;
+		if (image_rule(&rule[i], image))
+			return true;
+	}
+	return !names && !own;
+}
+
+/** Whether any instrument may want calls by way of the method tables of @image. */
+bool sosc_selects_methods(const struct sosc_loaded *image, bool own)
+{
+	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++)
+		if (sees_methods(&sosc_control->plan[i], image, own))
+			return true;
+	return false;
+}
+
+/** The same of any image. */
+bool sosc_selects_any_methods(void)
+{
+	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++)
+		if (sosc_control->plan[i].flags & SOSC_PLAN_METHODS)
+			return true;
+	return false;
+}
+
 /**
  * Whether calls of @symbol in @version (NULL = none) from the image given to sosc_select_image
  * into @callee (NULL = unknown) are wanted; then by which instruments, and how, in @choice.
@@ -253,7 +292,8 @@ bool sosc_select_slot(const char *symbol, const char *version, struct sosc_loade
 		const struct sosc_plan *plan = &sosc_control->plan[i];
 		struct sosc_chosen *chosen;
 
-		if (plan->instrument >= SOSC_INSTRUMENT_KINDS || !is_chosen(plan, symbol, callee))
+		if (plan->instrument >= SOSC_INSTRUMENT_KINDS ||
+		    !sosc_is_chosen(plan, symbol, callee))
 			continue;
 		if (!choice->count)
 			hash = sosc_gnu_hash(symbol);
@@ -263,6 +303,30 @@ bool sosc_select_slot(const char *symbol, const char *version, struct sosc_loade
 		if (chosen->unknown && plan->flags & SOSC_PLAN_ASKS &&
 		    sosc_ask(selected, callee, symbol, chosen->asked))
 			look_up_function(plan, symbol, hash, version, callee, chosen);
+	}
+	return choice->count;
+}
+
+/**
+ * The same of a method of @callee, the interpreter itself (@own) or an extension of its. Its
+ * name is no symbol: nobody is asked for its types.
+ */
+bool sosc_select_method(const char *symbol, struct sosc_loaded *callee, bool own,
+			struct sosc_choice *choice)
+{
+	uint32_t hash = sosc_gnu_hash(symbol);
+
+	choice->count = 0;
+	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++) {
+		const struct sosc_plan *plan = &sosc_control->plan[i];
+		struct sosc_chosen *chosen;
+
+		if (plan->instrument >= SOSC_INSTRUMENT_KINDS || !sees_methods(plan, callee, own) ||
+		    !sosc_is_chosen(plan, symbol, callee))
+			continue;
+		chosen = &choice->of[choice->count++];
+		chosen->plan = i;
+		look_up_function(plan, symbol, hash, NULL, callee, chosen);
 	}
 	return choice->count;
 }

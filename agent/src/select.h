@@ -28,8 +28,14 @@ bool sosc_automaton_matches(const struct sosc_automaton *automaton, const char *
 void sosc_select_image(struct sosc_loaded *image, bool again);
 bool sosc_rule_holds(const struct sosc_rule *rule, const struct sosc_loaded *image,
 		     const char *symbol);
+bool sosc_is_chosen(const struct sosc_plan *plan, const char *symbol,
+		    const struct sosc_loaded *callee);
 bool sosc_select_slot(const char *symbol, const char *version, struct sosc_loaded *callee,
 		      struct sosc_choice *choice);
+bool sosc_selects_methods(const struct sosc_loaded *image, bool own);
+bool sosc_selects_any_methods(void);
+bool sosc_select_method(const char *symbol, struct sosc_loaded *callee, bool own,
+			struct sosc_choice *choice);
 
 #pragma GCC visibility pop
 

@@ -27,38 +27,52 @@ static bool in_reach(uint64_t from, uint64_t to)
 	return distance == (int32_t)distance;
 }
 
-static void *map_at(uint64_t at)
+/** Whether all of an image's code reaches [@start, @start + @size) by a displacement. */
+bool sosc_is_near(const struct sosc_loaded *image, uint64_t start, uint64_t size)
 {
-	void *map = sosc_mmap((void *)at, SOSC_PAGE, PROT_READ | PROT_WRITE,
+	return in_reach(image->end, start) && in_reach(image->start, start + size);
+}
+
+static bool map_at(uint64_t at, uint64_t size)
+{
+	void *map = sosc_mmap((void *)at, size, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 	if ((uint64_t)map == at)
-		return map;
+		return true;
 	if (!sosc_mmap_failed(map)) // a kernel that takes the address for a hint
-		(void)sosc_sys3(SYS_MUNMAP, (long)map, SOSC_PAGE, 0);
-	return NULL;
+		(void)sosc_sys3(SYS_MUNMAP, (long)map, (long)size, 0);
+	return false;
 }
 
-// As near to the image as there is room: below a library that is loaded later, the
-// agent's own memory may take more than all that is in reach.
-static struct shadow_page *new_page(const struct sosc_loaded *image)
+/**
+ * Map @size bytes, at most STEP, as near to the image as there is room; 0: nowhere. Below a library
+ * that is loaded later, the agent's own memory may take more than all that is in reach.
+ */
+uint64_t sosc_map_near(const struct sosc_loaded *image, uint64_t size)
 {
 	uint64_t below = image->start;
 	uint64_t above = (image->end + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
-	struct shadow_page *page = NULL;
 
-	if (page_count == PAGES_MAX)
-		return NULL;
-	for (int i = 0; i < STEPS && !page; i++) {
+	for (int i = 0; i < STEPS; i++) {
 		below -= STEP;
 		above += STEP;
-		page = map_at(below);
-		if (!page)
-			page = map_at(above);
+		if (map_at(below, size))
+			return below;
+		if (map_at(above, size))
+			return above;
 	}
-	if (page)
-		pages[page_count++] = page;
-	return page;
+	return 0;
+}
+
+static struct shadow_page *new_page(const struct sosc_loaded *image)
+{
+	uint64_t page = page_count < PAGES_MAX ? sosc_map_near(image, SOSC_PAGE) : 0;
+
+	if (!page)
+		return NULL;
+	pages[page_count] = (void *)page;
+	return pages[page_count++];
 }
 
 /**
@@ -71,8 +85,7 @@ uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t slot)
 
 	for (uint32_t p = 0; p < page_count; p++) {
 		page = pages[p];
-		if (!in_reach(image->end, (uint64_t)page) ||
-		    !in_reach(image->start, (uint64_t)page + SOSC_PAGE))
+		if (!sosc_is_near(image, (uint64_t)page, SOSC_PAGE))
 			continue;
 		for (int i = 0; i < CELLS; i++) {
 			if (!page->slot[i])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Words near an image that re-aimed stubs go through.
+ * Memory near an image, and words there that re-aimed stubs go through.
  */
 #ifndef SOSC_SHADOW_H
 #define SOSC_SHADOW_H
@@ -11,6 +11,8 @@
 
 struct sosc_loaded;
 
+bool sosc_is_near(const struct sosc_loaded *image, uint64_t start, uint64_t size);
+uint64_t sosc_map_near(const struct sosc_loaded *image, uint64_t size);
 uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t slot);
 
 #pragma GCC visibility pop

@@ -93,7 +93,7 @@ static struct sosc_slot *write_record(const struct sosc_candidate *at,
 
 	slot->symbol = place->symbol;
 	slot->version = at->version ? name_of(slot->version, at->version) : 0;
-	slot->caller = at->image->index;
+	slot->caller = at->caller->index;
 	slot->callee = at->callee ? at->callee->index : SOSC_NONE;
 	slot->addr = at->addr;
 	slot->saved = at->value;
@@ -121,7 +121,7 @@ static void record_refusal(const struct sosc_candidate *at, const struct sosc_ch
 
 void sosc_slot_refuse(struct sosc_candidate *at, enum sosc_slot_refusal refusal)
 {
-	count_refused(at->image);
+	count_refused(at->caller);
 	for (uint32_t i = 0; i < at->choice.count; i++)
 		record_refusal(at, &at->choice.of[i], refusal);
 }
@@ -166,9 +166,14 @@ static bool reaim(const struct sosc_candidate *at, uint64_t value)
 	return sosc_scan_sites(at->scan, at->uses, shadow) > 0;
 }
 
+static bool is_in_code(const struct sosc_candidate *at)
+{
+	return at->kind == SOSC_SLOT_PLT_GOT || at->kind == SOSC_SLOT_CALL_SITES;
+}
+
 static bool store_slot(const struct sosc_candidate *at, uint64_t value)
 {
-	if (at->kind == SOSC_SLOT_PLT_GOT || at->kind == SOSC_SLOT_CALL_SITES)
+	if (is_in_code(at))
 		return reaim(at, value);
 	return sosc_change_word(at->image, at->addr, value);
 }
@@ -185,10 +190,12 @@ static uint32_t canonical_count;
 
 static void note_canonical(const struct sosc_candidate *at, uint32_t index)
 {
-	const Elf64_Sym *symbol = &at->image->symtab[ELF64_R_SYM(at->rela->r_info)];
+	const Elf64_Sym *symbol;
 
-	if (at->image != &sosc_loaded[0] || at->kind != SOSC_SLOT_JUMP_SLOT || !symbol->st_value ||
-	    symbol->st_shndx != SHN_UNDEF || canonical_count == CANONICAL_MAX)
+	if (at->image != &sosc_loaded[0] || at->kind != SOSC_SLOT_JUMP_SLOT)
+		return;
+	symbol = &at->image->symtab[ELF64_R_SYM(at->rela->r_info)];
+	if (!symbol->st_value || symbol->st_shndx != SHN_UNDEF || canonical_count == CANONICAL_MAX)
 		return;
 	canonical[canonical_count].addr = at->image->bias + symbol->st_value;
 	canonical[canonical_count++].slot = index;
@@ -280,7 +287,7 @@ static enum sosc_slot_refusal aim(const struct sosc_candidate *at, uint64_t *bin
 		return SOSC_REFUSED_WRITE;
 	if (store_slot(at, value))
 		return SOSC_HOOKED;
-	if (at->kind < SOSC_SLOT_PLT_GOT)
+	if (!is_in_code(at))
 		return SOSC_REFUSED_WRITE;
 	sosc_control->agent_flags |= SOSC_AGENT_TEXT_REFUSED;
 	return SOSC_REFUSED_TEXT;
@@ -330,7 +337,7 @@ void sosc_slot_hook(struct sosc_candidate *at)
 		count += places[count].index != SOSC_NONE;
 	}
 	if (!count) {
-		count_refused(at->image);
+		count_refused(at->caller);
 		return;
 	}
 	next = original_of(at, &bind);
@@ -349,10 +356,10 @@ void sosc_slot_hook(struct sosc_candidate *at)
 	refusal = aim(at, bind, next);
 	note_canonical(at, places[count - 1].index);
 	if (refusal)
-		at->image->slots_refused++;
+		at->caller->slots_refused++;
 	else
-		at->image->slots_hooked++;
-	store_counts(at->image);
+		at->caller->slots_hooked++;
+	store_counts(at->caller);
 	for (uint32_t i = 0; i < count; i++)
 		finish_record(at, &places[i], refusal);
 }

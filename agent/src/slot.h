@@ -14,8 +14,9 @@ struct sosc_scan;
 struct sosc_scanned;
 
 struct sosc_candidate {
-	struct sosc_loaded *image;
-	const Elf64_Rela *rela;
+	struct sosc_loaded *image; // where it lies
+	struct sosc_loaded *caller; // whose calls go through it: that one, or an interpreter
+	const Elf64_Rela *rela; // METHOD: none
 	const char *symbol;
 	const char *version;
 	struct sosc_loaded *callee;

@@ -175,10 +175,25 @@ void sosc_thread_vforked(struct sosc_thread *thread, bool child)
 	thread->quiet = child && !(sosc_control->flags & SOSC_FLAG_FOLLOW);
 }
 
+/** From now on @thread writes what thread @tid of its process has done; whose that was before. */
+uint32_t sosc_thread_writes_as(struct sosc_thread *thread, uint32_t tid)
+{
+	uint32_t before = thread->tid;
+
+	release(before, thread->pid, sosc_ring_leave(thread));
+	thread->tid = tid;
+	return before;
+}
+
+// Where the thread at @tp is most often, as FIND_THREAD.
+static inline uint32_t first_place(uint64_t tp)
+{
+	return (uint32_t)(tp >> 12) * THREAD_FACTOR >> (32 - THREAD_BITS);
+}
+
 static struct sosc_thread *find(uint64_t tp)
 {
-	// as FIND_THREAD
-	uint32_t at = (uint32_t)(tp >> 12) * THREAD_FACTOR >> (32 - THREAD_BITS);
+	uint32_t at = first_place(tp);
 
 	for (uint32_t probe = 0; probe < 64; probe++) {
 		struct sosc_thread *thread = &sosc_threads[(at + probe) & (THREAD_COUNT - 1)];
@@ -249,11 +264,7 @@ bool sosc_is_quiet(void)
 	return sosc_quiet;
 }
 
-/**
- * This thread's state, made on its first call; NULL in a child that is not
- * followed, and where the table is full.
- */
-struct sosc_thread *sosc_thread_self(void)
+static __attribute__((noinline)) struct sosc_thread *find_or_make(void)
 {
 	for (;;) {
 		uint32_t process = sosc_process();
@@ -278,6 +289,21 @@ struct sosc_thread *sosc_thread_self(void)
 			thread->key = 0;
 		}
 	}
+}
+
+/**
+ * This thread's state, made on its first call; NULL in a child that is not
+ * followed, and where the table is full.
+ */
+struct sosc_thread *sosc_thread_self(void)
+{
+	uint64_t tp = sosc_thread_pointer();
+	struct sosc_thread *thread = &sosc_threads[first_place(tp)];
+
+	// in a forked child all of it is 0
+	if (thread->key == tp && thread->ready && thread->tid_check == tid_check() && !sosc_quiet)
+		return thread;
+	return find_or_make();
 }
 
 /**

@@ -156,7 +156,6 @@ static uint64_t reserve(struct sosc_capture *capture, struct sosc_thread *thread
 	uint32_t process = sosc_process();
 	uint64_t unit;
 
-	capture->total = sosc_capture_total(capture);
 	unit = sosc_ring_reserve(thread, capture->total, loss);
 	capture->process = process;
 	// A handler has forked meanwhile: before, or behind. Then the parent has taken the unit, and
@@ -223,6 +222,7 @@ static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
 	struct sosc_thread *thread = sosc_thread_self();
 	static const struct sosc_op six[] = {{.op = SOSC_OP_WORDS, .arg = SOSC_REGISTER_ARGUMENTS},
 					     {.op = SOSC_OP_END}};
+	const struct sosc_op *ops = function->flags & SOSC_FN_SIX ? six : &six[1];
 	struct sosc_capture capture;
 	struct sosc_entry *unit;
 	uint32_t stack;
@@ -237,25 +237,28 @@ static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
 	capture.at_exit = false;
 	capture.of_libc = sosc_layers[index].of_libc;
 	capture.count = capture.copied = 0;
-	capture.known = SOSC_KEPT_ALL;
-	sosc_arguments(regs, capture.words);
 	if (!returns && !(sosc_slot(index)->flags & SOSC_SLOT_ENTRY_ONLY))
 		site = sosc_site_find(regs->ret, cell);
-	capture.error = errno_of(sosc_layers[index].ns);
-	if (fp)
-		sosc_capture_add(&capture, (struct sosc_item){.from = (uint64_t)&stack,
-							      .size = sizeof(stack),
-							      .kind = SOSC_DATA_BYTES,
-							      .item = SOSC_ITEM_STACK});
 	if (function->flags & SOSC_FN_PROGRAM)
-		sosc_capture_measure(&capture, program(cell, &function->entry_program));
-	else if (function->flags & SOSC_FN_SIX)
-		sosc_capture_measure(&capture, six);
-	if (injected)
-		sosc_capture_add(&capture, (struct sosc_item){.from = (uint64_t)injected,
-							      .size = sizeof(*injected),
-							      .kind = SOSC_DATA_BYTES,
-							      .item = SOSC_ITEM_INJECTED});
+		ops = program(cell, &function->entry_program);
+	if (fp || injected || (function->flags & SOSC_FN_EXIT_PROGRAM && function->exit_words) ||
+	    !sosc_capture_strings(&capture, ops)) {
+		capture.known = SOSC_KEPT_ALL;
+		sosc_arguments(regs, capture.words);
+		capture.error = errno_of(sosc_layers[index].ns);
+		if (fp)
+			sosc_capture_add(&capture, (struct sosc_item){.from = (uint64_t)&stack,
+								      .size = sizeof(stack),
+								      .kind = SOSC_DATA_BYTES,
+								      .item = SOSC_ITEM_STACK});
+		sosc_capture_measure(&capture, ops);
+		if (injected)
+			sosc_capture_add(&capture, (struct sosc_item){.from = (uint64_t)injected,
+								      .size = sizeof(*injected),
+								      .kind = SOSC_DATA_BYTES,
+								      .item = SOSC_ITEM_INJECTED});
+		sosc_capture_total(&capture);
+	}
 	unit = (void *)reserve(&capture, thread, SOSC_LOSS_ENTRY);
 	if (!unit)
 		return target;
@@ -275,8 +278,8 @@ static __attribute__((noinline)) uint64_t record_wide(struct sosc_regs *regs,
 	return record(regs, injected, fp, &wide);
 }
 
-static uint64_t record_entry(struct sosc_regs *regs, const struct sosc_injected *injected,
-			     const uint64_t *fp)
+static inline uint64_t record_entry(struct sosc_regs *regs, const struct sosc_injected *injected,
+				    const uint64_t *fp)
 {
 	const struct sosc_cell *cell = sosc_entered_by(regs);
 
@@ -364,6 +367,7 @@ void sosc_record_exit(struct sosc_regs *regs)
 	capture.stack_count = 0;
 	take(thread, site, function, &capture);
 	sosc_capture_measure(&capture, program(cell, &function->exit_program));
+	sosc_capture_total(&capture);
 	unit = (void *)reserve(&capture, thread, SOSC_LOSS_EXIT);
 	if (!unit)
 		return;
@@ -395,24 +399,11 @@ static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 	return (uint64_t)(six ? sosc_h_call_six : sosc_h_call);
 }
 
-enum { UNREAD = (COST_CALLS + 2) * 2 * SOSC_UNIT }; // bytes of records while their cost is measured
-_Static_assert(SOSC_CHUNK_SIZE / 2 + SOSC_CHUNK_HEADER + UNREAD <= CHUNK_LIMIT, "room");
-
-// Where nobody reads them, in front of a boundary of chunks: that memory begins at any page.
-static uint64_t unread_units(void)
-{
-	uint64_t chunk = (uint64_t)sosc_chunk_at(SOSC_NONE);
-
-	if ((chunk & CHUNK_MASK) > SOSC_CHUNK_SIZE / 2)
-		chunk = (chunk | CHUNK_MASK) + 1;
-	return chunk + SOSC_CHUNK_HEADER;
-}
-
 // What the record of an empty call costs its caller. A stack costs as much more as it is deep.
 static uint64_t measure(struct sosc_thread *thread, bool entry_only)
 {
 	const uint64_t handler = (uint64_t)(entry_only ? sosc_h_entry : sosc_h_call);
-	const uint64_t before = thread->pos, units = unread_units();
+	const uint64_t before = thread->pos, units = sosc_cost_units();
 	struct sosc_cost cost;
 
 	if (!sosc_cost_begin(&cost, SOSC_INSTRUMENT_TRACE, handler))
@@ -420,7 +411,7 @@ static uint64_t measure(struct sosc_thread *thread, bool entry_only)
 	for (int round = 0; round < COST_ROUNDS; round++) {
 		thread->pos = units;
 		sosc_cost_round(&cost);
-		memset((void *)units, 0, UNREAD);
+		memset((void *)units, 0, COST_UNITS);
 	}
 	thread->pos = before;
 	return sosc_cost_end(&cost);

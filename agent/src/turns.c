@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "hook.h"
 #include "image.h"
+#include "methods.h"
 #include "sys.h"
 
 static struct sosc_hooking work; // of the image that a turn has ended in
@@ -16,6 +17,7 @@ void sosc_turns_begin(void)
 {
 	sosc_hook_forget(&work);
 	sosc_inside.waiting = 0;
+	sosc_methods_again();
 }
 
 /** Take note of how many images are to be hooked in turns. */
@@ -71,6 +73,7 @@ static void take_turn(uint64_t until)
 		if (!work.image) {
 			work.image = image;
 			work.scan.image = image;
+			work.defers = true;
 			image->waits = false;
 		}
 		if (!sosc_hook_some(&work, until, true) || sosc_is_over(until))

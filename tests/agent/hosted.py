@@ -29,6 +29,7 @@ LEFT_OUT = {
     "lazy",
     "load",
     "loader",
+    "methods",
     "preload",
     "relocation",
     "known",

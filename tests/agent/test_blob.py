@@ -281,18 +281,18 @@ def test_a_return_trampoline_leads_to_its_data() -> None:
     for number in range(SITES_PER_PAGE - 1):
         start = number * SITE
         one = code[start : start + SITE]
-        endbr, add, call, original, lea, own, jump, handler = struct.unpack(
-            "<I4s2si3si2si", one[:27]
+        endbr, add, call, original, keep, lea, own, jump, handler = struct.unpack(
+            "<I4s2si5s3si2si", one
         )
         assert endbr == 0xFA1E0FF3
         assert add == b"\x48\x83\xc4\x08"  # add $8, %rsp
         assert call == b"\xff\x15"  # call *rel32(%rip)
         assert 14 + original == layout.BLOB_DISTANCE + 16  # struct sosc_site.original
+        assert keep == b"\x4c\x89\x5c\x24\xf0"  # mov %r11, -16(%rsp)
         assert lea == b"\x4c\x8d\x1d"
-        assert 21 + own == 0  # r11 = this trampoline
+        assert 26 + own == 0  # r11 = this trampoline
         assert jump == b"\xff\x25"
-        assert start + 27 + handler == exit_data
-        assert set(one[27:]) == {0xCC}
+        assert start + 32 + handler == exit_data
     assert set(code[-SITE:]) == {0xCC}  # its data is the exit pointer
 
 

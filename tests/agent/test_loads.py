@@ -101,7 +101,7 @@ def test_a_handler_of_an_exception_sees_the_address(compiler: str, tmp_path: Pat
     assert not changed(seen)
 
 
-def random_code(compiler: str, flags: str, seed: int, folder: Path) -> None:
+def assert_random_code_does_the_same(compiler: str, flags: str, seed: int, folder: Path) -> None:
     """Compile and run random code before and after its loads are changed."""
     source = folder / "random.c"
     source.write_text(random_source(random.Random(seed), 120))
@@ -114,7 +114,7 @@ def random_code(compiler: str, flags: str, seed: int, folder: Path) -> None:
     ("seed", "compiler", "flags"), [(seed, *build) for seed, build in enumerate(BUILDS[:3])]
 )
 def test_random_code_does_the_same(seed: int, compiler: str, flags: str, tmp_path: Path) -> None:
-    random_code(compiler, flags, seed, tmp_path)
+    assert_random_code_does_the_same(compiler, flags, seed, tmp_path)
 
 
 @pytest.mark.soak
@@ -123,4 +123,4 @@ def test_random_code_does_the_same(seed: int, compiler: str, flags: str, tmp_pat
 def test_much_random_code_does_the_same(
     compiler: str, flags: str, seed: int, tmp_path: Path
 ) -> None:
-    random_code(compiler, flags, seed, tmp_path)
+    assert_random_code_does_the_same(compiler, flags, seed, tmp_path)

@@ -52,6 +52,12 @@ def test_symbols_are_found_as_the_loader_finds_them(style: str, tmp_path: Path) 
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_capture_programs_keep_what_is_there(compiler: str) -> None:
     hosted.check("capture", compiler=compiler)
+    hosted.check("wide", compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_what_scanf_has_stored_is_kept(compiler: str) -> None:
+    hosted.check("filled", str(0x9E3779B97F4A7C15), "4000", compiler=compiler)
 
 
 LINKED = {  # to addresses of their own; sanitizers have the lower one's place

@@ -10,8 +10,9 @@
 
 enum {
 	ORIGINS_MAX = 1 << 19,
-	BUCKET_BITS = 20,
-	BUCKETS = 1 << BUCKET_BITS,
+	BITS_FIRST = 11, // of the number of a bucket
+	BITS_MOST = 20, // twice as many as origins
+	GROWTH = 2, // bits
 	PIECE = 1 << 20, // bytes that copies are cut from
 	TEXT_MAX = 1 << 16, // bytes of a name
 	LINES_MAX = 1 << 22, // bytes of a line table
@@ -19,11 +20,18 @@ enum {
 };
 
 struct sosc_origin *sosc_origins;
+uint32_t *sosc_origin_locks;
 
-static uint32_t *buckets; // numbers of origins, 0 = free
+struct buckets { // never freed: another thread may look into them
+	uint32_t shift; // of a hash, to its bucket
+	uint32_t mask;
+	uint32_t numbers[]; // of origins, 0 = free
+};
+
+static struct buckets *buckets;
+static uint32_t *hashes; // of each origin
 static uint32_t *epochs; // of each origin: when it was last compared
 static uint8_t *piece, *piece_end;
-static uint32_t busy;
 
 static void *map(uint64_t size)
 {
@@ -33,22 +41,72 @@ static void *map(uint64_t size)
 	return sosc_mmap_failed(made) ? NULL : made;
 }
 
+static void put(struct buckets *into, uint32_t number)
+{
+	uint32_t at = hashes[number] >> into->shift;
+
+	while (into->numbers[at])
+		at = (at + 1) & into->mask;
+	__atomic_store_n(&into->numbers[at], number, __ATOMIC_RELEASE);
+}
+
+// Small tables stay in few pages and in the cache. Who looks into an older one may miss an origin,
+// and then comes with the lock.
+static bool grow(uint32_t bits)
+{
+	struct buckets *made = map(sizeof(*made) + (sizeof(*made->numbers) << bits));
+
+	if (!made)
+		return false;
+	made->shift = 32 - bits;
+	made->mask = (1u << bits) - 1;
+	for (uint32_t i = ORIGINS_FIRST; i < sosc_objects_tally.origin_count; i++)
+		put(made, i);
+	__atomic_store_n(&buckets, made, __ATOMIC_RELEASE);
+	return true;
+}
+
+static bool has_room(void)
+{
+	uint64_t size = (uint64_t)buckets->mask + 1;
+	uint32_t bits = 32 - buckets->shift + GROWTH;
+
+	if (sosc_objects_tally.origin_count < size / 2)
+		return true;
+	return grow(bits < BITS_MOST ? bits : BITS_MOST) ||
+	       sosc_objects_tally.origin_count < size - 1;
+}
+
+// Who holds a lock is not there in a forked child, and has left nothing that is half done.
+static uint32_t *make_locks(void)
+{
+	uint32_t *made = map(sizeof(*made) * ORIGIN_LOCKS);
+
+	if (made)
+		(void)sosc_sys3(SYS_MADVISE, (long)made, sizeof(*made) * ORIGIN_LOCKS,
+				MADV_WIPEONFORK);
+	return made;
+}
+
 /** Return whether there is memory for them. */
 bool sosc_origins_init(void)
 {
 	if (!sosc_origins)
 		sosc_origins = map(sizeof(*sosc_origins) * ORIGINS_MAX);
-	if (!buckets)
-		buckets = map(sizeof(*buckets) * BUCKETS);
+	if (!hashes)
+		hashes = map(sizeof(*hashes) * ORIGINS_MAX);
 	if (!epochs)
 		epochs = map(sizeof(*epochs) * ORIGINS_MAX);
+	if (!sosc_origin_locks)
+		sosc_origin_locks = make_locks();
 	if (!sosc_objects_tally.origin_count)
 		sosc_objects_tally.origin_count = ORIGINS_FIRST;
-	return sosc_origins && buckets && epochs;
+	return sosc_origins && hashes && epochs && sosc_origin_locks &&
+	       (buckets || grow(BITS_FIRST));
 }
 
 // One address may be that of many code objects, one after the other.
-static uint32_t bucket_of(const struct sosc_origin *wanted)
+static uint32_t hash_of(const struct sosc_origin *wanted)
 {
 	uint64_t lines = (uint64_t)(wanted->first_line ^ wanted->size << 8) << 32 |
 			 (uint32_t)wanted->instr;
@@ -58,7 +116,7 @@ static uint32_t bucket_of(const struct sosc_origin *wanted)
 	word += (wanted->lines >> 4) * 0x165667b19e3779f9 +
 		(wanted->file >> 4) * 0x27d4eb2f165667c5 + (wanted->name >> 4);
 	word *= 0x9e3779b97f4a7c15;
-	return (uint32_t)(word >> (64 - BUCKET_BITS));
+	return (uint32_t)(word >> 32);
 }
 
 static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
@@ -71,8 +129,10 @@ static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
 /** The number of an origin that was seen before in this @epoch, 0: it was not. */
 uint32_t sosc_origin_find(const struct sosc_origin *wanted, uint32_t epoch)
 {
-	for (uint32_t at = bucket_of(wanted);; at = (at + 1) & (BUCKETS - 1)) {
-		uint32_t number = __atomic_load_n(&buckets[at], __ATOMIC_ACQUIRE);
+	const struct buckets *in = __atomic_load_n(&buckets, __ATOMIC_ACQUIRE);
+
+	for (uint32_t at = hash_of(wanted) >> in->shift;; at = (at + 1) & in->mask) {
+		uint32_t number = __atomic_load_n(&in->numbers[at], __ATOMIC_ACQUIRE);
 
 		if (!number)
 			return 0;
@@ -164,29 +224,30 @@ static bool is_copy(const struct sosc_code *code, uint32_t first_line,
 // The number of an origin whose copy says the same, 0: there is none.
 static uint32_t compare(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
 {
-	for (uint32_t at = bucket_of(wanted); buckets[at]; at = (at + 1) & (BUCKETS - 1)) {
-		const struct sosc_origin *origin = &sosc_origins[buckets[at]];
+	uint32_t at = hash_of(wanted) >> buckets->shift, number;
+
+	for (; (number = buckets->numbers[at]); at = (at + 1) & buckets->mask) {
+		const struct sosc_origin *origin = &sosc_origins[number];
 
 		if (is_code(origin, wanted) &&
 		    is_copy((const void *)origin->copy, wanted->first_line, texts))
-			return buckets[at];
+			break;
 	}
-	return 0;
+	return number;
 }
 
-// @at: the bucket where it is looked for first.
-static uint32_t add(const struct sosc_origin *wanted, uint32_t at, uint64_t copy)
+// @hash: by which it is looked for.
+static uint32_t add(const struct sosc_origin *wanted, uint32_t hash, uint64_t copy)
 {
 	uint32_t number = (uint32_t)sosc_objects_tally.origin_count;
 
-	if (!copy)
+	if (!copy || !has_room())
 		return ORIGIN_UNKNOWN;
 	sosc_origins[number] = *wanted;
 	sosc_origins[number].copy = copy;
-	while (buckets[at])
-		at = (at + 1) & (BUCKETS - 1);
+	hashes[number] = hash;
 	sosc_objects_tally.origin_count = number + 1;
-	__atomic_store_n(&buckets[at], number, __ATOMIC_RELEASE);
+	put(buckets, number);
 	return number;
 }
 
@@ -205,7 +266,7 @@ static uint64_t mixed(uint64_t hash, const void *data, uint32_t size)
 }
 
 // What a copy says tells where it is found: programs may make ever new code at one address.
-static uint32_t bucket_of_copy(uint32_t first_line, const struct sosc_code_texts *texts)
+static uint32_t hash_of_copy(uint32_t first_line, const struct sosc_code_texts *texts)
 {
 	const struct sosc_code header = header_of(first_line, texts);
 	uint64_t hash = mixed(1, &header, sizeof(header));
@@ -213,34 +274,42 @@ static uint32_t bucket_of_copy(uint32_t first_line, const struct sosc_code_texts
 	hash = mixed(hash, texts->file.data, header.file_size);
 	hash = mixed(hash, texts->name.data, header.name_size);
 	hash = mixed(hash, texts->lines.data, header.lines_size);
-	return (uint32_t)(hash * 0x9e3779b97f4a7c15 >> (64 - BUCKET_BITS));
+	return (uint32_t)(hash * 0x9e3779b97f4a7c15 >> 32);
 }
 
 // The copy stands at an origin of its own, which no object has. @make: if there is none yet.
 static uint32_t code_of(const struct sosc_origin *wanted, const struct sosc_code_texts *texts,
 			bool make)
 {
-	uint32_t first = bucket_of_copy(wanted->first_line, texts);
+	uint32_t hash = hash_of_copy(wanted->first_line, texts);
+	uint32_t at = hash >> buckets->shift, number;
 	struct sosc_origin code = *wanted;
 
-	for (uint32_t at = first; buckets[at]; at = (at + 1) & (BUCKETS - 1)) {
-		const struct sosc_origin *origin = &sosc_origins[buckets[at]];
+	for (; (number = buckets->numbers[at]); at = (at + 1) & buckets->mask) {
+		const struct sosc_origin *origin = &sosc_origins[number];
 
 		if (origin->instr == WHOLE_CODE &&
 		    is_copy((const void *)origin->copy, code.first_line, texts))
-			return buckets[at];
+			return number;
 	}
 	code.instr = WHOLE_CODE;
 	code.size = 0;
-	return make ? add(&code, first, make_copy(code.first_line, texts)) : ORIGIN_UNKNOWN;
+	return make ? add(&code, hash, make_copy(code.first_line, texts)) : ORIGIN_UNKNOWN;
 }
 
 static bool lock(void)
 {
-	for (int tries = 0; __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE); tries++)
+	for (int tries = 0;
+	     __atomic_exchange_n(&sosc_origin_locks[ORIGIN_LOCK_MAKE], 1, __ATOMIC_ACQUIRE);
+	     tries++)
 		if (tries == 1 << 16)
 			return false;
 	return true;
+}
+
+static void unlock(void)
+{
+	__atomic_store_n(&sosc_origin_locks[ORIGIN_LOCK_MAKE], 0, __ATOMIC_RELEASE);
 }
 
 /**
@@ -255,7 +324,7 @@ uint32_t sosc_origin_code(const struct sosc_origin *wanted, const struct sosc_co
 	if (!lock())
 		return ORIGIN_UNKNOWN;
 	number = code_of(wanted, texts, make && sosc_objects_tally.origin_count < ORIGINS_MAX);
-	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+	unlock();
 	return number;
 }
 
@@ -273,10 +342,10 @@ uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_co
 	number = compare(wanted, texts);
 	if (!number && sosc_objects_tally.origin_count <= ORIGINS_MAX - 2) { // a copy's and its own
 		code = code_of(wanted, texts, true);
-		number = add(wanted, bucket_of(wanted), code ? sosc_origins[code].copy : 0);
+		number = add(wanted, hash_of(wanted), code ? sosc_origins[code].copy : 0);
 	}
 	__atomic_store_n(&epochs[number], epoch, __ATOMIC_RELAXED);
-	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+	unlock();
 	return number;
 }
 

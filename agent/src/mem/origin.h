@@ -28,7 +28,14 @@ struct sosc_code_texts {
 	struct sosc_text file, name, lines;
 };
 
+enum { // words that are 0 in a forked child, whoever held them
+	ORIGIN_LOCK_MAKE,
+	ORIGIN_LOCK_RECENT, // pythonrecent.c
+	ORIGIN_LOCKS,
+};
+
 extern struct sosc_origin *sosc_origins;
+extern uint32_t *sosc_origin_locks;
 
 bool sosc_origins_init(void);
 uint32_t sosc_origin_find(const struct sosc_origin *wanted, uint32_t epoch);

@@ -413,9 +413,9 @@ void sosc_python_end(void)
 }
 
 /**
- * Carry an order out, now or soon. A thread that waits has given the interpreter's lock away, and
- * can take it; another one may be in the middle of the interpreter's own work. Whether there is an
- * interpreter.
+ * Carry an order out, now or soon. A thread that waits has given the interpreter's lock away as a
+ * rule, and can take it; another one may be in the middle of the interpreter's own work. Whether
+ * there is an interpreter.
  */
 bool sosc_python_order(const struct sosc_objects_call *call)
 {
@@ -423,11 +423,11 @@ bool sosc_python_order(const struct sosc_objects_call *call)
 	int state;
 
 	if (!find_interpreter() || !NEEDED(Py_IsInitialized) || !NEEDED(Py_AddPendingCall) ||
-	    !NEEDED(PyGILState_Ensure) || !NEEDED(PyGILState_Release) ||
-	    !sosc_python.Py_IsInitialized())
+	    !NEEDED(PyGILState_Ensure) || !NEEDED(PyGILState_Check) ||
+	    !NEEDED(PyGILState_Release) || !sosc_python.Py_IsInitialized())
 		return false;
 	__atomic_store_n(&is_pending, true, __ATOMIC_RELEASE);
-	if (!call->waits)
+	if (!call->waits || sosc_python.PyGILState_Check())
 		return !sosc_python.Py_AddPendingCall(carry_out, order);
 	state = sosc_python.PyGILState_Ensure();
 	(void)carry_out(order);

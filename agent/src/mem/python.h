@@ -53,6 +53,7 @@ struct sosc_python_api {
 	void *PyList_Type;
 	// of a process that runs already
 	int (*PyGILState_Ensure)(void);
+	int (*PyGILState_Check)(void);
 	void (*PyGILState_Release)(int state);
 	// of a program that soscope has started
 	void *(*PyRun_String)(const char *text, int start, void *globals, void *locals);

@@ -119,6 +119,15 @@ static void *raw_allocated(void *ctx, size_t size)
 	return raw.malloc(ctx, size);
 }
 
+static void *raw_cleared(void *ctx, size_t count, size_t size)
+{
+	size_t all;
+
+	if (!__builtin_mul_overflow(count, size, &all) && all > PICKS_FEW)
+		sosc_picks.asked = all;
+	return raw.calloc(ctx, count, size);
+}
+
 static void *raw_resized(void *ctx, void *block, size_t size)
 {
 	if (size > PICKS_FEW)
@@ -140,6 +149,7 @@ void sosc_python_hear_of_large(bool is_ours)
 	}
 	raw = now;
 	now.malloc = raw_allocated;
+	now.calloc = raw_cleared;
 	now.realloc = raw_resized;
 	sosc_python.PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &now);
 }

@@ -10,8 +10,6 @@ struct sosc_recent sosc_recent[SOSC_RECENT];
 struct sosc_recent_ways sosc_recent_ways;
 uint32_t sosc_recent_epoch;
 
-static uint32_t busy;
-
 /** An object is made that may be where one was that entries tell of. */
 void sosc_recent_forget(void)
 {
@@ -37,9 +35,10 @@ void sosc_recent_begin(const struct sosc_python *layout, uint64_t state)
 /** Have the next object like @made found. Whoever is second does without. */
 void sosc_recent_keep(const struct sosc_recent *made)
 {
+	uint32_t *lock = &sosc_origin_locks[ORIGIN_LOCK_RECENT];
 	struct sosc_recent *entry;
 
-	if (!made->where || __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
+	if (!made->where || __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
 		return;
 	entry = sosc_recent_at(made->where, made->type, sosc_recent_ways.has_pointers);
 	__atomic_store_n(&entry->what, 0, __ATOMIC_RELEASE);
@@ -49,5 +48,5 @@ void sosc_recent_keep(const struct sosc_recent *made)
 	__atomic_store_n(&entry->file, made->file, __ATOMIC_RELEASE);
 	__atomic_store_n(&entry->where, made->where, __ATOMIC_RELEASE);
 	__atomic_store_n(&entry->what, made->what, __ATOMIC_RELEASE);
-	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }

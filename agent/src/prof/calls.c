@@ -7,7 +7,8 @@
 #include "thread.h"
 #include "times.h"
 
-static struct sosc_prof_thread *own_thread(void)
+/** This thread, as sosc_prof_thread_slow() returns it. */
+struct sosc_prof_thread *sosc_prof_self(void)
 {
 	uint64_t key = sosc_thread_pointer();
 	uint32_t at = (uint32_t)(key >> 12) * THREAD_FACTOR >> (32 - THREAD_BITS); // as FIND_THREAD
@@ -18,14 +19,21 @@ static struct sosc_prof_thread *own_thread(void)
 	return sosc_prof_thread_slow();
 }
 
-// Whether the thread has no table, or not one of its own.
-static bool is_without(const struct sosc_prof_thread *thread)
+/**
+ * The table of a thread that has one of its own; else NULL. It is asked once: where a signal handler
+ * forks meanwhile, the child finds its thread's place empty.
+ */
+struct sosc_prof_table *sosc_prof_table_of(const struct sosc_prof_thread *thread)
 {
-	return !thread || thread->table == sosc_prof_shared;
+	struct sosc_prof_table *table = thread ? __atomic_load_n(&thread->table, __ATOMIC_RELAXED) :
+						 NULL;
+
+	return table == sosc_prof_shared ? NULL : table;
 }
 
-static uint64_t find_node(struct sosc_prof_table *table, uint64_t key,
-			  const struct sosc_prof_call *call)
+/** The offset of a node, which may be a new one; 0: there is no room for that. */
+uint64_t sosc_prof_find_node(struct sosc_prof_table *table, uint64_t key,
+			     const struct sosc_prof_call *call)
 {
 	uint32_t at = sosc_prof_place(key, call->function);
 	const struct sosc_prof_node *node = &sosc_prof_nodes(table)[at];
@@ -41,17 +49,17 @@ static uint64_t key_of(uint64_t from)
 }
 
 // The offset of the node of @call, which is not counted yet; @flags are those of its frame.
-static uint64_t node_of(struct sosc_prof_thread *thread, const struct sosc_prof_call *call,
-			uint32_t *flags)
+static uint64_t node_of(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
+			const struct sosc_prof_call *call, uint32_t *flags)
 {
 	const struct sosc_prof_frame *around = NULL;
 	const struct sosc_prof_node *node;
 	uint64_t at;
 
-	if (thread->next > sosc_prof_frames(thread->table))
-		around = sosc_prof_settle(thread, call);
-	at = find_node(thread->table, around ? around->key : key_of(call->from), call);
-	node = sosc_prof_node_at(thread->table, at);
+	if (thread->next > sosc_prof_frames(table))
+		around = sosc_prof_settle(thread, table, call);
+	at = sosc_prof_find_node(table, around ? around->key : key_of(call->from), call);
+	node = sosc_prof_node_at(table, at);
 	*flags = 0;
 	if (!(node->flags & SOSC_PROF_NODE_ALIAS))
 		return at;
@@ -71,18 +79,25 @@ static uint64_t count(struct sosc_prof_table *table, uint64_t at)
 
 static void count_alone(struct sosc_prof_thread *thread, const struct sosc_prof_call *call)
 {
-	if (thread)
-		(void)count(thread->table, find_node(thread->table, key_of(call->from), call));
+	struct sosc_prof_table *table = thread ? __atomic_load_n(&thread->table, __ATOMIC_RELAXED) :
+						 NULL;
+
+	if (table)
+		(void)count(table, sosc_prof_find_node(table, key_of(call->from), call));
 }
 
 // An open call of the node at @at; NULL: there is no room.
 static struct sosc_prof_frame *open_call(struct sosc_prof_thread *thread,
+					 struct sosc_prof_table *table,
 					 const struct sosc_prof_call *call, uint64_t at)
 {
-	struct sosc_prof_frame *frame = thread->next;
+	struct sosc_prof_frame *frame = __atomic_load_n(&thread->next, __ATOMIC_RELAXED);
 
-	if (frame - sosc_prof_frames(thread->table) >= SOSC_PROF_FRAMES - 1) {
-		sosc_local_increment(&thread->table->deep);
+	if (!frame)
+		return NULL;
+	// the last one stays as it is: see PROF_FIND_NODE
+	if (frame - sosc_prof_frames(table) >= SOSC_PROF_FRAMES - 2) {
+		sosc_local_increment(&table->deep);
 		return NULL;
 	}
 	__atomic_store_n(&thread->next, frame + 1, __ATOMIC_RELEASE);
@@ -90,7 +105,7 @@ static struct sosc_prof_frame *open_call(struct sosc_prof_thread *thread,
 	frame->site = call->site;
 	frame->from = call->from;
 	frame->function = call->function;
-	frame->done = thread->table->done;
+	frame->done = table->done;
 	return frame;
 }
 
@@ -111,29 +126,29 @@ static void begin(struct sosc_prof_table *table, struct sosc_prof_frame *frame, 
 /** __cyg_profile_func_enter, where calls are timed. */
 void sosc_prof_enter(uint64_t function, uint64_t from, uint64_t site, uint64_t sp)
 {
-	struct sosc_prof_thread *thread = own_thread();
+	struct sosc_prof_thread *thread = sosc_prof_self();
 	struct sosc_prof_call call = {
 		.function = function, .site = site, .from = from, .sp = sp, .hook = SOSC_PROF_CYG};
+	struct sosc_prof_table *table = sosc_prof_table_of(thread);
 	struct sosc_prof_frame *frame;
 	uint64_t at, number;
 	uint32_t flags;
 
-	if (is_without(thread)) {
+	if (!table) {
 		count_alone(thread, &call);
 		return;
 	}
-	at = node_of(thread, &call, &flags);
-	number = count(thread->table, at);
-	frame = open_call(thread, &call, at);
+	at = node_of(thread, table, &call, &flags);
+	number = count(table, at);
+	frame = open_call(thread, table, &call, at);
 	if (frame)
-		begin(thread->table, frame, sp, flags, number);
+		begin(table, frame, sp, flags, number);
 }
 
 // @frame is over, NULL: the call is not open. Its time was read before, or is now.
-static void end(struct sosc_prof_thread *thread, struct sosc_prof_frame *frame, uint64_t now)
+static void end(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
+		struct sosc_prof_frame *frame, uint64_t now)
 {
-	struct sosc_prof_table *table = thread->table;
-
 	if (!frame) {
 		sosc_local_increment(&table->unpaired);
 		return;
@@ -150,17 +165,19 @@ static void end(struct sosc_prof_thread *thread, struct sosc_prof_frame *frame, 
 /** __cyg_profile_func_exit, where calls are timed; @now is 0 where the clock was not read. */
 void sosc_prof_exit(uint64_t function, uint64_t from, uint64_t sp, uint64_t now)
 {
-	struct sosc_prof_thread *thread = own_thread();
+	struct sosc_prof_thread *thread = sosc_prof_self();
+	struct sosc_prof_table *table = sosc_prof_table_of(thread);
 
-	if (!is_without(thread))
-		end(thread, sosc_prof_find(thread, function, from, sp), now);
+	if (table)
+		end(thread, table, sosc_prof_find(thread, table, function, from, sp), now);
 }
 
 /** mcount or __fentry__, where calls are timed: the function returns to a trampoline. */
 void sosc_prof_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell, uint32_t hook)
 {
-	struct sosc_prof_thread *thread = own_thread();
+	struct sosc_prof_thread *thread = sosc_prof_self();
 	struct sosc_prof_call call = {.function = site, .site = site, .hook = hook};
+	struct sosc_prof_table *table = sosc_prof_table_of(thread);
 	struct sosc_prof_frame *frame;
 	uint64_t at, number, code;
 	uint32_t flags;
@@ -168,31 +185,32 @@ void sosc_prof_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell, uin
 	slot = sosc_prof_return_slot(hook, site, slot);
 	call.sp = (uint64_t)slot;
 	call.from = *slot;
-	if (is_without(thread)) {
+	if (!table) {
 		count_alone(thread, &call);
 		return;
 	}
-	at = node_of(thread, &call, &flags);
-	number = count(thread->table, at);
+	at = node_of(thread, table, &call, &flags);
+	number = count(table, at);
 	// of a call without a node nobody has looked at the code
-	if (!at || sosc_prof_node_at(thread->table, at)->flags & SOSC_PROF_NODE_UNSEEN)
+	if (!at || sosc_prof_node_at(table, at)->flags & SOSC_PROF_NODE_UNSEEN)
 		return;
 	code = sosc_site_find(call.from, cell);
-	frame = code ? open_call(thread, &call, at) : NULL;
+	frame = code ? open_call(thread, table, &call, at) : NULL;
 	if (!frame)
 		return;
 	*slot = code + SITE_RETURNS;
-	begin(thread->table, frame, call.sp, flags, number);
+	begin(table, frame, call.sp, flags, number);
 }
 
 /** A function has returned to the trampoline at @code, from where its return address was: @sp. */
 void sosc_prof_returned(uint64_t code, uint64_t sp, uint64_t now)
 {
 	const struct sosc_site *site = (const void *)(code + SOSC_DISTANCE);
-	struct sosc_prof_thread *thread = sosc_prof ? own_thread() : NULL;
+	struct sosc_prof_thread *thread = sosc_prof ? sosc_prof_self() : NULL;
+	struct sosc_prof_table *table = sosc_prof_table_of(thread);
 
-	if (!is_without(thread) && !(site->flags & SITE_FLAG_OLD))
-		end(thread, sosc_prof_find(thread, 0, site->ret, sp), now);
+	if (table && !(site->flags & SITE_FLAG_OLD))
+		end(thread, table, sosc_prof_find(thread, table, 0, site->ret, sp), now);
 }
 
 /** __cyg_profile_func_enter that found no node, where calls are only counted. */
@@ -201,7 +219,7 @@ void sosc_prof_count_slow(uint64_t function, uint64_t from, uint64_t site)
 	struct sosc_prof_call call = {
 		.function = function, .site = site, .from = from, .hook = SOSC_PROF_CYG};
 
-	count_alone(own_thread(), &call);
+	count_alone(sosc_prof_self(), &call);
 }
 
 /** The same for mcount and __fentry__. */
@@ -212,7 +230,7 @@ void sosc_prof_count_hook(uint64_t site, uint64_t *slot, uint32_t hook)
 				      .from = *sosc_prof_return_slot(hook, site, slot),
 				      .hook = hook};
 
-	count_alone(own_thread(), &call);
+	count_alone(sosc_prof_self(), &call);
 }
 
 /** __cyg_profile_func_enter_bare, which does not say who has called. */
@@ -220,5 +238,5 @@ void sosc_prof_bare(uint64_t site)
 {
 	struct sosc_prof_call call = {.function = site, .site = site, .hook = SOSC_PROF_BARE};
 
-	count_alone(own_thread(), &call);
+	count_alone(sosc_prof_self(), &call);
 }

@@ -6,8 +6,11 @@
 // A signal handler may come at any moment, and find a frame on top that is being written: it is
 // of who was interrupted, and stays.
 
+#include "log.h"
 #include "prof.h"
+#include "signals.h"
 #include "site.h"
+#include "thread.h"
 
 enum {
 	NOBODY = 0, // a frame's place: it is being written
@@ -16,6 +19,11 @@ enum {
 	REACH = 1 << 23, // bytes of a stack
 	HOST = 512, // bytes that a function has pushed when another one inside it reports itself
 };
+
+static bool is_hidden(const struct sosc_prof_frame *frame)
+{
+	return frame->place == NOBODY || frame->place == RETURNED;
+}
 
 /** The time of a call that is over at @now, which is its own where no other call took it. */
 void sosc_prof_close(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t now)
@@ -39,6 +47,8 @@ void sosc_prof_close(struct sosc_prof_table *table, struct sosc_prof_frame *fram
 /** @frame has returned: give it up. */
 void sosc_prof_pop(struct sosc_prof_thread *thread, struct sosc_prof_frame *frame)
 {
+	if (frame >= thread->next) // a signal handler has done so
+		return;
 	if (frame != thread->next - 1) {
 		frame->place = RETURNED;
 		return;
@@ -49,38 +59,65 @@ void sosc_prof_pop(struct sosc_prof_thread *thread, struct sosc_prof_frame *fram
 	} while ((--frame)->place == RETURNED);
 }
 
+// A call that nobody saw return. A handler that comes here, too, does not find it any more.
+static void give_up(struct sosc_prof_table *table, struct sosc_prof_frame *frame)
+{
+	struct sosc_prof_frame call = *frame;
+
+	if (sosc_prof->mode != SOSC_PROF_LOG)
+		sosc_prof_close(table, frame, table->last);
+	else if (sosc_local_swap(&frame->place, call.place, RETURNED))
+		sosc_prof_log(&call, table->last, SOSC_REPORTED_LEFT);
+	sosc_local_increment(&table->left);
+}
+
 // Calls that nobody saw return, down to @keep: they took until the last thing that was reported
 // inside them, at least.
-static void leave(struct sosc_prof_thread *thread, const struct sosc_prof_frame *keep)
+static void leave(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
+		  const struct sosc_prof_frame *keep)
 {
-	struct sosc_prof_table *table = thread->table;
+	struct sosc_prof_frame *frame;
 
-	while (thread->next > keep) {
-		struct sosc_prof_frame *frame = thread->next - 1;
-
-		if (frame->place != NOBODY && frame->place != RETURNED) {
-			sosc_prof_close(table, frame, table->last);
-			sosc_local_increment(&table->left);
-		}
+	while ((frame = __atomic_load_n(&thread->next, __ATOMIC_RELAXED)) > keep) {
+		frame--;
+		if (!is_hidden(frame))
+			give_up(table, frame);
 		frame->place = NOBODY;
 		__atomic_store_n(&thread->next, frame, __ATOMIC_RELAXED);
 	}
 }
 
-/** A thread begins with a table: calls that are open there are of one that has ended. */
-void sosc_prof_leave_all(struct sosc_prof_thread *thread)
+// The same, in the name of the thread that had the table before.
+static void leave_as(struct sosc_prof_thread *mine, struct sosc_prof_table *table,
+		     const struct sosc_prof_frame *keep)
 {
-	struct sosc_prof_frame *first = sosc_prof_frames(thread->table);
+	struct sosc_thread *thread = sosc_thread_self();
+	uint64_t before;
+	uint32_t tid;
+	bool are_held;
 
-	thread->next = first;
-	while (thread->next - first < SOSC_PROF_FRAMES - 1 && thread->next->place != NOBODY)
-		thread->next++;
-	leave(thread, first);
+	if (!thread)
+		return;
+	are_held = sosc_signals_hold(thread, &before);
+	tid = sosc_thread_writes_as(thread, table->tid);
+	leave(mine, table, keep);
+	(void)sosc_thread_writes_as(thread, tid);
+	if (are_held)
+		sosc_signals_release(&before);
 }
 
-static bool is_hidden(const struct sosc_prof_frame *frame)
+/** A thread begins with a table: calls that are open there are of one that has ended. */
+void sosc_prof_leave_all(struct sosc_prof_thread *thread, struct sosc_prof_table *table)
 {
-	return frame->place == NOBODY || frame->place == RETURNED;
+	struct sosc_prof_frame *first = sosc_prof_frames(table), *next = first;
+
+	while (next - first < SOSC_PROF_FRAMES - 1 && next->place != NOBODY)
+		next++;
+	thread->next = next;
+	if (sosc_prof->mode == SOSC_PROF_LOG && next > first)
+		leave_as(thread, table, first);
+	else
+		leave(thread, table, first);
 }
 
 static uint64_t behind_trampolines(uint64_t from)
@@ -107,9 +144,10 @@ static bool is_around(const struct sosc_prof_frame *frame, const struct sosc_pro
  * below it, on its stack, which is where frames lie close to each other.
  */
 struct sosc_prof_frame *sosc_prof_settle(struct sosc_prof_thread *thread,
+					 struct sosc_prof_table *table,
 					 const struct sosc_prof_call *call)
 {
-	struct sosc_prof_frame *first = sosc_prof_frames(thread->table), *around = NULL;
+	struct sosc_prof_frame *first = sosc_prof_frames(table), *around = NULL;
 	struct sosc_prof_frame *keep = first, *frame;
 	uint64_t edge = 0;
 	bool one_stack = true;
@@ -137,7 +175,7 @@ struct sosc_prof_frame *sosc_prof_settle(struct sosc_prof_thread *thread,
 	if (around && around + 1 > keep)
 		keep = around + 1;
 	if (one_stack)
-		leave(thread, keep);
+		leave(thread, table, keep);
 	return around;
 }
 
@@ -153,10 +191,10 @@ static bool is_it(const struct sosc_prof_frame *frame, uint64_t function, uint64
  * The frame of a call that returns: of @function where that reports it itself at @sp, or of
  * whatever has its return address, @from, there; NULL: it is not open. Calls inside it are over.
  */
-struct sosc_prof_frame *sosc_prof_find(struct sosc_prof_thread *thread, uint64_t function,
+struct sosc_prof_frame *sosc_prof_find(struct sosc_prof_thread *thread,
+				       struct sosc_prof_table *table, uint64_t function,
 				       uint64_t from, uint64_t sp)
 {
-	struct sosc_prof_table *table = thread->table;
 	struct sosc_prof_frame *first = sosc_prof_frames(table), *found = NULL, *frame;
 
 	for (frame = thread->next; frame-- > first;) {
@@ -167,12 +205,12 @@ struct sosc_prof_frame *sosc_prof_find(struct sosc_prof_thread *thread, uint64_t
 		if (~found->place >= sp)
 			break;
 	}
-	for (frame = thread->next; found && --frame > found;) {
+	frame = __atomic_load_n(&thread->next, __ATOMIC_RELAXED);
+	while (found && frame && --frame > found) {
 		if (is_hidden(frame) || ~frame->place > ~found->place ||
 		    ~found->place - ~frame->place > REACH)
 			continue;
-		sosc_prof_close(table, frame, table->last);
-		sosc_local_increment(&table->left);
+		give_up(table, frame);
 		sosc_prof_pop(thread, frame);
 	}
 	return found;

@@ -2,6 +2,7 @@
 // Nodes: functions by the way to them, found by a hash. A node is never taken out. A signal handler
 // may put one in while its thread does; then there may be two of the same, which are added up.
 
+#include "image.h"
 #include "prof.h"
 #include "site.h"
 
@@ -41,6 +42,14 @@ static void describe(struct sosc_prof_node *node, uint32_t alias, const struct s
 		node->flags |= SOSC_PROF_NODE_UNSEEN;
 }
 
+// So that nobody has to look at, and by that fill, pages without nodes.
+static void note_page(struct sosc_prof_table *table, uint32_t at)
+{
+	uint32_t page = at / SOSC_PROF_PAGE_NODES;
+
+	__atomic_fetch_or(&table->filled[page / 64], 1ull << page % 64, __ATOMIC_RELAXED);
+}
+
 /** The offset of a node; 0 where there is no room for another one. */
 uint64_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
 			     const struct sosc_prof_call *call)
@@ -61,6 +70,7 @@ uint64_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
 			if (__atomic_compare_exchange_n(&node->key, &there, key, false,
 							__ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
 				describe(node, alias, call);
+				note_page(table, at);
 				__atomic_fetch_add(&table->nodes, 1, __ATOMIC_RELAXED);
 				__atomic_store_n(&node->function, call->function, __ATOMIC_RELEASE);
 				return (uint64_t)at << PROF_NODE_SHIFT;
@@ -71,4 +81,33 @@ uint64_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
 			return (uint64_t)at << PROF_NODE_SHIFT;
 	}
 	return 0;
+}
+
+static void mark(uint64_t *addr, const struct sosc_loaded *image)
+{
+	uint64_t number = image->index < SOSC_MAX_IMAGES ? image->index + 1 : SOSC_PROF_NO_IMAGE;
+
+	if (*addr - image->start < image->end - image->start)
+		*addr |= number << SOSC_PROF_IMAGE_SHIFT;
+}
+
+/**
+ * @image is gone. What its addrs stand for in @table is told by its number in them, and a call in
+ * another image that comes there finds other nodes. Nobody else writes these words of its nodes.
+ */
+void sosc_prof_mark(struct sosc_prof_table *table, const struct sosc_loaded *image)
+{
+	for (uint32_t page = 0; page < SOSC_PROF_NODES / SOSC_PROF_PAGE_NODES; page++) {
+		struct sosc_prof_node *node = sosc_prof_nodes(table) + page * SOSC_PROF_PAGE_NODES;
+
+		if (!(table->filled[page / 64] >> page % 64 & 1))
+			continue;
+		for (uint32_t i = 0; i < SOSC_PROF_PAGE_NODES; i++, node++) {
+			mark(&node->key, image);
+			mark(&node->function, image);
+			mark(&node->from, image);
+			if (!(node->flags & SOSC_PROF_NODE_ALIAS))
+				mark(&node->site, image);
+		}
+	}
 }

@@ -2,14 +2,16 @@
 // Calls that instrumented code reports itself: its hooks lead here, by slots as any function's.
 
 #include "instrument.h"
+#include "entries.h"
 #include "handler.h"
 #include "image.h"
+#include "log.h"
 #include "lookup.h"
 #include "prof.h"
 #include "slot.h"
 #include "times.h"
 
-static bool sees_exits; // of functions that do not report their returns
+bool sosc_prof_sees_exits;
 
 static bool is_mcount(const char *symbol)
 {
@@ -23,40 +25,81 @@ static bool is_of_libc(const struct sosc_candidate *at)
 	return callee && (callee->loader || sosc_same(callee->name, "libc.so.6"));
 }
 
+// The handler of calls of entries that are patched.
+static uint64_t of_entries(void)
+{
+	if (sosc_prof->mode == SOSC_PROF_QUIET)
+		return (uint64_t)sosc_prof_entry_quiet;
+	if (sosc_prof->mode == SOSC_PROF_LOG)
+		return (uint64_t)sosc_h_prof_log_entry;
+	if (sosc_prof->mode < SOSC_PROF_SAMPLE || !sosc_prof_sees_exits)
+		return (uint64_t)sosc_h_prof_entry_count;
+	return (uint64_t)(sosc_prof_mask ? sosc_h_prof_entry_some : sosc_h_prof_entry);
+}
+
+// The handler of calls in front of functions' prologues.
+static uint64_t of_fentry(void)
+{
+	if (sosc_prof->mode == SOSC_PROF_QUIET)
+		return (uint64_t)sosc_prof_quiet;
+	if (sosc_prof->mode == SOSC_PROF_LOG)
+		return (uint64_t)sosc_h_prof_log_fentry;
+	if (sosc_prof->mode < SOSC_PROF_SAMPLE || !sosc_prof_sees_exits)
+		return (uint64_t)sosc_h_prof_fentry_count;
+	return (uint64_t)(sosc_prof_mask ? sosc_h_prof_fentry_some : sosc_h_prof_fentry);
+}
+
 // mcount and __fentry__ of the C library, while nobody else has a use for what they do: gprof's
 // half of it runs where the program was linked for it.
 static uint64_t of_mcount(const struct sosc_candidate *at, bool is_fentry)
 {
-	bool sees = sosc_prof->mode >= SOSC_PROF_SAMPLE && sees_exits;
+	bool sees = sosc_prof->mode >= SOSC_PROF_SAMPLE && sosc_prof_sees_exits;
 
 	if (!is_of_libc(at) || sosc_imports(&sosc_loaded[0], "__monstartup")) {
 		__atomic_fetch_add(&sosc_prof->foreign, 1, __ATOMIC_RELAXED);
 		return (uint64_t)sosc_h_jump;
 	}
+	if (is_fentry)
+		return of_fentry();
 	if (sosc_prof->mode == SOSC_PROF_QUIET)
 		return (uint64_t)sosc_prof_quiet;
-	if (is_fentry)
-		return (uint64_t)(sees ? sosc_h_prof_fentry : sosc_h_prof_fentry_count);
-	return (uint64_t)(sees ? sosc_h_prof_mcount : sosc_h_prof_mcount_count);
+	if (sosc_prof->mode == SOSC_PROF_LOG)
+		return (uint64_t)sosc_h_prof_log_mcount;
+	if (!sees)
+		return (uint64_t)sosc_h_prof_mcount_count;
+	return (uint64_t)(sosc_prof_mask ? sosc_h_prof_mcount_some : sosc_h_prof_mcount);
+}
+
+static uint64_t of_cyg_logged(const char *symbol, bool own)
+{
+	if (sosc_same(symbol, "__cyg_profile_func_enter_bare"))
+		return (uint64_t)(own ? sosc_h_prof_log_own_bare : sosc_h_prof_log_bare);
+	if (sosc_same(symbol, "__cyg_profile_func_exit"))
+		return (uint64_t)(own ? sosc_h_prof_log_own_exit : sosc_h_prof_log_exit);
+	return (uint64_t)(own ? sosc_h_prof_log_own_enter : sosc_h_prof_log_enter);
 }
 
 // The C library's own do nothing. Others are the program's, and it wants them called.
 static uint64_t of_cyg(const struct sosc_candidate *at)
 {
 	bool own = !is_of_libc(at), times = sosc_prof->mode >= SOSC_PROF_SAMPLE;
+	uint64_t enter = (uint64_t)(sosc_prof_mask ? sosc_h_prof_enter_some : sosc_h_prof_enter);
+	uint64_t exit = (uint64_t)(sosc_prof_mask ? sosc_h_prof_exit_some : sosc_h_prof_exit);
 
 	if (sosc_prof->mode == SOSC_PROF_QUIET)
 		return (uint64_t)(own ? sosc_h_jump : sosc_prof_quiet);
+	if (sosc_prof->mode == SOSC_PROF_LOG)
+		return of_cyg_logged(at->symbol, own);
 	if (sosc_same(at->symbol, "__cyg_profile_func_enter_bare"))
 		return (uint64_t)(own ? sosc_h_prof_own_bare : sosc_h_prof_bare);
 	if (sosc_same(at->symbol, "__cyg_profile_func_exit")) {
 		if (own)
 			return (uint64_t)(times ? sosc_h_prof_own_exit : sosc_h_jump);
-		return (uint64_t)(times ? sosc_h_prof_exit : sosc_prof_quiet);
+		return times ? exit : (uint64_t)sosc_prof_quiet;
 	}
 	if (own)
 		return (uint64_t)(times ? sosc_h_prof_own_enter : sosc_h_prof_own_count);
-	return (uint64_t)(times ? sosc_h_prof_enter : sosc_h_prof_count);
+	return times ? enter : (uint64_t)sosc_h_prof_count;
 }
 
 static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
@@ -84,16 +127,24 @@ static void start(void)
 		sosc_prof = NULL;
 		return;
 	}
+	if (sosc_control->flags & SOSC_FLAG_FOLLOW)
+		sosc_prof->flags |= SOSC_PROF_FOLLOWED;
 	sosc_prof_mask = sosc_prof->period - 1;
-	sees_exits = !(plan->flags & SOSC_PLAN_ENTRY_ONLY);
+	sosc_prof_sees_exits = !(plan->flags & SOSC_PLAN_ENTRY_ONLY);
 	if (sosc_prof->mode >= SOSC_PROF_SAMPLE)
 		sosc_prof_calibrate();
+	sosc_prof_entries_start(of_entries());
 }
 
 void sosc_instrument_prof(struct sosc_instrument *instrument)
 {
+	const struct sosc_prof *own = sosc_own(SOSC_INSTRUMENT_PROF, sizeof(*own));
+	bool logs = own && own->mode == SOSC_PROF_LOG;
+
 	instrument->needs = SOSC_NEEDS_IDS | SOSC_NEEDS_CLOCK;
 	instrument->hooked = hooked;
-	instrument->exit_handler = (uint64_t)sosc_x_prof;
+	instrument->exit_handler = (uint64_t)(logs ? sosc_x_prof_log : sosc_x_prof);
+	instrument->code = sosc_prof_entries;
 	instrument->start = start;
+	instrument->closed = sosc_prof_closed;
 }

@@ -11,6 +11,7 @@
 #pragma GCC visibility push(hidden)
 
 struct sosc_cell;
+struct sosc_loaded;
 
 struct sosc_prof_thread { // wiped in a forked child
 	uint64_t key; // thread pointer, + 1 where it has no table of its own; 0 = not filled in
@@ -29,6 +30,7 @@ struct sosc_prof_call { // that is reported
 };
 
 extern struct sosc_prof *sosc_prof; // NULL: this session has none
+extern bool sosc_prof_sees_exits; // of functions that do not report their returns
 extern struct sosc_prof_thread *sosc_prof_threads;
 extern struct sosc_prof_table *sosc_prof_shared; // of threads that have none of their own
 
@@ -57,15 +59,24 @@ static inline uint32_t sosc_prof_place(uint64_t key, uint64_t function)
 
 bool sosc_prof_tables_start(void);
 struct sosc_prof_thread *sosc_prof_thread_slow(void);
+struct sosc_prof_thread *sosc_prof_self(void);
+void sosc_prof_mute(void);
+struct sosc_prof_table *sosc_prof_table_of(const struct sosc_prof_thread *thread);
+uint64_t sosc_prof_find_node(struct sosc_prof_table *table, uint64_t key,
+			     const struct sosc_prof_call *call);
 uint64_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
 			     const struct sosc_prof_call *call);
+void sosc_prof_mark(struct sosc_prof_table *table, const struct sosc_loaded *image);
+void sosc_prof_closed(const struct sosc_loaded *image);
 struct sosc_prof_frame *sosc_prof_settle(struct sosc_prof_thread *thread,
+					 struct sosc_prof_table *table,
 					 const struct sosc_prof_call *call);
-struct sosc_prof_frame *sosc_prof_find(struct sosc_prof_thread *thread, uint64_t function,
+struct sosc_prof_frame *sosc_prof_find(struct sosc_prof_thread *thread,
+				       struct sosc_prof_table *table, uint64_t function,
 				       uint64_t from, uint64_t sp);
 void sosc_prof_close(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t now);
 void sosc_prof_pop(struct sosc_prof_thread *thread, struct sosc_prof_frame *frame);
-void sosc_prof_leave_all(struct sosc_prof_thread *thread);
+void sosc_prof_leave_all(struct sosc_prof_thread *thread, struct sosc_prof_table *table);
 
 // What depends on the code of hooks: code_<processor>_hooks.c
 uint64_t *sosc_prof_return_slot(uint32_t hook, uint64_t site, uint64_t *first);
@@ -74,9 +85,12 @@ bool sosc_prof_is_unseen(uint32_t hook, uint64_t site);
 // ---- called from assembly, or only known by their address -------------------------
 
 void sosc_prof_quiet(void);
+void sosc_prof_entry_quiet(void);
 void sosc_h_prof_count(void);
 void sosc_h_prof_enter(void);
+void sosc_h_prof_enter_some(void);
 void sosc_h_prof_exit(void);
+void sosc_h_prof_exit_some(void);
 void sosc_h_prof_bare(void);
 void sosc_h_prof_own_count(void);
 void sosc_h_prof_own_enter(void);
@@ -85,7 +99,12 @@ void sosc_h_prof_own_bare(void);
 void sosc_h_prof_mcount_count(void);
 void sosc_h_prof_fentry_count(void);
 void sosc_h_prof_mcount(void);
+void sosc_h_prof_mcount_some(void);
 void sosc_h_prof_fentry(void);
+void sosc_h_prof_fentry_some(void);
+void sosc_h_prof_entry(void);
+void sosc_h_prof_entry_some(void);
+void sosc_h_prof_entry_count(void);
 void sosc_x_prof(void);
 void sosc_prof_fake_mcount(void);
 void sosc_prof_fake_fentry(void);
@@ -129,6 +148,7 @@ PROF_SAME(sosc_prof_frame, from, PROF_FRAME_FROM);
 PROF_SAME(sosc_prof_frame, key, PROF_FRAME_KEY);
 PROF_SAME(sosc_prof_frame, function, PROF_FRAME_FUNCTION);
 PROF_SAME(sosc_prof_frame, flags, PROF_FRAME_FLAGS);
+PROF_SAME(sosc_prof_frame, commit, PROF_FRAME_COMMIT);
 #undef PROF_SAME
 
 _Static_assert((int)SOSC_PROF_NODE_BITS == PROF_NODE_BITS, "layout.h");

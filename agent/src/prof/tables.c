@@ -5,6 +5,7 @@
 
 #include "cell.h"
 #include "counts.h"
+#include "entries.h"
 #include "guard.h"
 #include "handler.h"
 #include "instrument.h"
@@ -46,6 +47,7 @@ bool sosc_prof_tables_start(void)
 	} else {
 		(void)sosc_sys3(SYS_MADVISE, (long)wiped, sizeof(*wiped), MADV_DONTNEED);
 	}
+	sosc_prof->used = 1;
 	sosc_prof_shared = table_at(0);
 	return true;
 }
@@ -54,7 +56,7 @@ static void begin(struct sosc_prof_thread *mine, struct sosc_prof_table *table,
 		  const struct sosc_thread *thread)
 {
 	mine->table = table;
-	sosc_prof_leave_all(mine);
+	sosc_prof_leave_all(mine, table);
 	table->pid = thread->pid;
 	table->tid = thread->tid;
 	table->threads++;
@@ -106,11 +108,12 @@ static struct sosc_prof_table *take_over(const struct sosc_thread *thread)
 	return NULL;
 }
 
-// This process records nothing (any more): its hooks return at once.
-static void mute(void)
+/** This process records nothing (any more): its hooks return at once. */
+void sosc_prof_mute(void)
 {
 	uint64_t count = sosc_inside.cell_count;
 
+	sosc_prof_entries_mute();
 	for (uint64_t i = 0; i < count && i < SOSC_MAX_SLOTS; i++)
 		if (sosc_layers[i].instrument == SOSC_INSTRUMENT_PROF &&
 		    sosc_cells[i].handler != (uint64_t)sosc_h_jump)
@@ -134,7 +137,7 @@ struct sosc_prof_thread *sosc_prof_thread_slow(void)
 		uint64_t key = sosc_thread_pointer();
 
 		if (!sosc_prof || sosc_quiet) {
-			mute();
+			sosc_prof_mute();
 			return NULL;
 		}
 		nobody.table = sosc_prof_shared;
@@ -150,10 +153,23 @@ struct sosc_prof_thread *sosc_prof_thread_slow(void)
 			table = take_over(thread);
 		if (table)
 			begin(mine, table, thread);
+		else
+			__atomic_fetch_add(&sosc_prof_shared->threads, 1, __ATOMIC_RELAXED);
 		mine->tid = thread->tid_check;
 		__atomic_store_n(&mine->key, table ? key : key + 1, __ATOMIC_RELEASE);
 		if (process == sosc_process())
 			return table ? mine : &nobody;
 		mine->key = 0; // a handler has forked meanwhile: the table is the parent's
 	}
+}
+
+/** @image is gone, in this process; the first table may be that of others, too. */
+void sosc_prof_closed(const struct sosc_loaded *image)
+{
+	uint32_t used = sosc_prof ? __atomic_load_n(&sosc_prof->used, __ATOMIC_RELAXED) : 0;
+	uint32_t pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+
+	for (uint32_t i = sosc_prof && sosc_prof->flags & SOSC_PROF_FOLLOWED ? 1 : 0; i < used; i++)
+		if (!i || table_at(i)->pid == pid)
+			sosc_prof_mark(table_at(i), image);
 }

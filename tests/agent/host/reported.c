@@ -5,6 +5,7 @@
 
 #include "prof/prof.h"
 #include "prof/times.h"
+#include "image.h"
 #include "instrument.h"
 
 #undef memset
@@ -134,7 +135,7 @@ static void check_depth(void)
 
 	for (uint64_t i = 0; i < deep; i++)
 		enter(11, 0x500b30, STACK - 64 * i);
-	CHECK(table()->deep == deep - (SOSC_PROF_FRAMES - 1) && table()->nodes - before < 100);
+	CHECK(table()->deep == deep - (SOSC_PROF_FRAMES - 2) && table()->nodes - before < 100);
 	for (uint64_t i = deep; i-- > 0;)
 		leave(11, 0x500b30, STACK - 64 * i);
 	for (uint32_t i = 1; i < SOSC_PROF_NODES; i++)
@@ -171,6 +172,36 @@ static void check_room(void)
 		      sosc_prof_nodes(table())[i].calls == 1);
 }
 
+// An image is closed, and another one comes to its place.
+static void check_closed(void)
+{
+	const struct sosc_loaded image = {.start = function(60), .end = function(61), .index = 6};
+	const uint64_t number = 7ull << SOSC_PROF_IMAGE_SHIFT;
+	uint64_t first = function(60), seen = 0, from = 0;
+
+	for (int round = 0; round < 2; round++) {
+		enter(60, 0x400060, STACK); // by an image that stays
+		enter(61, first + 4, STACK - 64);
+		leave(61, first + 4, STACK - 64);
+		leave(60, 0x400060, STACK);
+		enter(62, first + 8, STACK); // by the one that goes, which has not reported itself
+		leave(62, first + 8, STACK);
+		if (!round)
+			sosc_prof_closed(&image);
+	}
+	CHECK(node(60, 0)->calls == 1 && node(61, 60)->calls == 1);
+	for (uint32_t i = 1; i < SOSC_PROF_NODES; i++) {
+		const struct sosc_prof_node *each = &sosc_prof_nodes(table())[i];
+
+		seen += each->function == (first | number) && each->key == 0x400060 &&
+			each->calls == 1 && each->site == ((first + 20) | number);
+		from += each->function == function(61) && each->from == ((first + 4) | number);
+		from += each->function == function(62) && each->key == ((first + 8) | number);
+		from += each->function == function(62) && each->key == first + 8;
+	}
+	CHECK(seen == 1 && from == 3);
+}
+
 int main(void)
 {
 	const uint64_t size = 4096 + 3ull * SOSC_PROF_TABLE_SIZE;
@@ -191,6 +222,7 @@ int main(void)
 	check_inlined();
 	check_coroutines();
 	check_depth();
+	check_closed();
 	check_room();
 	return 0;
 }

@@ -9,9 +9,7 @@ enum { APART = 20 + 16 }; // bits: MiBs with the same entry
 static const uint64_t blocks[] = {
 	0x100000, // a MiB's first
 	0x1ffff0, // its last
-	0x7f0000345670,
-	0x7f0000345670 ^ 1ull << APART,
-	0x7f0000345670 ^ 3ull << APART,
+	0x7f0000345670, 0x7f0000345670 ^ 1ull << APART, 0x7f0000345670 ^ 3ull << APART,
 	1ull << APART, // has what is not there for a neighbour
 };
 
