@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from struct import Struct
 
 from soscope.errors import FormatError
@@ -18,15 +19,22 @@ AT_SECURE = 23  # set-user-id, set-group-id or file capabilities took effect
 AT_EXECFN = 31
 AT_SYSINFO_EHDR = 33  # the vDSO
 
-_PAIRS = {64: Struct("<QQ"), 32: Struct("<II")}
+_FILLING = 0.5  # seconds; a process that executes a program has an empty vector for less than 1 ms
+_PAUSE = 0.0005  # seconds
+
+_PAIRS = {
+    (bits, order): Struct(f"{order}2{code}")
+    for bits, code in ((64, "Q"), (32, "I"))
+    for order in "<>"
+}
 
 
-def parse(data: bytes, *, bits: int = 64) -> dict[int, int]:
+def parse(data: bytes, *, bits: int = 64, order: str = "<") -> dict[int, int]:
     """Return type -> value of the vector in `data`, up to AT_NULL.
 
     Raises FormatError where it has no end.
     """
-    pair = _PAIRS[bits]
+    pair = _PAIRS[bits, order]
     values: dict[int, int] = {}
     for offset in range(0, len(data) - pair.size + 1, pair.size):
         kind, value = pair.unpack_from(data, offset)
@@ -41,7 +49,14 @@ def parse(data: bytes, *, bits: int = 64) -> dict[int, int]:
 def read(pid: int) -> dict[int, int]:
     """Return the auxiliary vector of a 64-bit process.
 
+    Where the kernel is just filling it, in execve(2), wait until it is whole: AT_EXECFN is the last
+    entry that each program has (fs/binfmt_elf.c, create_elf_tables).
     Raises OSError where /proc/PID/auxv cannot be read, FormatError where it has no end.
     """
-    with open(f"/proc/{pid}/auxv", "rb", buffering=0) as file:
-        return parse(file.read())
+    end = time.monotonic() + _FILLING
+    while True:
+        with open(f"/proc/{pid}/auxv", "rb", buffering=0) as file:
+            values = parse(file.read())
+        if AT_EXECFN in values or time.monotonic() > end:
+            return values
+        time.sleep(_PAUSE)

@@ -26,16 +26,26 @@ def processes_named(name: str) -> list[int]:
 
 
 def _names(pid: str) -> list[str]:
-    names = []
-    try:
-        with open(f"/proc/{pid}/comm", "rb") as file:
-            names.append(os.fsdecode(file.read()).removesuffix("\n"))
-    except OSError:
+    called = comm(int(pid))
+    if not called:
         return []  # it has ended
+    names = [called]
     path = status.program_path(int(pid))
     if path:
         names.append(os.path.basename(path.removesuffix(_DELETED)))
     return names
+
+
+def comm(pid: int) -> str:
+    """Return what the kernel calls a process, "" where there is none.
+
+    That is there until the process has been waited for.
+    """
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            return os.fsdecode(file.read()).removesuffix("\n")
+    except OSError:
+        return ""  # somebody has waited for it
 
 
 def command_line(pid: int) -> str:

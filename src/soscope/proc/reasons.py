@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
+
 STATIC = "static"
+VALGRIND = "valgrind"
 SETUID = "setuid"
 SETUID_LOST = "setuid, traced"
 FOREIGN = "foreign architecture"
@@ -19,6 +22,7 @@ NO_PTRACE = "no ptrace"  # ": " and the system's reason follow
 
 _SAID = {
     STATIC: "it is statically linked, so its calls go through no slots",
+    VALGRIND: "valgrind runs a translation of its program, which soscope cannot go into",
     SETUID: "it gained privileges when it started",
     FOREIGN: "it is made for another architecture",
     SECCOMP: "its seccomp filter has to be asked first; soscope trace -p does so",
@@ -26,6 +30,12 @@ _SAID = {
     UNKNOWN_LOADER: "its loader is of an unknown kind",
     NOT_FOLLOWED: "what a command starts is followed with -f",
 }
+
+
+def static(path: str) -> str:
+    """Return the reason why nothing of the static program at `path` can be hooked."""
+    # valgrind has its tools in a folder of their own, wherever that is
+    return VALGRIND if os.path.basename(os.path.dirname(path)) == VALGRIND else STATIC
 
 
 class Refused(Exception):  # noqa: N818  it is an answer, not a mistake

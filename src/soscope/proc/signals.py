@@ -2,7 +2,7 @@
 """The module `signal` for the way to a started program, where every millisecond counts.
 
 `signal` wraps the interpreter's own module in enumerations, whose import takes longer than
-all that is done with them here. Numbers are plain integers; names are for `signal` itself.
+all that is done with them here. Numbers are plain integers; it is imported for names alone.
 """
 
 from __future__ import annotations
@@ -23,3 +23,13 @@ def heeded(numbers: tuple[int, ...]) -> set[int]:
     script).
     """
     return {number for number in numbers if signal.getsignal(number) != signal.SIG_IGN}
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal: SIGTERM, SIGRTMIN+2."""
+    from signal import SIGRTMAX, SIGRTMIN, Signals
+
+    try:
+        return Signals(number).name
+    except ValueError:  # a real-time signal, or none at all
+        return f"SIGRTMIN+{number - SIGRTMIN}" if SIGRTMIN < number < SIGRTMAX else f"SIG{number}"

@@ -11,7 +11,7 @@ import pytest
 
 from soscope.entry.memory import RemoteMemory
 from soscope.errors import FormatError, NoSuchProcess
-from soscope.proc import auxv, maps, status
+from soscope.proc import auxv, maps, reasons, status
 
 MAPS = b"""\
 00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/a program
@@ -34,6 +34,20 @@ def test_a_vector_without_end_is_a_format_error() -> None:
         with pytest.raises(FormatError) as caught:
             auxv.parse(data)
         assert (caught.value.field, caught.value.offset) == ("AT_NULL", len(data))
+
+
+def test_the_vector_of_a_process_in_execve_is_whole() -> None:
+    read = 0
+    for _ in range(20):
+        pid = os.posix_spawn("/bin/sleep", ["sleep", "0.002"], {})
+        while not os.waitpid(pid, os.WNOHANG)[0]:
+            try:
+                vector = auxv.read(pid)
+            except (OSError, FormatError):  # it has ended
+                continue
+            read += 1
+            assert vector.get(auxv.AT_BASE)
+    assert read
 
 
 def test_mappings_are_parsed() -> None:
@@ -127,3 +141,13 @@ def test_reading_ends_where_memory_ends() -> None:
         libc.mmap(ctypes.c_void_p(addr + page), ctypes.c_size_t(page), 3, 0x32, -1, 0)
         del view
         area.close()
+
+
+def test_valgrind_is_told_from_other_static_programs() -> None:
+    for path, why in (
+        ("/usr/libexec/valgrind/memcheck-amd64-linux", "valgrind runs a translation"),
+        ("/opt/valgrind/lib/valgrind/massif-amd64-linux", "valgrind runs a translation"),
+        ("/usr/bin/valgrind-like", "it is statically linked"),
+        ("", "it is statically linked"),
+    ):
+        assert reasons.in_full(reasons.static(path)).startswith(why)

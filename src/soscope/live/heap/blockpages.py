@@ -22,11 +22,15 @@ _MANY = 64  # pages: blocks of more are kept as they are
 
 
 class BlockPages:
-    """Bytes of blocks by page; blocks may be added in any number of goes."""
+    """Bytes of blocks by page; blocks may be added in any number of goes.
 
-    __slots__ = ("_large", "_order", "_sizes")
+    `apart` are ranges, [start, end), in which there is none: tables that tell where they are.
+    """
+
+    __slots__ = ("_large", "_order", "_sizes", "apart")
 
     def __init__(self) -> None:
+        self.apart: list[tuple[int, int]] = []
         self._large: list[tuple[int, int]] = []
         self._sizes: dict[int, int] = {}
         self._order: list[int] = []  # of the pages, once somebody has asked

@@ -85,6 +85,8 @@ def _read(space: Space, pages: Pages, start: int, end: int) -> Pools | None:
             continue
         data = resident.read(space, first, last)
         for size, of_size in heads.items():
+            if size != _POOLS[0] and len(heads[_POOLS[0]]) >= _SURE:
+                break  # the others are not asked for any more
             for addr in range(first + size - 1 & -size, last - size + 1, size):
                 head = _pool(data, addr - first, size) if resident.has(addr) else None
                 if head is not None:

@@ -71,9 +71,18 @@ def open_file(image: LoadedImage) -> ImageFile | None:
     mapping = image.mapping
     if mapping is None or not mapping.inode:
         return None
-    descriptor = _open(image, mapping)
-    if descriptor is None:
+    if not image.space.is_here:
+        for descriptor in image.space.files_at(mapping.path):
+            file = _taken(image, mapping, descriptor)
+            if file is not None:
+                return file
         return None
+    opened = _open(image, mapping)
+    return None if opened is None else _taken(image, mapping, opened)
+
+
+def _taken(image: LoadedImage, mapping: Mapping, descriptor: int) -> ImageFile | None:
+    """Return an open file if it is what `image` was mapped from; else close it."""
     member = _elf_in(image, mapping, descriptor)
     if member is None:
         os.close(descriptor)

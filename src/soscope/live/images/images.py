@@ -23,9 +23,9 @@ from soscope.proc import auxv
 _MAX_IMAGES = 1 << 16
 _MAX_NAMESPACES = 64
 _MOST_DYNAMIC = 1024
-_LINK = {64: Struct("<5Q"), 32: Struct("<5I")}  # addr, name, ld, next, prev
+_LINK = {64: "5Q", 32: "5I"}  # addr, name, ld, next, prev
 # version, map, brk, state, ldbase, next (from version 2 on)
-_DEBUG = {64: Struct("<i4xQQi4xQQ"), 32: Struct("<iIIiII")}
+_DEBUG = {64: "i4xQQi4xQQ", 32: "iIIiII"}
 
 RT_CONSISTENT = 0
 
@@ -180,7 +180,7 @@ def find_images(space: Space) -> Images:
 
 def _program(space: Space) -> tuple[LoadedImage, list[Segment]]:
     """Return the image that the kernel started, with its program headers."""
-    coding = encoding(space.bits, "<")
+    coding = encoding(space.bits, space.order)
     at = space.auxv.get(auxv.AT_PHDR, 0)
     size = space.auxv.get(auxv.AT_PHNUM, 0) * coding.segment.size
     table = space.read(at, size)
@@ -238,7 +238,7 @@ def _exported_debug(loader: LoadedImage) -> int:
 def _walk_namespaces(images: Images, debug: int, segments: list[Segment]) -> None:
     """Read the lists of all namespaces."""
     space = images.space
-    layout = _DEBUG[space.bits]
+    layout = Struct(space.order + _DEBUG[space.bits])
     images.debug = debug
     heads: list[int] = []
     at, version = debug, 2
@@ -267,7 +267,7 @@ def _walk_namespaces(images: Images, debug: int, segments: list[Segment]) -> Non
 def _walk(images: Images, namespace: int, head: int, segments: list[Segment]) -> None:
     """Read one list; what is being changed ends it."""
     space = images.space
-    layout = _LINK[space.bits]
+    layout = Struct(space.order + _LINK[space.bits])
     vdso = space.auxv.get(auxv.AT_SYSINFO_EHDR, 0)
     main = images.main
     read, size = space.memory.read, layout.size

@@ -132,7 +132,7 @@ class LoadedImage:
     def _without_mark(self, path: str, mapping: Mapping) -> str:
         """Take the kernel's " (deleted)" off, unless the file is really called that."""
         try:
-            if os.stat(f"/proc/{self.space.tid}/root{path}").st_ino == mapping.inode:
+            if os.stat(f"{self.space.roots[0]}{path}").st_ino == mapping.inode:
                 return path
         except OSError:
             pass  # no file of that name: the mark is the kernel's
@@ -166,7 +166,7 @@ class LoadedImage:
     @property
     def encoding(self) -> Encoding:
         """How its numbers are stored."""
-        return encoding(self.space.bits, "<")
+        return encoding(self.space.bits, self.space.order)
 
     @property
     def mapping(self) -> Mapping | None:
@@ -182,7 +182,7 @@ class LoadedImage:
         """The e_machine of its ELF header, 0 where that is neither mapped nor in its file."""
         head = self.space.read(self.ranges[0][0], 20) if self.ranges else b""
         if head[:4] == b"\x7fELF":
-            return int.from_bytes(head[18:20], "little")
+            return int.from_bytes(head[18:20], self.space.endian)
         header = None if self.file is None else self.file.elf.header
         return 0 if header is None else header.machine
 
@@ -192,7 +192,7 @@ class LoadedImage:
         if not self._arch:
             from soscope.model.arch import arch_of_process
 
-            self._arch = (arch_of_process(self.machine, self.space.bits),)
+            self._arch = (arch_of_process(self.machine, self.space.bits, self.space.order),)
         return self._arch[0]
 
     @property
@@ -287,7 +287,7 @@ class LoadedImage:
                 None if file is None else file.elf,
                 build_id=build_id,
                 path=self.path,
-                roots=[f"/proc/{self.space.tid}/root", ""],
+                roots=self.space.roots,
             )
         return self._names
 

@@ -40,7 +40,8 @@ def _of_link_map(images: Images, image: LoadedImage) -> list[LoadedImage] | None
     size = images.space.bits // 8
     data = images.space.read(image.link_map, _PRIVATE)
     words = [
-        int.from_bytes(data[at : at + size], "little") for at in range(0, len(data) - size, size)
+        int.from_bytes(data[at : at + size], images.space.endian)
+        for at in range(0, len(data) - size, size)
     ]
     for index in range(10, len(words) - 1):
         most, place = words[index], words[index + 1]
@@ -62,13 +63,16 @@ def _lists(images: Images, place: int, most: int) -> list[LoadedImage] | None:
     data = space.read(place, most * size)
     by_link_map: dict[int, LoadedImage] = {}
     for at in range(0, len(data), size):
-        element = int.from_bytes(data[at : at + size], "little")
+        element = int.from_bytes(data[at : at + size], images.space.endian)
         if not element:
             return list(by_link_map.values()) or None
         raw = space.read(element, size + 4)
         if len(raw) < size + 4:
             return None
-        pointer, count = int.from_bytes(raw[:size], "little"), int.from_bytes(raw[size:], "little")
+        pointer, count = (
+            int.from_bytes(raw[:size], images.space.endian),
+            int.from_bytes(raw[size:], images.space.endian),
+        )
         if count > len(images.linked):
             return None
         entries = entries_of(images, pointer, count)

@@ -51,8 +51,8 @@ def search_list(images: Images, image: LoadedImage) -> tuple[list[LoadedImage], 
     data = images.space.read(image.link_map, 1200) if image.link_map else b""
     size = images.space.bits // 8
     for at in range(5 * size, len(data) - 2 * size, size):
-        pointer = int.from_bytes(data[at : at + size], "little")
-        count = int.from_bytes(data[at + size : at + size + 4], "little")
+        pointer = int.from_bytes(data[at : at + size], images.space.endian)
+        count = int.from_bytes(data[at + size : at + size + 4], images.space.endian)
         if pointer and 0 < count <= len(images.linked):
             entries = entries_of(images, pointer, count)
             if entries is not None and entries[0] is image:
@@ -122,7 +122,7 @@ def entries_of(images: Images, pointer: int, count: int) -> list[LoadedImage] | 
     known = images.by_link_map
     entries = []
     for at in range(0, count * size, size):
-        image = known.get(int.from_bytes(data[at : at + size], "little"))
+        image = known.get(int.from_bytes(data[at : at + size], images.space.endian))
         if image is None:
             return None
         entries.append(image)
@@ -138,20 +138,20 @@ def _glibc_scope(
     space = images.space
     size = space.bits // 8
     data = space.read(*place)
-    head = listed[0].link_map.to_bytes(size, "little")
+    head = listed[0].link_map.to_bytes(size, images.space.endian)
     at = -1
     while True:
         at = data.find(head, at + 1)
         if at < 0:
             break
-        count = int.from_bytes(data[at + size : at + size + 4], "little")
-        element = int.from_bytes(data[at + 2 * size : at + 3 * size], "little")
+        count = int.from_bytes(data[at + size : at + size + 4], images.space.endian)
+        element = int.from_bytes(data[at + 2 * size : at + 3 * size], images.space.endian)
         if at % size or not 0 < count <= len(listed) + 1 or not element:
             continue
         raw = space.read(element, size + 4)
         pointer, entries = (
-            int.from_bytes(raw[:size], "little"),
-            int.from_bytes(raw[size:], "little"),
+            int.from_bytes(raw[:size], images.space.endian),
+            int.from_bytes(raw[size:], images.space.endian),
         )
         if len(raw) == size + 4 and 0 < entries <= len(listed):
             scope = entries_of(images, pointer, entries)
@@ -190,7 +190,7 @@ def has_same_namespaces(images: Images) -> bool:
         return True
     size = images.space.bits // 8
     heads = [listed[0].link_map for listed in images.namespaces if listed]
-    if any(head.to_bytes(size, "little") not in data for head in heads):
+    if any(head.to_bytes(size, images.space.endian) not in data for head in heads):
         return False
     if _namespaces_in(images, data):
         return False
@@ -203,10 +203,10 @@ def _namespaces_in(images: Images, data: bytes) -> list[tuple[int, int]]:
     size = images.space.bits // 8
     heads: dict[int, int] = {}
     for at in range(size, len(data) - size, size):
-        head = int.from_bytes(data[at : at + size], "little")
+        head = int.from_bytes(data[at : at + size], images.space.endian)
         if not head or head % size or head in images.by_link_map:
             continue
-        count = int.from_bytes(data[at + size : at + size + 4], "little")
+        count = int.from_bytes(data[at + size : at + size + 4], images.space.endian)
         namespace = _namespace(images, head, count)
         if namespace:
             heads.setdefault(namespace, head)
@@ -231,7 +231,10 @@ def _namespace(images: Images, head: int, count: int) -> int:
     addr, before = head, 0
     for _ in range(min(count, 4096)):
         data = space.read(addr, 7 * size)
-        words = [int.from_bytes(data[at : at + size], "little") for at in range(0, 7 * size, size)]
+        words = [
+            int.from_bytes(data[at : at + size], images.space.endian)
+            for at in range(0, 7 * size, size)
+        ]
         if len(data) < 7 * size or words[4] != before or not 0 < words[6] < 64:
             return 0
         if addr == head and words[5] != head:
@@ -258,7 +261,7 @@ def _musl_scope(
         place = image.link_map + offset
         data = space.read(place, size)
         watched.append((place, data))
-        following = int.from_bytes(data, "little")
+        following = int.from_bytes(data, images.space.endian)
         image = images.by_link_map.get(following)
         if following and image is None:
             return None
@@ -274,11 +277,11 @@ def _syms_next(images: Images, image: LoadedImage) -> int | None:
         symbols, strings = image.symbols.places
     except FormatError:
         return None
-    at = data.find(symbols.to_bytes(size, "little"), 5 * size)
+    at = data.find(symbols.to_bytes(size, images.space.endian), 5 * size)
     # syms, hashtab, ghashtab, versym, strings, syms_next
     if at < 0 or at % size:
         return None
     where = at + 4 * size
-    if int.from_bytes(data[where : where + size], "little") != strings:
+    if int.from_bytes(data[where : where + size], images.space.endian) != strings:
         return None
     return where + size

@@ -19,6 +19,11 @@ from soscope.proc import auxv, maps, status
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.rights import missing_right
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _collections_abc import Iterator
+    from typing import Literal
+
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _PF_KTHREAD = 0x0020_0000
 _PF_EXITING = 0x4
@@ -33,7 +38,17 @@ class Space:
     or 64, `auxv` the auxiliary vector, `start` the start time in clock ticks since boot.
     `memory` reads run-time addresses; if the space `is_gentle`, so that no page comes into
     memory by that (`gentle.py`).
+
+    `order` is its byte order, "<" or ">", and `endian` the same in the words of int.from_bytes.
+    `is_here`: it is a process of this system, that /proc tells of, on this processor.
+    `is_still`: nothing of it changes while it is looked at. `roots` are the folders below which
+    files lie that it names.
     """
+
+    order: str = "<"
+    endian: Literal["little", "big"] = "little"
+    is_here = True
+    is_still = False
 
     __slots__ = (
         "_asked",
@@ -185,7 +200,25 @@ class Space:
         """Return the address-sized word at `addr`, None where there is none."""
         size = self.bits // 8
         data = self.memory.read(addr, size)
-        return int.from_bytes(data, "little") if len(data) == size else None
+        return int.from_bytes(data, self.endian) if len(data) == size else None
+
+    @property
+    def roots(self) -> list[str]:
+        """The folders below which files lie that it names."""
+        return [f"/proc/{self.tid}/root", ""]
+
+    def told(self, name: str) -> bytes:
+        """Return the text of the process's file `name` of /proc. Raises OSError."""
+        with open(f"/proc/{self.tid}/{name}", "rb") as file:
+            return file.read()
+
+    def files_at(self, path: str) -> Iterator[int]:
+        """Give descriptors of files that may be the one it calls `path`, where /proc knows none."""
+        raise NotImplementedError
+
+    def thread_pointer(self, tid: int) -> int | None:
+        """Return the thread pointer of a thread that is not here, None where nobody says it."""
+        raise NotImplementedError
 
     @property
     def maps_text(self) -> bytes:

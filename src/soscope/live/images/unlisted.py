@@ -65,7 +65,7 @@ def image_at(space: Space, addr: int, *, index: int, is_vdso: bool = False) -> L
         segments = read_segments(space.memory, header, addr)
     except FormatError:
         return None
-    if header.encoding is not encoding(space.bits, "<"):
+    if header.encoding is not encoding(space.bits, space.order):
         return None
     first = next((s for s in segments if s.type == c.PT_LOAD and s.offset == 0), None)
     if first is None:

@@ -8,13 +8,14 @@ taken while the address space that was opened is still there.
 
 from __future__ import annotations
 
-import os
-
 from soscope.live.images.images import Images
 from soscope.live.images.space import Space
 from soscope.proc import maps
 
-_MOST = 1024  # IOV_MAX
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.live.places import HeldPlaces
+
 _FEW = 24  # pieces that are read as quickly without ctypes
 _NEAR = 4096  # bytes between places that are read together
 
@@ -29,7 +30,7 @@ class Watch:
         self._tid = images.space.tid
         self._known = -1
         self._pieces: list[_WatchedPlaces] = []
-        self._batches: list[_Batch] | None = None
+        self._batches: list[HeldPlaces] | None = None
 
     def holds(self, *, thoroughly: bool = False) -> bool:
         """Say whether every place has what it had; `thoroughly` looks at the mappings, too.
@@ -37,6 +38,8 @@ class Watch:
         What no link map names shows there alone: they are looked at anyway where there is none.
         """
         images = self._images
+        if images.space.is_still:
+            return True
         if (thoroughly or not images.debug) and images.all and self._has_other_mappings():
             return False
         return self._has_same_list()
@@ -66,14 +69,14 @@ class Watch:
             self._batches = _batches(watched)
         try:
             if self._batches is not None:
-                return all(batch.holds(self._tid) for batch in self._batches)
+                return all(batch.hold(self._tid) for batch in self._batches)
         except OSError:  # not allowed here, or a place is no memory any more
             pass  # each piece is asked for itself, and says so
         return all(piece.holds(space) for piece in self._pieces)
 
 
 class _WatchedPlaces:
-    """Places that lie close together: they are read at once."""
+    """HeldPlaces that lie close together: they are read at once."""
 
     __slots__ = ("_places", "end", "start")
 
@@ -97,45 +100,6 @@ class _WatchedPlaces:
         return all(space.read(start + begin, len(data)) == data for begin, _, data in self._places)
 
 
-class _Batch:
-    """Up to IOV_MAX places, and what they held."""
-
-    __slots__ = ("_buffer", "_count", "_data", "_local", "_read", "_remote", "_size")
-
-    def __init__(self, places: list[tuple[int, bytes]]) -> None:
-        import ctypes
-
-        self._data = b"".join(data for _, data in places)
-        self._size = len(self._data)
-        self._buffer = ctypes.create_string_buffer(self._size)
-        words = ctypes.c_size_t * (2 * len(places))
-        flat = [word for addr, data in places for word in (addr, len(data))]
-        self._remote = words(*flat)
-        self._local = (ctypes.c_size_t * 2)(ctypes.addressof(self._buffer), self._size)
-        self._count = len(places)
-        libc = ctypes.CDLL(None, use_errno=True)
-        self._read = libc.process_vm_readv
-        self._read.restype = ctypes.c_ssize_t
-        self._read.argtypes = (
-            ctypes.c_int,
-            ctypes.c_void_p,
-            ctypes.c_ulong,
-            ctypes.c_void_p,
-            ctypes.c_ulong,
-            ctypes.c_ulong,
-        )
-
-    def holds(self, tid: int) -> bool:
-        """Say whether they still hold the same. Raises OSError."""
-        got = self._read(tid, self._local, 1, self._remote, self._count, 0)
-        if got != self._size:
-            import ctypes
-
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-        return self._buffer.raw == self._data
-
-
 def _pieces(watched: list[tuple[int, bytes]]) -> list[_WatchedPlaces]:
     pieces: list[_WatchedPlaces] = []
     for addr, data in sorted(watched):
@@ -145,5 +109,7 @@ def _pieces(watched: list[tuple[int, bytes]]) -> list[_WatchedPlaces]:
     return pieces
 
 
-def _batches(watched: list[tuple[int, bytes]]) -> list[_Batch]:
-    return [_Batch(watched[at : at + _MOST]) for at in range(0, len(watched), _MOST)]
+def _batches(watched: list[tuple[int, bytes]]) -> list[HeldPlaces]:
+    from soscope.live.places import MOST, HeldPlaces
+
+    return [HeldPlaces(watched[at : at + MOST]) for at in range(0, len(watched), MOST)]

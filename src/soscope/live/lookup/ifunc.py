@@ -106,7 +106,7 @@ def _in_our_process(
     """Return where the same build of a library has the function in our own process."""
     if not image.is_called(_OURS[0]) and not image.is_called(_OURS[1]):
         return None
-    if image.space.bits != 64 or _has_tunables(image.space):
+    if not image.space.is_here or image.space.bits != 64 or _has_tunables(image.space):
         return None
     own = Space(os.getpid())
     try:
@@ -148,8 +148,7 @@ def _ask_here(
 def _has_tunables(space: Space) -> bool:
     """Say whether somebody tuned either libc, or that cannot be known."""
     try:
-        with open(f"/proc/{space.tid}/environ", "rb") as file:
-            theirs = file.read().split(b"\0")
+        theirs = space.told("environ").split(b"\0")
     except OSError:
         return True
     return any(entry.startswith(_TUNABLES) for entry in theirs) or "GLIBC_TUNABLES" in os.environ

@@ -13,13 +13,13 @@ from soscope.errors import FormatError
 from soscope.live.images.loadedimage import LoadedImage
 
 _SHT_RELA = 4
-_IRELATIVE = 37
 _MAX_BYTES = 1 << 28
 
 
 def targets(image: LoadedImage, resolver: int) -> list[int]:
     """Return the addresses that slots for the IFUNC whose resolver is at vaddr `resolver` hold."""
     file = image.file
+    irelative = frozenset() if image.arch is None else image.arch.relocations.irelative
     if file is None or file.elf.encoding.bits != 64:
         return []
     values: dict[int, None] = {}
@@ -31,7 +31,7 @@ def targets(image: LoadedImage, resolver: int) -> list[int]:
             data = sections.data(section, _MAX_BYTES)
             layout = file.elf.encoding.rela
             for slot, info, addend in layout.iter_unpack(data[: len(data) // 24 * 24]):
-                if info & 0xFFFF_FFFF == _IRELATIVE and addend == resolver:
+                if info & 0xFFFF_FFFF in irelative and addend == resolver:
                     value = image.space.word(slot + image.load_bias)
                     if value and value != resolver + image.load_bias and image.executes(value):
                         values[value] = None

@@ -26,9 +26,9 @@ def thread_pointer(space: Space, tid: int, tid_offset: int | None) -> int | None
         mapping = space.mapping_at(head)
         low = max(head - _REACH, 0 if mapping is None else mapping.start) & -size
         data = space.read(low, head - low)
-        number = inner.to_bytes(4, "little")
+        number = inner.to_bytes(4, space.endian)
         for at in range(len(data) - 3 * size & -size, -1, -size):
-            own = (low + at).to_bytes(size, "little")
+            own = (low + at).to_bytes(size, space.endian)
             twice = data[at : at + size] == data[at + 2 * size : at + 3 * size] == own
             # the head of the robust list follows the id closely
             if twice and number in (data[-8:-4], data[-12:-8], data[-16:-12], data[-20:-16]):
@@ -70,11 +70,11 @@ def _is_descriptor(
 ) -> bool:
     """Say whether `data`, which lies at `base`, has a descriptor of thread `inner` at `at`."""
     size = space.bits // 8
-    own = (base + at).to_bytes(size, "little")
+    own = (base + at).to_bytes(size, space.endian)
     if data[at : at + size] != own:
         return False
     for offset in offsets:
-        if space.read(base + at + offset, 4) == inner.to_bytes(4, "little"):
+        if space.read(base + at + offset, 4) == inner.to_bytes(4, space.endian):
             return True
     return False
 

@@ -36,7 +36,10 @@ def tls_addr(images: Images, image: LoadedImage, value: int, tid: int) -> tuple[
     Raises Unknown.
     """
     private = Private(images)
-    pointer = thread_pointer(images.space, tid, private.offset("pthread_tid"))
+    if images.space.is_here:
+        pointer = thread_pointer(images.space, tid, private.offset("pthread_tid"))
+    else:
+        pointer = images.space.thread_pointer(tid)
     if pointer is None:
         raise Unknown(f"the thread pointer of thread {tid} was not found")
     if private.is_there and image.link_map:
@@ -70,9 +73,8 @@ class Private:
             if value is not None:
                 data = image.space.read(value + image.load_bias, 12)
                 if len(data) == 12:
-                    return int.from_bytes(data[8:], "little"), int.from_bytes(
-                        data[:4], "little"
-                    ) // 8
+                    order = image.space.endian
+                    return int.from_bytes(data[8:], order), int.from_bytes(data[:4], order) // 8
         return None
 
     @staticmethod
@@ -183,7 +185,10 @@ def _musl(images: Images, image: LoadedImage, value: int, pointer: int) -> tuple
     if segment is None or not image.link_map:
         raise Unknown(f"{image.name} has no thread-local storage that is known")
     data = images.space.read(image.link_map, 1024)
-    words = [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+    words = [
+        int.from_bytes(data[at : at + size], images.space.endian)
+        for at in range(0, len(data), size)
+    ]
     start = segment.vaddr + image.load_bias
     for at in range(len(words) - 5):
         # struct tls_module: next, image, len, size, align, offset; then tls_id

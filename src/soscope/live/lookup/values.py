@@ -83,8 +83,8 @@ class ValueFormat:
         if self._kind == "hex":
             return self._take(space, addr, self._size).hex()
         if self._kind == "ptr":
-            return hex(int.from_bytes(self._take(space, addr, space.bits // 8), "little"))
-        layout = _expanded(self._layout, space.bits)
+            return hex(int.from_bytes(self._take(space, addr, space.bits // 8), space.endian))
+        layout = _expanded(self._layout, space.bits, space.order)
         values = struct.unpack(layout, self._take(space, addr, struct.calcsize(layout)))
         shown = [value.hex() if isinstance(value, bytes) else value for value in values]
         return shown[0] if len(shown) == 1 else shown
@@ -97,9 +97,9 @@ class ValueFormat:
         return data
 
 
-def _expanded(letters: str, bits: int) -> str:
-    """Return a struct format with the target's sizes and alignment, for struct's "<"."""
-    out = "<"
+def _expanded(letters: str, bits: int, order: str = "<") -> str:
+    """Return a struct format with the target's sizes, alignment and byte order."""
+    out = order
     at = 0
     count = ""
     for letter in letters:

@@ -30,9 +30,9 @@ _MAX_MAP = 1 << 28
 _MAX_FILES = 1 << 16
 _MAX_FILE = 1 << 26
 # version, action flag, relevant entry, first entry
-_DESCRIPTOR = {64: Struct("<IIQQ"), 32: Struct("<IIII")}
+_DESCRIPTOR = {64: "IIQQ", 32: "IIII"}
 # next, previous, address and size of the file; i386 aligns the last one to 4
-_ENTRY = {64: Struct("<QQQQ"), 32: Struct("<IIIQ")}
+_ENTRY = {64: "QQQQ", 32: "IIIQ"}
 
 
 class JitName:
@@ -120,6 +120,8 @@ def perf_map(space: Space, notes: list[str]) -> JitNames:
     Anybody may put a file into /tmp: one that belongs to neither the process's user nor root is
     refused, and `notes` says so.
     """
+    if not space.is_here:
+        return JitNames([])
     path = perf_map_path(space)
     descriptor = open_regular(path)
     if descriptor is None:
@@ -175,7 +177,8 @@ def parse_perf_map(text: bytes) -> list[JitName]:
 
 def registered(space: Space, descriptor: int, notes: list[str]) -> list[JitName]:
     """Return the symbols of the files that the `__jit_debug_descriptor` at `descriptor` lists."""
-    layout, entry = _DESCRIPTOR[space.bits], _ENTRY[space.bits]
+    order, bits = space.order, space.bits
+    layout, entry = Struct(order + _DESCRIPTOR[bits]), Struct(order + _ENTRY[bits])
     data = space.read(descriptor, layout.size)
     if len(data) < layout.size:
         return []

@@ -6,6 +6,8 @@ numpy takes as long to import as ten thousand objects do here.
 
 from __future__ import annotations
 
+from struct import unpack_from
+
 from soscope.binfmt.source import ByteSource
 from soscope.live.python.offsets import PythonLayout
 from soscope.live.python.sizes import BUFFERS, FIRST_WORDS, INLINE, LOW, RULES, Rule, SizedObjects
@@ -13,6 +15,7 @@ from soscope.live.python.types import PythonTypes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _collections_abc import Sequence
     from typing import Any
 
 _CHAINED = 1 << 20  # 3.13: a free list has its next object where the count was
@@ -45,9 +48,13 @@ class StillMemory(ByteSource):
             return self._memory.read(offset, size)
         return block[at : at + size]
 
-    def words(self, addr: int, count: int) -> list[int]:
+    def words(self, addr: int, count: int) -> Sequence[int]:
         """Return `count` words at an address; 0 for each that cannot be read."""
-        if addr & 7 or addr >= 1 << 62:
+        at = addr % _BLOCK
+        block = self._blocks.get(addr - at)
+        if block is not None and not addr & 7 and at + 8 * count <= len(block):
+            return unpack_from(f"<{count}Q", block, at)  # nearly always
+        if addr & 7 or not _PAGE <= addr < 1 << 62:  # there may be none: it is 0
             return [0] * count
         data = self.read(addr, 8 * count)
         if len(data) < 8 * count:
@@ -57,7 +64,7 @@ class StillMemory(ByteSource):
                 pieces[at - addr : at - addr + len(piece)] = piece
                 at += _PAGE - at % _PAGE
             data = bytes(pieces)
-        return memoryview(data).cast("Q").tolist()
+        return unpack_from(f"<{count}Q", data)
 
 
 class OneObject(SizedObjects):
@@ -68,13 +75,13 @@ class OneObject(SizedObjects):
     def __init__(self, memory: StillMemory, layout: PythonLayout) -> None:
         self._memory = memory
         self.layout = layout
-        self.words: list[int] = []
+        self.words: Sequence[int] = ()
 
     def at(self, offset: int) -> int:
         """Return the 8-byte word at a byte offset below 80."""
         return self.words[offset >> 3]
 
-    def behind(self, addresses: int, count: int) -> list[int]:
+    def behind(self, addresses: int, count: int) -> Sequence[int]:
         """Return `count` words at another address; 0 where nothing can be read."""
         return self._memory.words(addresses & _WORD, count)
 

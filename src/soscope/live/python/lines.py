@@ -7,7 +7,6 @@ newer (PEP 657; Objects/locations.md, InternalDocs/code_objects.md). Offsets are
 
 from __future__ import annotations
 
-import re
 from _collections_abc import Iterator
 from bisect import bisect_right
 
@@ -15,7 +14,7 @@ Line = tuple[int, int, int | None]  # first offset, offset behind the last, line
 
 _NO_LINE = 0x80  # of 3.10: minus 128
 _NOWHERE, _LONG, _NO_COLUMNS, _LAST_ONE_LINE, _FIRST_ONE_LINE = 15, 14, 13, 12, 10
-_ENTRIES = re.compile(rb"[\x80-\xff][\0-\x7f]*")
+_BEGINS = bytes(byte >> 7 for byte in range(256))
 _MOST = 1 << 62  # lnotab does not say where the code ends
 
 
@@ -101,10 +100,13 @@ def _of_linetable(table: bytes, line: int) -> Iterator[Line]:
 def _of_locations(table: bytes, line: int) -> Iterator[Line]:
     """Entries that begin with a byte above 127: a kind, and how many units of code it is for."""
     start = 0
-    for entry in _ENTRIES.findall(table):
-        kind, units = entry[0] >> 3 & 15, (entry[0] & 7) + 1
+    begins = table.translate(_BEGINS)
+    at = begins.find(1)
+    while at >= 0:
+        here, at = at, begins.find(1, at + 1)
+        kind, units = table[here] >> 3 & 15, (table[here] & 7) + 1
         if kind in (_LONG, _NO_COLUMNS):
-            line += _svarint(entry, 1)
+            line += _svarint(table[here + 1 : at if at >= 0 else None])
         elif _FIRST_ONE_LINE <= kind <= _LAST_ONE_LINE:
             line += kind - _FIRST_ONE_LINE
         end = start + 2 * units
@@ -112,10 +114,10 @@ def _of_locations(table: bytes, line: int) -> Iterator[Line]:
         start = end  # what remains of the entry are columns
 
 
-def _svarint(table: bytes, at: int) -> int:
+def _svarint(entry: bytes) -> int:
     """Read a number of six bits a byte, lowest first; bit 6 goes on, the lowest bit is the sign."""
     value = shift = 0
-    for byte in table[at : at + 10]:
+    for byte in entry[:10]:
         value |= (byte & 63) << shift
         shift += 6
         if not byte & 64:

@@ -12,21 +12,23 @@ import time
 from struct import unpack_from
 
 from soscope.binfmt.elf.symbols.lookup import Name
-from soscope.binfmt.source import ByteSource
 from soscope.errors import SoscopeError
+from soscope.live.images.space import Space
+from soscope.live.places import MOST, HeldPlaces
 from soscope.live.python.interpreter import Interpreter
 from soscope.live.python.lines import LineTable
 from soscope.live.python.offsets import BYTE_INDEX, NOTHING, POINTER
 from soscope.live.python.strings import read_bytes, read_str
 from soscope.live.python.threads import thread_states, word_at
+from soscope.model.stackframe import OwnFrame
 
 _PAGE = 4096
 _TAGS = 7
 _PAUSE = 0.1  # seconds between looks for threads that are not known
 _MOST_LOOKS = 4096  # frames, those without code among them
+_MOST_KEPT = 4096  # chains of code
+_MOST_HEADS = 1 << 16
 _TYPE = Name(b"PyCode_Type")
-
-Own = tuple[str, str | None, int | None]  # function, file, line
 
 
 class _Code:
@@ -41,12 +43,26 @@ class _Code:
         self.lines = lines
 
 
+class _Seen:
+    """What the head of a frame says, if `code` is still at `addr`."""
+
+    __slots__ = ("addr", "code", "is_shim", "pair", "previous")
+
+    def __init__(self, previous: int, *, is_shim: bool = False) -> None:
+        self.addr = 0
+        self.code: _Code | None = None
+        self.pair: tuple[OwnFrame, bool] | None = None
+        self.previous = previous
+        self.is_shim = is_shim
+
+
 class PythonStacks:
     """Frames of the threads of one process, with the innermost first."""
 
-    def __init__(self, memory: ByteSource, interpreter: Interpreter) -> None:
+    def __init__(self, space: Space, interpreter: Interpreter) -> None:
         """Prepare. Raises SoscopeError for an interpreter that has no type of code objects."""
-        self._memory = memory
+        self._memory = space.memory
+        self._tid = space.tid
         self._interpreter = interpreter
         layout = self._layout = interpreter.layout
         image = interpreter.image
@@ -57,92 +73,150 @@ class PythonStacks:
         self._states: dict[int, int] = {}
         self._next = 0.0
         self._codes: dict[int, _Code] = {}
-        self._checked: dict[int, _Code | None] = {}  # in the stack that is read
-        ends = [layout.frame_code + 8, layout.frame_previous + 8, layout.frame_instr + 8]
-        ends += [at + 1 for at in (layout.frame_owner, layout.frame_entry) if at != NOTHING]
-        self._frame_size = max(ends)
+        self._seen: dict[bytes, _Seen] = {}  # of heads, while their codes are the same
+        self._held: dict[tuple[int, ...], HeldPlaces] = {}
+        fields = [layout.frame_code, layout.frame_previous, layout.frame_instr]
+        flags = [at for at in (layout.frame_owner, layout.frame_entry) if at != NOTHING]
+        self._frame_start = min(fields + flags)
+        self._frame_end = max([at + 8 for at in fields] + [at + 1 for at in flags])
+        self._state_start = min(layout.tstate_thread_id, layout.tstate_frame)
+        self._state_end = max(layout.tstate_thread_id, layout.tstate_frame) + 8
         fields = [layout.code_filename, layout.code_name, layout.code_linetable]
         fields += [layout.code_firstlineno]
         if layout.code_qualname != NOTHING:
             fields.append(layout.code_qualname)
         self._code_start, self._code_end = layout.object_type, max(fields) + 8
 
-    def frames(self, thread_pointer: int, most: int) -> list[tuple[Own, bool]]:
+    def frames(self, thread_pointer: int, most: int) -> list[tuple[OwnFrame, bool]]:
         """Return (function, file, line) of each frame, and whether C code has called for it.
 
         None at all for a thread that the interpreter does not know. At most `most`.
         """
-        layout = self._layout
-        state = self._state(thread_pointer)
-        frame = word_at(self._memory, state + layout.tstate_frame) if state else 0
-        if frame and layout.cframe_frame != NOTHING:
-            frame = word_at(self._memory, frame + layout.cframe_frame)
-        frames: list[tuple[Own, bool]] = []
-        page, start = b"", 0
-        self._checked.clear()
-        size, owner = self._frame_size, layout.frame_owner
-        for _ in range(_MOST_LOOKS):
-            if not frame or len(frames) == most:
-                break
-            at = frame - start
-            if not 0 <= at <= len(page) - size:
-                # those that were called from, mostly, lie below it
-                start = frame & -_PAGE
-                page = self._memory.read(start, frame + size - start)
-                at = frame - start
-                if len(page) < at + size:
-                    break
-            if owner != NOTHING and page[at + owner] >= layout.owner_shim:
-                if frames:
-                    frames[-1] = frames[-1][0], True
-            else:
-                own = self._own(page, at)
-                if own is not None:
-                    frames.append((own, self._is_entry(page, at)))
-            frame = unpack_from("<Q", page, at + layout.frame_previous)[0]
+        first = self._first(thread_pointer)
+        if not first:
+            return []
+        if len(self._seen) > _MOST_HEADS:
+            self._seen.clear()
+        chain, heads = self._walk(first, most)
+        addrs = tuple({seen.addr: None for seen in chain if seen.addr})
+        if not self._are_same(addrs):
+            codes = {addr: self._code(addr) for addr in addrs}
+            for place, seen in enumerate(chain):
+                if seen.addr and seen.code is not codes[seen.addr]:
+                    chain[place] = self._seen[heads[place]] = self._read_frame(heads[place])
+            self._keep(addrs)
+        frames: list[tuple[OwnFrame, bool]] = []
+        for seen in chain:
+            if seen.pair is not None:
+                frames.append(seen.pair)
+            elif seen.is_shim and frames:
+                frames[-1] = frames[-1][0], True
         return frames
 
-    def _is_entry(self, page: bytes, at: int) -> bool:
+    def _first(self, thread_pointer: int) -> int:
+        """Return the address of the innermost frame, 0: there is none."""
+        layout, start = self._layout, self._state_start
+        state = self._states.get(thread_pointer, 0)
+        data = self._memory.read(state + start, self._state_end - start) if state else b""
+        at = layout.tstate_thread_id - start
+        if len(data) < self._state_end - start or _word(data, at) != thread_pointer:
+            now = time.monotonic()
+            if not state and now < self._next:
+                return 0
+            self._next = now + _PAUSE
+            self._states = thread_states(self._memory, self._interpreter)
+            state = self._states.get(thread_pointer, 0)
+            data = self._memory.read(state + start, self._state_end - start) if state else b""
+            if len(data) < self._state_end - start:
+                return 0
+        frame = _word(data, layout.tstate_frame - start)
+        if frame and layout.cframe_frame != NOTHING:
+            return word_at(self._memory, frame + layout.cframe_frame)
+        return frame
+
+    def _walk(self, frame: int, most: int) -> tuple[list[_Seen], list[bytes]]:
+        """Return what the heads of frames have said before, or say now, and the heads."""
+        chain: list[_Seen] = []
+        heads: list[bytes] = []
+        page, start, count = b"", 0, 0
+        first, end, known = self._frame_start, self._frame_end, self._seen
+        for _ in range(_MOST_LOOKS):
+            if not frame or count == most:
+                break
+            at = frame - start
+            if not 0 <= at <= len(page) - end:
+                # those that were called from, mostly, lie below it
+                start = frame & -_PAGE
+                page = self._memory.read(start, frame + end - start)
+                at = frame - start
+                if len(page) < at + end:
+                    break
+            head = page[at + first : at + end]
+            seen = known.get(head)
+            if seen is None:
+                seen = known[head] = self._read_frame(head)
+            chain.append(seen)
+            heads.append(head)
+            count += seen.pair is not None
+            frame = seen.previous
+        return chain, heads
+
+    def _are_same(self, addrs: tuple[int, ...]) -> bool:
+        """Say whether codes are known to be what they were."""
+        held = self._held.get(addrs)
+        try:
+            return held is not None and held.hold(self._tid)
+        except OSError:
+            return False  # what was there is no memory any more
+
+    def _keep(self, addrs: tuple[int, ...]) -> None:
+        """Take note of what tells codes from others, if that is known of each."""
+        if len(self._held) > _MOST_KEPT:
+            self._held.clear()
+        codes = [self._codes.get(addr) for addr in addrs]
+        if 0 < len(codes) <= MOST and None not in codes:
+            start = self._code_start
+            self._held[addrs] = HeldPlaces(
+                [(addr + start, code.head) for addr, code in zip(addrs, codes, strict=True) if code]
+            )
+
+    def _read_frame(self, head: bytes) -> _Seen:
+        layout, first = self._layout, self._frame_start
+        previous = _word(head, layout.frame_previous - first)
+        owner = layout.frame_owner
+        if owner != NOTHING and head[owner - first] >= layout.owner_shim:
+            return _Seen(previous, is_shim=True)
+        seen = _Seen(previous)
+        addr = seen.addr = _word(head, layout.frame_code - first) & ~_TAGS
+        code = seen.code = self._code(addr) if addr else None
+        if code is None:
+            return seen
+        if layout.instr_kind == POINTER:
+            instr = _word(head, layout.frame_instr - first) - addr - layout.code_bytecode
+        else:
+            instr = unpack_from("<i", head, layout.frame_instr - first)[0]
+            instr *= 1 if layout.instr_kind == BYTE_INDEX else 2
+        own = code.name, code.file, None if code.lines is None else code.lines.line(instr)
+        seen.pair = own, self._is_entry(head)
+        return seen
+
+    def _is_entry(self, head: bytes) -> bool:
         layout = self._layout
         if layout.version < (3, 11):
             return True  # each frame has a call of its own that runs it
-        return layout.frame_entry != NOTHING and bool(page[at + layout.frame_entry])
-
-    def _state(self, thread_pointer: int) -> int:
-        """Return the address of a thread's state, 0: it has none."""
-        state = self._states.get(thread_pointer, 0)
-        at = self._layout.tstate_thread_id
-        if state and word_at(self._memory, state + at) == thread_pointer:
-            return state
-        now = time.monotonic()
-        if not state and now < self._next:
-            return 0
-        self._next = now + _PAUSE
-        self._states = thread_states(self._memory, self._interpreter)
-        return self._states.get(thread_pointer, 0)
-
-    def _own(self, page: bytes, at: int) -> Own | None:
-        layout = self._layout
-        addr = unpack_from("<Q", page, at + layout.frame_code)[0] & ~_TAGS
-        if addr not in self._checked:
-            self._checked[addr] = self._code(addr) if addr else None
-        code = self._checked[addr]
-        if code is None:
-            return None
-        if layout.instr_kind == POINTER:
-            word = unpack_from("<Q", page, at + layout.frame_instr)[0]
-            instr = word - addr - layout.code_bytecode
-        else:
-            instr = unpack_from("<i", page, at + layout.frame_instr)[0]
-            instr *= 1 if layout.instr_kind == BYTE_INDEX else 2
-        return code.name, code.file, None if code.lines is None else code.lines.line(instr)
+        entry = layout.frame_entry
+        return entry != NOTHING and bool(head[entry - self._frame_start])
 
     def _code(self, addr: int) -> _Code | None:
         start = self._code_start
         head = self._memory.read(addr + start, self._code_end - start)
         known = self._codes.get(addr)
-        if known is not None and known.head == head:
-            return known
+        if known is not None:
+            if known.head == head:
+                return known
+            del self._codes[addr]  # and whatever was known by that
+            self._seen.clear()
+            self._held.clear()
         if len(head) < self._code_end - start or head[:8] != self._type.to_bytes(8, "little"):
             return None
         known = self._codes[addr] = self._read(head)
@@ -161,3 +235,7 @@ class PythonStacks:
         first = word(layout.code_firstlineno) & 0xFFFF_FFFF
         lines = None if table is None else LineTable(table, first, layout.version)
         return _Code(head, name, file, lines)
+
+
+def _word(data: bytes, at: int) -> int:
+    return int(unpack_from("<Q", data, at)[0])

@@ -21,6 +21,7 @@ _TYPE_SUBCLASS = 1 << 31
 _SIZEOF = b"__sizeof__"
 _METHOD = 32  # bytes of a PyMethodDef
 _MOST_METHODS = 512
+_METHODS_AT_ONCE = 16
 _MOST_BASES = 1024
 PLAIN = "object"  # the rule of types that have no `__sizeof__`
 UNKNOWN = ""  # of those whose own `__sizeof__` is not known here
@@ -169,12 +170,16 @@ class PythonTypes:
         return None
 
     def _has_sizeof(self, methods: int) -> bool:
-        data = self._memory.read(methods, _METHOD * _MOST_METHODS)
-        for name, *_ in iter_unpack("<4Q", data[: len(data) // _METHOD * _METHOD]):
-            if not name:
+        step = _METHOD * _METHODS_AT_ONCE  # most types have few
+        for at in range(methods, methods + _METHOD * _MOST_METHODS, step):
+            data = self._memory.read(at, step)
+            for name, *_ in iter_unpack("<4Q", data[: len(data) // _METHOD * _METHOD]):
+                if not name:
+                    return False
+                if self._memory.read(name, len(_SIZEOF) + 1) == _SIZEOF + b"\0":
+                    return True
+            if len(data) < step:
                 break
-            if self._memory.read(name, len(_SIZEOF) + 1) == _SIZEOF + b"\0":
-                return True
         return False
 
     def _order(self, addr: int, head: bytes) -> list[int]:

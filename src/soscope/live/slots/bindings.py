@@ -203,9 +203,9 @@ class Bindings:
 
     def _relocations(self, image: LoadedImage) -> list[SlotRelocation]:
         """Return an image's slots. An agent aims relocations elsewhere: then the file knows."""
-        if part(image.arch, "at") is None:
-            return []  # what an unbound slot holds is not known there
-        relocations = list(slot_relocations(image.elf))
+        if image.arch is None:
+            return []  # nothing says which relocations fill slots
+        relocations = list(slot_relocations(image.elf, image.arch))
         places = [(low - image.load_bias, high - image.load_bias) for low, high in image.ranges]
         aimed = {
             relocation
@@ -232,7 +232,7 @@ class Bindings:
         main = self.images.main
         if main not in self._tables:
             return
-        for copy in copies_of(main.elf):
+        for copy in copies_of(main.elf, main.arch):
             self._copied.add(copy.vaddr + main.load_bias)  # several names may be its
 
     def _bind(self, image: LoadedImage, slots: list[SlotRelocation]) -> list[Binding]:
@@ -384,8 +384,11 @@ class Bindings:
         """Say whether `value` is what the loader writes for a definition."""
         image, entry = definition
         if entry.type != c.STT_GNU_IFUNC:
-            if value == self.address(definition):
+            addr = self.address(definition)
+            if value == addr:
                 return True
+            if image.arch is not None and image.arch.has_descriptors:
+                return value == image.space.word(addr)  # the slot is a copy of the descriptor
             # another version of the same name, from a time when that was the default
             others = self._definitions(name)
             return any(value == self.address(other) for other in others if other[0] is image)
@@ -413,7 +416,7 @@ class Bindings:
     def _resolved(self, image: LoadedImage) -> dict[int, int]:
         """Return resolver -> target of the IFUNCs that the image itself has slots for."""
         if image not in self._ifuncs:
-            rows = ifuncs_of(image.elf)
+            rows = ifuncs_of(image.elf, image.arch)
             values = _words(image, [row.vaddr + image.load_bias for row in rows])
             self._ifuncs[image] = {
                 row.addend: value
@@ -432,8 +435,8 @@ class Bindings:
         if value == binding.expected_addr:
             return False  # an absolute one may look like an address that is not relocated
         if image.executes(value):
-            known = part(image.arch, "at")
-            return known is not None and known.is_lazy(image.space.read(value, _MOST_TEXT))
+            known = part(image.arch, "at")  # elsewhere nobody else has a slot lead to its own image
+            return known is None or bool(known.is_lazy(image.space.read(value, _MOST_TEXT)))
         bias = image.load_bias  # not relocated yet: in the middle of dlopen
         return bias > 1 << 20 and value < bias and image.executes(value + bias)
 
@@ -449,7 +452,9 @@ def _words(image: LoadedImage, addrs: list[int]) -> list[int | None]:
     for addr in addrs:
         word = data[addr - low : addr - low + size]
         words.append(
-            int.from_bytes(word, "little") if len(word) == size else image.space.word(addr)
+            int.from_bytes(word, image.space.endian)
+            if len(word) == size
+            else image.space.word(addr)
         )
     return words
 

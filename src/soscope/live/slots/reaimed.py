@@ -24,7 +24,7 @@ _HEAD = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) ")
 def note_reaimed(bindings: Bindings, images: list[LoadedImage]) -> None:
     """Look for re-aimed code in `images` and note what it leads to."""
     # others name slots in other ways
-    images = [candidate for candidate in images if candidate.space.bits == 64]
+    images = [each for each in images if each.arch is not None and each.arch.has_agent]
     changed = _changed_ranges(images)
     for image in images:
         ranges = [
@@ -57,8 +57,7 @@ def _changed_ranges(images: list[LoadedImage]) -> list[tuple[int, int]]:
     if not images:
         return []
     try:
-        with open(f"/proc/{images[0].space.tid}/smaps", "rb") as file:
-            text = file.read()
+        text = images[0].space.told("smaps")
     except OSError:
         return [(0, 1 << 64)]
     ranges: list[tuple[int, int]] = []

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find glibc's arenas without symbols: `main_arena` is known by its bins.
 
-`struct malloc_state` has been laid out alike from glibc 2.27 to 2.42 (malloc/malloc.c). An empty
-bin points to itself, so an initialised arena holds a hundred words that are their own addresses;
-nothing else does. What is taken for one is proved: each of its 127 bins is empty or leads to
-memory that the process may write, and the ring of `next` ends where it began. Whether a chunk
-leads back to its bin proves nothing: it may be another's a microsecond later.
+An empty bin points to itself, so an initialised arena holds a hundred words that are their own
+addresses; nothing else does. What is taken for one is proved: each of its 127 bins is empty or
+leads to memory that the process may write, and the ring of `next` ends where it began. Whether a
+chunk leads back to its bin proves nothing: it may be another's a microsecond later. Which layout
+of `state.py` it has is told by that ring.
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ from __future__ import annotations
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
+from soscope.live.heap.glibc.state import BINS, LAYOUTS
 from soscope.live.heap.ownwords import own_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.live.heap.glibc.state import StateLayout
     from soscope.live.heap.pages import Pages
     from soscope.live.images.loadedimage import LoadedImage
     from soscope.live.images.space import Space
 
-_BINS = 127  # pairs of pointers; there is no bin 0
 _LEAST_EMPTY = 4  # bins: of sizes that no program has all of
-_BINS_AT = 112
 _EMPTY = 16  # bytes from where an empty bin points to, to its pair of pointers
-_NEXT_AT = 2160
-STATE_SIZE = 2200  # bytes of struct malloc_state
-_HEAD = Struct("<iii4x10QQQ")  # mutex, flags, have_fastchunks, fastbins, top, last_remainder
-_TAIL = Struct("<QQQQQ")  # next, next_free, attached_threads, system_mem, max_system_mem
+_FLAGS = Struct("<4xi")  # behind the mutex
+_WORD = Struct("<Q")
 _NONCONTIGUOUS = 2  # of flags
 _TRIES = 8
 _MOST_ARENAS = 1 << 14
@@ -48,57 +46,63 @@ class Arena:
         "following",
         "is_contiguous",
         "is_main",
+        "layout",
         "system",
         "threads",
         "top",
     )
 
-    def __init__(self, addr: int, data: bytes, *, is_main: bool) -> None:
-        head = _HEAD.unpack_from(data)
+    def __init__(self, addr: int, data: bytes, layout: StateLayout, *, is_main: bool) -> None:
         self.addr = addr
+        self.layout = layout
         self.is_main = is_main
-        self.is_contiguous = not head[1] & _NONCONTIGUOUS
-        self.fast: tuple[int, ...] = head[3:13]
-        self.top: int = head[13]
-        self.following, _, self.threads, self.system, _ = _TAIL.unpack_from(data, _NEXT_AT)
+        self.is_contiguous = not _FLAGS.unpack_from(data)[0] & _NONCONTIGUOUS
+        self.fast = layout.fast_bins(data)
+        self.top: int = _WORD.unpack_from(data, layout.top_at)[0]
+        tail = layout.TAIL.unpack_from(data, layout.next_at)
+        self.following, _, self.threads, self.system, _ = tail
 
     @property
     def is_used(self) -> bool:
         """Say whether it has memory: a program that has never called malloc has an empty one."""
-        return bool(self.system) and self.top != self.addr + _BINS_AT - _EMPTY
+        return bool(self.system) and self.top != self.addr + self.layout.bins_at - _EMPTY
 
 
 def find_arenas(space: Space, image: LoadedImage, pages: Pages) -> list[Arena]:
     """Return the arenas of the C library in `image`, the main one first; none if it has none."""
     for start, end in writable_ranges(image):
         data = pages.of(start, end).read(space, start, end)
-        candidates = _candidates(data, start)
-        for _ in range(_TRIES if candidates else 0):
+        firsts = _first_bins(data, start)
+        for _ in range(_TRIES if firsts else 0):
             space.forget()  # chunks may lie in memory that was mapped just now
-            for addr in candidates:
-                arenas = read_arenas(space, addr)
-                if arenas:
-                    return arenas
+            for first in firsts:
+                for layout in LAYOUTS:
+                    arenas = read_arenas(space, first - layout.bins_at, layout)
+                    if arenas:
+                        return arenas
     return []
 
 
 def read_arena(space: Space, arena: Arena) -> Arena:
     """Return an arena as it is now."""
-    data = space.read(arena.addr, STATE_SIZE)
-    return Arena(arena.addr, data, is_main=arena.is_main) if len(data) == STATE_SIZE else arena
+    layout = arena.layout
+    data = space.read(arena.addr, layout.size)
+    if len(data) < layout.size:
+        return arena
+    return Arena(arena.addr, data, layout, is_main=arena.is_main)
 
 
-def read_arenas(space: Space, main: int) -> list[Arena]:
+def read_arenas(space: Space, main: int, layout: StateLayout) -> list[Arena]:
     """Return the arenas of the ring that begins at `main`; none where it is no such ring."""
     arenas: list[Arena] = []
     addr = main
     seen: set[int] = set()
     while addr not in seen and len(arenas) < _MOST_ARENAS:
-        data = space.read(addr, STATE_SIZE)
-        if len(data) < STATE_SIZE or not _has_bins(space, addr, data):
+        data = space.read(addr, layout.size)
+        if len(data) < layout.size or not _has_bins(space, addr + layout.bins_at, data, layout):
             return []
         seen.add(addr)
-        arenas.append(Arena(addr, data, is_main=addr == main))
+        arenas.append(Arena(addr, data, layout, is_main=addr == main))
         addr = arenas[-1].following
     return arenas if addr == main else []
 
@@ -113,9 +117,9 @@ def writable_ranges(image: LoadedImage) -> list[tuple[int, int]]:
     return ranges
 
 
-def _candidates(data: bytearray, start: int) -> list[int]:
-    """Return where arenas may lie in `data`: wherever many of the bins are empty."""
-    if len(data) < STATE_SIZE:
+def _first_bins(data: bytearray, start: int) -> list[int]:
+    """Return where an arena's bins may begin in `data`: wherever many of them are empty."""
+    if len(data) < BINS * 16:
         return []
     pairs = [
         at + start
@@ -123,28 +127,25 @@ def _candidates(data: bytearray, start: int) -> list[int]:
         if data[at : at + 8] == data[at + 8 : at + 16]
     ]
     known = set(pairs)
-    candidates: list[int] = []
+    firsts: list[int] = []
     tried: set[int] = set()
     for pair in pairs:
-        for index in range(_BINS):
-            addr = pair - _BINS_AT - index * 16
-            if addr in tried:
+        for first in range(pair, pair - BINS * 16, -16):
+            if first in tried:
                 continue
-            tried.add(addr)
-            bins = range(addr + _BINS_AT, addr + _NEXT_AT - 16, 16)
-            if len(known.intersection(bins)) >= _LEAST_EMPTY:
-                candidates.append(addr)
-        if len(candidates) > 4 * _BINS:
+            tried.add(first)
+            if len(known.intersection(range(first, first + BINS * 16, 16))) >= _LEAST_EMPTY:
+                firsts.append(first)
+        if len(firsts) > 4 * BINS:
             break
-    return candidates
+    return firsts
 
 
-def _has_bins(space: Space, addr: int, data: bytes) -> bool:
-    """Say whether all bins are empty or lead to chunks."""
-    words = memoryview(data[_BINS_AT : _BINS_AT + _BINS * 16]).cast("Q")
+def _has_bins(space: Space, first: int, data: bytes, layout: StateLayout) -> bool:
+    """Say whether all bins, of which the first one is at `first`, are empty or lead to chunks."""
+    words = memoryview(data[layout.bins_at : layout.bins_at + BINS * 16]).cast("Q")
     for at, word in enumerate(words):
-        own = addr + _BINS_AT + at // 2 * 16 - _EMPTY
-        if word == own:
+        if word == first + at // 2 * 16 - _EMPTY:
             continue
         mapping = None if word & 15 else space.mapping_at(word)
         if mapping is None or mapping.flags[:2] != "rw":

@@ -7,10 +7,9 @@ read again, and what is still cut after that is said (`is_torn`).
 
 from __future__ import annotations
 
-from functools import partial
 from struct import Struct
 
-from soscope.live.heap.glibc.arenas import STATE_SIZE, Arena, find_arenas, read_arena
+from soscope.live.heap.glibc.arenas import Arena, find_arenas, read_arena
 from soscope.live.heap.glibc.chunks import MIN_SIZE, HeapWords, size_of
 from soscope.live.heap.glibc.freelists import cached_chunks, fast_chunks
 from soscope.live.heap.glibc.params import Params, find_params
@@ -18,6 +17,8 @@ from soscope.proc.meminfo import available
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _collections_abc import Callable
+
     from soscope.live.heap.pages import Pages, ResidentPages
     from soscope.live.images.loadedimage import LoadedImage
     from soscope.live.images.space import Space
@@ -184,7 +185,7 @@ def _read_main(space: Space, heap: ArenaHeap, pages: Pages, params: Params | Non
         return
     for _ in range(_MOST_HEAPS):
         piece = HeapWords(space, start, end)
-        stopped = piece.walk(start, partial(_top_of, space, heap.arena))
+        stopped = piece.walk(start, lambda: _top_of(space, heap.arena))
         resident = pages.of(start, piece.end)
         part = HeapPart(start, piece.end, start, piece, resident)
         heap.parts.append(part)
@@ -211,9 +212,9 @@ def _read_heaps(space: Space, heap: ArenaHeap, pages: Pages) -> None:
             return
         before, end, reserved = info
         head = arena.addr - at if at == first_heap else 0
-        start = at + (head + STATE_SIZE + 15 & -16 if head else _info_size(space, at))
+        start = at + (head + arena.layout.size + 15 & -16 if head else _info_size(space, at))
         piece = HeapWords(space, start, end)
-        piece.walk(start, partial(_heap_now, space, arena, at, end))
+        piece.walk(start, _watch(space, arena, at, end))
         resident = pages.of(at, max(piece.end, reserved))
         part = HeapPart(at, piece.end, start, piece, resident)
         heap.parts.append(part)
@@ -222,6 +223,10 @@ def _read_heaps(space: Space, heap: ArenaHeap, pages: Pages) -> None:
         if not before:
             return
         at = before
+
+
+def _watch(space: Space, arena: Arena, at: int, end: int) -> Callable[[], tuple[int, int]]:
+    return lambda: _heap_now(space, arena, at, end)
 
 
 def _heap_now(space: Space, arena: Arena, at: int, before: int) -> tuple[int, int]:

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of C++ functions as people write them, in lines and stacks."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.live.names.demangle import Demangler
+
+MANGLED = "_Z"
+_MOST = 1 << 16  # names that are kept
+
+
+class CppNames:
+    """Demangles names; `lacks` says why that cannot be done, None as long as it can."""
+
+    __slots__ = ("_demangler", "_short", "_written", "lacks")
+
+    def __init__(self) -> None:
+        self.lacks: str | None = None
+        self._demangler: Demangler | None = None
+        self._short: dict[str, str] = {}
+        self._written: dict[str, str] = {}
+
+    def full(self, symbol: str) -> str | None:
+        """Return a name of C++ with its parameters, None for all others."""
+        if not symbol.startswith(MANGLED):
+            return None
+        from soscope.live.names.demangle import LONGEST, Demangler, NoDemangler
+
+        if len(symbol) > LONGEST or self.lacks is not None:
+            return None
+        if self._demangler is None:
+            try:
+                self._demangler = Demangler()
+            except NoDemangler as reason:
+                self.lacks = f"names of C++ stay mangled: {reason}"
+                return None
+        return self._demangler(symbol.encode("utf-8", "surrogateescape"))
+
+    def written(self, symbol: str) -> str:
+        """Return the name of a function: of C++, with its parameters."""
+        if not symbol.startswith(MANGLED):
+            return symbol
+        known = self._written.get(symbol)
+        if known is None:
+            from soscope.live.names.demangle import usual_name
+
+            full = self.full(symbol)
+            known = _keep(self._written, symbol, symbol if full is None else usual_name(full))
+        return known
+
+    def short(self, symbol: str) -> str:
+        """Return the name of a function: of C++, without its parameters."""
+        if not symbol.startswith(MANGLED):
+            return symbol
+        known = self._short.get(symbol)
+        if known is None:
+            from soscope.live.names.demangle import plain_name, usual_name
+
+            full = self.full(symbol)
+            short = symbol if full is None else plain_name(usual_name(full))
+            known = _keep(self._short, symbol, short)
+        return known
+
+    def place(self, where: str) -> str:
+        """Return `IMAGE!SYMBOL` or `IMAGE!SYMBOL+0xN` with the short name; else `where` itself."""
+        image, mark, rest = where.partition(f"!{MANGLED}")
+        if not mark:
+            return where
+        symbol, plus, offset = (MANGLED + rest).partition("+")
+        return f"{image}!{self.short(symbol)}{plus}{offset}"
+
+
+def _keep(kept: dict[str, str], symbol: str, name: str) -> str:
+    if len(kept) > _MOST:
+        kept.clear()
+    kept[symbol] = name
+    return name

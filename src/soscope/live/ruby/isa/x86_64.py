@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""x86-64: variables of threads in code (the ABI's supplement, 4.11)."""
+
+from __future__ import annotations
+
+import re
+from struct import unpack
+
+# 66 lea index(%rip), %rdi; 66 66 rex.W call, or by the word that holds the address: 66 rex.W call
+_GENERAL = re.compile(rb"\x66\x48\x8d\x3d(....)\x66(?:\x66\x48\xe8|\x48\xff\x15)", re.DOTALL)
+_END = 8  # of its lea
+_LOCAL = re.compile(rb"\x64[\x48\x4c]\x8b[\x04\x0c\x14\x1c\x24\x2c\x34\x3c]\x25(....)", re.DOTALL)
+_GUARD = 0x28  # what the stack protector has there
+
+DTV = 8  # bytes from the thread pointer to where the thread's blocks of variables are listed
+
+
+def first_variable(code: bytes, addr: int) -> tuple[int, int] | None:
+    """Return where the first variable of a thread in `code`, which is at `addr`, lies.
+
+    (address of its module's number and its offset there, 0), or (0, offset from the thread
+    pointer); None: there is none.
+    """
+    general = _GENERAL.search(code)
+    locals_ = [match for match in _LOCAL.finditer(code) if unpack("<i", match[1])[0] != _GUARD]
+    if general is not None and not (locals_ and locals_[0].start() < general.start()):
+        return addr + general.start() + _END + unpack("<i", general[1])[0], 0
+    return (0, unpack("<i", locals_[0][1])[0]) if locals_ else None
