@@ -11,6 +11,7 @@
     ├── LaunchError              the command could not be started
     ├── AttachError              a running process could not be traced
     ├── HookError                a function of this process could not be hooked
+    ├── RemoteError              a stub of the remote protocol is gone, or answers nonsense
     └── AgentError               the agent could not be put into the process, or gave up
         └── NoSharedMemory       no memory to share with it
 
@@ -141,6 +142,13 @@ class NotPermitted(SoscopeError, PermissionError):  # noqa: N818  pairs with NoS
 
     slug = "not-permitted"
     exit_status = 3
+
+
+class RemoteError(SoscopeError):
+    """A stub of the GDB remote protocol is gone, or does not answer as it should."""
+
+    slug = "remote"
+    exit_status = 125
 
 
 class LaunchError(SoscopeError):

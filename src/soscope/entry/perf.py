@@ -23,7 +23,7 @@ _TID, _REGS_USER, _STACK_USER = 1 << 1, 1 << 12, 1 << 13
 _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HV = 1 << 1, 1 << 5, 1 << 6
 _COMM, _TASK, _COMM_EXEC = 1 << 9, 1 << 13, 1 << 24
 _CLOEXEC = 8
-_SET_OUTPUT = 0x2405
+_SET_OUTPUT, _DISABLE = 0x2405, 0x2401
 _HEAD, _TAIL = 1024, 1032  # of struct perf_event_mmap_page
 _RECORD = Struct("<IHH")
 _LOST, _COMM_RECORD, _FORK, _SAMPLE = 2, 3, 7, 9
@@ -52,17 +52,20 @@ class KernelSample:
 
 
 class TaskEvent:
-    """What happened to a process: `kind` is LOST with `count`, FORK, EXEC or NAME."""
+    """What happened to a process: `kind` is LOST with `count`, FORK with `parent`, EXEC or NAME."""
 
-    __slots__ = ("count", "kind", "name", "pid", "tid")
+    __slots__ = ("count", "kind", "name", "parent", "pid", "tid")
     LOST, FORK, EXEC, NAME = range(4)
 
-    def __init__(self, kind: int, pid: int, tid: int, name: str = "", count: int = 0) -> None:
+    def __init__(
+        self, kind: int, pid: int, tid: int, name: str = "", count: int = 0, parent: int = 0
+    ) -> None:
         self.kind = kind
         self.pid = pid
         self.tid = tid
         self.name = name
         self.count = count
+        self.parent = parent
 
 
 class PerfEvents:
@@ -99,7 +102,9 @@ class PerfEvents:
         """End the samples of a process; those in the rings stay."""
         kept = {descriptor for _, descriptor, _ in self._rings.values()}
         for descriptor in self._events.pop(pid, ()):
-            if descriptor not in kept:
+            if descriptor in kept:  # its ring is there as long as it is open
+                _libc.ioctl(descriptor, _DISABLE, 0)
+            else:
                 os.close(descriptor)
 
     def close(self) -> None:
@@ -213,7 +218,8 @@ def _decoded(kind: int, misc: int, body: bytes) -> KernelSample | TaskEvent | No
         return TaskEvent(TaskEvent.LOST, 0, 0, count=unpack_from("<Q", body, 8)[0])
     pid, tid = unpack_from("<II", body, 0)
     if kind == _FORK:  # process, its parent, thread, its parent
-        return TaskEvent(TaskEvent.FORK, pid, unpack_from("<I", body, 8)[0])
+        parent, tid = tid, unpack_from("<I", body, 8)[0]
+        return TaskEvent(TaskEvent.FORK, pid, tid, parent=parent)
     if kind == _COMM_RECORD:
         name = os.fsdecode(body[8:].split(b"\0", 1)[0])
         return TaskEvent(TaskEvent.EXEC if misc & _IS_EXEC else TaskEvent.NAME, pid, tid, name)

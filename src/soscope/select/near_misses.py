@@ -10,8 +10,9 @@ MOST_NAMES = 20_000  # names that are compared: difflib needs about 5 µs each
 def near_misses(name: str, candidates: list[str]) -> list[str]:
     """Return up to three of the candidates that `name` may have been meant to be.
 
-    First those that differ in case, are a C++ name with this identifier, or begin with
-    it; then those that are alike letter by letter.
+    First those that differ in case, are a C++ name with this identifier or what a C library's
+    headers make of it (`__isoc99_sscanf`, `__printf_chk`), or begin with it; then those that are
+    alike letter by letter.
     """
     if len(name) < 2:  # one letter is like everything
         return []
@@ -23,7 +24,9 @@ def near_misses(name: str, candidates: list[str]) -> list[str]:
             continue
         if candidate.casefold() == folded:
             ranked.append((0, len(candidate), candidate))
-        elif candidate.startswith("_Z") and mangled in candidate:
+        elif (candidate.startswith("_Z") and mangled in candidate) or (
+            candidate.startswith("__") and name in candidate.split("_")
+        ):
             ranked.append((1, len(candidate), candidate))
         elif candidate.casefold().startswith(folded):
             ranked.append((2, len(candidate), candidate))

@@ -115,3 +115,19 @@ def test_registers() -> None:
     assert copy.result == -22
     arch.set_return(registers, 0x4000)
     assert (registers.pc, registers.sp) == (0x4000, 0x7FFF_0000_1240)
+
+
+def test_what_a_handler_has_interrupted_is_read_from_its_frame() -> None:
+    saved = list(range(100, 118))  # r8 ... rsp, rip, flags
+    frame = [0, 7, *saved, 0x002B_0000_0000_0033, 9]
+    stack = b"".join(word.to_bytes(8, "little") for word in frame)
+    assert arch.interrupted(stack) == [(116, 115, saved[:-1])]
+    assert arch.interrupted(stack[-40:])[0][:2] == (116, 115)
+    assert arch.interrupted(stack[-24:]) == []
+    assert arch.interrupted_stacks(stack) == [115 - 128]
+
+
+def test_branches_out_of_a_function_are_found() -> None:
+    code = bytes.fromhex("90 e8 00010000 0f84 00020000 e9 fbfeffff eb 10 c3")
+    assert {AT + 0x106, AT + 0x20C, AT + 0x11 - 0x105} <= arch.branch_targets(code, AT)
+    assert arch.branch_targets(bytes.fromhex("e8 000000"), AT) == set()

@@ -114,7 +114,7 @@ class PutIn:
             if byloader.program_of(named.command_words(self.tracee.tid)) is None:
                 raise Refused(reasons.BY_LOADER)
         elif not self._auxv.get(auxv.AT_BASE):
-            raise Refused(reasons.STATIC)
+            raise Refused(reasons.static(status.program_path(self.tracee.tid)))
 
     def _find_loader(self) -> None:
         """Find the function that the loader calls at its events."""

@@ -110,14 +110,15 @@ class UndoPlan:
         fields = array("Q", journal[: len(journal) // size * size])
         staying = _staying(fields, patches)
         self.kept = b"".join(fields[4 * at : 4 * at + 4].tobytes() for at in staying)
-        addrs, afters = fields[0::4], fields[2::4]
+        addrs, afters, lasts = fields[0::4], fields[2::4], fields[3::4]
         first = base + layout.BLOB_ENTRIES
         others = first + cells * _ENTRY  # cells that belong to no slot
         last = base + layout.BLOB_SITES
         asked = {
             at
             for at, after in enumerate(afters)
-            if not first <= after < others
+            if not lasts[at] >> 8 & layout.CHANGE_CODE
+            and not first <= after < others
             and (others <= after < last or 0 <= after - base < layout.BLOB_TEXT_MAX)
         }
         order = sorted(set(range(len(addrs))).difference(staying), key=addrs.__getitem__)

@@ -356,5 +356,5 @@ def _check_program(pid: int) -> dict[int, int]:
         if vector.get(auxv.AT_SECURE):
             raise Refused(reasons.SETUID)
         if not vector.get(auxv.AT_BASE) and not byloader.is_loader(program):
-            raise Refused(reasons.STATIC)
+            raise Refused(reasons.static(status.program_path(pid)))
         return vector

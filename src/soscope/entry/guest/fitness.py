@@ -121,8 +121,10 @@ class Fitness:
             return self._said(kind, registers)
         if self._has_to_wait and not is_outside:
             return "it does not wait"
-        # the guest takes the lock of an interpreter: the thread may be in the middle of that
-        if self._has_to_wait and arch.waits_for_thread(registers):
+        # the guest takes the lock of an interpreter: the thread may be in the middle of that, which
+        # is data of an image, and no object of a program's own
+        lock = arch.lock_waited_for(registers) if self._has_to_wait else 0
+        if lock and places.is_data_of_image(lock):
             return "it waits for another thread"
         stack = places.stack(registers.sp)
         if not stack.data:
@@ -172,8 +174,8 @@ def _rank(thread: SeizedThread, registers: arch.Registers) -> int:
     """Say how little a thread is disturbed; 0 = least."""
     if not arch.waits(registers):
         return 3
-    if arch.is_restarting(registers):
-        return 2  # its system calls have to be looked at
+    if arch.is_restarting(registers) or arch.lock_waited_for(registers):
+        return 2  # its system calls have to be looked at, or others may have to do with it
     return min(thread.rank, 1)
 
 

@@ -82,7 +82,7 @@ class Frames:
             try:
                 above = caller(row, registers, read, arch.SP_COLUMN)
             except FormatError:
-                break
+                break  # damaged rules: the walk ends as one without rules
             leads_elsewhere = row.is_signal or arch.SP_COLUMN in row.rules
             if not leads_elsewhere and (above[arch.SP_COLUMN] or 0) <= sp:
                 break

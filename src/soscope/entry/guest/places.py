@@ -87,6 +87,18 @@ class CodePlaces:
         mapping = maps.parse_line(self._lines[index])
         return mapping if addr < mapping.end else None
 
+    def is_data_of_image(self, addr: int) -> bool:
+        """Say whether an address is in memory of a file, or in what follows such memory (.bss)."""
+        index = bisect_right(self._starts, addr) - 1
+        if index < 0:
+            return False
+        mapping = maps.parse_line(self._lines[index])
+        if not mapping.path and index:
+            before = maps.parse_line(self._lines[index - 1])
+            if before.end == mapping.start and before.flags.endswith("w-p"):
+                mapping = before
+        return mapping.path.startswith("/")
+
     # ---- code ----
 
     def kind(self, addr: int) -> int:

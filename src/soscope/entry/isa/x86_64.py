@@ -28,6 +28,8 @@ NR_PIDFD_GETFD = 438
 # what soscope calls itself, and what a thread may be in
 KCMP = 312
 VFORK = 58
+SIGPROCMASK = 14
+RECVFROM = 45
 
 # what is called in a process with an agent, by name; NR_… are among them
 CALLS = {
@@ -108,6 +110,8 @@ _OUTSIDE = frozenset(
 # Of them, those by which a lock is waited for where nothing else is at hand; the number of what
 # restart_syscall goes on with is not known.
 _PAUSES = frozenset((35, 230, 202, 219))
+# Of them, those that only a signal ends: pause, rt_sigsuspend.
+FOR_SIGNALS = frozenset((34, 130))
 _FUTEX = 202
 _FUTEX_OPERATION = 0x7F
 _FUTEX_WAIT, _FUTEX_WAIT_BITSET = 0, 9
@@ -122,6 +126,8 @@ RESTORERS = (RESTORER, _RESTORER_SHORT)
 # `struct rt_sigframe` from the word that leads to the restorer: rsp, cs
 FRAME_SP, FRAME_CS, FRAME_SIZE = 168, 192, 200
 _USER_CS = 0x33
+_SAVED = 144  # bytes of registers and flags in front of them
+_SEGMENTS = bytes.fromhex("3300 0000 0000 2b00")  # cs, gs, fs, ss
 SLEEPS = {35: 0, 230: 2}  # nanosleep, clock_nanosleep -> the argument that says how long
 
 _NT_PRFPREG, _NT_X86_XSTATE = 2, 0x202
@@ -228,6 +234,70 @@ def set_syscall(registers: Registers, at: int, number: int, arguments: tuple[int
         setattr(registers, name, value & 0xFFFF_FFFF_FFFF_FFFF)
 
 
+def is_entering(registers: Registers, number: int) -> bool:
+    """Say whether a thread has stopped at the beginning of this system call, not at its end."""
+    return int(registers.orig_rax) == number and registers.result == -_ENOSYS
+
+
+# how translated code of qemu is entered (tcg_target_qemu_prologue): push %rbp, %rbx, %r12 … %r15
+EMULATOR_ENTRY = bytes.fromhex("5553 4154 4155 4156 4157")
+
+# `struct user` of <sys/user.h>: u_debugreg[0] and [1] are addresses, [7] says what they are
+_DEBUG_ADDRS, _DEBUG_CONTROL = (848, 856), 904
+_EXECUTED_HERE = (1, 4)  # Intel SDM 3B, 18.2.4: in this thread, an instruction
+
+
+def stop_at(tid: int, *addrs: int) -> None:
+    """Have a stopped thread stop at up to two instructions, by its processor, and at no others.
+
+    It stops before the instruction, once for each time that it gets there. Its memory does not
+    change, and children and threads that it makes do not stop. Raises OSError.
+    """
+    for place, addr in zip(_DEBUG_ADDRS, addrs, strict=False):
+        ptrace.request(ptrace.POKEUSER, tid, place, addr)
+    control = sum(_EXECUTED_HERE[: len(addrs)])
+    ptrace.request(ptrace.POKEUSER, tid, _DEBUG_CONTROL, control)
+
+
+def interrupted(stack: bytes) -> list[tuple[int, int, list[int]]]:
+    """Return (pc, sp, all registers) of what signal handlers on a stack have interrupted.
+
+    And others. A frame has the registers, of which the last are rsp and rip, the flags, and a word
+    with the segments (the kernel's `struct sigcontext_64`): that tells it.
+    """
+    contexts = []
+    at = stack.find(_SEGMENTS)
+    while at >= 0:
+        if at % 8 == 0 and at >= 24:
+            words = memoryview(stack)[max(at % 8, at - _SAVED) : at - 8].cast("Q").tolist()
+            contexts.append((words[-1], words[-2], words))
+        at = stack.find(_SEGMENTS, at + 1)
+    return contexts
+
+
+def interrupted_stacks(stack: bytes) -> list[int]:
+    """Return where these stacks are in use from, red zones included."""
+    return [sp - RED_ZONE for _, sp, _ in interrupted(stack)]
+
+
+def is_behind_syscall(code: bytes) -> bool:
+    """Say whether the code in front of a thread's pc ends in a system call's instruction."""
+    return code.endswith(SYSCALL)
+
+
+def branch_targets(code: bytes, addr: int) -> set[int]:
+    """Return where calls and jumps in the code at `addr` lead, and what else looks like these.
+
+    Those whose distance has 32 bits: nearer places are in the same function.
+    """
+    targets = set()
+    for at in range(len(code) - 4):
+        if code[at] in (0xE8, 0xE9) or (at and code[at - 1] == 0x0F and code[at] >> 4 == 8):
+            distance = int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
+            targets.add(addr + at + 5 + distance)
+    return targets
+
+
 def scratch(registers: Registers, size: int) -> int:
     """Return the address of `size` free bytes of stack, 64-aligned, below anything in use."""
     return (int(registers.rsp) - RED_ZONE - 4096 - size) & -64
@@ -252,7 +322,7 @@ def set_return(registers: Registers, return_addr: int) -> None:
     registers.rsp += 8
 
 
-_EINTR = 4
+_EINTR, _ENOSYS = 4, 38
 _ERESTARTNOHAND = 514  # linux/errno.h: EINTR if a handler runs, else the call is made again
 _ERESTART_RESTARTBLOCK = 516
 _WAITED = frozenset((-_EINTR, -512, -513, -_ERESTARTNOHAND, -_ERESTART_RESTARTBLOCK))
@@ -263,6 +333,11 @@ _ONCE = frozenset((NR_CLOSE,))
 def waits(registers: Registers) -> bool:
     """Say whether a stopped thread has been in a system call that the stop has interrupted."""
     return int(registers.orig_rax) < 1 << 31 and registers.result in _WAITED
+
+
+def waits_for_signal(registers: Registers) -> bool:
+    """Say whether a stopped thread has been in a system call that only a signal ends."""
+    return waits(registers) and int(registers.orig_rax) in FOR_SIGNALS
 
 
 def is_interrupted(registers: Registers) -> bool:
@@ -305,7 +380,7 @@ _PARTIAL = {
     318: ("rdi", "rsi", ""),  # getrandom
     326: ("", "r8", ""),  # copy_file_range
 }
-_RECVFROM, _MSG_WAITALL = 45, 0x100
+_MSG_WAITALL = 0x100
 
 
 def set_rest(registers: Registers) -> bool:
@@ -316,7 +391,7 @@ def set_rest(registers: Registers) -> bool:
     number, done = int(registers.orig_rax), registers.result
     if number not in _PARTIAL or done <= 0:
         return False
-    if number == _RECVFROM and not int(registers.r10) & _MSG_WAITALL:
+    if number == RECVFROM and not int(registers.r10) & _MSG_WAITALL:
         return False
     buffer, size, place = _PARTIAL[number]
     if done >= int(getattr(registers, size)):
@@ -355,12 +430,16 @@ def waits_outside(registers: Registers, before: bytes, *, lends_pauses: bool = T
     return number in _OUTSIDE and (lends_pauses or number not in _PAUSES)
 
 
-def waits_for_thread(registers: Registers) -> bool:
-    """Say whether a thread that waits may do so for another thread (a futex with a time-out)."""
+def lock_waited_for(registers: Registers) -> int:
+    """Return where a thread that waits may wait for another thread; 0: it does not.
+
+    That is the address of a futex, with a time-out or without.
+    """
     if int(registers.orig_rax) == _FUTEX:
-        return True
+        return int(registers.rdi)
     # restart_syscall(2) does not say what it goes on with; its arguments are still there
-    return is_restarting(registers) and int(registers.rsi) in _FUTEX_TIMED
+    is_timed = is_restarting(registers) and int(registers.rsi) in _FUTEX_TIMED
+    return int(registers.rdi) if is_timed else 0
 
 
 def interrupted_sp(frame: bytes) -> int:

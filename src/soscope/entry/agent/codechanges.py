@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions that an agent wants changed in a process that runs: soscope writes them.
+
+Where one instruction takes the place of several, no thread may stand between these, nor return
+there from a signal handler. A thread that stands there goes on behind them, since they do nothing;
+what a handler returns to stays, and the change waits for another stop. No child of vfork(2) runs in
+this memory meanwhile: its parent's thread stops only when that has executed a program, or ended.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+
+from soscope.entry.agent.resident import Resident
+from soscope.entry.agent.unwinding import words_between
+from soscope.entry.agent.visit import Visit
+from soscope.entry.isa import arch
+from soscope.entry.memory import RemoteMemory
+from soscope.proc import maps
+from soscope.wire import layout
+
+_WORD = 8  # bytes
+_FIELDS = layout.CHANGE.size // _WORD
+_MOST_STACK = 64 << 20  # bytes that are looked at
+
+Change = tuple[int, int, bytes, bytes, bool]  # place in the journal, addr, before, after, split
+
+
+class CodeChanges:
+    """The changes of code that an agent's journal asks for.
+
+    `waiting` are those for which a thread stands in the wrong place, `refused` is how many the
+    kernel has not allowed.
+    """
+
+    __slots__ = ("_agent", "_seen", "_visit", "refused", "waiting")
+
+    def __init__(self, visit: Visit, agent: Resident) -> None:
+        self._visit = visit
+        self._agent = agent
+        self._seen = 0
+        self.waiting: list[Change] = []
+        self.refused = 0
+
+    def apply(self) -> None:
+        """Write what can be written, while all threads are stopped."""
+        changes = self.waiting + self._new()
+        held = self._held([change for change in changes if change[4]])
+        self.waiting = [change for change in changes if change[1] in held]
+        self._write(change for change in changes if change[1] not in held)
+
+    def give_up(self) -> int:
+        """Leave the changes alone that still wait; return how many they are."""
+        count = len(self.waiting)
+        for place, *_ in self.waiting:
+            at = self._agent.fields["changes"] + place * layout.CHANGE.size
+            self._visit.memory.write(at, bytes(_WORD))
+        self.waiting = []
+        return count
+
+    def _new(self) -> list[Change]:
+        """Return what has come into the journal since the last time."""
+        self._agent.look()
+        count = min(self._agent.fields["change_count"], layout.MAX_CHANGES)
+        if count < self._seen:
+            self._seen = 0  # images have gone
+        start = self._agent.fields["changes"] + self._seen * layout.CHANGE.size
+        data = self._visit.memory.read(start, (count - self._seen) * layout.CHANGE.size)
+        words = array("Q", data[: len(data) // layout.CHANGE.size * layout.CHANGE.size])
+        changes = []
+        for place, (addr, before, after, last) in enumerate(
+            zip(*(words[field::_FIELDS] for field in range(_FIELDS)), strict=True), self._seen
+        ):
+            if not addr or not last >> 8 & layout.CHANGE_CODE:
+                continue
+            size = last & 0xFF
+            old, new = (word.to_bytes(_WORD, "little")[:size] for word in (before, after))
+            changes.append((place, addr, old, new, bool(last >> 8 & layout.CHANGE_SPLIT)))
+        self._seen = count
+        return changes
+
+    def _write(self, changes: Iterable[Change]) -> None:
+        """Write them, a page at a time, where the old bytes stand."""
+        memory = self._visit.memory
+        pages: dict[int, list[Change]] = {}
+        for change in changes:
+            pages.setdefault(change[1] // layout.PAGE, []).append(change)
+        for page in pages.values():
+            start = min(change[1] for change in page)
+            end = max(change[1] + len(change[2]) for change in page)
+            content = memory.read(start, end - start)
+            data = bytearray(content)
+            for _, addr, before, after, _ in page:
+                at = addr - start
+                if data[at : at + len(before)] == before:
+                    data[at : at + len(after)] = after
+            try:
+                if data != content:
+                    memory.write(start, bytes(data))
+            except OSError:
+                self.refused += len(page)
+
+    # ---- who stands where ----
+
+    def _held(self, changes: list[Change]) -> set[int]:
+        """Return the addresses of changes where a handler returns; move threads that are there."""
+        if not changes:
+            return set()
+        inside = {
+            place: (addr, len(before))
+            for _, addr, before, _, _ in changes
+            for place in range(addr + 1, addr + len(before))
+        }
+        low, high = min(inside), max(inside) + 1
+        held: set[int] = set()
+        memory = self._visit.memory
+        mappings = maps.read(next(iter(self._visit.threads.stopped), self._visit.pid))
+        for tid, registers in self._visit.threads.registers().items():
+            for stack in used_stacks(memory, mappings, registers.sp - arch.RED_ZONE):
+                held |= {inside[w][0] for _, w in words_between(stack, low, high) if w in inside}
+            if registers.pc in inside:
+                addr, size = inside[registers.pc]
+                registers.pc = addr + size
+                arch.set_registers(tid, registers)
+        return held
+
+
+def used_stacks(memory: RemoteMemory, mappings: list[maps.Mapping], sp: int) -> Iterator[bytes]:
+    """Give what is in use of a stack, and of those that its handlers have interrupted."""
+    waiting, seen = [sp], set[int]()
+    while waiting:
+        start = waiting.pop() & -_WORD
+        end = next((each.end for each in mappings if each.start <= start < each.end), start)
+        if end == start or end in seen:
+            continue
+        seen.add(end)
+        data = memory.read(start, min(end - start, _MOST_STACK))
+        yield data
+        waiting += arch.interrupted_stacks(data)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that have not returned yet, each known by thread, return address and stack pointer.
+
+Stacks grow down. What a return leaves below itself is gone: longjmp(3), or an exception.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
+
+
+class Frame(Generic[_T]):
+    """One call: where it returns to, and the stack pointer at its entry; `call` is the engine's."""
+
+    __slots__ = ("call", "return_addr", "sp")
+
+    def __init__(self, return_addr: int, sp: int, call: _T) -> None:
+        self.return_addr = return_addr
+        self.sp = sp
+        self.call = call
+
+
+class OpenFrames(Generic[_T]):
+    """The open calls of all threads. A return pops `popped` bytes at least, `most` at most."""
+
+    __slots__ = ("_least", "_most", "_stacks")
+
+    def __init__(self, least: int = 0, most: int = 0) -> None:
+        self._stacks: dict[int, list[Frame[_T]]] = {}
+        self._least = least
+        self._most = most
+
+    def __len__(self) -> int:
+        """Return how many calls are open."""
+        return sum(map(len, self._stacks.values()))
+
+    def enter(self, thread: int, frame: Frame[_T]) -> list[Frame[_T]]:
+        """Take a new call; return those that it shows to be gone, the newest first."""
+        stack = self._stacks.setdefault(thread, [])
+        gone = []
+        while stack and stack[-1].sp < frame.sp:
+            gone.append(stack.pop())
+        stack.append(frame)
+        return gone
+
+    def leave(self, thread: int, addr: int, sp: int) -> tuple[list[Frame[_T]], list[Frame[_T]]]:
+        """Return the calls that have returned to `addr`, and those that are gone: newest first.
+
+        `sp` is the stack pointer behind the return. Several calls return at once where one was a
+        tail call of the other.
+        """
+        stack = self._stacks.get(thread, [])
+        returned, gone = [], []
+        while stack:
+            frame = stack[-1]
+            popped = sp - frame.sp
+            if frame.return_addr == addr and self._least <= popped <= self._most:
+                returned.append(stack.pop())
+            elif popped > self._most:
+                gone.append(stack.pop())
+            else:
+                break
+        return returned, gone
+
+    def around(self, thread: int) -> Frame[_T] | None:
+        """Return the innermost open call of a thread, None where there is none."""
+        stack = self._stacks.get(thread)
+        return stack[-1] if stack else None
+
+    def forget(self, thread: int) -> list[Frame[_T]]:
+        """Forget the calls of a thread; return those that were open, the newest first."""
+        return self._stacks.pop(thread, [])[::-1]
+
+    def clear(self) -> list[Frame[_T]]:
+        """Forget all of them; return those that were open."""
+        stacks, self._stacks = self._stacks, {}
+        return [frame for stack in stacks.values() for frame in stack]

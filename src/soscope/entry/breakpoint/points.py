@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Points: places at which threads are to stop, each there as long as somebody wants it.
+
+Where a change costs much, a point that comes back again and again is left in place for a while
+(`sparing`): threads that stop there meanwhile have nothing to tell.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Callable
+
+Change = Callable[[int], object]
+
+_OFTEN = 8  # times that a point has gone before it is left in place
+_MOST_SPARE = 16
+_LONGEST_SPARE = 64  # stops
+
+
+class Points:
+    """Counts who wants each address; `insert` and `remove` do what the count needs.
+
+    `is_sparing`: a change costs much.
+    """
+
+    __slots__ = ("_counts", "_gone", "_insert", "_remove", "_spare", "_stops", "is_sparing")
+
+    def __init__(self, insert: Change, remove: Change) -> None:
+        self._counts: dict[int, int] = {}
+        self._gone: dict[int, int] = {}  # how often
+        self._spare: dict[int, int] = {}  # in place, and nobody wants it: since which stop
+        self._stops = 0
+        self._insert = insert
+        self._remove = remove
+        self.is_sparing = False
+
+    def __contains__(self, addr: int) -> bool:
+        """Say whether threads stop there."""
+        return addr in self._counts or addr in self._spare
+
+    def __len__(self) -> int:
+        """Return at how many addresses threads stop."""
+        return len(self._counts) + len(self._spare)
+
+    @property
+    def addresses(self) -> list[int]:
+        """Where threads stop."""
+        return list(self._counts)
+
+    def want(self, addr: int) -> None:
+        """Have threads stop there, once more."""
+        count = self._counts.get(addr, 0)
+        if not count and self._spare.pop(addr, None) is None:
+            self._insert(addr)
+        self._counts[addr] = count + 1
+
+    def leave(self, addr: int) -> None:
+        """Undo one `want`."""
+        count = self._counts.get(addr, 0) - 1
+        if count > 0:
+            self._counts[addr] = count
+        elif not count:
+            del self._counts[addr]
+            if self.is_sparing and self._gone.get(addr, 0) >= _OFTEN:
+                self._spare[addr] = self._stops
+            else:
+                self._gone[addr] = self._gone.get(addr, 0) + 1
+                self._remove(addr)
+
+    def has_stopped(self) -> None:
+        """Hear of a stop: what nobody has wanted for long is removed."""
+        self._stops += 1
+        if not self._spare:
+            return
+        oldest = next(iter(self._spare.values()))
+        if len(self._spare) > _MOST_SPARE or self._stops - oldest > _LONGEST_SPARE:
+            spare, self._spare = self._spare, {}
+            for addr in spare:
+                self._remove(addr)
+
+    def lift(self) -> None:
+        """Have nobody stop anywhere until `put_down`."""
+        for addr in (*self._counts, *self._spare):
+            self._remove(addr)
+
+    def put_down(self) -> None:
+        """Undo `lift`."""
+        for addr in (*self._counts, *self._spare):
+            self._insert(addr)
+
+    def clear(self) -> None:
+        """Undo all of it."""
+        places = [*self._counts, *self._spare]
+        self._counts.clear()
+        self._spare.clear()
+        for addr in places:
+            self._remove(addr)

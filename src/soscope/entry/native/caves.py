@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Room for copies of instructions: what lies in a page behind the last byte of an image's code.
+
+It is mapped and may be executed, and nobody uses it. So nothing has to be mapped, for which a
+thread of the process would have to be stopped and made to call the kernel.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.header import Segment
+from soscope.entry.memory import RemoteMemory
+
+_PAGE = 4096
+
+
+class _Cave:
+    __slots__ = ("before", "end", "free", "start")
+
+    def __init__(self, start: int, end: int, before: bytes, size: int) -> None:
+        self.start = start
+        self.end = end
+        self.before = before
+        self.free = list(range(start, end - size + 1, size))
+
+
+class Caves:
+    """Cells of `size` bytes of one process."""
+
+    __slots__ = ("_caves", "_memory", "_size")
+
+    def __init__(self, memory: RemoteMemory, size: int) -> None:
+        self._memory = memory
+        self._size = size
+        self._caves: list[_Cave] = []
+
+    def add(self, segments: list[Segment], bias: int) -> None:
+        """Take what the image with these segments has, whose code is there already."""
+        loads = [each for each in segments if each.type == c.PT_LOAD]
+        for each in loads:
+            if not each.flags & c.PF_X or each.flags & c.PF_W or each.memsz != each.filesz:
+                continue
+            start = each.vaddr + each.filesz + 15 & -16
+            end = each.vaddr + each.filesz + _PAGE - 1 & -_PAGE
+            is_used = any(
+                other is not each and other.vaddr < end and other.vaddr + other.memsz > start
+                for other in loads
+            )
+            if is_used or end - start < self._size or self.has(start + bias):
+                continue
+            before = self._memory.read(start + bias, end - start)
+            if len(before) == end - start:
+                self._caves.append(_Cave(start + bias, end + bias, before, self._size))
+
+    def has(self, start: int) -> bool:
+        """Say whether the room that begins there has been taken."""
+        return any(cave.start == start for cave in self._caves)
+
+    def take(self, near: int) -> list[int]:
+        """Return a free cell of each cave, the nearest first; `keep` has to be told of one."""
+        free = [cave.free[-1] for cave in self._caves if cave.free]
+        return sorted(free, key=lambda at: abs(at - near))
+
+    def keep(self, cell: int) -> None:
+        """Take note that a cell is used."""
+        for cave in self._caves:
+            if cave.start <= cell < cave.end:
+                cave.free.remove(cell)
+
+    def give(self, cell: int) -> None:
+        """Take a cell back that nobody runs any more."""
+        for cave in self._caves:
+            if cave.start <= cell < cave.end:
+                cave.free.append(cell)
+
+    def spare(self) -> int | None:
+        """Return a byte that is in no copy, None without one."""
+        return next((cave.free[0] for cave in self._caves if cave.free), None)
+
+    def forget(self, start: int, end: int) -> None:
+        """Forget the caves in memory that is no more."""
+        self._caves = [cave for cave in self._caves if not start <= cave.start < end]
+
+    def __contains__(self, addr: int) -> bool:
+        """Say whether an address lies in one of them."""
+        return any(cave.start <= addr < cave.end for cave in self._caves)
+
+    def places(self) -> list[tuple[int, bytes]]:
+        """Return where each begins, and what lay there before."""
+        return [(cave.start, cave.before) for cave in self._caves]

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""x86-64, and i386 on its kernel: registers, breakpoints, and instructions that go elsewhere.
+
+What a breakpoint displaces never runs where it was, as no other thread may pass there meanwhile:
+it runs as a copy, with a jump back behind it, or is done here where it sets the program counter.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from soscope.binfmt.isa.x86 import instruction as i
+from soscope.binfmt.isa.x86.instruction import Instruction
+from soscope.binfmt.isa.x86.through import SIZE as THROUGH_SIZE
+from soscope.entry.memory import RemoteMemory
+from soscope.entry.remote.convention import LONG_DOUBLE_X87, Convention, RecordRules
+from soscope.entry.remote.isa.x86 import x86_64
+from soscope.model.arch import Arch
+
+CELL = 32  # bytes of a copy, at most: an instruction, and a jump of 14 bytes
+_NEAR = (1 << 31) - 256
+
+# `struct user_regs_struct` of <sys/user.h>: what ptrace(2) fills in also for processes of 32 bits
+_REGISTERS = (
+    "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags "
+    "rsp ss fs_base gs_base ds es fs gs"
+).split()
+_NUMBERED = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
+COUNT = len(_REGISTERS)
+PC, SP = _REGISTERS.index("rip"), _REGISTERS.index("rsp")
+_FLAGS, _FS, _GS = (_REGISTERS.index(name) for name in ("eflags", "fs_base", "gs_base"))
+_BY_NUMBER = [_REGISTERS.index(name) for name in _NUMBERED]
+
+# `struct user_fpregs_struct`: what FXSAVE stores
+FLOATS_SIZE = 512
+_ST_AT, _XMM_AT, _VALUE = 32, 160, 16
+
+_CARRY, _PARITY, _ZERO, _SIGN, _OVERFLOW = (1 << bit for bit in (0, 2, 6, 7, 11))
+
+Values = ctypes.Array[ctypes.c_uint64]
+
+
+# its registers have the names that they have on a kernel of 64 bits
+_I386 = Convention(
+    pc="rip",
+    sp="rsp",
+    returns="",
+    words=(),
+    stack=4,
+    result="rax",
+    result_upper="rdx",
+    result_float="st0",
+    result_x87="st0",
+    popped=(4, 8),  # a hidden pointer to the result goes with the return address
+    long_double=LONG_DOUBLE_X87,
+    single_as_double=True,  # of a result
+    records=RecordRules(most=-1),
+    most_aligned=4,
+    thread=("gs_base",),
+    code=1,
+    breakpoint=1,
+    system=b"\xcd\x80",
+    number="rax",
+    mmap=192,
+)
+
+
+class NativeMachine:
+    """One of the two. `registers` has the places of all in the words that ptrace(2) fills in.
+
+    `pc` and `sp` are two of those, `floats` the (offset, size) of others in the bytes of those for
+    floating-point numbers.
+    """
+
+    __slots__ = ("bits", "convention", "floats", "mask", "registers", "word_size")
+
+    trap = b"\xcc"
+    cell = CELL
+    site_size = THROUGH_SIZE
+    pc, sp = PC, SP
+    pc_offset = PC * 8  # in `struct user`
+    register_count = COUNT
+    floats_size = FLOATS_SIZE
+
+    def __init__(self, convention: Convention, bits: int) -> None:
+        self.convention = convention
+        self.bits = bits
+        self.word_size = bits // 8
+        self.mask = (1 << bits) - 1
+        self.registers = {name: number for number, name in enumerate(_REGISTERS)}
+        self.floats = {f"xmm{number}": (_XMM_AT + number * _VALUE, 8) for number in range(8)}
+        self.floats["st0"] = (_ST_AT, 10)
+
+    # ---- what a breakpoint displaces ----
+
+    def decode(self, code: bytes) -> Instruction | None:
+        """Return the instruction that `code` begins with; None: it has to stay where it is."""
+        decoded = i.decode(code, self.bits)
+        return None if decoded is None or decoded.kind == i.UNFIT else decoded
+
+    def can_go(self, decoded: Instruction) -> bool:
+        """Say whether an instruction needs no copy, as `go` does all that it does."""
+        return decoded.kind != i.PLAIN
+
+    def copy(self, code: bytes, decoded: Instruction, addr: int, place: int) -> bytes | None:
+        """Return what does at `place` the same as the instruction at `addr`, and goes on behind it.
+
+        None where it would not reach from there.
+        """
+        data = bytearray(code[: decoded.size])
+        if decoded.relative:
+            number = int.from_bytes(
+                data[decoded.relative : decoded.relative + 4], "little", signed=True
+            )
+            moved = number + addr - place
+            if not -_NEAR < moved < _NEAR:
+                return None
+            data[decoded.relative : decoded.relative + 4] = moved.to_bytes(4, "little", signed=True)
+        back, end = addr + decoded.size, place + decoded.size + 5
+        if self.bits == 32:
+            return bytes(data) + b"\xe9" + (back - end & self.mask).to_bytes(4, "little")
+        if -_NEAR < back - end < _NEAR:
+            return bytes(data) + b"\xe9" + (back - end).to_bytes(4, "little", signed=True)
+        return bytes(data) + b"\xff\x25" + bytes(4) + back.to_bytes(8, "little")
+
+    def go(
+        self, code: bytes, decoded: Instruction, addr: int, values: Values, memory: RemoteMemory
+    ) -> bool:
+        """Do what an instruction at `addr` does to the registers `values`, and to the stack.
+
+        Return False where memory that it needs is not there: then nothing is done.
+        """
+        end = addr + decoded.size
+        kind, size = decoded.kind, self.word_size
+        if kind in (i.CALL, i.JUMP):
+            target: int | None = end + decoded.number
+        elif kind == i.BRANCH:
+            target = end + (decoded.number if self._holds(decoded.opcode, values[_FLAGS]) else 0)
+        elif kind == i.RETURN:
+            target = self._read(memory, values[SP])
+        else:
+            target = self._operand(code, decoded, end, values, memory)
+        if target is None:
+            return False
+        if kind in (i.CALL, i.CALL_AT):
+            if not self.push(values, end, memory):
+                return False
+        elif kind == i.RETURN:
+            values[SP] = values[SP] + size + decoded.number & self.mask
+        values[PC] = target & self.mask
+        return True
+
+    def push(self, values: Values, word: int, memory: RemoteMemory) -> bool:
+        """Put a word onto the stack; say whether there is memory for it."""
+        sp = values[SP] - self.word_size & self.mask
+        try:
+            memory.write(sp, word.to_bytes(self.word_size, "little"))
+        except OSError:
+            return False  # a stack that has overflowed, or the process has ended
+        values[SP] = sp
+        return True
+
+    def _read(self, memory: RemoteMemory, addr: int) -> int | None:
+        data = memory.read(addr & self.mask, self.word_size)
+        return int.from_bytes(data, "little") if len(data) == self.word_size else None
+
+    @staticmethod
+    def _holds(opcode: int, flags: int) -> bool:
+        """Say whether a condition holds: the low four bits of an opcode (SDM 1, appendix B)."""
+        sign_differs = bool(flags & _SIGN) != bool(flags & _OVERFLOW)
+        holds = (
+            flags & _OVERFLOW,
+            flags & _CARRY,
+            flags & _ZERO,
+            flags & (_CARRY | _ZERO),
+            flags & _SIGN,
+            flags & _PARITY,
+            sign_differs,
+            sign_differs or flags & _ZERO,
+        )[opcode >> 1 & 7]
+        return bool(holds) != bool(opcode & 1)
+
+    def _operand(
+        self, code: bytes, decoded: Instruction, end: int, values: Values, memory: RemoteMemory
+    ) -> int | None:
+        """Return the word that a ModRM byte names."""
+        at = decoded.modrm
+        prefixes = code[: at - 1]
+        rex = prefixes[-1] if self.bits == 64 and prefixes and prefixes[-1] & 0xF0 == 0x40 else 0
+        mode, number = code[at] >> 6, code[at] & 7
+        if mode == 3:
+            return values[_BY_NUMBER[number | (rex & 1) << 3]]
+        place, at = 0, at + 1
+        if number == 4:
+            scale, index, number = code[at] >> 6, code[at] >> 3 & 7, code[at] & 7
+            at += 1
+            index |= (rex & 2) << 2
+            if index != 4:
+                place = values[_BY_NUMBER[index]] << scale
+            has_base = mode or number != 5
+        else:
+            has_base = mode or number != 5
+            if not has_base and self.bits == 64:
+                place = end
+        if has_base:
+            place += values[_BY_NUMBER[number | (rex & 1) << 3]]
+        width = 1 if mode == 1 else 4 if mode == 2 or not has_base else 0
+        place += int.from_bytes(code[at : at + width], "little", signed=True)
+        if b"\x64" in prefixes or b"\x65" in prefixes:
+            if self.bits == 32:
+                return None  # which segment that is, the selector alone says
+            place += values[_FS if b"\x64" in prefixes else _GS]
+        return self._read(memory, place)
+
+
+_MACHINES = {64: NativeMachine(x86_64("st0"), 64), 32: NativeMachine(_I386, 32)}
+
+
+def machine(arch: Arch) -> NativeMachine | None:
+    """Return what is known of processes of `arch`; x32 is none of them."""
+    if arch.has_agent:
+        return _MACHINES[64]
+    return _MACHINES[32] if arch.bits == 32 and arch.unames else None

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The threads of a native process that runs, traced by ptrace(2): registers, going on, letting go.
+
+Nobody is stopped to be traced, nor to be let go of where that can be helped: a stop wakes who
+waits in a system call, and some calls then fail with EINTR. Traps are undone first; who sleeps in
+the kernel afterwards is in none of them, and is let go of by the end of its tracer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from _collections_abc import Iterator
+
+from soscope.entry import ptrace
+from soscope.entry.native.traps import Trap
+from soscope.errors import NoSuchProcess
+from soscope.proc import status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.entry.native.isa import NativeMachine
+
+GETFPREGS = 14
+POKEUSER = 6
+OPTIONS = (
+    ptrace.O_TRACECLONE
+    | ptrace.O_TRACEFORK
+    | ptrace.O_TRACEVFORK
+    | ptrace.O_TRACEVFORKDONE
+    | ptrace.O_TRACEEXEC
+)
+
+_ENDED = "ZXx"
+_SEIZING = 2.0  # seconds: threads may come faster than they are traced
+_LETTING_GO = 0.2  # seconds that a tracer takes to end
+_PAUSE = 0.0005
+_MAKING = {64: (56, 57, 58, 435), 32: (2, 120, 190, 435)}  # clone, fork, vfork, clone3
+
+# Each stop makes five of these calls: who holds the lock of the interpreter makes them faster, and
+# nobody else is here to want it.
+_libc = ctypes.PyDLL(None, use_errno=True)
+_waitpid = _libc.waitpid
+_waitpid.restype = ctypes.c_int
+_waitpid.argtypes = (ctypes.c_int, ctypes.c_long, ctypes.c_int)
+_ptrace = _libc.ptrace
+_ptrace.restype = ctypes.c_long
+_ptrace.argtypes = (ctypes.c_long,) * 4
+
+
+class NativeTask:
+    """One traced thread. `is_child`: it is of a forked process that shares the memory.
+
+    `inside` is the trap whose copy it was sent to last, None: it is in none. `is_forking`: it
+    waits for a child that has its memory.
+    """
+
+    __slots__ = ("inside", "is_child", "is_forking", "pid", "tid")
+
+    def __init__(self, tid: int, pid: int, *, is_child: bool) -> None:
+        self.tid = tid
+        self.pid = pid
+        self.is_child = is_child
+        self.is_forking = False
+        self.inside: Trap | None = None
+
+
+class NativeThreads:
+    """The threads of process `pid`, and `values`: the registers of the one that was `fetch`ed.
+
+    The face that `RemoteStub` has for one stopped thread is here, too: `registers`, `get` and
+    `get_bytes`. All methods are to be called from one thread of ours.
+    """
+
+    order = "<"
+
+    def __init__(self, pid: int, machine: NativeMachine) -> None:
+        self.pid = pid
+        self.tid = 0
+        self.tasks: dict[int, NativeTask] = {}
+        self.values = (ctypes.c_uint64 * machine.register_count)()
+        self.registers: dict[str, object] = {**machine.registers, **machine.floats}
+        self._machine = machine
+        self._pc_offset = machine.pc_offset
+        self._floats = ctypes.create_string_buffer(machine.floats_size)
+        self._has_floats = False
+        self._at = ctypes.addressof(self.values)
+        self._status = ctypes.c_int()
+        self._status_at = ctypes.addressof(self._status)
+
+    # ---- all of them ----
+
+    def seize(self) -> None:
+        """Trace all threads, without stopping them. Raises OSError where that is refused."""
+        end = time.monotonic() + _SEIZING
+        while new := [tid for tid in self._listed() if tid not in self.tasks]:
+            for tid in new:
+                if self._seize_one(tid):
+                    self.tasks[tid] = NativeTask(tid, self.pid, is_child=False)
+            if time.monotonic() > end:
+                raise PermissionError("its threads come faster than they can be traced")
+        if not self.tasks:
+            raise ProcessLookupError("it has ended")
+
+    def _seize_one(self, tid: int) -> bool:
+        end = time.monotonic() + _LETTING_GO
+        while True:
+            try:
+                ptrace.seize(tid, OPTIONS)
+            except ProcessLookupError:
+                return False  # it has ended
+            except PermissionError:
+                if self.is_ours(tid):
+                    return True  # its creator is traced already
+                if status.state_of(tid) in _ENDED:
+                    return False
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE)  # a tracer that has ended lets go of it
+                continue
+            return True
+
+    def _listed(self) -> Iterator[int]:
+        try:
+            names = os.listdir(f"/proc/{self.pid}/task")
+        except OSError:
+            return  # the process has ended
+        for tid in map(int, names):
+            if status.state_of(tid) not in _ENDED:
+                yield tid
+
+    @staticmethod
+    def is_ours(tid: int) -> bool:
+        """Say whether this process traces a thread."""
+        try:
+            return status.read_status(tid).get("TracerPid") == str(os.getpid())
+        except NoSuchProcess:
+            return False  # nobody does
+
+    def wait(self) -> tuple[int, int]:
+        """Return the next thread that stops or ends, and its wait status.
+
+        (0, 0) where a signal came to us instead, (-1, 0) where there is no thread any more.
+        """
+        tid = _waitpid(-1, self._status_at, ptrace.WALL)
+        if tid > 0:
+            return tid, self._status.value
+        return (0, 0) if ctypes.get_errno() == 4 else (-1, 0)
+
+    # ---- one that has stopped ----
+
+    def fetch(self, tid: int) -> None:
+        """Read the registers of a thread that has stopped. Raises OSError."""
+        if _ptrace(ptrace.GETREGS, tid, 0, self._at):
+            raise _failure()
+        self.tid = tid
+        self._has_floats = False
+
+    def store(self, tid: int) -> None:
+        """Give a thread the registers `values`. Raises OSError."""
+        if _ptrace(ptrace.SETREGS, tid, 0, self._at):
+            raise _failure()
+
+    def move(self, tid: int, pc: int) -> None:
+        """Have a thread that has stopped go on elsewhere. Raises OSError."""
+        if _ptrace(POKEUSER, tid, self._pc_offset, pc):
+            raise _failure()
+
+    @staticmethod
+    def resume(tid: int) -> None:
+        """Let a thread that has stopped go on. Raises OSError."""
+        if _ptrace(ptrace.CONT, tid, 0, 0):
+            raise _failure()
+
+    def get(self, name: str) -> int:
+        """Return a register of the thread that was fetched."""
+        return self.values[self._machine.registers[name]]
+
+    def upper_half(self, _name: str) -> bytes:
+        """Return nothing: all registers are read as they are."""
+        return b""
+
+    def get_bytes(self, name: str) -> bytes:
+        """Return a register as it is, those for floating-point numbers as well."""
+        place = self._machine.floats.get(name)
+        if place is None:
+            return self.get(name).to_bytes(8, "little")
+        if not self._has_floats:
+            ptrace.request(GETFPREGS, self.tid, None, ctypes.addressof(self._floats))
+            self._has_floats = True
+        return self._floats.raw[place[0] : place[0] + place[1]]
+
+    # ---- where one that has not stopped is ----
+
+    def sleeps_at(self, task: NativeTask) -> tuple[bool, int]:
+        """Return whether a thread makes a process or a thread, and its program counter.
+
+        0: it runs, or nobody says.
+        """
+        try:
+            with open(f"/proc/{task.pid}/task/{task.tid}/syscall", "rb", buffering=0) as file:
+                words = file.read(512).split()
+        except OSError:
+            return False, 0  # it has ended, or this kernel has no such file
+        if len(words) < 3:
+            return False, 0
+        return int(words[0]) in _MAKING[self._machine.bits], int(words[-1], 16)
+
+
+def _failure() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Breakpoints in the code of a native process, while its threads run.
+
+One byte is all that changes in place, so that no thread ever finds half of an instruction. What
+it displaces runs as a copy elsewhere (`caves.py`), so that nothing has to be lifted, and no thread
+to be held.
+"""
+
+from __future__ import annotations
+
+import os
+
+from soscope.entry.native.caves import Caves
+from soscope.entry.native.memory import NativeMemory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.entry.native.isa import Instruction, NativeMachine, Values
+
+_LONGEST = 15  # bytes of an instruction
+
+
+class Trap:
+    """One breakpoint at `addr`, in whose place the byte `before` was.
+
+    `site` is the caller's, None: calls return here and no more. `entry` is the caller's, too, where
+    a function begins here, whatever else there is. `away` is where a copy of the
+    `instruction` runs that is displaced, 0: there is none. `open` counts the calls that are to
+    return here, where `is_back`. `is_short`: a single byte is displaced, and not at a `site`.
+    """
+
+    __slots__ = (
+        "addr",
+        "away",
+        "before",
+        "code",
+        "entry",
+        "instruction",
+        "is_back",
+        "is_short",
+        "open",
+        "site",
+    )
+
+    def __init__(self, addr: int, before: bytes) -> None:
+        self.addr = addr
+        self.before = before
+        self.site: object | None = None
+        self.entry: object | None = None
+        self.is_back = self.is_short = False
+        self.instruction: Instruction | None = None
+        self.code = b""
+        self.away = 0
+        self.open = 0
+
+
+class Traps:
+    """The breakpoints of one process, by address: `at`. Copies by theirs: `copies`."""
+
+    __slots__ = ("_backs", "_before", "_machine", "_memory", "at", "caves", "copies")
+
+    def __init__(self, memory: NativeMemory, machine: NativeMachine) -> None:
+        self._memory = memory
+        self._machine = machine
+        self.caves = Caves(memory, machine.cell)
+        self.at: dict[int, Trap] = {}
+        self.copies: dict[int, Trap] = {}
+        self._backs: dict[int, Trap] = {}  # the oldest first
+        # what was below each one that there ever was: who was forked before one was undone has it
+        self._before: dict[int, bytes] = {}
+
+    def put(self, addr: int, site: object) -> Trap | None:
+        """Have threads stop at `addr`, for what `site` says; None where that cannot be."""
+        trap = self.at.get(addr) or self._insert(addr)
+        if trap is not None:
+            trap.site = site
+        return trap
+
+    def put_back(self, addr: int, busy: set[Trap]) -> Trap | None:
+        """Have threads stop where calls return to; None where what is there cannot be displaced.
+
+        `busy` are traps whose copies a thread may be running.
+        """
+        trap = self._displacing(addr, busy)
+        if trap is not None and not trap.is_back:
+            trap.is_back = True
+            self._backs[addr] = trap
+        return trap
+
+    def put_entry(self, addr: int, entry: object, busy: set[Trap]) -> Trap | None:
+        """Have threads stop where a function begins, for what `entry` says; else as `put_back`."""
+        trap = self._displacing(addr, busy)
+        if trap is not None:
+            trap.entry = entry
+        return trap
+
+    def take_entry(self, addr: int) -> None:
+        """Undo `put_entry`."""
+        trap = self.at.get(addr)
+        if trap is not None and trap.entry is not None:
+            trap.entry = None
+            if not trap.is_back and trap.site is None:
+                self.remove(trap)
+
+    def _displacing(self, addr: int, busy: set[Trap]) -> Trap | None:
+        """Return the trap at `addr` when it is known how to go on from there."""
+        trap = self.at.get(addr)
+        if trap is not None and trap.instruction is not None:
+            return trap
+        if trap is None:
+            code = self._memory.read(addr, _LONGEST)
+        else:
+            code = trap.before + self._memory.read(addr + 1, _LONGEST - 1)
+        decoded = self._machine.decode(code)
+        if decoded is None:
+            return None
+        away, copy = 0, b""
+        if (trap is None or trap.site is None) and not self._machine.can_go(decoded):
+            away, copy = self._room(code, decoded, addr, busy)
+            if not away:
+                return None
+        new = trap or self._insert(addr, copy=(away, copy))
+        if new is None:
+            return None
+        new.instruction, new.code, new.away = decoded, code[: decoded.size], away
+        new.is_short = decoded.size == 1
+        if away:
+            self.caves.keep(away)
+            self.copies[away] = self.copies[away + decoded.size] = new
+        return new
+
+    def _room(
+        self, code: bytes, decoded: Instruction, addr: int, busy: set[Trap]
+    ) -> tuple[int, bytes]:
+        """Return a cell for a copy, and the copy; 0 where no cell can be had."""
+        for again in range(2):
+            for cell in self.caves.take(addr):
+                copy = self._machine.copy(code, decoded, addr, cell)
+                if copy is not None:
+                    return cell, copy
+            if again or not self._make_room(busy):
+                break
+        return 0, b""
+
+    def _make_room(self, busy: set[Trap]) -> bool:
+        """Give up the return points that no open call needs, but for the newest half of them."""
+        idle = [
+            trap
+            for trap in self._backs.values()
+            if not trap.open and trap.away and trap.site is trap.entry is None and trap not in busy
+        ]
+        for trap in idle[: len(idle) // 2 + 1]:
+            self.remove(trap)
+        return bool(idle)
+
+    def _insert(self, addr: int, copy: tuple[int, bytes] = (0, b"")) -> Trap | None:
+        before = self._memory.read(addr, 1)
+        if not before or before == self._machine.trap:
+            return None  # somebody else's
+        try:
+            if copy[0]:
+                self._memory.write(*copy)
+            self._memory.write(addr, self._machine.trap)
+        except OSError:
+            return None  # unmapped meanwhile
+        self._before[addr] = before
+        trap = self.at[addr] = Trap(addr, before)
+        return trap
+
+    def remove(self, trap: Trap) -> None:
+        """Undo a trap. A thread may have run into it, and not been told of yet."""
+        self.at.pop(trap.addr, None)
+        self._backs.pop(trap.addr, None)
+        self._restore(self._memory.descriptor, trap.addr, trap.before)
+        if trap.away:
+            assert trap.instruction is not None
+            del self.copies[trap.away], self.copies[trap.away + trap.instruction.size]
+            self.caves.give(trap.away)
+
+    def _restore(self, descriptor: int, addr: int, before: bytes) -> None:
+        try:
+            if os.pread(descriptor, 1, addr) == self._machine.trap:
+                os.pwrite(descriptor, before, addr)
+        except OSError:
+            pass  # the code is no longer mapped
+
+    def remove_all(self) -> None:
+        """Undo all of them; copies stay, as a thread may be there."""
+        for trap in self.at.values():
+            self._restore(self._memory.descriptor, trap.addr, trap.before)
+        self.at.clear()
+        self._backs.clear()
+
+    def forget(self, start: int, end: int) -> list[Trap]:
+        """Forget what lies in memory that is no more; return those."""
+        gone = [trap for addr, trap in self.at.items() if start <= addr < end]
+        gone += [trap for trap in self.copies.values() if start <= trap.away < end]
+        for trap in dict.fromkeys(gone):
+            self.remove(trap)
+        for addr in [addr for addr in self._before if start <= addr < end]:
+            del self._before[addr]
+        self.caves.forget(start, end)
+        return gone
+
+    def clean(self, descriptor: int) -> None:
+        """Undo all of it in the memory of a child that was forked, which is open as a file."""
+        for addr, before in self._before.items():
+            self._restore(descriptor, addr, before)
+        self.fill_caves(descriptor)
+
+    def put_again(self) -> None:
+        """Undo `lift`."""
+        for trap in self.at.values():
+            try:
+                if os.pread(self._memory.descriptor, 1, trap.addr) == trap.before:
+                    os.pwrite(self._memory.descriptor, self._machine.trap, trap.addr)
+            except OSError:
+                continue  # the code is no longer mapped
+
+    def lift(self) -> None:
+        """Have nobody stop for a while. A thread may have run into a trap before."""
+        for trap in self.at.values():
+            self._restore(self._memory.descriptor, trap.addr, trap.before)
+
+    def is_shared(self, descriptor: int) -> bool | None:
+        """Say whether memory that is open as a file is that of the process itself.
+
+        None where nobody can tell: there is no byte to change for a moment.
+        """
+        place, ours = self.caves.spare(), self._memory.descriptor
+        if place is None:
+            return None
+        before = os.pread(ours, 1, place)
+        other = bytes((before[0] ^ 0xFF,))
+        os.pwrite(ours, other, place)
+        try:
+            return os.pread(descriptor, 1, place) == other
+        finally:
+            os.pwrite(ours, before, place)
+
+    def fill_caves(self, descriptor: int) -> None:
+        """Put back what lay where copies are, when no thread is there any more."""
+        for start, before in self.caves.places():
+            try:
+                if os.pread(descriptor, len(before), start) != before:
+                    os.pwrite(descriptor, before, start)
+            except OSError:
+                continue  # no longer mapped
+        if descriptor == self._memory.descriptor:
+            self.copies.clear()
+
+    def place_of(self, pc: int) -> int:
+        """Return where a thread would be that runs a copy, `pc` where it does not."""
+        trap = self.copies.get(pc)
+        return pc if trap is None else trap.addr + pc - trap.away
+
+    def go(self, trap: Trap, values: Values) -> bool:
+        """Have the registers `values` go on from a trap, as if it were not there.
+
+        Return False where memory is missing that its instruction needs.
+        """
+        if trap.away:
+            values[self._machine.pc] = trap.away
+            return True
+        assert trap.instruction is not None
+        return self._machine.go(trap.code, trap.instruction, trap.addr, values, self._memory)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calling conventions of the architectures whose programs are traced through a stub.
+
+A file has the name that a row of model/arch.py has in `isa`: `convention(arch)` returns that of
+one of its architectures, None where it has none.
+"""
+
+from __future__ import annotations
+
+from soscope.model.arch import Arch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.entry.remote.convention import Convention
+
+_KNOWN = ("aarch64", "arm", "mips", "ppc", "riscv", "s390x", "x86")
+
+
+def convention_of(arch: Arch) -> Convention | None:
+    """Return how functions are called there, None where that is not known here."""
+    if arch.isa not in _KNOWN:
+        return None
+    from importlib import import_module
+
+    known: Convention | None = import_module(f"{__name__}.{arch.isa}").convention(arch)
+    return known

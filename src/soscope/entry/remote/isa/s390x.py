@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""z/Architecture: the ELF ABI s390x supplement."""
+
+from __future__ import annotations
+
+from soscope.entry.remote.convention import LONG_DOUBLE_POINTER, Convention, RecordRules
+from soscope.model.arch import Arch
+
+_S390X = Convention(
+    pc="pswa",
+    sp="r15",
+    returns="r14",
+    words=("r2", "r3", "r4", "r5", "r6"),
+    floats=("f0", "f2", "f4", "f6"),
+    stack=160,  # behind the area where registers are saved
+    result="r2",
+    result_float="f0",
+    singles_high=True,
+    target="r1",  # a stub loads it there
+    code=2,
+    breakpoint=2,
+    long_double=LONG_DOUBLE_POINTER,
+    records=RecordRules(most=8, numbers=1, sizes=(1, 2, 4, 8), is_right=True),
+    thread=("acr0", "acr1"),
+    system=bytes.fromhex("0a5a"),  # svc 90: the number is part of it
+    number="r1",
+    mmap=90,
+    mmap_by_address=True,
+)
+
+
+def convention(arch: Arch) -> Convention | None:
+    """Return how functions are called on `arch`, None where that is not known here."""
+    return _S390X if arch.bits == 64 else None

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sleeps until a child or a traced thread has something to tell, or a descriptor has."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+
+from soscope.proc.signals import signal
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class ChildNews:
+    """Hears of SIGCHLD, which has to be blocked. Somebody else may take it before."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self) -> None:
+        mask = (ctypes.c_uint64 * 16)(1 << signal.SIGCHLD - 1)  # sigset_t has 1024 bits
+        self._descriptor = int(_libc.signalfd(-1, mask, os.O_NONBLOCK | os.O_CLOEXEC))
+        if self._descriptor < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    def wait(self, seconds: float, descriptor: int | None = None) -> None:
+        """Sleep for so long at most, or until there is something to read at a descriptor."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
+        if any(each == self._descriptor for each, _ in poll.poll(seconds * 1000)):
+            try:
+                os.read(self._descriptor, 4096)
+            except BlockingIOError:
+                pass  # somebody else has taken it
+
+    def close(self) -> None:
+        """Hear no more. May be called twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,447 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets the threads of an emulated program into the emulator's stub one by one.
+
+    runs ─ is about to stop ─► at the turnstile ─ its turn ─► in the stub ─► translated code: runs
+
+The stub tells of the thread that has stopped, and knows no other one until that goes on: a second
+one that stops meanwhile takes its place, and both are lost. Nobody is kept from running for that:
+before an emulator looks which signal a thread has, and tells the stub of it, it blocks all signals
+of the host. So each thread has a breakpoint of the processor at that system call, which costs
+nothing anywhere else and is not inherited by children. Who is about to look waits there, where it
+has no lock of the emulator, until the one before it enters translated code again: a second
+breakpoint. By then it has thrown away all translated code, as it does after each stop. No other
+thread may end while it does so, and none does: for that it comes by the turnstile, too.
+
+Breakpoints of the stub are in a list of each thread, which it goes through unlocked. So while one
+is set or removed no thread runs anywhere but in translated code (`pause`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from _collections_abc import Callable
+from errno import ENOTSUP
+
+from soscope.entry import ptrace
+from soscope.entry.isa import arch
+from soscope.entry.remote import onset
+from soscope.entry.remote.news import ChildNews
+from soscope.entry.remote.packets import PacketStream
+from soscope.proc import maps
+from soscope.proc.memory import ProcessMemory
+from soscope.proc.signals import signal
+
+_OPTIONS = (
+    ptrace.O_TRACESYSGOOD
+    | ptrace.O_TRACECLONE
+    | ptrace.O_TRACEFORK
+    | ptrace.O_TRACEVFORK
+    | ptrace.O_TRACEEXEC
+    | ptrace.O_EXITKILL
+)
+_STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
+_SYSCALL_STOP = signal.SIGTRAP | ptrace.AT_SYSCALL
+_CALL = len(arch.SYSCALL)
+
+# All signals, but the two that C libraries keep for themselves and one that musl does.
+_FULL = ~(0b111 << 31) & 0xFFFF_FFFF_FFFF_FFFF
+
+_LONGEST_PAUSE = 1.0  # seconds
+_TURN = 0.001  # between looks at who runs
+_DOUBT = 0.002  # after which it is looked whether a thread is behind the stub
+_STRONG_DOUBT = 0.05  # so that it is stopped for that
+_SLEEP = 0.02  # longest: somebody else may have taken our SIGCHLD
+
+_RUNS, _WAITS, _STANDS, _STOPPED = range(4)
+
+
+class _Thread:
+    """One thread. `is_asked` to stop, `is_new`: has no breakpoint yet.
+
+    It goes on `since` it has stopped in the emulator's own code.
+    """
+
+    __slots__ = ("is_asked", "is_new", "since", "state", "tid")
+
+    def __init__(self, tid: int, *, is_new: bool) -> None:
+        self.tid = tid
+        self.state = _RUNS
+        self.is_asked = False
+        self.since = 0.0
+        self.is_new = is_new
+
+
+class Turnstile:
+    """The turnstile of one emulator. All calls come from one thread.
+
+    `ended` are threads that have ended, for somebody who forgets them. `is_ending`: the program
+    ends, and its threads are heard no more.
+    """
+
+    def __init__(self, pid: int, tid: int, on_child: Callable[[int], object]) -> None:
+        """Begin with `tid`, the only thread that runs the program; it stands in the stub.
+
+        `on_child` is called for each process that is made, before it has run.
+        Raises OSError where it may not be traced, or the processor's breakpoints do not work.
+        """
+        if tid != pid:
+            raise OSError(ENOTSUP, "the first thread of the program is not that of its process")
+        self._pid = pid
+        self._on_child = on_child
+        self._memory = ProcessMemory(pid)
+        self._code = [
+            (each.start, each.end) for each in maps.read(pid) if "x" in each.flags and not each.path
+        ]
+        first = _Thread(tid, is_new=False)
+        self._threads = {tid: first}
+        self._queue: list[_Thread] = []  # at the turnstile, the next one first
+        self._inside: _Thread | None = first
+        self._statuses: list[tuple[int, int]] = []
+        self._call = 0  # the instruction that changes a thread's signals
+        self._is_pausing = self._is_stepping = self._is_shut = False
+        self.is_ending = False
+        self._is_served = True
+        self._since = self._looked = 0.0
+        self.ended: list[int] = []
+        self._news = ChildNews()
+        try:
+            self._entry = onset.entry_of_code(self._memory, self._code)
+            self._socket = onset.seize_in_stub(tid, _OPTIONS)
+        except OSError:
+            self.close()
+            raise
+        self._go(first)
+
+    @property
+    def is_gone(self) -> bool:
+        """Say whether no thread is traced any more."""
+        return not self._threads and not self._statuses
+
+    def close(self) -> None:
+        """Close what is open here; threads are left as they are. May be called twice."""
+        self._memory.close()
+        self._news.close()
+
+    def take_status(self) -> tuple[int, int] | None:
+        """Return what is to be heard of the process: its end, or a stop of all of it."""
+        self._pump()
+        return self._statuses.pop(0) if self._statuses else None
+
+    # ---- the stub's side ----
+
+    def receive(self, packets: PacketStream, timeout: float | None) -> bytes | None:
+        """Return the next packet, while threads come by; see `PacketStream.receive`."""
+        end = None if timeout is None else time.monotonic() + timeout
+        due = time.monotonic() + _SLEEP
+        while True:
+            packet = packets.receive(0)
+            if packet is not None or packets.is_over:
+                return packet
+            self._pump()
+            if time.monotonic() >= due:
+                due = time.monotonic() + _SLEEP
+                if any(self._ends(each) for each in self._threads.values()):
+                    self.end(packets)
+                    return None
+            left = _SLEEP if end is None else min(end - time.monotonic(), _SLEEP)
+            if left <= 0:
+                return None
+            if self._queue and not self._is_served:
+                self._look_inside()
+                left = min(left, _DOUBT)
+            self._news.wait(left, packets.fileno())
+
+    def has_stopped(self) -> None:
+        """Hear that the thread in the stub is heard: others wait until it goes on."""
+        self._is_served = True
+
+    def goes_on(self, *, is_step: bool) -> None:
+        """Hear that it goes on, after one instruction into the stub again with `is_step`."""
+        self._is_served = False
+        self._is_stepping = is_step
+        self._since = self._looked = time.monotonic()
+
+    def shut(self) -> None:
+        """Let nobody in any more: the thread in the stub is about to end the program."""
+        self._is_shut = True
+
+    def end(self, packets: PacketStream) -> None:
+        """Let a thread end the program that has not come by the turnstile.
+
+        It tells the stub's client, too, and waits for an answer, as the one inside may do. That
+        one would take the answer, and goes no further.
+        """
+        if self._is_shut or self.is_ending:
+            return
+        self.is_ending = True
+        due = time.monotonic() + _LONGEST_PAUSE
+        while (inside := self._inside) is not None and inside.state == _RUNS:
+            if time.monotonic() >= due:
+                break
+            if not inside.is_asked:
+                inside.is_asked = True
+                _try(ptrace.interrupt, inside.tid)
+            self._news.wait(_TURN)
+            self._pump()
+        packets.confirm()
+        packets.close()
+
+    def _ends(self, thread: _Thread) -> bool:
+        """Say whether a thread that is not inside waits for the stub's client."""
+        if thread is self._inside or thread.state != _RUNS:
+            return False
+        return self._call_of(thread) == (arch.RECVFROM, self._socket)
+
+    def pause(self) -> None:
+        """Have no thread but the one in the stub run in the emulator's own code.
+
+        Who waits in a system call is left there.
+        """
+        self._is_pausing = True
+        end = time.monotonic() + _LONGEST_PAUSE
+        while True:
+            self._pump()
+            running = [
+                each
+                for each in self._threads.values()
+                if each.state == _RUNS
+                and each is not self._inside
+                and (each.is_asked or not self._is_blocked(each))
+            ]
+            now = time.monotonic()
+            if not running or now >= end:
+                break
+            for thread in running:
+                # not at once: it has to get somewhere meanwhile
+                if not thread.is_asked and now >= thread.since + _TURN:
+                    thread.is_asked = True
+                    _try(ptrace.interrupt, thread.tid)
+            self._news.wait(_TURN)
+
+    def unpause(self) -> None:
+        """Undo `pause`. May be called twice."""
+        if self._is_pausing:
+            self._is_pausing = False
+            for thread in self._threads.values():
+                if thread.state == _STANDS:
+                    self._go(thread)
+
+    def _is_blocked(self, thread: _Thread) -> bool:
+        """Say whether a thread waits in a system call, which an interruption might end."""
+        return self._call_of(thread) is not None
+
+    def _call_of(self, thread: _Thread) -> tuple[int, int] | None:
+        """Return the system call that a thread waits in, and its first word; None: it runs."""
+        try:
+            with open(f"/proc/{self._pid}/task/{thread.tid}/syscall", "rb") as file:
+                words = file.read().split(None, 2)
+            if words[0] == b"running":
+                return None
+            return int(words[0]), int(words[1], 16)
+        except (OSError, IndexError):
+            return -1, 0  # it has ended
+
+    def _look_inside(self) -> None:
+        """Look whether a thread for which others wait is behind the stub, or never goes there.
+
+        pause(2) is such: all signals are blocked, and the thread waits for one.
+        """
+        inside, now = self._inside, time.monotonic()
+        if inside is None:
+            self._admit()
+        elif now >= self._looked + _DOUBT and not (self._is_stepping or self._is_shut):
+            self._looked = now
+            call = self._call_of(inside)
+            waits = call is not None and call[0] in arch.FOR_SIGNALS
+            if waits or (call is None and now >= self._since + _STRONG_DOUBT):
+                self._since = now
+                inside.is_asked = True
+                _try(ptrace.interrupt, inside.tid)
+
+    # ---- wait statuses ----
+
+    def _pump(self) -> None:
+        """Handle the wait statuses that are there."""
+        while self._threads:
+            try:
+                ready = os.waitid(
+                    os.P_ALL, 0, os.WEXITED | os.WSTOPPED | os.WNOWAIT | os.WNOHANG | ptrace.WALL
+                )
+            except ChildProcessError:
+                ready = None
+            if ready is None:
+                return
+            thread = self._threads.get(ready.si_pid)
+            candidates = list(self._threads.values()) if thread is None else [thread]
+            if not any(self._poll(each) for each in candidates):
+                return  # it is not one of ours
+
+    def _poll(self, thread: _Thread) -> bool:
+        try:
+            waited, wait_status = os.waitpid(thread.tid, ptrace.WALL | os.WNOHANG)
+        except ChildProcessError:
+            self._forget(thread)  # another one has executed a program
+            return True
+        if waited:
+            self._take(thread, wait_status)
+        return bool(waited)
+
+    def _take(self, thread: _Thread, wait_status: int) -> None:
+        if not os.WIFSTOPPED(wait_status):
+            self._forget(thread)
+            if thread.tid == self._pid:
+                self._statuses.append((thread.tid, wait_status))
+            return
+        event, number = wait_status >> 16, os.WSTOPSIG(wait_status)
+        try:
+            self._stopped(thread, event, number)
+        except ProcessLookupError:
+            pass  # killed: its next wait status tells
+
+    def _stopped(self, thread: _Thread, event: int, number: int) -> None:
+        if event == ptrace.EVENT_STOP and number in _STOP_SIGNALS:
+            thread.state = _STOPPED
+            if thread.tid == self._pid:
+                self._statuses.append((thread.tid, number << 8 | 0x7F))
+            ptrace.listen(thread.tid)
+        elif event == ptrace.EVENT_STOP:
+            self._stands(thread)
+        elif event == ptrace.EVENT_EXEC:
+            self._threads.clear()
+            self._queue.clear()
+            ptrace.detach(thread.tid)
+        elif event:
+            if event in (ptrace.EVENT_CLONE, ptrace.EVENT_FORK, ptrace.EVENT_VFORK):
+                tid = ptrace.event_message(thread.tid)
+                if os.path.exists(f"/proc/{self._pid}/task/{tid}"):
+                    self._threads[tid] = _Thread(tid, is_new=True)
+                else:
+                    self._let_child_go(tid)
+            self._go(thread)
+        elif number == _SYSCALL_STOP:
+            self._find_call(thread)
+        elif number == signal.SIGTRAP and self._call:
+            registers = arch.get_registers(thread.tid)
+            if registers.pc == self._call:
+                self._changes_signals(thread, registers)
+            elif registers.pc == self._entry:
+                self._enters_code(thread)
+            else:
+                self._go(thread, number)
+        else:
+            self._go(thread, number)
+
+    def _let_child_go(self, pid: int) -> None:
+        """Let a new process go on untraced, when it has been put in order."""
+        waited = os.waitpid(pid, ptrace.WALL)[1]
+        if os.WIFSTOPPED(waited):
+            self._on_child(pid)
+            _try(ptrace.detach, pid)
+
+    def _stands(self, thread: _Thread) -> None:
+        """Take the stop of a thread that was asked to, or begins."""
+        was_asked, was_new = thread.is_asked, thread.is_new
+        thread.is_asked = thread.is_new = False
+        if was_new:
+            arch.stop_at(thread.tid, self._call)
+        registers = arch.get_registers(thread.tid)
+        if arch.is_interrupted(registers):
+            arch.restart(registers)
+            arch.set_registers(thread.tid, registers)
+        is_in_code = any(start <= registers.pc < end for start, end in self._code)
+        if thread is self._inside and self.is_ending and not is_in_code and arch.waits(registers):
+            thread.state = _STANDS
+        elif thread is self._inside:
+            is_behind = is_in_code or arch.waits_for_signal(registers)
+            if was_asked and is_behind and (self.is_ending or not self._is_served):
+                self._inside = None
+                arch.stop_at(thread.tid, self._call)
+            self._go(thread)
+            self._admit()
+        elif not self._is_pausing:
+            self._go(thread)
+        elif was_new or is_in_code or arch.waits(registers):
+            thread.state = _STANDS
+        else:
+            arch.stop_at(thread.tid, self._call, self._entry)
+            thread.since = time.monotonic()
+            self._go(thread)
+
+    def _changes_signals(self, thread: _Thread, registers: arch.Registers) -> None:
+        """Take the stop of a thread that changes its signals; one that blocks all is to wait."""
+        if self._blocks_all(registers):
+            thread.state = _WAITS
+            self._queue.append(thread)
+            self._admit()
+        else:
+            self._go(thread)
+
+    def _enters_code(self, thread: _Thread) -> None:
+        """Take the stop of a thread that is about to run translated code."""
+        is_kept = self._is_stepping or self._is_shut
+        if thread is self._inside and is_kept and not self.is_ending:
+            self._go(thread)  # it comes here once more
+            return
+        arch.stop_at(thread.tid, self._call)
+        if thread is self._inside:
+            self._inside = None
+        elif self._is_pausing:
+            thread.state = _STANDS
+            return
+        self._go(thread)
+        self._admit()
+
+    def _blocks_all(self, registers: arch.Registers) -> bool:
+        how, at = arch.arguments(registers)[:2]
+        if how != signal.SIG_SETMASK or not at:
+            return False
+        mask = int.from_bytes(self._memory.read(at, 8), "little")
+        return mask & _FULL == _FULL
+
+    def _admit(self) -> None:
+        """Let the next one in, if nobody is there."""
+        if self._inside is None and self._queue and not self.is_ending:
+            thread = self._inside = self._queue.pop(0)
+            self._since = self._looked = time.monotonic()
+            _try(lambda tid: arch.stop_at(tid, self._entry), thread.tid)
+            self._go(thread)
+
+    def _go(self, thread: _Thread, number: int = 0) -> None:
+        thread.state = _RUNS
+        go = ptrace.resume if self._call else ptrace.resume_to_syscall
+        try:
+            go(thread.tid, number)
+        except ProcessLookupError:
+            pass  # killed: its wait status tells
+
+    def _forget(self, thread: _Thread) -> None:
+        if self._threads.pop(thread.tid, None) is None:
+            return
+        self.ended.append(thread.tid)
+        if thread in self._queue:
+            self._queue.remove(thread)
+        if thread is self._inside:
+            self._inside = None
+            if not self._is_shut:
+                self._is_served = self._is_stepping = False
+                self._admit()
+
+    def _find_call(self, thread: _Thread) -> None:
+        """Look whether a thread's system call is the one that changes its signals.
+
+        The first thread makes it behind the stub, before any other one is there.
+        """
+        registers = arch.get_registers(thread.tid)
+        is_it = arch.is_entering(registers, arch.SIGPROCMASK)
+        if is_it and arch.arguments(registers)[0] == signal.SIG_SETMASK:
+            self._call = registers.pc - _CALL
+            arch.stop_at(thread.tid, self._entry)
+        self._go(thread)
+
+
+def _try(request: Callable[[int], object], tid: int) -> None:
+    try:
+        request(tid)
+    except ProcessLookupError:
+        pass  # killed: its wait status tells
