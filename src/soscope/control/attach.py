@@ -198,6 +198,8 @@ class Attachment:
             program.note = "images that it loads later are not seen: unknown loader"
         if waiting:
             program.note = f"{waiting} of its images are not hooked: {in_full(reason)}"
+        elif reason:
+            program.note = reason
         others = [resident for resident in visit.agents if resident.base != agent.base]
         visit.agents = [*others, agent]
         program.time_ns = time.time_ns()

@@ -16,29 +16,25 @@ from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
 from soscope.control.program import Program
-from soscope.control.signals import ENDING, OWN_SIGNALS, Signals
+from soscope.control.signals import Signals
+from soscope.control.visited import Visited
 from soscope.entry.agent.undo import Taken
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import status
 from soscope.proc.reasons import Refused
-from soscope.proc.signals import heeded, signal
 
 _LOOK = 0.1  # seconds between looks at whether the process still runs its program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _socket import socket
+
     from soscope.control.following import Following
 
 
-class Attached:
-    """A process that the agent was put into.
-
-    `has_ended` says that it has, `executed` is the path of the program that it executed and
-    that is not followed, None before. `taken` says what came of taking the agent out, None
-    before, and where the process ended. `failure` says why that could not be done. `beside` are
-    processes of the same trace, which are let go of by themselves.
-    """
+class Attached(Visited):
+    """A process that the agent was put into."""
 
     def __init__(
         self,
@@ -48,22 +44,12 @@ class Attached:
         signals: Signals,
         events: SessionEvents,
     ) -> None:
-        self.pid = program.pid
-        self._events = events
+        super().__init__(program.pid, signals, events)
         self._first = program
-        self.has_ended = False
-        self.executed: str | None = None
-        self.taken: Taken | None = None
-        self.failure: str | None = None
-        self.beside: set[int] = set()
         self._visit = visit
         self._agents = agents
-        self._signals = signals
         self._following: Following | None = None
-        self._stop = False
-        self._end_forced = False  # not by the terminal alone: who reads us got its signal, too
         self._next_look = 0.0
-        self._closed = False
 
     def follow(self, before: dict[int, int]) -> None:
         """Put the agent into what the process and its children execute from now on.
@@ -72,11 +58,13 @@ class Attached:
         alone. Raises AttachError, with the agent taken out.
         """
         from soscope.control.following import Following
+        from soscope.control.helper import Helper
+
+        def live(link: socket) -> None:
+            Helper(self._first, self._agents, link, self._visit, self._events.asker).run(before)
 
         try:
-            self._following = Following(
-                self._first, self._agents, self._events, self._visit, before
-            )
+            self._following = Following(self._first, self._events, live)
         except BaseException:
             self.close()
             raise
@@ -96,20 +84,6 @@ class Attached:
     def longest_stop(self) -> int:
         """The longest time that a thread of the process was stopped, in ns."""
         return self._visit.threads.longest
-
-    def stop(self) -> None:
-        """Let the loop end soon."""
-        self._stop = True
-
-    @property
-    def is_stopped(self) -> bool:
-        """Say whether the loop is to end."""
-        return self._stop
-
-    @property
-    def is_closed(self) -> bool:
-        """Say whether the process has been let go of."""
-        return self._closed
 
     # ---- parts of the loop ----
 
@@ -138,39 +112,11 @@ class Attached:
         self.has_ended = True
         return True
 
-    def wait(self, seconds: float) -> None:
-        """Wait, but not longer than until a signal comes: it may be the one to stop for."""
-        received = signal.sigtimedwait(OWN_SIGNALS, max(seconds, 0.0))
-        while received is not None:
-            if received.si_signo in heeded(ENDING):
-                self._end_forced = self._stop or received.si_code <= 0
-                self._stop = True
-            elif received.si_signo == signal.SIGTSTP:
-                self._suspend()
-            else:
-                self._events.on_own_signal(received.si_signo)
-            received = signal.sigtimedwait(OWN_SIGNALS, 0)
-
-    def _suspend(self) -> None:
-        """Stop as Ctrl-Z wants it; the process goes on, and drops what finds no room."""
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTSTP,))
-        os.kill(os.getpid(), signal.SIGTSTP)
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTSTP,))
-
     def attend(self) -> bool:
-        """Hear signals while the tick waits for somebody who reads its output.
-
-        Return False where it should not wait any longer.
-        """
+        """Hear signals and events while the tick waits; see `Visited.attend`."""
         if self._following is not None:
             self._following.poll()
-        self.wait(0)
-        return not self._end_forced
-
-    @property
-    def is_asked_to_end(self) -> bool:
-        """Say whether somebody wants soscope to end, so that it waits for no reader any more."""
-        return self._end_forced
+        return super().attend()
 
     # ---- the end ----
 

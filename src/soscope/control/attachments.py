@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from soscope.control.attach import attach
-from soscope.control.attached import Attached
 from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import MakeBlock
+from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program
 from soscope.control.signals import Signals, end_is_wanted
+from soscope.control.visited import Visited
 from soscope.errors import AgentError, SoscopeError
 
 _PAUSE = 0.05
@@ -33,7 +34,7 @@ class Attachments:
     """
 
     def __init__(self, events: SessionEvents) -> None:
-        self.targets: list[Attached] = []
+        self.targets: list[Visited] = []
         self.failures: list[SoscopeError] = []
         self._events = events
         self._signals = Signals()
@@ -45,8 +46,11 @@ class Attachments:
         *,
         follow: bool = False,
         between: Callable[[], object] = lambda: None,
+        by_sites: Callable[[int], Visited | None] = lambda _: None,
     ) -> None:
         """Put the agent into each of the processes; `between` is called after each of them.
+
+        `by_sites` returns a process that is traced in another way, None: by the agent.
 
         Raises what `attach` raises where that concerns all of them, or the only one; nobody is
         traced then. `run` has to be called next, from this thread.
@@ -55,7 +59,9 @@ class Attachments:
         try:
             for pid in dict.fromkeys(pids):
                 try:
-                    target = attach(pid, make_block, follow=follow, events=self._events)
+                    target = by_sites(pid) or attach(
+                        pid, make_block, follow=follow, events=self._events
+                    )
                 except AgentError:
                     raise  # there will be none in the next process either
                 except SoscopeError as error:
@@ -120,7 +126,7 @@ class Attachments:
                 left = True
         return left
 
-    def _let_go(self, target: Attached) -> None:
+    def _let_go(self, target: Visited) -> None:
         if target.is_closed:
             return
         target.close()
@@ -148,6 +154,19 @@ class Attachments:
             ends.callback(self._signals.drop)  # what was sent to end the trace has done so
             for target in reversed(self.targets):
                 ends.callback(self._let_go, target)
+
+    def verdict(self) -> EngineVerdict | None:
+        """Return whether two engines agree, None where there is but one."""
+        return None
+
+    def remarks(self) -> list[str]:
+        """Return what was not seen of processes."""
+        return [remark for target in self.targets for remark in target.remarks]
+
+    @property
+    def is_left(self) -> bool:
+        """Say no: that they go on is what was wanted."""
+        return False
 
     def leave(self) -> None:
         """Put soscope's own signals back, when all is written down. May be called twice.

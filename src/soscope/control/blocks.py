@@ -59,8 +59,8 @@ class Blocks:
         NoSharedMemory.
         """
         settings = self._settings
-        room = Room([hooks.kind for hooks in self._hooks], pid)
         needs_ring = any(hooks.needs_ring for hooks in self._hooks)
+        room = Room([hooks.kind for hooks in self._hooks], pid, needs_ring=needs_ring)
         describes = any(hooks.describes for hooks in self._hooks)
         is_later = not pid and describes
         plan = Plan(

@@ -81,10 +81,13 @@ def fork(
     descriptors: tuple[int, ...],
     signals: Signals,
     preload: Callable[[list[bytes]], list[bytes]],
+    *,
+    dies_with_us: bool = False,
 ) -> Child:
     """Fork a process for `command` that waits; `descriptors` are those it may inherit.
 
-    `preload` makes the environment for the order PRELOAD. Raises OSError where there can be
+    `preload` makes the environment for the order PRELOAD. `dies_with_us`: it is killed when
+    this thread ends. Raises OSError where there can be
     no process or no pipe.
     """
     environ = command.environ
@@ -107,8 +110,10 @@ def fork(
         try:
             os.close(go_write)
             restore_actions()
-            if death_signal.value:  # who dies with its parent dies with us
-                _libc.prctl(_PR_SET_PDEATHSIG, death_signal.value, 0, 0, 0)
+            # who dies with its parent dies with us
+            end = signal.SIGKILL if dies_with_us else death_signal.value
+            if end:
+                _libc.prctl(_PR_SET_PDEATHSIG, end, 0, 0, 0)
             order = os.read(go_read, 1)
             if order:
                 for descriptor in () if order == BARE else descriptors:

@@ -13,7 +13,7 @@ from soscope.proc import reasons
 from soscope.proc.reasons import Refused, in_full
 
 # No agent can be in these.
-_NEVER = (reasons.STATIC, reasons.FOREIGN, reasons.BY_LOADER)
+_NEVER = (reasons.STATIC, reasons.VALGRIND, reasons.FOREIGN, reasons.BY_LOADER)
 
 
 class Removed:

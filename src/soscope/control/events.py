@@ -5,13 +5,20 @@ from __future__ import annotations
 
 from soscope.control.program import Program
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
+
 
 class SessionEvents:
     """Does nothing with every event; override what is of interest.
 
     Called from `launch` and `Target.run`, between a target's stop and its going on: be quick.
-    All times are CLOCK_REALTIME ns.
+    All times are CLOCK_REALTIME ns. `asker` leads to a process of soscope's own that has traced
+    threads stopped for a moment, None: nobody asks (see `stops`).
     """
+
+    asker: _socket.socket | None = None
 
     def on_inner_pid(self, pid: int, inner: int) -> None:
         """Take note that a process calls itself `inner`, in a pid namespace of its own.
@@ -21,6 +28,9 @@ class SessionEvents:
 
     def on_wait(self, pid: int) -> None:
         """Hear that going into a process that runs already takes longer than a second."""
+
+    def on_engine(self, line: str) -> None:
+        """Hear which engine sees the calls, and why, where that is not an agent."""
 
     def on_process(
         self, event: str, pid: int, parent: int | None, program: Program, time_ns: int

@@ -7,13 +7,12 @@ import _socket
 import marshal
 import os
 import time
+from _collections_abc import Callable
 
 from soscope.control import helper
 from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
-from soscope.control.follow import AgentSource
 from soscope.control.program import Program
-from soscope.entry.agent.visit import Visit
 from soscope.errors import AttachError
 from soscope.wire.block import ControlBlock
 
@@ -39,16 +38,11 @@ class Following:
     """
 
     def __init__(
-        self,
-        program: Program,
-        agents: AgentSource,
-        events: SessionEvents,
-        visit: Visit,
-        before: dict[int, int],
+        self, program: Program, events: SessionEvents, live: Callable[[_socket.socket], object]
     ) -> None:
-        """Begin to follow the process of `program`, as `visit` has seen it.
+        """Begin to follow the process of `program`: `live` is the helper's life, with its link.
 
-        `before` are the descendants that it had before the agent was in it. Raises AttachError.
+        Raises AttachError.
         """
         self.pid = program.pid
         self.programs: list[Program] = []
@@ -66,7 +60,7 @@ class Following:
         if not self._child:
             for link in (self._link, *_links):
                 link.close()
-            _be_the_helper(program, agents, theirs, visit, before)
+            _be_the_helper(live, theirs)
         theirs.close()
         _links.append(self._link)
         self._await_begin()
@@ -78,7 +72,10 @@ class Following:
                 time.sleep(_PAUSE)
         if not self._began:
             self.stop()
-            raise AttachError(f"cannot follow process {self.pid}: it may not be traced")
+            raise self._not_begun()
+
+    def _not_begun(self) -> AttachError:
+        return AttachError(f"cannot follow process {self.pid}: it may not be traced")
 
     def poll(self) -> bool:
         """Take what the helper has told; say whether there was something."""
@@ -92,6 +89,8 @@ class Following:
                 )
             except BlockingIOError:
                 return has_taken
+            except ConnectionResetError:
+                continue  # it has ended before it read what we said: what it said comes next
             except OSError:
                 data, rights = b"", []
             if not data:
@@ -170,16 +169,10 @@ class Following:
         self._events.on_exit(pid, code, number, time_ns)
 
 
-def _be_the_helper(
-    program: Program,
-    agents: AgentSource,
-    link: _socket.socket,
-    visit: Visit,
-    before: dict[int, int],
-) -> None:
+def _be_the_helper(live: Callable[[_socket.socket], object], link: _socket.socket) -> None:
     try:
         os.setpgid(0, 0)  # what a terminal sends is for soscope
-        helper.Helper(program, agents, link, visit).run(before)
+        live(link)
     except BaseException:  # noqa: BLE001, S110  the end of the socket tells soscope
         pass
     finally:

@@ -49,7 +49,8 @@ if TYPE_CHECKING:  # typing is slow to import
 class Packets(SessionEvents):
     """Sends every event to soscope, without ever waiting for it."""
 
-    def __init__(self, link: _socket.socket) -> None:
+    def __init__(self, link: _socket.socket, asker: _socket.socket | None) -> None:
+        self.asker = asker
         self._link = link
         self._waiting: list[tuple[bytes, int | None]] = []
 
@@ -106,12 +107,17 @@ class Helper:
     """The life of the helper: trace a process and its children until somebody says stop."""
 
     def __init__(
-        self, program: Program, agents: AgentSource, link: _socket.socket, visit: Visit
+        self,
+        program: Program,
+        agents: AgentSource,
+        link: _socket.socket,
+        visit: Visit,
+        asker: _socket.socket | None,
     ) -> None:
         self._pid = pid = program.pid
         self._link = link
         self._visit = visit
-        self._packets = Packets(link)
+        self._packets = Packets(link, asker)
         self._tracer = Tracer(pid, program, agents, self._packets, follow=True, stay=True)
         self._tracer.tasks.clear()
         self._others: set[int] = set()
@@ -216,12 +222,12 @@ class Helper:
     def _take_events(self) -> bool:
         """Handle the wait statuses that are there, for a moment; say whether there was one."""
         end = time.monotonic() + _TURN
-        has_handled = False
+        has_handled = self._tracer.serve()
         while time.monotonic() < end:
             try:
                 tid, wait_status = os.waitpid(-1, _WAIT)
             except ChildProcessError:
-                break
+                break  # nobody is left to wait for
             if not tid:
                 break
             has_handled = True

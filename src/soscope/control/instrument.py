@@ -18,6 +18,8 @@ from soscope.wire.block import ControlBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket
+
     from soscope.control.outcome import Outcome, ProgramOutcome
     from soscope.prototypes import Prototypes
     from soscope.select.filter import Selection
@@ -64,6 +66,7 @@ class Hooks:
         own: bytes = b"",
         stacks: bool = False,
         callers: bool = False,
+        methods: bool = False,
         describe: Callable[[int], object] | None = None,
         describe_later: Callable[[int, int], set[str] | None] | None = None,
     ) -> None:
@@ -71,7 +74,7 @@ class Hooks:
 
         `entry_only`: nothing happens at returns. `durations`: somebody asks how long calls take.
         `stacks`: each call has its stack, which `own` has room for. `callers`: what is counted is
-        counted by call site.
+        counted by call site. `methods`: entries of Python's method tables are slots, too.
         `describe(pid)` may add to `prototypes` when a process has its images, and is not hooked;
         `describe_later(pid, addr)` when an image has come that is mapped at `addr`. That returns
         the names of functions that nobody knew, None: it will look at none any more.
@@ -83,6 +86,8 @@ class Hooks:
             self.flags |= layout.PLAN_NO_DURATIONS
         if callers:
             self.flags |= layout.PLAN_CALLERS
+        if methods:
+            self.flags |= layout.PLAN_METHODS
         if stacks:
             self.flags |= layout.PLAN_STACKS
         self.string_limit = string_limit
@@ -104,6 +109,11 @@ class Hooks:
             entry_only=bool(self.flags & layout.PLAN_ENTRY_ONLY),
             want_arguments=self.needs_ring,
         )
+
+    @property
+    def prototypes(self) -> Prototypes:
+        """What is known of functions."""
+        return self._prototypes
 
     @property
     def describes(self) -> bool:
@@ -183,7 +193,9 @@ class Instrument:
     The calls come in the order `sinks`, `options`, `recorder`, then `started`, `begun`,
     `check_start`, any number of `catch_up`, `move` and `take`, perhaps `stopping` or `stopped`;
     `finish`, the last `take`, `totals`, `end`. All but those two come in the session's thread, most
-    of them while the target may be waiting: be quick.
+    of them while the target may be waiting: be quick. `pause` is how many seconds the session may
+    sleep, if it hooks, while nothing comes out of the ring. `asker` is there after `recorder` where
+    a process of the instrument's asks whoever traces to stop threads for a moment (see `stops`).
     """
 
     name = ""
@@ -193,6 +205,8 @@ class Instrument:
     wants_threads = False
     wants_ends = False
     hears_calls = False
+    pause = 0.02
+    asker: _socket.socket | None = None
 
     def options(self) -> dict[str, object]:
         """Return what a recording has to say of how it was measured."""

@@ -2,8 +2,8 @@
 """A running process whose interpreter is asked for its objects, and then is as it was.
 
 The agent goes in as for a trace and hooks nothing. The interpreter itself has to carry orders out,
-under its own lock: a thread that waits for something outside is lent to do so, and where there is
-none the interpreter makes a pending call.
+under its own lock: a thread that waits for something outside, or for another thread, is lent to do
+so, and where there is none the interpreter makes a pending call.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ _TRIES_OF_WAITING = 10  # for a thread to wait, where none does anything else
 _RUNNING = "R"
 _PAUSE = 0.002
 _BUSY = 15.0  # seconds to wait for a loader that is at work
+_RUNS_NOTHING = "its interpreter runs no code: nothing carries out what it is asked"
+_IS_OUTSIDE = (
+    "its first thread runs no code of its interpreter while others work:"
+    " nothing carries out what it is asked"
+)
 
 
 class VisitedInterpreter:
@@ -81,9 +86,7 @@ class VisitedInterpreter:
             while self._done(self.block) != number:
                 self._visit.check_same()
                 if time.monotonic() > max(end, asked() + _WAITING):
-                    raise Refused(
-                        "its interpreter runs no code: nothing carries out what it is asked"
-                    )
+                    raise Refused(_IS_OUTSIDE if self._runs() else _RUNS_NOTHING)
                 time.sleep(_PAUSE)
 
     def _given(self, number: int, limit: float) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from _collections_abc import Callable
 
 from soscope.control import child as children
 from soscope.control import preload
@@ -41,6 +42,7 @@ def launch(
     ends: bool = False,
     events: SessionEvents | None = None,
     agent: str | None = None,
+    agentless: Callable[[Command], Target | None] | None = None,
 ) -> Target:
     """Start `command`; return when it is about to run its own code.
 
@@ -50,13 +52,18 @@ def launch(
     signals (`threads`: those of all its threads), `ends` to see it before its memory is gone;
     `follow` also its children, and puts the
     agent into what they execute. It runs in directory `cwd` with the environment `environ`; None:
-    in ours, with what soscope was given; as `user`, None: as us.
+    in ours, with what soscope was given; as `user`, None: as us. `agentless` starts it in another
+    way where no agent is made for its machine, None: it cannot either.
     From here on soscope's own signals are blocked in this thread, until `Target.leave`.
 
     Raises LaunchError where the command cannot be started, AgentError where there is no
     agent, and what `make_block` raises. `Target.run` has to be called next, from this thread.
     """
     resolved = Command(command, cwd, environ, user)
+    if agentless is not None and resolved.reason == reasons.FOREIGN:
+        other = agentless(resolved)
+        if other is not None:
+            return other
     outfit = _Outfit(resolved, make_block, agent, follow=follow)
     signals = Signals()
     try:

@@ -9,7 +9,7 @@ from soscope.model.image import TracedImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.control.attached import Attached
+    from soscope.control.visited import Visited
 
 # Why a session recorded no more before its programs ended; "" if it did not.
 STOPPED_DURATION = "duration"  # --duration
@@ -91,6 +91,16 @@ class AttachedOutcome:
         self.is_exit_known = is_exit_known
 
 
+class EngineVerdict:
+    """What comparing two engines has come to: a line to show; `is_same`: they agree."""
+
+    __slots__ = ("is_same", "line")
+
+    def __init__(self, line: str, *, is_same: bool) -> None:
+        self.line = line
+        self.is_same = is_same
+
+
 class Outcome:
     """The end of a session.
 
@@ -104,12 +114,17 @@ class Outcome:
     recording that was written. `attached` are processes that were not started by us;
     `not_attached` says why others could not be observed. `lacks_children` says that children
     of a program were to be followed and are not, as it needs ptrace itself.
+    `arch` and `engine` are those of `ProcessStart`. `is_left`: a program was let go on unobserved.
+    `verdict` is there where two engines were compared.
     """
 
     __slots__ = (
+        "arch",
         "attached",
         "command",
         "dropped",
+        "engine",
+        "is_left",
         "lacks_children",
         "not_attached",
         "ns_per_tick",
@@ -120,6 +135,7 @@ class Outcome:
         "status",
         "stopped",
         "untraced",
+        "verdict",
     )
 
     def __init__(
@@ -149,11 +165,14 @@ class Outcome:
         self.attached: list[AttachedOutcome] = []
         self.not_attached: list[str] = []
         self.lacks_children = False
+        self.arch = self.engine = ""
+        self.is_left = False
+        self.verdict: EngineVerdict | None = None
 
     @property
     def is_whole(self) -> bool:
         """Say whether everything could be observed that was to be."""
-        return not self.untraced and not self.lacks_children
+        return not (self.untraced or self.lacks_children or self.is_left)
 
     @property
     def shortfalls(self) -> list[str]:
@@ -176,7 +195,7 @@ class Outcome:
         return sum(count for count, _ in self.dropped)
 
 
-def attached_outcome(target: Attached) -> AttachedOutcome:
+def attached_outcome(target: Visited) -> AttachedOutcome:
     """Return what is to be said of a process that goes on without us."""
     taken = target.taken
     return AttachedOutcome(

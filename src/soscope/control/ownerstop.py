@@ -9,7 +9,7 @@ import select
 import signal
 
 from soscope.entry.agent.visit import Visit
-from soscope.errors import AttachError, NotPermitted, SoscopeError
+from soscope.errors import AttachError, NoSuchProcess, NotPermitted
 from soscope.proc.reasons import Refused
 from soscope.proc.status import read_stat
 
@@ -29,7 +29,7 @@ def stop_owner(pid: int) -> int | None:
     try:
         watched = os.pidfd_open(owner)
     except ProcessLookupError:
-        return None
+        return None  # it has ended meanwhile, and let go
     try:
         if _owner_of(pid) != owner:  # else its pid may be another process's by now
             return None
@@ -53,12 +53,15 @@ def stop_owner(pid: int) -> int | None:
 
 def _is_descendant(pid: int, ancestor: int) -> bool:
     """Say whether a process was started by another one, or by one that this has started."""
-    while pid > 1 and pid != ancestor:
+    at = pid
+    while at > 1 and at != ancestor:
         try:
-            pid = read_stat(pid).parent
-        except SoscopeError:
-            return False
-    return pid == ancestor
+            at = read_stat(at).parent
+        except NoSuchProcess:
+            if at == pid:
+                raise
+            at = pid  # one in between has ended: the process has another parent by now
+    return at == ancestor
 
 
 def _owner_of(pid: int) -> int | None:

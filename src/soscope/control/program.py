@@ -13,13 +13,18 @@ class Program:
     `reason` (see `soscope.proc.reasons`) says why there is no agent in it. `note` is a
     degradation that the user should hear of, None if there is none. `marks` are
     (step, time.perf_counter_ns()) of putting the agent in. `preloaded` says why its loader was
-    asked to do that instead, None where nobody did.
+    asked to do that instead, None where nobody did. `name` is what the kernel called the process
+    when the program began, "" where that is not known. `arch` and `engine` are those of
+    `ProcessStart`.
     """
 
     __slots__ = (
+        "arch",
         "block",
+        "engine",
         "index",
         "marks",
+        "name",
         "note",
         "path",
         "pid",
@@ -37,4 +42,5 @@ class Program:
         self.reason: str | None = None
         self.note: str | None = None
         self.preloaded: str | None = None
+        self.arch = self.engine = self.name = ""
         self.marks: list[tuple[str, int]] = []

@@ -25,18 +25,19 @@ _FEWEST_STRINGS = 4 << 20  # bytes
 class Room:
     """The room for process `pid`, 0: one that is to come, under some instruments.
 
-    `kinds` are INSTRUMENT_ of `layout`. `spare_chunks` are chunks for threads that find none left
-    in the buffer. `count_arrays` are for a thread each, of which the program maps `ready_arrays`
-    from its start. `strings_size` is in bytes. `slot_places` are for followed children: without,
-    each has records of its own for what it loads.
+    `kinds` are INSTRUMENT_ of `layout`; `needs_ring`: one of them records single calls.
+    `spare_chunks` are chunks for threads that find none left in the buffer. `count_arrays` are for
+    a thread each, of which the program maps `ready_arrays` from its start. `strings_size` is in
+    bytes. `slot_places` are for followed children: without, each has records of its own for what it
+    loads.
     """
 
     __slots__ = ("count_arrays", "ready_arrays", "slot_places", "spare_chunks", "strings_size")
 
-    def __init__(self, kinds: Sequence[int], pid: int) -> None:
+    def __init__(self, kinds: Sequence[int], pid: int, *, needs_ring: bool) -> None:
         ours, its = _is_limited(0), _is_limited(pid)
         self.spare_chunks = self.count_arrays = self.ready_arrays = 0
-        if any(kind in layout.RING_INSTRUMENTS for kind in kinds):
+        if needs_ring:
             self.spare_chunks = _FEW_SPARE if ours or its else _SPARE
         if layout.INSTRUMENT_COUNT in kinds:
             self.count_arrays = _FEW_COUNT_ARRAYS if ours else _COUNT_ARRAYS

@@ -10,19 +10,23 @@ whose listener prints) is done in slices, so that a signal of the target is neve
 
 from __future__ import annotations
 
+import os
 import time
 from _collections_abc import Callable, Sequence
 
 from soscope.control.blocks import Blocks
+from soscope.control.command import Command
 from soscope.control.events import SessionEvents
 from soscope.control.instrument import Instrument
 from soscope.control.launch import launch
 from soscope.control.program import Program
 from soscope.control.rivalry import LEAKS_FOLLOWED, TRACES_FOLLOWED
-from soscope.control.settings import SessionSettings
+from soscope.control.settings import AGENT, POISON, SLOT, SessionSettings
 from soscope.control.signals import end_is_wanted
 from soscope.control.supervise import Target
+from soscope.errors import UsageError
 from soscope.model.call import ProcessExit, ProcessStart, Signal
+from soscope.proc.reasons import FOREIGN
 from soscope.recording.clock import Sampler
 from soscope.recording.drain import Drainer
 from soscope.recording.feed import Feed
@@ -36,10 +40,12 @@ if TYPE_CHECKING:
     from soscope.control.attachments import Attachments
     from soscope.control.flight import Flight, FlightRecorder
     from soscope.control.outcome import Outcome, ProgramOutcome
+    from soscope.control.remote.held.target import HeldTarget
+    from soscope.control.visited import Visited
     from soscope.recording.writer import Writer
 
 _BUSY = 0.001  # seconds to the next look when there was much
-_IDLE = 0.02  # and when there was nothing for a while
+_MOST_DOUBLED = 8  # times, while there is nothing
 _SOON = 200  # looks after a question: there may be another one
 _NO_ROOM = "types of some functions of libraries that were loaded later were not used: too many"
 
@@ -84,6 +90,7 @@ class Session(SessionEvents):
             recording: Sink = self.writer
             for instrument in instruments:
                 recording = instrument.recorder(recording, self._beat)
+                self.asker = instrument.asker or self.asker
             sinks.append(recording)
         self.feed = Feed(sinks[0] if len(sinks) == 1 else Tee(*sinks), Sampler())
         self._stopped = ""
@@ -92,10 +99,12 @@ class Session(SessionEvents):
         self._ended: dict[object, ProgramOutcome] = {}  # a script runs some again and again
         self._lost: dict[str, int] = {}  # by reason
         self._idle = 0
+        pauses = [instrument.pause for instrument in instruments if instrument.hooks is not None]
+        self._longest = min(pauses, default=Instrument.pause)
         self._has_ended = False
         self._stop_at = 0.0
         self._end: Stop | None = None
-        self._target: Target | Attachments | None = None
+        self._target: Target | Attachments | HeldTarget | None = None
         self._attached: Attachments | None = None
 
     def _beat(self) -> None:
@@ -142,6 +151,11 @@ class Session(SessionEvents):
         if self._tell is not None:
             self._tell(f"going into process {pid} takes a while: its calls are being hooked")
 
+    def on_engine(self, line: str) -> None:
+        """Say which engine it is."""
+        if self._tell is not None:
+            self._tell(line)
+
     def on_process(
         self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
     ) -> None:
@@ -156,10 +170,16 @@ class Session(SessionEvents):
         if program.block is not None and event != "fork":
             drainer = self.feed.add(program.block, program.path, pid)
             self._drainers[program] = drainer
+            if self._stopped:
+                self._stop_block(program.block)
         if program.block is not None:
+            if not program.engine:
+                program.arch, program.engine = os.uname().machine, AGENT
             for instrument in self._instruments:
                 instrument.process(pid, program.block)
-        self._tell_event(ProcessStart(time_ns, pid, event, parent, program.path))
+        self._tell_event(
+            ProcessStart(time_ns, pid, event, parent, program.path, program.arch, program.engine)
+        )
         self._retire()
 
     def _tell_rival(self, path: str, note: str) -> str | None:
@@ -274,16 +294,26 @@ class Session(SessionEvents):
                         program.block.give_back()
             self._close(target)
 
-    def _begin(self) -> Target | Attachments:
+    def _begin(self) -> Target | Attachments | HeldTarget:
         settings = self.settings
         if settings.pids:
             from soscope.control.attachments import Attachments
 
             self._target = self._attached = attached = Attachments(self)
             attached.attach(
-                settings.pids, self._blocks.make, follow=settings.follow, between=self.feed.drain
+                settings.pids,
+                self._blocks.make,
+                follow=settings.follow,
+                between=self.feed.drain,
+                by_sites=self._by_sites,
             )
             return attached
+        if settings.remote is not None:
+            return self._begin_held()
+        if settings.goes_by_breakpoints and not settings.wants_emulator:
+            return self._begin_by_sites()
+        if settings.wants_no_agent:
+            return self._begin_foreign()
         self._target = target = launch(
             settings.command,
             self._blocks.make,
@@ -295,6 +325,75 @@ class Session(SessionEvents):
             threads=any(instrument.wants_threads for instrument in self._instruments),
             ends=any(instrument.wants_ends for instrument in self._instruments),
             events=self,
+            agentless=self._begin_agentless,
+        )
+        return target
+
+    def _by_sites(self, pid: int) -> Visited | None:
+        """Trace a process by breakpoints where that is asked for, or no agent is made for it.
+
+        Where no agent is made for it and breakpoints would not do, the agent's way in says why.
+        """
+        from soscope.control.native.agentless import agentless
+
+        engine = self.settings.engine
+        if engine in (POISON, SLOT):
+            raise UsageError(f"--engine {engine}: not with -p: who runs already must outlive us")
+        machine = agentless(pid)
+        if not self.settings.goes_by_breakpoints and not machine:
+            return None
+        from soscope.control.native.target import attach_by_sites, engine_line, lacking
+
+        if not self.settings.goes_by_breakpoints and lacking(self.settings, self._instruments):
+            return None
+        target = attach_by_sites(pid, self._blocks.make, self.settings, self._instruments, self)
+        self.on_engine(f"process {pid}: {engine_line(self.settings, machine)}")
+        return target
+
+    def _begin_by_sites(self) -> Target:
+        """Start the command, whose calls are to be seen by breakpoints, on whatever machine."""
+        settings = self.settings
+        command = Command(settings.command, settings.cwd, settings.environ, settings.user)
+        target = None if command.reason != FOREIGN else self._begin_agentless(command)
+        return target or self._begin_native(command)
+
+    def _begin_agentless(self, command: Command) -> Target | None:
+        """Start a command for whose machine no agent is made, None where nothing sees its calls."""
+        from soscope.control.remote.program import is_foreign
+
+        if is_foreign(os.fsdecode(command.files[0]), self.settings.cwd):
+            return self._begin_foreign()
+        from soscope.control.native.launch import is_understood
+        from soscope.control.native.target import lacking
+
+        if not is_understood(command) or lacking(self.settings, self._instruments):
+            return None
+        return self._begin_native(command)
+
+    def _begin_native(self, command: Command) -> Target:
+        """Start a command of this machine by breakpoints."""
+        from soscope.control.native.launch import start_by_sites
+
+        self._target = target = start_by_sites(
+            command, self.settings, self._instruments, self._blocks.make, self
+        )
+        return target
+
+    def _begin_foreign(self) -> Target:
+        """Start the command, which is a program of another architecture."""
+        from soscope.control.remote.start import start_foreign
+
+        self._target = target = start_foreign(
+            self.settings, self._instruments, self._blocks.make, self, self.feed.drain
+        )
+        return target
+
+    def _begin_held(self) -> HeldTarget:
+        """Go to the program that a stub holds."""
+        from soscope.control.remote.held.start import trace_held
+
+        self._target = target = trace_held(
+            self.settings, self._instruments, self._blocks.make, self, self.feed.drain
         )
         return target
 
@@ -308,7 +407,7 @@ class Session(SessionEvents):
             for line in instrument.check_start(running, self.feed.drain):
                 self._tell(line)
 
-    def _close(self, target: Target | Attachments) -> None:
+    def _close(self, target: Target | Attachments | HeldTarget) -> None:
         """Let go of files and memory, whatever has happened; then signals may end soscope."""
         if self.writer is not None:
             self.writer.close()
@@ -349,7 +448,8 @@ class Session(SessionEvents):
             self._idle = min(self._idle, 0)
             return _BUSY
         self._idle += 1
-        return min(_BUSY * (1 << max(min(self._idle, 5), 0)), _IDLE)
+        idle = min(_BUSY * (1 << max(min(self._idle, _MOST_DOUBLED), 0)), self._longest)
+        return max(min(idle, self._stop_at - time.monotonic()), 0.0) if self._stop_at else idle
 
     def _answer(self) -> None:
         """Answer the questions of agents: each has a thread that loads an image wait for it."""
@@ -387,18 +487,20 @@ class Session(SessionEvents):
                 self._attached.stop()  # its hooks go, and with them what is counted
                 self._end = self.feed.now()
                 return
-            for program in self._programs():
-                block = program.block
-                if block is None:
-                    continue
-                try:
-                    block.command = layout.COMMAND_STOP
-                    # counters go on: what they hold now is what was asked for
-                    for instrument in self._instruments:
-                        instrument.stopped(block)
-                except ValueError:  # closed meanwhile: another thread may ask for the stop
-                    continue
+            # while the target is being launched, who has begun is known by its drainer alone
+            for program in {*self._programs(), *list(self._drainers)}:
+                if (block := program.block) is not None:
+                    self._stop_block(block)
             self._end = self.feed.now()
+
+    def _stop_block(self, block: ControlBlock) -> None:
+        try:
+            block.command = layout.COMMAND_STOP
+            # counters go on: what they hold now is what was asked for
+            for instrument in self._instruments:
+                instrument.stopped(block)
+        except ValueError:
+            pass  # closed meanwhile: another thread may ask for the stop
 
     def _tell_stopping(self) -> None:
         for program in self._programs():
@@ -429,7 +531,7 @@ class Session(SessionEvents):
 
     # ---- the end ----
 
-    def _outcome(self, target: Target | Attachments) -> Outcome:
+    def _outcome(self, target: Target | Attachments | HeldTarget) -> Outcome:
         from soscope.control.outcome import Outcome, attached_outcome
 
         settings, ended = self.settings, target.exit
@@ -455,6 +557,11 @@ class Session(SessionEvents):
         if self._attached is not None:
             outcome.attached = [attached_outcome(attached) for attached in self._attached.targets]
             outcome.not_attached = [str(why) for why in self._attached.failures]
+        for program in target.programs[:1]:
+            outcome.arch, outcome.engine = program.arch, program.engine
+        outcome.remarks += target.remarks()
+        outcome.is_left = target.is_left
+        outcome.verdict = target.verdict()
         for program in target.programs:
             if program.note:
                 text = f"{program.path}: {program.note}"
@@ -484,6 +591,7 @@ class Session(SessionEvents):
             signal=outcome.signal,
             totals=totals,
             untraced=outcome.untraced,
+            how=(outcome.arch, outcome.engine),
         )
         lost = [(writer.lost_entries, WHY_FILE_ENTRIES), (writer.lost_exits, WHY_FILE_EXITS)]
         if not any(hearer.hears_calls for hearer in self._instruments):

@@ -6,8 +6,14 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.flight import FlightSettings
+    from soscope.entry.remote.address import RemoteAddress
 
 WHEN_FULL = ("block", "drop", "overwrite", "stop")  # in the order of enum sosc_when_full
+
+AGENT = "agent"  # of programs of this machine
+AUTO, POISON, SITES, SLOT = "auto", "poison", "sites", "slot"
+ENTRIES = "entries"
+ENGINES = (AUTO, POISON, SITES, SLOT, ENTRIES)  # of programs of other architectures
 
 DEFAULT_BUFFER = 16 << 20
 LEAST_BUFFER = 256 << 10  # sixteen chunks: a few threads with one each
@@ -28,20 +34,30 @@ class SessionSettings:
     them, None: none does.
     `cwd` is the directory that the command runs in, None: ours; `environ` its environment, None:
     the one that soscope was given. `user` is the name of who runs it, None: who runs soscope.
+    `remote` is where a stub waits that holds the program, None: soscope starts it.
+    `sysroot` is where the system of another machine lies, `qemu` what runs its programs, `engine`
+    one of ENGINES; None: soscope chooses. `check`: another engine sees the same calls, and both
+    are compared. `inside` names functions whose calls are seen at their entry points, as `-x` does.
     """
 
     __slots__ = (
         "buffer",
+        "check",
         "command",
         "cwd",
         "duration_ns",
+        "engine",
         "environ",
         "flight",
         "follow",
         "gate",
+        "inside",
         "limit",
         "pids",
+        "qemu",
         "record",
+        "remote",
+        "sysroot",
         "toggle",
         "user",
         "when_full",
@@ -64,8 +80,20 @@ class SessionSettings:
         gate: bool | None = None,
         toggle: int | None = None,
         flight: FlightSettings | None = None,
+        remote: RemoteAddress | None = None,
+        sysroot: str | None = None,
+        qemu: str | None = None,
+        engine: str | None = None,
+        check: bool = False,
+        inside: list[str] | None = None,
     ) -> None:
         self.flight = flight
+        self.remote = remote
+        self.sysroot = sysroot
+        self.qemu = qemu
+        self.engine = engine
+        self.check = check
+        self.inside = inside or []
         self.gate = gate
         self.toggle = toggle
         self.command = command
@@ -79,3 +107,20 @@ class SessionSettings:
         self.when_full = when_full
         self.record = record
         self.limit = limit
+
+    @property
+    def wants_no_agent(self) -> bool:
+        """Say whether something is asked for that only other engines than the agent have."""
+        return bool(self.sysroot or self.qemu or self.engine or self.check or self.inside)
+
+    @property
+    def wants_emulator(self) -> bool:
+        """Say whether something is asked for that only programs under an emulator have."""
+        return bool(self.sysroot or self.qemu or self.check)
+
+    @property
+    def goes_by_breakpoints(self) -> bool:
+        """Say whether programs of this machine are to be traced without an agent, too."""
+        return self.engine in (SITES, ENTRIES) or (
+            bool(self.inside) and self.engine in (None, AUTO)
+        )

@@ -15,6 +15,8 @@ from _thread import get_native_id
 
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
+from soscope.control.lastprogram import program_at_end
+from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program
 from soscope.control.signals import ENDING, OWN_SIGNALS, PASSED_ON, Signals
 from soscope.control.tracer import Tracer
@@ -144,6 +146,19 @@ class Target:
         self.forget_group()
         self._signals.drop()  # what was sent while the target lived was meant for the target
 
+    def verdict(self) -> EngineVerdict | None:
+        """Return whether two engines agree, None where there is but one."""
+        return None
+
+    def remarks(self) -> list[str]:
+        """Return what else is to be said of how its calls were seen."""
+        return []
+
+    @property
+    def is_left(self) -> bool:
+        """Say whether it was let go on unobserved before it ended."""
+        return False
+
     def leave(self) -> None:
         """Put soscope's own signals back, when all is written down. May be called twice.
 
@@ -166,7 +181,7 @@ class Target:
     def _take_events(self) -> bool:
         """Handle the wait statuses that are there, for a moment; say whether there was one."""
         end = time.monotonic() + _TURN
-        has_handled = False
+        has_handled = self._tracer.serve()
         while time.monotonic() < end:
             event = self._next_event()
             if event is None:
@@ -177,7 +192,10 @@ class Target:
 
     def _next_event(self) -> tuple[int, int] | None:
         if self._is_one:
-            return _poll(self.pid) if self._tracer.exit is None else None
+            if self._tracer.exit is not None:
+                return None
+            self._look_at_end()
+            return _poll(self.pid)
         # Whose turn it is, without taking it: the caller of a library has other children.
         try:
             ready = os.waitid(
@@ -314,6 +332,15 @@ class Target:
             return False
 
     # ---- what a detached target does ----
+
+    def _look_at_end(self) -> None:
+        """Notice that it has ended as a program that no look has found."""
+        task = self._tracer.tasks.get(self.pid)
+        if task is None or task.is_seized or task.program is None or not task.program.name:
+            return
+        path = program_at_end(self.pid, task.program.name)
+        if path is not None:
+            self._tracer.note_exec(task, path, reasons.NOT_FOLLOWED)
 
     def _look_at_program(self) -> None:
         """Notice that a target which is not traced has executed another program.

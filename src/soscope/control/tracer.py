@@ -17,12 +17,14 @@ from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
 from soscope.control.program import Program
+from soscope.control.stops import StopServer
 from soscope.control.task import Task
 from soscope.entry import ptrace
 from soscope.entry.agent.put_in import PutIn
 from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 from soscope.errors import SoscopeError
 from soscope.proc import reasons, status
+from soscope.proc.named import comm
 from soscope.proc.reasons import Refused
 from soscope.proc.signals import signal
 from soscope.wire import layout
@@ -70,6 +72,10 @@ class Tracer:
         self.options = ptrace.O_TRACEEXEC | (_FOLLOW if follow else 0)
         self.options |= ptrace.O_TRACECLONE if threads else 0
         self.options |= ptrace.O_TRACEEXIT if ends else 0
+        self._stops: StopServer | None = None
+        if events.asker is not None:
+            self.options |= ptrace.O_TRACESYSGOOD
+            self._stops = StopServer(events.asker, self.tasks, self._let_one_go_on)
 
     # ---- the first process ----
 
@@ -90,11 +96,17 @@ class Tracer:
 
     # ---- wait statuses ----
 
+    def serve(self) -> bool:
+        """Do what somebody asks for who has threads stopped; say whether that was something."""
+        return self._stops is not None and self._stops.serve()
+
     def handle(self, tid: int, wait_status: int) -> None:
         """Take a wait status of thread `tid` and let it go on, if it can."""
         task = self.tasks.get(tid) or self._adopt(tid)
         try:
-            if os.WIFSTOPPED(wait_status):
+            if self._stops is not None and self._stops.take(task, wait_status):
+                self._note_stop(task, task.stopped)
+            elif os.WIFSTOPPED(wait_status):
                 self._stopped(task, wait_status)
             else:
                 self._ended(task, wait_status)
@@ -153,6 +165,14 @@ class Tracer:
             if number in STOP_SIGNALS and _is_stopped(task.tid):
                 task.is_seized = False
                 self._note_stop(task, number)
+
+    def _let_one_go_on(self, tid: int, number: int) -> None:
+        """Let a thread go on that was stopped for somebody who has asked."""
+        task = self.tasks.get(tid)
+        if task is not None:
+            if number:
+                self._events.on_signal(task.pid, tid, number, time.time_ns())
+            self.resume(task, number)
 
     def _go_on(self, task: Task) -> None:
         """Let go on what has stopped without a signal: a process that clone(2) made by itself."""
@@ -400,6 +420,7 @@ class Tracer:
         program = task.program
         if program is None:
             return
+        program.name = comm(task.tid)
         event = "start" if program.index == 0 else "exec"
         if task.tid == self.pid:
             self.is_ready = True
@@ -416,6 +437,8 @@ class Tracer:
         for together. Who does not stop within a second is left to the kernel, which lets go
         when this process ends.
         """
+        if self._stops is not None:
+            self._stops.close()
         waiting = [task.tid for task in self.tasks.values() if task.is_seized]
         for tid in waiting:
             try:

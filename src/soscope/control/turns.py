@@ -12,6 +12,8 @@ import time
 from soscope.control import takeout
 from soscope.control.shield import is_abandoned
 from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.codechanges import CodeChanges
+from soscope.entry.agent.methodchanges import MethodChanges
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.stop.borrowed import Borrowed
@@ -23,20 +25,33 @@ from soscope.proc.reasons import Refused
 _TURN = 6_000_000  # ns of hooking
 _BETWEEN = 0.002  # seconds that the process runs at least
 _LIMIT = 20.0  # seconds for a turn
+_TRIES_CODE = 100  # stops in which no thread may be where code is to be changed
 
 
 def hook(visit: Visit, agent: Resident, blob: Blob) -> tuple[int, str]:
     """Let `agent` hook all images; return how many had to be left, and why.
 
-    Raises NoSuchProcess, NotPermitted, Executed, and Refused with everything undone.
+    With a reason and 0, all are hooked, and some of their code is not changed. Raises
+    NoSuchProcess, NotPermitted, Executed, and Refused with everything undone.
     """
     waiting = 1
-    while waiting and not is_abandoned():
+    code = CodeChanges(visit, agent)
+    methods = MethodChanges(visit, agent)
+    tries, left = _TRIES_CODE, 0
+    while (waiting or (code.waiting and tries)) and not is_abandoned():
         time.sleep(_BETWEEN)
         visit.tries = 0
         try:
+            methods.prepare()
             visit.stop(clear_of_loader=True)
-            waiting = _turn(visit, agent, blob)
+            methods.look()
+            if waiting:
+                waiting = _turn(visit, agent, blob)
+            else:
+                tries -= 1
+            code.apply()
+            if not tries:
+                left = code.give_up()
         except Executed:
             raise
         except (Refused, NotPermitted) as error:
@@ -51,7 +66,17 @@ def hook(visit: Visit, agent: Resident, blob: Blob) -> tuple[int, str]:
             raise Refused(f"hooking: {error}") from error
         finally:
             visit.threads.resume()
-    return 0, ""
+    said = []
+    if left:
+        said.append(f"entries left, to the middle of which signal handlers return: {left}")
+    if code.refused:
+        said.append(f"entries left, as code cannot be written: {code.refused}")
+    if methods.are_left:
+        said.append(
+            "Python's method tables left, as a thread may be working out a function's hash for long"
+            " (a program that soscope starts shows them)"
+        )
+    return 0, "; ".join(said)
 
 
 def hook_children(pid: int, base: int, blob: Blob) -> None:

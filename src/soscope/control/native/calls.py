@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The open calls of a native process: what is written down of each when it begins and ends."""
+
+from __future__ import annotations
+
+from soscope.control.native.images import NativeHooks
+from soscope.control.remote.capturing import Capturer, Kept
+from soscope.control.remote.errnoplace import ErrnoPlace
+from soscope.control.remote.wanted import Treatment
+from soscope.control.remote.watch import Armed
+from soscope.entry.breakpoint.frames import Frame, OpenFrames
+from soscope.entry.native.threads import NativeTask, NativeThreads
+from soscope.entry.native.traps import Trap, Traps
+from soscope.model.slot import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, ERROR_NONE, is_error
+from soscope.wire import layout
+from soscope.wire.recorder import Recorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.entry.native.isa import NativeMachine
+
+_FAR = 1 << 64
+
+
+class _OpenCall:
+    """An open call: when it began, what calls inside of it took, and what its exit needs."""
+
+    __slots__ = ("armed_number", "back", "kept", "nested", "start", "treatment")
+
+    def __init__(
+        self, number: int, treatment: Treatment, back: Trap, start: int, kept: Kept | None
+    ) -> None:
+        self.armed_number = number
+        self.treatment = treatment
+        self.back = back
+        self.start = start
+        self.kept = kept
+        self.nested = 0
+
+
+class NativeCalls:
+    """The calls of one process. `unseen` counts those whose return has no breakpoint.
+
+    `lifted` are children because of which nobody stops at traps; `is_stopped`: nothing is
+    written down any more. `hooks` has to be set first.
+    """
+
+    hooks: NativeHooks
+
+    def __init__(
+        self,
+        threads: NativeThreads,
+        traps: Traps,
+        machine: NativeMachine,
+        recorder: Recorder,
+        kind: int,
+        capturer: Capturer,
+        errno: ErrnoPlace,
+        lifted: set[int],
+    ) -> None:
+        self.unseen = 0
+        self.is_stopped = False
+        self._threads = threads
+        self._traps = traps
+        self._recorder = recorder
+        self._kind = kind
+        self._capturer = capturer
+        self._errno = errno
+        self._lifted = lifted
+        self._sp = machine.sp
+        self._frames: OpenFrames[_OpenCall] = OpenFrames(*machine.convention.popped)
+
+    def forget(self, tid: int) -> None:
+        """Forget the open calls of a thread that has ended."""
+        self._drop(self._frames.leave(tid, -1, _FAR)[1])
+
+    def called(self, tid: int, task: NativeTask, armed: Armed, return_addr: int) -> None:
+        """Take note of a call that the thread whose registers were read is about to make."""
+        if armed.number < 0 or task.is_child or self.is_stopped:
+            return
+        treatment = armed.call
+        assert isinstance(treatment, Treatment)
+        self._record_call(tid, task, armed.number, treatment, return_addr)
+
+    def _record_call(
+        self, tid: int, task: NativeTask, number: int, treatment: Treatment, return_addr: int
+    ) -> None:
+        recorder, kind = self._recorder, self._kind
+        if kind == layout.INSTRUMENT_COUNT:
+            recorder.count(number)
+            return
+        sp = self._threads.values[self._sp]
+        start = recorder.ticks()
+        back = None
+        if not treatment.is_alone:
+            back = self._traps.at.get(return_addr)
+            if back is None or not back.is_back:
+                back = self._put_back(return_addr)
+        kept = None
+        if kind == layout.INSTRUMENT_STATS:
+            recorder.called(number)
+        else:
+            arg0, items, kept = self._capturer.entry(
+                treatment.function,
+                treatment.passed,
+                treatment.result,
+                treatment.tail,
+                sp,
+                treatment.led,
+                treatment.flags,
+            )
+            if not recorder.entry(
+                task.pid,
+                tid,
+                number,
+                sp=sp,
+                ticks=start,
+                return_addr=return_addr,
+                arg0=arg0,
+                items=items,
+                is_alone=back is None,
+            ):
+                return
+        if back is not None:
+            back.open += 1
+            call = _OpenCall(number, treatment, back, start, kept)
+            gone = self._frames.enter(tid, Frame(return_addr, sp, call))
+            if gone:
+                self._drop(gone)
+
+    def _put_back(self, return_addr: int) -> Trap | None:
+        if self._lifted:
+            return None
+        if not self.hooks.is_code(return_addr):
+            self.unseen += 1  # it is written at run time, and may be moved
+            return None
+        back = self._traps.put_back(return_addr, busy_copies(self._threads))
+        if back is None:
+            self.unseen += 1
+        return back
+
+    @staticmethod
+    def _drop(frames: list[Frame[_OpenCall]]) -> None:
+        for frame in frames:
+            frame.call.back.open -= 1
+
+    def returned(self, tid: int, trap: Trap) -> None:
+        """Take note of the calls that have returned."""
+        returned, gone = self._frames.leave(tid, trap.addr, self._threads.values[self._sp])
+        if gone:
+            self._drop(gone)
+        for frame in returned:
+            trap.open -= 1
+            if not self.is_stopped:
+                self._record_return(tid, frame)
+
+    def _record_return(self, tid: int, frame: Frame[_OpenCall]) -> None:
+        recorder, call = self._recorder, frame.call
+        treatment = call.treatment
+        now = recorder.ticks()
+        ticks = max(now - call.start, 0)
+        around = self._frames.around(tid)
+        if around is not None:
+            around.call.nested += ticks
+        number, rule = call.armed_number, treatment.function.error_rule
+        is_counted = self._kind == layout.INSTRUMENT_STATS
+        result, failed = 0, False
+        if rule != ERROR_NONE or not is_counted:
+            is_signed = rule in (ERROR_MINUS_ONE, ERROR_LONG_NEGATIVE)
+            result = self._capturer.result(treatment.result, call.kept, is_signed=is_signed)
+            failed = is_error(rule, result)
+        if is_counted:
+            recorder.returned(number, ticks, max(ticks - call.nested, 0), is_error=failed)
+            return
+        items = []
+        if call.kept is not None:
+            items = self._capturer.exit(
+                treatment.function, call.kept, result, treatment.result, treatment.led
+            )
+        recorder.exit(
+            self._threads.pid,
+            tid,
+            number,
+            sp=frame.sp,
+            ticks=now,
+            result=result,
+            errno=self._errno.read() if failed else 0,
+            items=items,
+        )
+
+
+def busy_copies(threads: NativeThreads) -> set[Trap]:
+    """Return the traps whose copies threads may be running."""
+    return {task.inside for task in threads.tasks.values() if task.inside is not None}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions inside an image of a native process: breakpoints at their first instructions."""
+
+from __future__ import annotations
+
+from soscope.control.native.calls import busy_copies
+from soscope.control.remote.entries import EntryPoint, EntryPoints
+from soscope.control.remote.images import CalledSlot, ForeignImage
+from soscope.entry.breakpoint.points import Points
+from soscope.entry.native.threads import NativeThreads
+from soscope.entry.native.traps import Traps
+from soscope.entry.remote.convention import Convention
+
+
+class NativeEntries(EntryPoints):
+    """The functions of one process that `words` name; `left`: those that had to be left alone."""
+
+    __slots__ = ("_threads", "_traps", "left")
+
+    def __init__(
+        self,
+        words: list[str],
+        convention: Convention,
+        points: Points,
+        traps: Traps,
+        threads: NativeThreads,
+    ) -> None:
+        super().__init__(words, convention, points)
+        self._traps = traps
+        self._threads = threads
+        self.left: list[str] = []
+
+    def watch(self, slot: CalledSlot, image: ForeignImage, call: object, number: int) -> None:
+        """Have threads stop at a function."""
+        armed = self._at[slot.addr] = EntryPoint(slot, image, call)
+        armed.number = number
+        if self._traps.put_entry(slot.addr, armed, busy_copies(self._threads)) is None:
+            self.left.append(slot.symbol)
+
+    def remarks(self) -> list[str]:
+        """Say which words have named nothing, and what could not be seen."""
+        what = "what it begins with must stay in place, so its calls were not seen"
+        return super().remarks() + [f"-x {symbol}: {what}" for symbol in self.left]
+
+    def forget(self, image: ForeignImage) -> None:
+        """Forget the functions of an image that is gone."""
+        for addr, armed in list(self._at.items()):
+            if armed.image is image:
+                del self._at[addr]
+                self._traps.take_entry(addr)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The images of a native process that runs: found, and their call sites trapped, as they come.
+
+A call site is code, which is there before its image is relocated. So images that come are hooked as
+soon as the loader lists them, before any of their code runs.
+"""
+
+from __future__ import annotations
+
+import os
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.source import BufferSource
+from soscope.control.native.sites import NativeSites
+from soscope.control.remote.hooking import ImageHooks
+from soscope.control.remote.images import CalledSlot, ForeignImage
+from soscope.entry.native.traps import Traps
+from soscope.errors import FormatError
+from soscope.live.images.linkmaps import Linked
+from soscope.model.arch import Arch
+from soscope.proc import maps
+
+_DELETED = " (deleted)"
+_MOST_FILE = 1 << 30
+_REPLACED = "its file is not the one that is mapped"
+
+
+class NativeImage(ForeignImage):
+    """One image; `sites` finds what goes through its slots."""
+
+    sites: NativeSites
+
+    def slots(self, arch: Arch) -> list[CalledSlot]:
+        """Return the slots that lead to functions. Raises FormatError.
+
+        Those that code calls through count as slots for calls, whatever else they are for: a
+        trap stands at the call.
+        """
+        slots = super().slots(arch)
+        self.sites.look(self, arch, slots)
+        for slot in slots:
+            slot.is_call = slot.is_call or self.sites.has(slot, self)
+        return slots
+
+
+class NativeHooks(ImageHooks):
+    """The images of one process. `begin` has to be called first."""
+
+    _sites: NativeSites
+    _traps: Traps
+
+    def begin(self, sites: NativeSites, traps: Traps) -> None:
+        """Trap what there is already."""
+        self._sites = sites
+        self._traps = traps
+        self.look_at_list()
+
+    def _open(self, entry: Linked, *, is_main: bool) -> ForeignImage | None:
+        pid = self._memory.pid
+        path = self._program if is_main else entry.path
+        if not path.startswith("/"):  # the vDSO
+            return None
+        try:
+            image = self._read(entry, path, pid, is_main=is_main)
+        except (FormatError, OSError) as error:
+            why = error.message if isinstance(error, FormatError) else error.strerror
+            self._say(f"not hooked: {path}: {why}")
+            return None
+        self._images[entry.addr] = image
+        self._traps.caves.add(image.elf.segments, image.linked.load_bias)
+        return image
+
+    def _read(self, entry: Linked, path: str, pid: int, *, is_main: bool) -> NativeImage:
+        there = f"/proc/{pid}/exe" if is_main else f"/proc/{pid}/root{path}"
+        with open(there, "rb", buffering=0) as file:
+            facts = os.fstat(file.fileno())
+            if facts.st_size > _MOST_FILE:
+                raise FormatError(f"{path}: larger than any image", field="size", offset=0)
+            elf = ElfImage.from_source(BufferSource(file.read(), path))
+        image = NativeImage(elf, entry, path.removesuffix(_DELETED), is_main=is_main)
+        image.sites = self._sites
+        first = next((each for each in elf.segments if each.type == c.PT_LOAD), None)
+        start = 0 if first is None else first.vaddr + entry.load_bias
+        mapped = next((each for each in maps.read(pid) if each.start <= start < each.end), None)
+        if mapped is None or mapped.inode != facts.st_ino:
+            raise FormatError(f"{path}: {_REPLACED}", field="inode", offset=0)
+        return image
+
+    def is_code(self, addr: int) -> bool:
+        """Say whether an address is in the code of an image: nobody writes that again."""
+        return any(
+            each.type == c.PT_LOAD
+            and each.flags & c.PF_X
+            and not each.flags & c.PF_W
+            and 0 <= addr - each.vaddr - image.linked.load_bias < each.memsz
+            for image in self._images.values()
+            for each in image.elf.segments
+        )
+
+    def _guard(self, image: ForeignImage) -> None:
+        """Do nothing: the kernel tells of new threads and processes."""
+
+    def _wait_for(self, image: ForeignImage) -> None:
+        self.hook(image, flags=0)
+
+    def _forget(self, addr: int, image: ForeignImage) -> None:
+        self._traps.forget(image.start, image.end + 4095 & -4096)
+        super()._forget(addr, image)

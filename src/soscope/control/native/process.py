@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which program a native process runs, whether breakpoints can see its calls, and if not, why."""
+
+from __future__ import annotations
+
+import errno
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.encoding import Encoding, encoding
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.source import BufferSource
+from soscope.entry.native.isa import machine_of
+from soscope.entry.native.memory import NativeMemory
+from soscope.entry.remote.convention import Convention
+from soscope.errors import AttachError, FormatError, NoSuchProcess
+from soscope.linker.root import Root
+from soscope.live.images import linkmaps
+from soscope.model.arch import Arch
+from soscope.proc import auxv, rights, status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.entry.native.isa import NativeMachine
+
+STATIC = "it is statically linked: there are no slots"
+
+_AT_PHNUM = 5
+_SIGTRAP = 1 << 4
+_SHADOW_STACK = "shstk"
+_BRK_NAME = "_dl_debug_state"
+_BRK = 2  # the word of `struct r_debug` that says what the loader calls
+
+
+class NativeProgram:
+    """The program of process `pid`: `path`, `arch`, and how its functions are called."""
+
+    __slots__ = ("arch", "coding", "convention", "machine", "path", "pid", "root")
+
+    def __init__(self, pid: int, *, is_ours: bool = False) -> None:
+        """Look at it; `is_ours`: we trace it already.
+
+        Raises AttachError with the reason, NoSuchProcess, NotPermitted.
+        """
+        self.pid = pid
+        self.path = status.program_path(status.living_thread(pid))
+        self.root = Root("")
+        arch = _arch_of(pid, self.path)
+        machine = machine_of(arch)
+        if machine is None:
+            raise refusal(pid, f"breakpoints in programs for {arch.name} are not understood")
+        facts = status.read_status(pid)
+        tracer = facts.get("TracerPid", "0")
+        if tracer != "0" and not is_ours:
+            raise refusal(pid, f"process {tracer} traces it already")
+        if int(facts.get("SigIgn", "0"), 16) & _SIGTRAP:
+            raise refusal(pid, "it ignores SIGTRAP, and a breakpoint would have it do so no more")
+        features = facts.get("x86_Thread_features", "")
+        if _SHADOW_STACK in features.split():
+            raise refusal(pid, "it has a shadow stack, on which calls cannot be put from outside")
+        self.arch: Arch = arch
+        self.machine: NativeMachine = machine
+        self.convention: Convention = machine.convention
+        self.coding: Encoding = encoding(arch.bits, arch.order)
+
+    def open_memory(self) -> NativeMemory:
+        """Open its memory, to be written, too. Raises NoSuchProcess, NotPermitted."""
+        try:
+            return NativeMemory(self.pid, self.coding)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EPERM):
+                raise rights.missing_right(self.pid, "tracing", error.errno) from error
+            raise NoSuchProcess(f"no process {self.pid}", errno=error.errno) from error
+
+    def places(self, memory: NativeMemory) -> tuple[int, int]:
+        """Return where its dynamic section is, and what its loader calls, 0: nobody says.
+
+        Raises AttachError for a static program.
+        """
+        dynamic = self._dynamic(memory, self._vector())
+        try:
+            debug = linkmaps.find_debug(memory, self.coding, dynamic)
+        except FormatError as error:
+            raise self._unreadable(error) from error
+        if not debug:
+            raise refusal(self.pid, "its loader has not said yet which images there are")
+        return dynamic, memory.word(debug + _BRK * self.coding.word.size)
+
+    def first_places(self, memory: NativeMemory) -> tuple[int, int, ElfImage]:
+        """Return the same before its loader has run, and the image of that.
+
+        Raises AttachError for a static program, and for an unknown loader.
+        """
+        vector = self._vector()
+        dynamic = self._dynamic(memory, vector)
+        try:
+            loader = ElfImage.from_memory(memory, vector.get(auxv.AT_BASE, 0))
+            brk = loader.symbols.addr(_BRK_NAME)
+        except FormatError as error:
+            raise refusal(self.pid, f"its loader cannot be read: {error.message}") from error
+        if brk is None:
+            raise refusal(self.pid, f"its loader is of an unknown kind: it has no {_BRK_NAME}")
+        return dynamic, brk, loader
+
+    def _vector(self) -> dict[int, int]:
+        with open(f"/proc/{self.pid}/auxv", "rb", buffering=0) as file:
+            return auxv.parse(file.read(1 << 14), bits=self.arch.bits)
+
+    def _dynamic(self, memory: NativeMemory, vector: dict[int, int]) -> int:
+        phdr, count = vector.get(auxv.AT_PHDR, 0), vector.get(_AT_PHNUM, 0)
+        try:
+            segments = linkmaps.program_segments(memory, self.coding, phdr, count)
+        except FormatError as error:
+            raise self._unreadable(error) from error
+        header = next((s.vaddr for s in segments if s.type == c.PT_PHDR), None)
+        dynamic = next((s.vaddr for s in segments if s.type == c.PT_DYNAMIC), None)
+        if dynamic is None or not any(s.type == c.PT_INTERP for s in segments):
+            raise refusal(self.pid, STATIC)
+        return dynamic + (0 if header is None else phdr - header)
+
+    def _unreadable(self, error: FormatError) -> AttachError:
+        return refusal(self.pid, f"its headers cannot be read: {error.message}")
+
+
+def refusal(pid: int, why: str) -> AttachError:
+    """Return the error that says why a process is not traced."""
+    return AttachError(f"cannot trace process {pid}: {why}")
+
+
+def _arch_of(pid: int, path: str) -> Arch:
+    try:
+        with open(f"/proc/{pid}/exe", "rb", buffering=0) as file:
+            head = file.read(1 << 12)
+        header = ElfImage.from_source(BufferSource(head, path)).header
+    except PermissionError as error:
+        raise rights.missing_right(pid, "tracing", error.errno or errno.EPERM) from error
+    except OSError as error:
+        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+    except FormatError as error:
+        raise refusal(pid, f"its program cannot be read: {error.message}") from error
+    if header is None or header.arch is None:
+        raise refusal(pid, "it is for an unknown machine")
+    arch: Arch = header.arch
+    return arch

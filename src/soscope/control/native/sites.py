@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Call sites of a native process: where its code jumps and calls through slots.
+
+Nothing else of the process is changed, neither slots nor relocations. The thread that stops there
+is sent on to where the slot leads, so nothing has to be stepped over.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.isa import part
+from soscope.binfmt.stubs.through import Through
+from soscope.control.remote.images import CalledSlot, ForeignImage
+from soscope.control.remote.watch import Armed, CallWatch
+from soscope.control.settings import SITES
+from soscope.entry.native.memory import NativeMemory
+from soscope.entry.native.traps import Traps
+from soscope.model.arch import Arch
+from soscope.wire import layout
+
+
+class NativeSite:
+    """One call site: the `slot` that it goes through, by its address, and whose calls these are."""
+
+    __slots__ = ("armed", "is_call", "slot")
+
+    def __init__(self, armed: Armed, slot: int, *, is_call: bool) -> None:
+        self.armed = armed
+        self.slot = slot
+        self.is_call = is_call
+
+
+class NativeSites(CallWatch):
+    """The call sites of one process."""
+
+    __slots__ = ("_found", "_memory", "_traps")
+
+    name = SITES
+
+    def __init__(self, memory: NativeMemory, traps: Traps) -> None:
+        self._memory = memory
+        self._traps = traps
+        self._found: dict[ForeignImage, dict[int, list[Through]]] = {}
+
+    def look(self, image: ForeignImage, arch: Arch, slots: list[CalledSlot]) -> None:
+        """Find the call sites of an image's slots, in the memory of the process."""
+        coding = self._memory.coding
+        addrs = {slot.addr for slot in slots}
+        code_of = part(arch, "through")
+        uses = part(arch, "uses")
+        assert code_of is not None
+        assert uses is not None
+        got = uses.base_of(arch, image.elf, Sections.read(image.elf))
+        base = got + image.linked.load_bias & (1 << coding.bits) - 1 if got else None
+        by_slot: dict[int, list[Through]] = {}
+        self._found[image] = by_slot
+        for segment in image.elf.segments:
+            if segment.type != c.PT_LOAD or not segment.flags & c.PF_X:
+                continue
+            start = segment.vaddr + image.linked.load_bias
+            code = self._memory.read(start, segment.filesz)
+            for site in code_of.through(code, start, addrs, coding.bits, base):
+                by_slot.setdefault(site.slot, []).append(site)
+
+    def has(self, slot: CalledSlot, image: ForeignImage) -> bool:
+        """Say whether any code goes through a slot."""
+        return slot.addr in self._found.get(image, ())
+
+    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+        """Have threads stop at the call sites of a slot."""
+        armed = Armed(slot, image, call)
+        told = self._found.get(image, {}).get(slot.addr, [])
+        if not told:
+            return layout.REFUSED_NO_SITE
+        put = [
+            self._traps.put(site.vaddr, NativeSite(armed, slot.addr, is_call=site.is_call))
+            for site in told
+        ]
+        return armed if all(put) else layout.REFUSED_TEXT
+
+    def forget(self, image: ForeignImage) -> None:
+        """Forget what is known of an image that is gone."""
+        self._found.pop(image, None)

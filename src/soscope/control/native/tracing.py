@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process of soscope's own that traces a native process by breakpoints.
+
+A breakpoint that nobody hears of is the end of who runs into it. So the tracer is a child of ours,
+in a group of its own, which nobody knows to kill: when soscope has gone, by whatever signal, the
+child undoes all of it, lets go and ends, too.
+
+    soscope ── STOP, or the end of the socket ──► tracer
+    soscope ◄── signals, forks, the end, what was not seen ── tracer ──► control block
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import time
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.control import helper
+from soscope.control.helper import Packets
+from soscope.control.native.engine import NativeEngine
+from soscope.control.native.process import NativeProgram
+from soscope.control.program import Program
+from soscope.control.remote.wanted import Wanted
+from soscope.control.settings import ENTRIES, WHEN_FULL, SessionSettings
+from soscope.entry import ptrace
+from soscope.entry.native.memory import NativeMemory
+from soscope.proc.signals import signal
+from soscope.recording.clock import Sampler
+from soscope.wire import layout
+from soscope.wire.recorder import Recorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.instrument import Hooks
+
+REMARKS, EXECUTED, REFUSED = "remarks", "executed", "refused"
+
+_TURN = 0.05  # seconds between looks at what soscope says
+_LAST = 2.0  # seconds for soscope to take the last packets
+_ROOM = 1.0  # seconds that a full ring may hold a thread up: nobody reads it then
+_PAUSE = 0.0005
+
+
+class NativeTracer:
+    """The life of the tracer of one process."""
+
+    def __init__(
+        self,
+        native: NativeProgram,
+        memory: NativeMemory,
+        program: Program,
+        hooks: Hooks,
+        link: _socket.socket,
+        settings: SessionSettings,
+        places: tuple[int, int] | tuple[int, int, ElfImage],
+    ) -> None:
+        """`places` are those of `NativeProgram.places`.
+
+        Or they are `first_places`, of a process of ours that stands where it has executed its
+        program.
+        """
+        self._settings = settings
+        self._places = places
+        assert program.block is not None
+        self._pid = native.pid
+        self._block = program.block
+        self._native = native
+        self._memory = memory
+        self._hooks = hooks
+        self._link = link
+        self._packets = Packets(link, None)
+        self._program = program
+        self._is_due = False
+        self._is_first = len(places) > 2
+        self._waits = WHEN_FULL[program.block.when_full] == "block"
+
+    def run(self) -> None:
+        """Trace it until soscope says stop, or has gone, or the process has."""
+        engine = self._engine()
+        signal.signal(signal.SIGALRM, self._ring)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
+        try:
+            engine.begin(*self._places)
+        except Exception as error:  # noqa: BLE001  whatever it is, soscope says it
+            if self._is_first:
+                ptrace.detach(self._pid)
+            engine.let_go()
+            refuse(self._packets, error)
+            return
+        try:
+            self._packets.send((helper.OVER, False))  # it has begun
+            if self._is_first:
+                ptrace.resume(self._pid)
+            signal.setitimer(signal.ITIMER_REAL, _TURN, _TURN)
+            while not engine.is_over and not self._is_told():
+                self._is_due = False
+                engine.work(lambda: self._is_due)
+        except Exception as error:  # noqa: BLE001  the process comes first, then soscope hears
+            engine.remarks.append(f"tracing ended early: {type(error).__name__}: {error}")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if engine.executed is None:
+                engine.let_go()
+        self._finish(engine)
+
+    def _engine(self) -> NativeEngine:
+        native, hooks = self._native, self._hooks
+        recorder = Recorder(self._block, Sampler().ticks, self._wait_for_room)
+        return NativeEngine(
+            self._memory,
+            native.machine,
+            native,
+            recorder,
+            Wanted(hooks, native.convention, native.arch, native.coding),
+            string_limit=hooks.string_limit,
+            on_signal=lambda pid, tid, number: self._packets.on_signal(
+                pid, tid, number, time.time_ns()
+            ),
+            on_fork=lambda pid, parent: self._packets.on_process(
+                "fork", pid, parent, self._program, time.time_ns()
+            ),
+            inside=self._settings.inside,
+            sees_slots=self._settings.engine != ENTRIES,
+        )
+
+    def _ring(self, *_: object) -> None:
+        self._is_due = True
+
+    def _is_told(self) -> bool:
+        """Say whether soscope wants an end, or has gone."""
+        try:
+            if self._link.recv(len(helper.STOP), _socket.MSG_DONTWAIT) in (helper.STOP, b""):
+                return True
+        except BlockingIOError:
+            pass  # nothing was said: go on
+        except OSError:
+            return True  # it has gone
+        self._packets.flush()
+        return False
+
+    def _wait_for_room(self) -> None:
+        """Wait until soscope has taken what is in the ring, if nothing may be lost."""
+        end = time.monotonic() + _ROOM
+        while self._waits and layout.CHUNK_FREE not in self._block.chunk_states():
+            if time.monotonic() > end:
+                self._waits = False
+            time.sleep(_PAUSE)
+
+    def _finish(self, engine: NativeEngine) -> None:
+        self._packets.send((REMARKS, (*engine.remarks, *engine.unmatched())))
+        if engine.executed is not None:
+            self._packets.send((EXECUTED, engine.executed))
+        ended = engine.exit_status
+        if ended is not None:
+            code = os.WEXITSTATUS(ended) if os.WIFEXITED(ended) else None
+            number = os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else None
+            self._packets.on_exit(self._pid, code, number, time.time_ns())
+        self._packets.send((helper.OVER, True))
+        end = time.monotonic() + _LAST
+        while not self._packets.flush() and time.monotonic() < end:
+            time.sleep(_PAUSE)
+
+
+def refuse(packets: Packets, error: BaseException) -> None:
+    """Tell soscope why the process is not traced."""
+    said = error.strerror if isinstance(error, OSError) else None
+    packets.send((REFUSED, (said or "").lower() or str(error) or type(error).__name__))
+    packets.flush()

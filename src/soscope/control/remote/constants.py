@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants that have other values on a machine than on x86-64, whose values records know."""
+
+from __future__ import annotations
+
+SIGNAL = "signal"  # what signals' numbers are called
+
+
+class Constants:
+    """Those of one machine: `flags` and `values` of its convention, by the name of their set."""
+
+    __slots__ = ("_flags", "_values")
+
+    def __init__(self, flags: dict[str, dict[int, int]], values: dict[str, dict[int, int]]) -> None:
+        self._flags = flags
+        self._values = values
+
+    def has(self, name: str) -> bool:
+        """Say whether any of a set has another value."""
+        return name in self._flags or name in self._values
+
+    def meant(self, name: str, value: int) -> int:
+        """Return what x86-64 would have for one of a set."""
+        values, flags = self._values.get(name, {}), self._flags.get(name, {})
+        if value in values:
+            return values[value]
+        there = sum(meant for bit, meant in flags.items() if value & bit)
+        return value & ~sum(flags) | there
+
+    def signals(self, mask: int) -> int:
+        """Return what x86-64 would have for a set of signals, one a bit."""
+        values = self._values.get(SIGNAL)
+        if not values:
+            return mask
+        there = 0
+        for bit in range(mask.bit_length()):
+            if mask >> bit & 1:
+                there |= 1 << values.get(bit + 1, bit + 1) - 1
+        return there
+
+
+AS_HERE = Constants({}, {})

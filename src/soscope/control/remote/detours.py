@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine of slots that lead to code of ours, where a stub may set no register of a thread.
+
+A call goes through that code on its way to the function, which is in the slot's cell: all calls
+come by one instruction, where there is the one breakpoint, and a register says which slot it was.
+The thread goes on from there by itself. Without the breakpoint nothing but the way is longer, so
+children run on with it, and programs that are let go.
+
+The loader is to store what it binds later in the cell. Where a relocation says the place of the
+slot, it says that of the cell now. Where none does (MIPS), the loader counts words from the
+beginning of the GOT, those without symbols first: with another number of these it counts to cells.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Callable
+from types import ModuleType
+
+from soscope.control.remote.guest import GuestMemory
+from soscope.control.remote.images import CalledSlot, ForeignImage
+from soscope.control.remote.sites import SiteWatch
+from soscope.control.remote.watch import Armed, CallWatch
+from soscope.control.settings import SLOT
+from soscope.entry.breakpoint.points import Points
+from soscope.entry.remote.stub import RemoteStub
+from soscope.errors import RemoteError
+from soscope.wire import layout
+
+_MOST = 16384  # slots
+_PAGE = 1 << 16  # bytes, the largest there are: code and cells lie in pages of their own
+
+
+class Detoured(Armed):
+    """One slot that leads to code of ours, whose calls are noticed."""
+
+    __slots__ = ()
+
+    tells_thread = True
+
+
+class _Detours:
+    """What of one image is changed.
+
+    `slots` has (address of the cell, where the slot leads) by the slot's address; `numbers` are
+    (address, before, now) of what the loader finds slots by.
+    """
+
+    __slots__ = ("numbers", "slots")
+
+    def __init__(self) -> None:
+        self.slots: dict[int, tuple[int, int]] = {}
+        self.numbers: list[tuple[int, int, int]] = []
+
+
+class DetouredSlots(CallWatch):
+    """All slots of one program that lead to code of ours."""
+
+    __slots__ = (
+        "_armed",
+        "_cells",
+        "_code",
+        "_free",
+        "_images",
+        "_is_given_back",
+        "_memory",
+        "_next",
+        "_shapes",
+        "_sites",
+        "_stub",
+    )
+
+    name = SLOT
+
+    def __init__(
+        self,
+        stub: RemoteStub,
+        memory: GuestMemory,
+        shapes: ModuleType,
+        place: int,
+        size: int,
+        points: Points,
+        sites: SiteWatch,
+    ) -> None:
+        """`place` are `size` bytes of the program that are ours; `shapes` is what the code is like.
+
+        Slots that hold addresses for others as well stay as they are: `sites` notices their calls.
+        Raises RemoteError where they are too few, or lie where such code cannot.
+        """
+        self._stub = stub
+        self._memory = memory
+        self._shapes = shapes
+        self._sites = sites
+        self._code = place
+        self._cells: int = -(-(place + shapes.size(_MOST)) // _PAGE) * _PAGE
+        code = shapes.code(place, self._cells, _MOST, memory.coding.order)
+        is_there = self._cells + _MOST * memory.coding.word.size <= place + size
+        if not (code and is_there and memory.write(place, code)):
+            raise RemoteError("the program has no place for the tracer's code")
+        self._next = 0
+        self._free: list[int] = []
+        self._armed: dict[int, Armed] = {}  # by the address of the cell
+        self._images: dict[ForeignImage, _Detours] = {}
+        self._is_given_back = False
+        points.want(place + shapes.STOP)
+
+    def _cell(self, number: int) -> int:
+        return self._cells + number * self._memory.coding.word.size
+
+    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+        """Have a slot lead to code of ours."""
+        if slot.is_code:
+            return layout.REFUSED_TEXT
+        detours = self._images.get(image)
+        if detours is None:
+            detours = self._images[image] = _Detours()
+            self._count_to_cells(detours, image)
+        if slot.addr in detours.slots:
+            cell = detours.slots[slot.addr][0]
+        else:
+            number = self._new_number()
+            if number < 0:
+                return layout.REFUSED_FULL
+            cell = self._cell(number)
+            self._memory.write_word(cell, self._memory.word(slot.addr))
+        if slot.relocation:
+            bias = image.linked.load_bias
+            change = slot.relocation, slot.addr - bias, cell - bias
+            if not self._memory.write_word(change[0], change[2]):
+                return layout.REFUSED_WRITE
+            detours.numbers.append(change)
+        if not self._lead(detours, slot.addr, cell, self._shapes.noticed):
+            return layout.REFUSED_WRITE
+        armed = self._armed[cell] = Detoured(slot, image, call)
+        return armed
+
+    def hook_shared(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+        """Have threads stop where code calls through a slot that others compare or pass on."""
+        return self._sites.hook_shared(slot, image, call)
+
+    def _lead(
+        self, detours: _Detours, addr: int, cell: int, where: Callable[[int, int], int]
+    ) -> bool:
+        number = (cell - self._cells) // self._memory.coding.word.size
+        leads = where(self._code, number)
+        detours.slots[addr] = cell, leads
+        return self._memory.write_word(addr, leads)
+
+    def _new_number(self) -> int:
+        if self._free:
+            return self._free.pop()
+        if self._next >= _MOST:
+            return -1
+        self._next += 1
+        return self._next - 1
+
+    def _count_to_cells(self, detours: _Detours, image: ForeignImage) -> None:
+        """Have the loader count to cells of ours, where an image has slots to bind by that.
+
+        All of those go through code of ours then, since their words are changed no more.
+        """
+        words = image.counted_words(self._memory)
+        if words is None or not words.unbound or self._next + words.words > _MOST:
+            return
+        memory = self._memory
+        first = self._cell(self._next)
+        self._next += words.words
+        cells = {addr: first + addr - words.start for addr in words.unbound}
+        for addr, cell in cells.items():
+            memory.write_word(cell, memory.word(addr))
+        before = memory.word(words.number)
+        now = before + (first - words.start) // memory.coding.word.size
+        if not memory.write_word(words.number, now):
+            return  # each is noticed until it is bound
+        detours.numbers.append((words.number, before, now))
+        for addr, cell in cells.items():
+            self._lead(detours, addr, cell, self._shapes.passed)
+
+    def at_point(self, pc: int) -> Armed | None:
+        """Return the slot whose call a thread is about to make."""
+        if pc != self._code + self._shapes.STOP:
+            return self._sites.at_point(pc)
+        return self._armed.get(self._stub.get(self._shapes.CELL))
+
+    def enters(self, pc: int) -> bool:
+        """Say whether a thread is where code calls through such a slot."""
+        return self._sites.enters(pc)
+
+    def send(self, _armed: Armed, _pc: int) -> bool:
+        """Have the thread go on by itself."""
+        return False
+
+    # ---- without us ----
+
+    def give_back(self) -> None:
+        """Have all slots lead where they would without us. May be called twice."""
+        if not self._is_given_back:
+            self._is_given_back = True
+            self.give_back_in(self._memory)
+
+    def give_back_in(self, memory: GuestMemory) -> None:
+        """Do so in a copy of the program's memory."""
+        for detours in self._images.values():
+            for addr, before, _ in detours.numbers:
+                memory.write_word(addr, before)
+            for addr, (cell, leads) in detours.slots.items():
+                if memory.word(addr) == leads:
+                    memory.write_word(addr, memory.word(cell))
+
+    def clean_copy(self) -> None:
+        """Have the slots of a copy of the program lead where they would."""
+        if not self._is_given_back:
+            self.give_back()
+            self._is_given_back = False  # not in the program itself
+
+    def take_again(self) -> None:
+        """Undo `give_back`: what slots hold now is where they lead."""
+        if not self._is_given_back:
+            return
+        self._is_given_back = False
+        memory = self._memory
+        for detours in self._images.values():
+            for addr, (cell, _) in detours.slots.items():
+                memory.write_word(cell, memory.word(addr))
+            for addr, _, now in detours.numbers:
+                memory.write_word(addr, now)
+            for addr, (_, leads) in detours.slots.items():
+                memory.write_word(addr, leads)
+
+    def forget(self, image: ForeignImage) -> None:
+        """Forget the slots of an image that is gone."""
+        self._sites.forget(image)
+        detours = self._images.pop(image, None)
+        if detours is not None:
+            for cell, _ in detours.slots.values():
+                self._armed.pop(cell, None)
+                self._free.append((cell - self._cells) // self._memory.coding.word.size)

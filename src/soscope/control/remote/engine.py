@@ -1,0 +1,537 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sees the calls of an emulated program: what is done at each of its stops.
+
+    the loader's event ─► images, slots          a fault at an address of ours ─► a call
+    the first code of an image ─► its slots      a return address ─► a return
+
+The emulator's stub tells of the thread that has stopped while others run on, so that their stops
+would be lost: before a second one begins, they are let into it one by one (`Turnstile`). Where that
+cannot be, the program is left alone from there on.
+"""
+
+from __future__ import annotations
+
+import time
+from _collections_abc import Callable
+from errno import ENOTSUP
+
+from soscope.binfmt.isa import part
+from soscope.control.outcome import EngineVerdict
+from soscope.control.remote import wanted
+from soscope.control.remote.capturing import Capturer, Kept
+from soscope.control.remote.entries import EntryPoints
+from soscope.control.remote.errnoplace import ErrnoPlace
+from soscope.control.remote.guest import GuestMemory
+from soscope.control.remote.hooking import ImageHooks
+from soscope.control.remote.interrupted import InterruptedPoints
+from soscope.control.remote.program import ForeignProgram
+from soscope.control.remote.threads import LateStops, makes_thread
+from soscope.control.remote.wanted import Treatment, Wanted
+from soscope.control.remote.watch import Armed, CallWatch
+from soscope.entry.breakpoint.frames import Frame, OpenFrames
+from soscope.entry.breakpoint.points import Points
+from soscope.entry.remote import stops
+from soscope.entry.remote.stops import RemoteStop
+from soscope.entry.remote.stub import RemoteStub
+from soscope.entry.remote.turnstile import Turnstile
+from soscope.errors import RemoteError
+from soscope.model.slot import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, is_error
+from soscope.wire import layout
+from soscope.wire.recorder import Recorder
+
+_SIGSEGV, _SIGTRAP = 11, 5
+_START = 0.1  # seconds
+_MOST_STEPS = 20_000  # of a resolver: some seven hundred are usual
+_MOST_STOPS = 8  # of one instruction and one that it waits for
+_MANY = 500  # stops that are handled before somebody else's turn
+
+NOT_FURTHER = "a second thread was about to start: calls from there on were not seen"
+NEVER = "the loader has never said which images there are: nothing was seen"
+EXECUTED = "the program has executed another program: calls from there on were not seen"
+IN_CHILDREN = "calls of forked children were not seen"
+
+
+class _Call:
+    """An open call: when it began, what calls inside of it took, and what its exit needs.
+
+    `armed` is None for one that makes a process.
+    """
+
+    __slots__ = ("armed", "is_seen", "kept", "nested", "start")
+
+    def __init__(
+        self, armed: Armed | None, start: int, kept: Kept | None, *, is_seen: bool
+    ) -> None:
+        self.armed = armed
+        self.start = start
+        self.kept = kept
+        self.nested = 0
+        self.is_seen = is_seen
+
+
+class Engine:
+    """One program under its emulator. `remarks` say what was not seen.
+
+    `is_over`: nothing more will be heard of it. `has_ended`: that is because it has ended,
+    `is_left`: because it was let go on alone.
+    """
+
+    def __init__(
+        self,
+        stub: RemoteStub,
+        memory: GuestMemory,
+        program: ForeignProgram,
+        recorder: Recorder,
+        wants: Wanted,
+        *,
+        string_limit: int,
+        on_signal: Callable[[int, int], object],
+        dynamic: int,
+        brk: int,
+        make_watch: Callable[[Points], CallWatch],
+        inside: list[str],
+    ) -> None:
+        """Prepare, while the program stands at its loader's first instruction.
+
+        `on_signal(tid, signal)` hears of its signals. `dynamic` is its dynamic section, `brk`
+        what the loader calls when images have come or gone. `make_watch` returns how calls are
+        noticed; `inside` names functions that are noticed where they begin. Raises RemoteError.
+        """
+        convention = program.convention
+        self.remarks: list[str] = []
+        self.is_over = self.has_ended = self.is_left = False
+        self._stub = stub
+        self._memory = memory
+        self._convention = convention
+        self._recorder = recorder
+        self._kind = wants.kind
+        self._on_signal = on_signal
+        self._errno = ErrnoPlace(stub, memory, convention)
+        self._capturer = Capturer(stub, memory, convention, self._errno, string_limit)
+        size = convention.breakpoint
+        self._late = LateStops()
+        self._points = Points(lambda at: stub.insert(at, size), self._remove_point)
+        self._frames: OpenFrames[_Call] = OpenFrames(*convention.popped)
+        self._slots = make_watch(self._points)
+        self._entries = entries = EntryPoints(inside, convention, self._points)
+        self._hooks = ImageHooks(
+            memory,
+            program,
+            recorder,
+            wants,
+            self._points,
+            self._slots,
+            self._errno,
+            entries,
+            self._say,
+            dynamic=dynamic,
+            brk=brk,
+            guarded=self._guarded,
+        )
+        self._delay = part(program.arch, "delay")
+        self._tid = 0
+        self._interrupted = InterruptedPoints()
+        self.turnstile: Turnstile | None = None  # once there may be several threads
+
+    def _remove_point(self, addr: int) -> None:
+        self._stub.remove(addr, self._convention.breakpoint)
+        self._late.gone(addr)
+
+    @property
+    def _guarded(self) -> frozenset[str]:
+        """Functions that make threads or processes of which the stub does not tell."""
+        return wanted.THREADS | wanted.PROCESSES
+
+    # ---- the loop ----
+
+    def go(self) -> None:
+        """Let the program run until its first images are there, and their slots lead to us."""
+        self._stub.resume()
+        while not (self._hooks.has_started or self.is_over):
+            self.work(_START, until_started=True)
+
+    def work(self, seconds: float, *, until_started: bool = False) -> bool:
+        """Handle stops for so long; say whether there were any.
+
+        `until_started`: no more of them when the first images are there.
+        """
+        end = time.monotonic() + seconds
+        some = False
+        for _ in range(_MANY):
+            if self.is_over or (until_started and self._hooks.has_started):
+                break
+            try:
+                stop = self._stub.wait(max(end - time.monotonic(), 0.0))
+                if stop is not None:
+                    some = True
+                    self._handle(stop)
+            except RemoteError:
+                if not self._stub.is_over:
+                    raise  # else it has been killed, or executes another program, or ends
+                stop = None
+            if stop is None:
+                self.is_over |= self._stub.is_over
+                self.has_ended |= self.turnstile is not None and self.turnstile.is_ending
+                break
+        return some
+
+    def _handle(self, stop: RemoteStop) -> None:
+        if stop.kind != stops.SIGNAL:
+            self.is_over = self.has_ended = True
+            if not self._hooks.has_started:
+                self.is_left = True
+                self._say(NEVER)
+            return
+        if self.turnstile is not None:
+            self._points.has_stopped()
+            self._forget_ended(self.turnstile)
+        elif self._tid and stop.tid and stop.tid != self._tid:
+            self._leave(stop, NOT_FURTHER)
+            return
+        self._tid = stop.tid or self._tid
+        self._errno.thread = self._tid
+        pc = self._stub.get(self._convention.pc)
+        is_late = self._late.is_late(self._tid, pc)
+        self._late.heard(self._tid)
+        armed = self._slots.at_fault(pc) if stop.number == _SIGSEGV else None
+        if armed is not None:
+            self._called(armed, pc)
+        elif stop.number == _SIGTRAP and pc in self._points:
+            self._at_point(pc)
+        elif stop.number == _SIGTRAP and (is_late or not self._is_trap(stop)):
+            self._stub.resume()
+        else:
+            self._on_signal(self._tid, stops.linux_signal(stop.number))
+            self._stub.resume(stop.number)
+
+    def _forget_ended(self, turnstile: Turnstile) -> None:
+        """Forget what threads have not returned from before they ended."""
+        while turnstile.ended:
+            tid = turnstile.ended.pop()
+            self._late.forget(tid)
+            self._interrupted.forget(tid)
+            for frame in self._frames.forget(tid):
+                self._points.leave(frame.return_addr)
+                self._after_fork(frame.call)
+
+    def _is_trap(self, stop: RemoteStop) -> bool:
+        """Say whether a SIGTRAP is the program's own: it has no breakpoint of ours there."""
+        return not stop.facts.keys() & {"swbreak", "hwbreak"}
+
+    def _at_point(self, pc: int) -> None:
+        if self._interrupted.comes_back(self._tid, pc, self._stub.get(self._convention.sp)):
+            self._go_on(pc)
+            return
+        if pc == self._hooks.brk:
+            self._hooks.look_at_list()
+        if pc in self._hooks.waiting:
+            for image in self._hooks.waiting.pop(pc):
+                self._hooks.hook(image, flags=0)
+                self._points.leave(pc)
+        self._returned(pc)
+        if pc in self._hooks.guards and self._at_guard(pc):
+            return
+        armed = self._slots.at_point(pc) or self._hooks.entries.at_point(pc)
+        if armed is None:
+            self._go_on(pc)
+        elif self._slots.enters(pc):
+            self._enter_function(armed, pc)
+        else:
+            self._called(armed, pc)
+
+    def _enter_function(self, armed: Armed, pc: int) -> None:
+        """Take note of a call when its thread has come to the function."""
+        if self._recorder.is_stopped and self._slots.retire():
+            self._go_on(pc)
+            return
+        stop, at, has_run = self._run(pc)
+        if stop.kind == stops.SIGNAL and has_run:
+            self._note_call(armed, pc)
+            self._slots.send(armed, pc)
+            if stop.number == _SIGTRAP and at not in self._points:
+                self._stub.resume()
+                return
+        elif stop.kind == stops.SIGNAL and stop.number == _SIGTRAP:
+            self._stub.resume()  # the trap is our step's, which the program must not hear of
+            return
+        self._handle(stop)
+
+    def _step_to(self, pc: int) -> tuple[RemoteStop, int]:
+        """Run the instruction at `pc`; return why the thread stands, and where, 0: it ended."""
+        stop = self._step(pc)
+        return stop, self._stub.get(self._convention.pc) if stop.kind == stops.SIGNAL else 0
+
+    def _go_on(self, pc: int) -> None:
+        """Let the thread go on from a point, which may be there still."""
+        if pc not in self._points:
+            self._stub.resume()
+            return
+        sp = self._stub.get(self._convention.sp)
+        stop, at, has_run = self._run(pc)
+        if stop.kind == stops.SIGNAL and not has_run:
+            self._interrupted.leave(stop.tid or self._tid, pc, sp)
+        if stop.kind == stops.SIGNAL and stop.number == _SIGTRAP and at not in self._points:
+            self._stub.resume()
+        else:
+            self._handle(stop)
+
+    def _run(self, pc: int) -> tuple[RemoteStop, int, bool]:
+        """Run the instruction at a point, and one that it waits for.
+
+        Return why the thread stands then, where, 0: it has ended, and whether both have run.
+        """
+        behind = 0
+        if self._delay is not None and self._delay.is_delayed(self._memory.word(pc)):
+            behind = pc + self._convention.code
+        stop, at = self._step_to(pc)
+        for _ in range(_MOST_STOPS):  # some stubs stop in between, again where a signal waits
+            if not behind or at != behind or stop.number != _SIGTRAP:
+                break
+            stop, at = self._step_to(at)
+        return stop, at, at not in (pc, behind or pc)
+
+    def _step(self, _pc: int) -> RemoteStop:
+        """Run the instruction at a point."""
+        return self._stub.step()
+
+    # ---- calls ----
+
+    def _called(self, armed: Armed, pc: int) -> None:
+        """Take note of a call, and send its thread on to the function."""
+        if self._recorder.is_stopped and self._slots.retire():
+            self._go_on(pc)
+            return
+        sp = self._stub.get(self._convention.sp)
+        self._note_call(armed, pc)
+        is_sent = not armed.runs_on and self._slots.send(armed, pc)
+        if self._slots.is_followed:
+            self._follow(sp, None if is_sent else pc)
+        elif is_sent:
+            self._stub.resume()
+        else:
+            self._go_on(pc)
+
+    def _note_call(self, armed: Armed, pc: int) -> None:
+        if armed.tells_thread:
+            self._errno.learn()
+        sp = self._stub.get(self._convention.sp)
+        return_addr = self._slots.return_addr(pc) or self._return_addr(sp)
+        treatment = armed.call
+        is_seen = armed.number >= 0 and not self._recorder.is_stopped
+        call: _Call | None = None
+        if is_seen and isinstance(treatment, Treatment):
+            call = self._record_call(armed, treatment, sp, return_addr)
+        if call is not None and return_addr:
+            self._enter(return_addr, sp, call)
+
+    def _follow(self, sp: int, point: int | None) -> None:
+        """Have the thread run step by step, from a `point`, until the slots say that it may run."""
+        stub, pc = self._stub, self._convention.pc
+        stop = stub.step() if point is None else self._step(point)
+        for _ in range(_MOST_STEPS):
+            is_step = stop.kind == stops.SIGNAL and stop.number == _SIGTRAP
+            is_done = is_step and self._slots.has_stepped()
+            if is_done or not is_step or stub.get(pc) in self._points:
+                break
+            stop = stub.step()
+        else:
+            is_done = False
+        if not is_done:
+            self._slots.is_out_of_sight()
+        if not is_step and stop.kind == stops.SIGNAL and stub.get(pc) == point:
+            self._interrupted.leave(stop.tid or self._tid, point, sp)
+        if not is_step or stub.get(pc) in self._points:
+            self._handle(stop)
+        else:
+            stub.resume()
+
+    def _enter(self, return_addr: int, sp: int, call: _Call) -> None:
+        """Have the thread stop where a call returns to."""
+        for frame in self._frames.enter(self._tid, Frame(return_addr, sp, call)):
+            self._points.leave(frame.return_addr)
+            self._after_fork(frame.call)
+        self._points.want(return_addr)
+
+    def _at_guard(self, pc: int) -> bool:
+        """Prepare for another thread or process; say whether the program has been let go."""
+        name = self._hooks.guards[pc]
+        if name in wanted.ENDS:
+            if self.turnstile is not None:
+                self.turnstile.shut()
+            return False
+        sp = self._stub.get(self._convention.sp)
+        if name in wanted.THREADS or (
+            name in wanted.CLONES and makes_thread(self._stub, self._memory, self._convention, sp)
+        ):
+            return not self._prepare_for_threads()
+        if self.turnstile is not None:
+            return False  # it tells of each process that is made
+        self._slots.give_back()
+        if name != "syscall":  # which seldom makes one
+            self._say(IN_CHILDREN)
+        return_addr = self._return_addr(sp)
+        if return_addr:
+            self._enter(return_addr, sp, _Call(None, 0, None, is_seen=False))
+        return False
+
+    def _at_child(self, pid: int) -> None:
+        """Have the slots of a new process lead where they would: no stub tells of its calls."""
+        self._say(IN_CHILDREN)
+        memory = self._memory
+        try:
+            child = GuestMemory(pid, memory.coding, memory.base)
+        except RemoteError:
+            return  # it has been killed
+        self._slots.give_back_in(child)
+        child.close()
+
+    def _prepare_for_threads(self) -> bool:
+        """Prepare for several threads; where that cannot be, let the program go."""
+        if self.turnstile is not None:
+            return True
+        try:
+            if self._slots.for_one_thread:
+                raise OSError(ENOTSUP, f"engine {self._slots.for_one_thread} is for one thread")
+            self.turnstile = Turnstile(self._memory.pid, self._tid, self._at_child)
+        except OSError as error:
+            self._give_all_back()
+            self._say(f"{NOT_FURTHER} ({(error.strerror or '').lower()})")
+            self._detach()
+            return False
+        self._stub.turns = self.turnstile
+        self._points.is_sparing = True
+        self._hooks.guard_ends()
+        return True
+
+    def _return_addr(self, sp: int) -> int:
+        if not self._convention.returns:
+            return self._memory.word(sp)
+        return self._hooks.code(self._stub.get(self._convention.returns))
+
+    def _record_call(
+        self, armed: Armed, treatment: Treatment, sp: int, return_addr: int
+    ) -> _Call | None:
+        """Write a call down; return what its return needs, None where that is not seen."""
+        recorder, kind = self._recorder, self._kind
+        start = recorder.ticks()
+        is_alone = treatment.is_alone or not return_addr
+        if kind == layout.INSTRUMENT_COUNT:
+            recorder.count(armed.number)
+            return None
+        if kind == layout.INSTRUMENT_STATS:
+            recorder.called(armed.number)
+            return None if is_alone else _Call(armed, start, None, is_seen=True)
+        arg0, items, kept = self._capturer.entry(
+            treatment.function,
+            treatment.passed,
+            treatment.result,
+            treatment.tail,
+            sp,
+            treatment.led,
+            treatment.flags,
+        )
+        is_there = recorder.entry(
+            self._memory.pid,
+            self._tid,
+            armed.number,
+            sp=sp,
+            ticks=start,
+            return_addr=return_addr,
+            arg0=arg0,
+            items=items,
+            is_alone=is_alone,
+        )
+        return _Call(armed, start, kept, is_seen=True) if is_there and not is_alone else None
+
+    def _returned(self, pc: int) -> None:
+        """Take note of the calls that have returned to `pc`."""
+        sp = self._stub.get(self._convention.sp)
+        returned, gone = self._frames.leave(self._tid, pc, sp)
+        for frame in (*returned, *gone):
+            self._points.leave(frame.return_addr)
+        for frame in gone:
+            self._after_fork(frame.call)
+        for frame in returned:
+            self._after_fork(frame.call)
+            if frame.call.is_seen and not self._recorder.is_stopped:
+                self._record_return(frame)
+
+    def _after_fork(self, call: _Call) -> None:
+        if call.armed is None and not self._recorder.is_stopped:
+            self._slots.take_again()
+
+    def _record_return(self, frame: Frame[_Call]) -> None:
+        recorder, call = self._recorder, frame.call
+        assert call.armed is not None
+        treatment = call.armed.call
+        assert isinstance(treatment, Treatment)
+        function = treatment.function
+        now = recorder.ticks()
+        is_signed = function.error_rule in (ERROR_MINUS_ONE, ERROR_LONG_NEGATIVE)
+        result = self._capturer.result(treatment.result, call.kept, is_signed=is_signed)
+        failed = is_error(function.error_rule, result)
+        ticks = max(now - call.start, 0)
+        around = self._frames.around(self._tid)
+        if around is not None:
+            around.call.nested += ticks
+        number = call.armed.number
+        if self._kind == layout.INSTRUMENT_STATS:
+            recorder.returned(number, ticks, max(ticks - call.nested, 0), is_error=failed)
+            return
+        items = []
+        if call.kept is not None:
+            items = self._capturer.exit(
+                function, call.kept, result, treatment.result, treatment.led
+            )
+        recorder.exit(
+            self._memory.pid,
+            self._tid,
+            number,
+            sp=frame.sp,
+            ticks=now,
+            result=result,
+            errno=self._errno.read() if failed else 0,
+            items=items,
+        )
+
+    # ---- the end ----
+
+    def stop(self) -> None:
+        """Have nothing more seen: slots lead where they would; open calls are let return."""
+        self._slots.give_back()
+
+    def unmatched(self) -> list[str]:
+        """Say which functions are in no image, and what those who notice calls have to say."""
+        return [*self._entries.remarks(), *self._slots.remarks()]
+
+    def verdict(self) -> EngineVerdict | None:
+        """Return whether two engines agree, None where there is but one."""
+        return self._slots.verdict()
+
+    def executed(self) -> None:
+        """Hear that the process runs another program, which no stub tells of."""
+        self.is_left = True
+        self._say(EXECUTED)
+
+    def _leave(self, stop: RemoteStop, why: str) -> None:
+        """Let the program go on alone, from a stop of a thread that nobody waited for."""
+        pc = self._stub.get(self._convention.pc)
+        armed = self._slots.at_fault(pc) if stop.number == _SIGSEGV else None
+        if armed is not None:
+            self._slots.send(armed, pc)
+        self._give_all_back()
+        self._say(why)
+        self._detach()
+
+    def _give_all_back(self) -> None:
+        self._slots.give_back()
+        self._points.clear()
+        self._frames.clear()
+
+    def _detach(self) -> None:
+        self._stub.detach()
+        self.is_over = self.is_left = True
+
+    def _say(self, remark: str) -> None:
+        if remark not in self.remarks:
+            self.remarks.append(remark)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of functions inside an image: breakpoints at their entry points, whoever calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.elf.symbols.array import SymbolArray, static_table
+from soscope.binfmt.elf.symbols.table import dynamic_table
+from soscope.control.remote.images import CalledSlot, ForeignImage
+from soscope.control.remote.watch import Armed
+from soscope.entry.breakpoint.points import Points
+from soscope.entry.remote.convention import Convention
+
+
+class EntryPoint(Armed):
+    """One function; its `slot` has the address of its first instruction in place of a cell's."""
+
+    __slots__ = ()
+
+    runs_on = True
+
+
+class EntryPoints:
+    """The functions of one program that `words` name, each a SYMBOL or SYMBOL@IMAGE, with globs."""
+
+    __slots__ = ("_at", "_convention", "_main", "_points", "_unmatched", "_words")
+
+    def __init__(self, words: list[str], convention: Convention, points: Points) -> None:
+        self._words = [(w, *w.partition("@")[::2]) for w in dict.fromkeys(words)]
+        self._unmatched = dict.fromkeys(words)
+        self._convention = convention
+        self._points = points
+        self._at: dict[int, EntryPoint] = {}
+        self._main = "the program"
+
+    def functions(self, image: ForeignImage) -> Iterator[CalledSlot]:
+        """Give those in an image that are asked for, each address once. Raises FormatError."""
+        if image.is_main:
+            self._main = image.name
+        names = [(w, name) for w, name, of in self._words if fnmatchcase(image.name, of or "*")]
+        if not names:
+            return
+        seen = set(self._at)
+        sections = Sections.read(image.elf)
+        for table in (
+            dynamic_table(image.elf),
+            static_table(image.elf.source, sections, image.elf.encoding),
+        ):
+            for symbol, addr in self._named(table, names, image):
+                if addr not in seen:
+                    seen.add(addr)
+                    yield CalledSlot(addr, symbol, "", relocation=0, is_call=True)
+
+    def _named(
+        self, table: SymbolArray, names: list[tuple[str, str]], image: ForeignImage
+    ) -> Iterator[tuple[str, int]]:
+        for row in table.rows():
+            start, info, other, section, value, _ = row
+            if info & 15 != c.STT_FUNC or section == c.SHN_UNDEF or not value:
+                continue
+            symbol = table.text(start).partition("@")[0]
+            matching = [word for word, name in names if fnmatchcase(symbol, name)]
+            for word in matching:
+                self._unmatched.pop(word, None)
+            if matching:
+                yield symbol, self._entry(image, value + image.linked.load_bias, other)
+
+    def _entry(self, image: ForeignImage, addr: int, other: int) -> int:
+        """Return the instruction that all calls of a function run, from inside and outside."""
+        convention = self._convention
+        if convention.descriptor:
+            return image.code_of(addr)
+        if convention.state is not None:
+            return addr & ~1
+        return addr + image.behind_entry(other) if convention.local_entries else addr
+
+    def watch(self, slot: CalledSlot, image: ForeignImage, call: object, number: int) -> None:
+        """Have threads stop at a function."""
+        armed = self._at[slot.addr] = EntryPoint(slot, image, call)
+        armed.number = number
+        self._points.want(slot.addr)
+
+    def remarks(self) -> list[str]:
+        """Say which words have named nothing."""
+        said = []
+        for word in self._unmatched:
+            name, _, of = word.partition("@")
+            where = of or f"{self._main} or its libraries"
+            said.append(f"-x {word}: symbol '{name}' not found in {where}")
+        return said
+
+    def at_point(self, pc: int) -> EntryPoint | None:
+        """Return the function that a thread is about to enter."""
+        return self._at.get(pc)
+
+    def forget(self, image: ForeignImage) -> None:
+        """Forget the functions of an image that is gone."""
+        for addr, armed in list(self._at.items()):
+            if armed.image is image:
+                del self._at[addr]
+                self._points.leave(addr)

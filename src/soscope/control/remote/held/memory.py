@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory of a program that a stub holds, by packets alone."""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf.encoding import Encoding
+from soscope.control.remote.guest import GuestMemory
+from soscope.entry.remote.memory import StubMemory
+from soscope.entry.remote.stub import RemoteStub
+
+_FEW = 64  # bytes that are not worth a piece
+_PAGE = 4096
+
+
+class HeldMemory(GuestMemory):
+    """Reads and writes it while the program stands still.
+
+    What was read is kept until the program goes on, or something is written.
+    """
+
+    __slots__ = ("_pieces", "_seen", "_stub")
+
+    def __init__(self, stub: RemoteStub, coding: Encoding) -> None:
+        self.name = "the program's memory"
+        self._stub = stub
+        self._pieces = StubMemory(stub, coding.bits)
+        self._seen = -1
+        self.pid = stub.pid or stub.tid
+        self.coding = coding
+        self.base = 0
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at the program's address `offset`."""
+        if self._seen != self._stub.goes:
+            self._seen = self._stub.goes
+            self._pieces.forget()
+        if size <= _FEW:
+            return self._stub.read(offset, size) if offset >= 0 else b""
+        return self._pieces.read(offset, size)
+
+    def write_word(self, addr: int, value: int) -> bool:
+        """Set one of its words; say whether that could be."""
+        self._seen = -1
+        mask = (1 << self.coding.bits) - 1
+        return self._stub.write(addr, self.coding.word.pack(value & mask))
+
+    def is_free(self, start: int, end: int) -> bool:
+        """Say whether nothing can be read at the program's addresses [start, end)."""
+        return not any(self._stub.read(at, 1) for at in range(start, end, _PAGE))

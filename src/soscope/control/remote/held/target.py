@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that a stub holds, as a session knows targets."""
+
+from __future__ import annotations
+
+import time
+
+from soscope.control.events import SessionEvents
+from soscope.control.exitstatus import ExitStatus
+from soscope.control.outcome import EngineVerdict
+from soscope.control.program import Program
+from soscope.control.remote.guest import GuestMemory
+from soscope.control.remote.held.engine import HeldEngine
+from soscope.control.remote.held.guard import Guard
+from soscope.control.signals import ENDING, OWN_SIGNALS, Signals
+from soscope.control.supervise import Tick
+from soscope.entry.remote.stub import RemoteStub
+from soscope.errors import RemoteError
+from soscope.proc.signals import heeded, signal
+from soscope.wire import layout
+
+_TURN = 0.02  # seconds for the program's stops before everybody else's turn
+
+
+class HeldTarget:
+    """One program; it belongs to somebody else. `engine` sees its calls, None: it has none.
+
+    `guard` lets it go when soscope is killed, None: the stub ends it then.
+
+    `exit` is how it ended, None: it has been let go on.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        stub: RemoteStub,
+        memory: GuestMemory,
+        signals: Signals,
+        events: SessionEvents,
+    ) -> None:
+        self.programs = [program]
+        self.pid = program.pid
+        self.engine: HeldEngine | None = None
+        self.guard: Guard | None = None
+        self._stub = stub
+        self._memory = memory
+        self._signals = signals
+        self._events = events
+        self._asked = 0  # times that soscope was asked to end
+
+    @property
+    def exit(self) -> ExitStatus | None:
+        """How the program ended; after it was let go: status 0, as for processes."""
+        if self.engine is not None and self.engine.exit is not None:
+            return self.engine.exit
+        return ExitStatus(0, None)
+
+    def run(self, tick: Tick | None = None) -> None:
+        """Observe it until it has ended, or is to be let go; see `Target.run`.
+
+        Raises RemoteError where the stub is gone, and the program has not ended.
+        """
+        try:
+            while not self._is_over():
+                self._take_signals()
+                if self._is_asked_to_stop():
+                    self._let_go()
+                    break
+                if self.engine is not None:
+                    self.engine.work(_TURN)
+                if tick is not None:
+                    tick()
+            self._tell_end()
+            if tick is not None:
+                tick()
+        finally:
+            self.close()
+
+    def _is_over(self) -> bool:
+        return self.engine is None or self.engine.is_over
+
+    def _is_asked_to_stop(self) -> bool:
+        block = self.programs[0].block
+        return bool(self._asked) or (block is not None and block.command == layout.COMMAND_STOP)
+
+    def _let_go(self) -> None:
+        if self.engine is not None:
+            self.engine.let_go()
+
+    def _tell_end(self) -> None:
+        engine = self.engine
+        if engine is None:
+            return
+        if engine.exit is not None:
+            self._events.on_exit(self.pid, engine.exit.status, engine.exit.signal, time.time_ns())
+        elif not engine.is_left:
+            raise RemoteError(
+                "the stub is gone, and its program has not ended: nothing is known of that one's"
+                " end",
+                slug="remote-gone",
+            )
+
+    def _take_signals(self) -> None:
+        received = signal.sigtimedwait(OWN_SIGNALS, 0)
+        while received is not None:
+            if received.si_signo in heeded(ENDING):
+                self._asked += 1
+            else:
+                self._events.on_own_signal(received.si_signo)
+            received = signal.sigtimedwait(OWN_SIGNALS, 0)
+
+    def attend(self) -> bool:
+        """Hear signals while the tick waits for somebody who reads its output; see `Target`."""
+        self._take_signals()
+        return not self._asked
+
+    @property
+    def is_asked_to_end(self) -> bool:
+        """Say whether somebody wants soscope to end, so that it waits for no reader any more."""
+        return bool(self._asked)
+
+    @property
+    def is_left(self) -> bool:
+        """Say whether it was let go on unobserved though nobody asked for that."""
+        return self.engine is not None and self.engine.is_left and not self._is_asked_to_stop()
+
+    def remarks(self) -> list[str]:
+        """Return what its engine has not seen."""
+        engine = self.engine
+        return [] if engine is None else [*engine.remarks, *engine.unmatched()]
+
+    def verdict(self) -> EngineVerdict | None:
+        """Return whether two engines agree, None where there is but one."""
+        return None if self.engine is None else self.engine.verdict()
+
+    def close(self) -> None:
+        """Let go of the program, if that has not been done. May be called twice."""
+        engine = self.engine
+        if engine is not None and not engine.is_over:
+            engine.is_over = True
+        self._stub.let_go()
+        if self.guard is not None:
+            self.guard.dismiss()
+        self._memory.close()
+
+    def leave(self) -> None:
+        """Put soscope's own signals back, when all is written down. May be called twice."""
+        self._signals.restore()

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Has the slots of an emulated program lead to us: images as they come, and their slots."""
+
+from __future__ import annotations
+
+import os
+from _collections_abc import Callable
+
+from soscope.control.remote import wanted
+from soscope.control.remote.entries import EntryPoints
+from soscope.control.remote.errnoplace import ErrnoPlace
+from soscope.control.remote.images import CalledSlot, ForeignImage
+from soscope.control.remote.program import ForeignProgram
+from soscope.control.remote.wanted import Treatment, Wanted
+from soscope.control.remote.watch import Armed, CallWatch
+from soscope.entry.breakpoint.points import Points
+from soscope.errors import FormatError
+from soscope.live.images import linkmaps
+from soscope.model.image import IMAGE_LATE, IMAGE_LOADER, IMAGE_STARTUP, IMAGE_UNREADABLE
+from soscope.wire import layout
+from soscope.wire.recorder import Recorder
+
+_CONSISTENT, _DELETE = 0, 2  # r_state of <link.h>
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.native.process import NativeProgram
+    from soscope.control.remote.guest import GuestMemory
+    from soscope.entry.native.memory import NativeMemory
+
+
+class ImageHooks:
+    """The images of one program. `slots` notices calls through theirs.
+
+    `guards` are functions that make threads or processes, by their first instruction; `waiting`
+    are images that are not relocated yet, by that of their first code. `has_started`: those that
+    the program starts with are there. `say` hears of what could not be hooked.
+    """
+
+    def __init__(
+        self,
+        memory: GuestMemory | NativeMemory,
+        program: ForeignProgram | NativeProgram,
+        recorder: Recorder,
+        wants: Wanted,
+        points: Points,
+        slots: CallWatch,
+        errno: ErrnoPlace,
+        entries: EntryPoints,
+        say: Callable[[str], object],
+        *,
+        dynamic: int,
+        brk: int,
+        guarded: frozenset[str] = wanted.THREADS | wanted.PROCESSES,
+    ) -> None:
+        """`dynamic` is the program's dynamic section, `brk` what its loader calls.
+
+        That is when images have come or gone. `guarded` are names of functions that make
+        threads or processes.
+        """
+        self._guarded = guarded
+        self._memory = memory
+        self._arch = program.arch
+        self._convention = program.convention
+        self._root = program.root
+        self._program = program.path
+        self._recorder = recorder
+        self._wants = wants
+        self._points = points
+        self._errno = errno
+        self._say = say
+        self._dynamic = dynamic
+        self._debug = 0
+        self._images: dict[int, ForeignImage] = {}  # by the address of the loader's entry
+        self.slots = slots
+        self.entries = entries
+        self.guards: dict[int, str] = {}
+        self.waiting: dict[int, list[ForeignImage]] = {}
+        self.has_started = False
+        self.brk = self.code(brk)
+        points.want(self.brk)
+
+    def _function(self, image: ForeignImage, addr: int) -> int:
+        """Return where the first instruction of a function is; 0 for none."""
+        if addr and self._convention.descriptor:
+            return image.code_of(addr)
+        return self.code(addr)
+
+    def code(self, addr: int) -> int:
+        """Return where an instruction is, of its address that may say of which kind it is."""
+        return addr & ~1 if self._convention.state is not None else addr
+
+    @property
+    def is_deleting(self) -> bool:
+        """Say whether the loader is about to unmap images."""
+        coding = self._memory.coding
+        data = self._memory.read(self._debug + 3 * coding.bits // 8, coding.u32.size)
+        return bool(self._debug) and data == coding.u32.pack(_DELETE)
+
+    def look_at_list(self) -> None:
+        """Take note of images that have come and gone."""
+        try:
+            if not self._debug:
+                coding = self._memory.coding
+                self._debug = linkmaps.find_debug(
+                    self._memory, coding, self._dynamic, self._arch.debug_maps
+                )
+                if not self._debug:
+                    return
+            listed = linkmaps.read_list(self._memory, self._memory.coding, self._debug)
+        except FormatError as error:
+            self._say(f"the loader's list of images could not be read: {error.message}")
+            return
+        if listed.state != _CONSISTENT:
+            return
+        there = {entry.addr: entry for entry in listed.images}
+        for addr, image in list(self._images.items()):
+            entry = there.get(addr)
+            if entry is None or entry.load_bias != image.linked.load_bias:
+                self._forget(addr, image)
+        new = [
+            self._open(entry, is_main=not position)
+            for position, entry in enumerate(listed.images)
+            if entry.addr not in self._images
+        ]
+        images = [image for image in new if image is not None]
+        if not self.has_started:
+            self.has_started = True
+            for image in images:
+                is_loader = image.contains(self.brk)
+                flags = IMAGE_STARTUP | (IMAGE_LOADER if is_loader else 0)
+                self.hook(image, flags=flags)
+            return
+        for image in images:
+            self._wait_for(image)
+
+    def _open(self, entry: linkmaps.Linked, *, is_main: bool) -> ForeignImage | None:
+        path = self._program if is_main else self._root.host(entry.path)
+        if not path:  # the vDSO
+            return None
+        if not is_main and not os.path.exists(path):
+            path = entry.path  # the emulator takes the host's file where the sysroot has none
+        try:
+            image = ForeignImage.open(entry, path, is_main=is_main)
+        except (FormatError, OSError) as error:
+            if entry.path and "vdso" not in entry.path:
+                why = error.message if isinstance(error, FormatError) else error.strerror
+                self._say(f"not hooked: {entry.path}: {why}")
+            return None
+        self._images[entry.addr] = image
+        self._guard(image)
+        return image
+
+    def _guard(self, image: ForeignImage) -> None:
+        """Have the program stop in functions that make threads or processes, whoever calls them."""
+        for symbol in self._guarded:
+            try:
+                named = image.entry_of(symbol, local=self._convention.local_entries)
+                addr = self._function(image, named)
+            except FormatError:
+                continue  # an image without such a name is the usual case
+            if addr and addr not in self.guards:
+                self.guards[addr] = symbol
+                self._points.want(addr)
+
+    def guard_ends(self) -> None:
+        """Guard who ends the program from here on, and nobody else."""
+        for addr in self.guards:
+            self._points.leave(addr)
+        self.guards.clear()
+        self._guarded = frozenset(wanted.ENDS)
+        for image in self._images.values():
+            self._guard(image)
+
+    def _wait_for(self, image: ForeignImage) -> None:
+        """Have the slots of a new image hooked when its first code is about to run.
+
+        It is relocated then.
+        """
+        try:
+            addr = self._function(image, image.first_code())
+        except FormatError:
+            addr = 0
+        if not addr:
+            self.hook(image, flags=IMAGE_LATE)
+            return
+        self.waiting.setdefault(addr, []).append(image)
+        self._points.want(addr)
+
+    def _forget(self, addr: int, image: ForeignImage) -> None:
+        del self._images[addr]
+        for place, images in list(self.waiting.items()):
+            if image in images:
+                images.remove(image)
+                self._points.leave(place)
+                if not images:
+                    del self.waiting[place]
+        for place in [place for place in self.guards if image.contains(place)]:
+            del self.guards[place]
+            self._points.leave(place)
+        self.slots.forget(image)
+        self.entries.forget(image)
+        if image.index >= 0:
+            self._recorder.close_image(image.index)
+
+    def _record_image(self, image: ForeignImage, flags: int) -> None:
+        if image.index < 0:
+            image.index = self._recorder.image(
+                image.name,
+                image.path,
+                bias=image.linked.load_bias,
+                start=image.start,
+                end=image.end,
+                build_id=image.elf.build_id,
+                flags=flags | (layout.IMAGE_MAIN if image.is_main else 0),
+                pid=self._memory.pid,
+            )
+
+    def hook(self, image: ForeignImage, *, flags: int) -> None:
+        """Have the slots of an image lead to us."""
+        if flags & IMAGE_LOADER:  # its own calls are made while nothing is in order yet
+            self._record_image(image, flags)
+            return
+        try:
+            slots = image.slots(self._arch)
+        except FormatError as error:
+            self._say(f"not hooked: {image.path}: {error.message}")
+            self._record_image(image, flags | IMAGE_UNREADABLE)
+            return
+        self._record_image(image, flags)
+        self._look_for_errno(image)
+        unlike = image.unlike(self._arch)
+        if unlike:
+            self._say(f"not hooked: {image.path}: {unlike}")
+        else:
+            self._watch_entries(image)
+        if not self.slots.notices_slots:
+            return
+        counts = [0, 0, 0]  # hooked, left, refused
+        for slot in slots:
+            counts[self._arm_slot(slot, image, is_known=not unlike)] += 1
+        self._recorder.image_slots(image.index, hooked=counts[0], left=counts[1], refused=counts[2])
+
+    def _look_for_errno(self, image: ForeignImage) -> None:
+        if self._errno.is_known:
+            return
+        try:
+            self._errno.find(image.elf, image.linked.load_bias)
+        except FormatError:
+            return  # an image that keeps errno has readable symbols
+        if self._errno.is_known:
+            self._recorder.knows_errno()
+
+    def _watch_entries(self, image: ForeignImage) -> None:
+        """Have threads stop where functions of an image begin that are asked for."""
+        try:
+            functions = list(self.entries.functions(image))
+        except FormatError as error:
+            self._say(f"functions inside {image.path} are not known: {error.message}")
+            return
+        for function in functions:
+            treatment = self._wants.treatment(function, image)
+            if treatment is None:
+                continue  # it must be left alone
+            number = self._record_slot(
+                function, None, image, treatment, layout.HOOKED, function.addr
+            )
+            if number != layout.NONE:
+                self.entries.watch(function, image, treatment, number)
+
+    def _arm_slot(self, slot: CalledSlot, image: ForeignImage, *, is_known: bool) -> int:
+        """Have a slot lead to us; return 0 where it does, 1: it was left, 2: it cannot.
+
+        `is_known`: the code of its image is of a kind that is known.
+        """
+        held = self._memory.word(slot.addr)
+        if not held and not slot.is_call:
+            return 1  # a weak symbol that nobody has
+        callee = self._callee(slot, held)
+        self._recorder.matched(0, self._wants.matched(slot, image, callee))
+        is_asked = self._wants.chooses(slot, image, callee)
+        treatment = self._wants.treatment(slot, callee) if is_asked else None
+        if treatment is None:
+            return 1
+        armed: Armed | int
+        if not is_known:
+            armed = layout.REFUSED_NO_SITE
+        elif slot.is_call:
+            armed = self.slots.hook(slot, image, treatment)
+        else:
+            armed = self.slots.hook_shared(slot, image, treatment)
+        refusal = armed if isinstance(armed, int) else layout.HOOKED
+        number = self._record_slot(slot, image, callee, treatment, refusal, held)
+        if number == layout.NONE:
+            return 2
+        if isinstance(armed, Armed):
+            armed.number = number
+            if armed.is_part:
+                refusal = layout.REFUSED_ADDRESS_TAKEN
+                self._record_slot(slot, image, callee, treatment, refusal, held)
+        return 0 if refusal == layout.HOOKED else 2
+
+    def _record_slot(
+        self,
+        slot: CalledSlot,
+        image: ForeignImage | None,
+        callee: ForeignImage | None,
+        treatment: Treatment,
+        refusal: int,
+        held: int,
+    ) -> int:
+        if callee is not None:
+            self._record_image(callee, IMAGE_STARTUP)
+        function = treatment.function
+        kind = layout.SLOT_JUMP_SLOT if slot.is_call else layout.SLOT_GLOB_DAT
+        flags = layout.SLOT_ENTRY_ONLY if treatment.is_alone else 0
+        if slot.relocation:
+            flags |= layout.SLOT_LAZY
+        return self._recorder.slot(
+            slot.symbol,
+            slot.version,
+            caller=layout.NONE if image is None else image.index,
+            callee=layout.NONE if callee is None else callee.index,
+            addr=slot.addr,
+            original=held,
+            prototype=function.prototype,
+            kind=kind if image is not None else layout.SLOT_ENTRY,
+            refusal=refusal,
+            flags=flags,
+            error_rule=function.error_rule,
+            treatment=function.flags,
+            instrument=self._wants.kind,
+        )
+
+    def _callee(self, slot: CalledSlot, held: int) -> ForeignImage | None:
+        """Return whose function a slot leads to: by what it holds, or by the loader's order."""
+        for image in self._images.values():
+            if image.contains(held):
+                if image.defines(slot.symbol):
+                    return image
+                break  # it is not bound yet, and leads to its own image's way to the resolver
+        return next((each for each in self._images.values() if each.defines(slot.symbol)), None)

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images of an emulated program: the file behind each, and its slots that call functions."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.fileslots import Relocations, is_bound_now
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.relative import relative_words
+from soscope.binfmt.elf.relocations import entries, symbols_of, tables
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.elf.symbols.imports import Names
+from soscope.binfmt.isa import part
+from soscope.binfmt.source import BufferSource
+from soscope.errors import FormatError
+from soscope.live.images.linkmaps import Linked
+from soscope.model.arch import Arch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.entry.remote.faces import WordMemory
+
+_LOCAL_ENTRY = 5  # ELFv2: bits of st_other say how far behind the first it is
+_GOT = (".got", ".toc")
+_MOST_FILE = 1 << 30
+_FUNCTIONS = ("function", "ifunc", "none")
+
+
+class CalledSlot:
+    """A slot that leads to a function. `addr` is where it lies in the program.
+
+    `relocation` is the address of its entry's r_offset, 0 where the loader fills it no more.
+    `is_call`: nothing but calls goes through it. `is_code`: it is no address, but code,
+    with `is_entry` that which calls go through.
+    """
+
+    __slots__ = ("addr", "is_call", "is_code", "is_entry", "relocation", "symbol", "version")
+
+    def __init__(
+        self, addr: int, symbol: str, version: str, *, relocation: int, is_call: bool
+    ) -> None:
+        self.addr = addr
+        self.symbol = symbol
+        self.version = version
+        self.relocation = relocation
+        self.is_call = is_call
+        self.is_code = False
+        self.is_entry = False
+
+
+class CountedWords(NamedTuple):
+    """Slots that the loader finds by counting, as the program has them.
+
+    `start` is the address of the first of so many (`words`), `number` that of how many words
+    stand before it, `unbound` are the addresses of those that the loader has not bound yet.
+    """
+
+    start: int
+    words: int
+    number: int
+    unbound: list[int]
+
+
+class ForeignImage:
+    """One image: `elf` is its file, `linked` the loader's entry of it. `index` is its record's."""
+
+    def __init__(self, elf: ElfImage, linked: Linked, path: str, *, is_main: bool) -> None:
+        self.elf = elf
+        self.linked = linked
+        self.path = path
+        # by the name that it was asked for, which may be a link
+        self.name = os.path.basename(path if is_main else linked.path or path)
+        self.is_main = is_main
+        self.index = -1
+        loads = [segment for segment in elf.segments if segment.type == c.PT_LOAD]
+        self.start = linked.load_bias + min((each.vaddr for each in loads), default=0)
+        self.end = linked.load_bias + max((each.vaddr + each.memsz for each in loads), default=0)
+
+    @classmethod
+    def open(cls, linked: Linked, path: str, *, is_main: bool) -> ForeignImage:
+        """Read the file at `path`. Raises FormatError, OSError."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_size > _MOST_FILE:
+                raise FormatError(f"{path}: larger than any image", field="size", offset=0)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                elf = ElfImage.from_source(BufferSource(file.read(), path))
+        finally:
+            os.close(descriptor)
+        return cls(elf, linked, path, is_main=is_main)
+
+    def contains(self, addr: int) -> bool:
+        """Say whether an address of the program lies in it."""
+        return self.start <= addr < self.end
+
+    def defines(self, symbol: str) -> bool:
+        """Say whether it has a function of this name for others."""
+        try:
+            return self.elf.symbols.addr(symbol) is not None
+        except FormatError:
+            return False  # without readable symbols it defines nothing for others
+
+    def addr_of(self, symbol: str) -> int:
+        """Return where the program has a symbol of it, 0 where it has none."""
+        try:
+            value = self.elf.symbols.addr(symbol)
+        except FormatError:
+            return 0  # as above
+        return 0 if value is None else value + self.linked.load_bias
+
+    def entry_of(self, symbol: str, *, local: bool) -> int:
+        """Return where all calls of a function of it go through, 0 where it has none.
+
+        `local`: calls from inside the image may enter it behind its first instructions.
+        """
+        addr = self.addr_of(symbol)
+        if not addr or not local:
+            return addr
+        symbols = self.elf.symbols
+        for index in symbols.indices_named(os.fsencode(symbol)):
+            if symbols.array.row(index)[4] + self.linked.load_bias == addr:
+                return addr + self.behind_entry(symbols.array.row(index)[2])
+        return addr
+
+    @staticmethod
+    def behind_entry(other: int) -> int:
+        """Return how far behind a function's first entry its other one is, by `st_other`."""
+        power = other >> _LOCAL_ENTRY & 7
+        return 1 << power & ~3 if power > 1 else 0
+
+    def code_of(self, addr: int) -> int:
+        """Return where the code of a function is that is named by a descriptor at `addr`."""
+        vaddr, word = addr - self.linked.load_bias, self.elf.encoding.word
+        code = relative_words(self.elf).get(vaddr)
+        if code is None:
+            code = word.unpack(self.elf.read(vaddr, word.size, ".opd"))[0]
+        return code + self.linked.load_bias
+
+    def first_code(self) -> int:
+        """Return where the first of its own code runs when it is loaded, 0 where none does.
+
+        Raises FormatError.
+        """
+        init = self.elf.dynamic.get(c.DT_INIT)
+        if init:
+            return init + self.linked.load_bias
+        array, size = self.elf.dynamic.get(c.DT_INIT_ARRAY), self.elf.dynamic.get(c.DT_INIT_ARRAYSZ)
+        if not array or not size:
+            return 0
+        word = self.elf.encoding.word
+        told = relative_words(self.elf).get(array)
+        if told is None:
+            told = word.unpack(self.elf.read(array, word.size, "DT_INIT_ARRAY"))[0]
+        return told + self.linked.load_bias if told else 0
+
+    def unlike(self, arch: Arch) -> str:
+        """Say why its calls are not those that are known of `arch`, "" where they are."""
+        beside = part(arch, "slots")
+        if beside is None or not hasattr(beside, "unlike"):
+            return ""
+        return str(beside.unlike(self.elf))
+
+    def counted_words(self, memory: WordMemory) -> CountedWords | None:
+        """Return the slots that the loader finds by counting, None where it does not."""
+        beside = part(self.elf.header.arch if self.elf.header else None, "slots")
+        if beside is None or not hasattr(beside, "counted"):
+            return None
+        counted = beside.counted(self.elf)
+        if counted is None:
+            return None
+        bias = self.linked.load_bias
+        start, count, number, helpers = counted
+        unbound = [
+            vaddr + bias
+            for vaddr, helper in helpers.items()
+            if memory.word(vaddr + bias) == helper + bias
+        ]
+        return CountedWords(start + bias, count, number + bias, unbound)
+
+    def slots(self, arch: Arch) -> list[CalledSlot]:
+        """Return the slots that lead to functions, each once. Raises FormatError."""
+        types = arch.relocations
+        elf, bias = self.elf, self.linked.load_bias
+        sections = Sections.read(elf)
+        filled = Relocations(elf, arch, sections).read()
+        kinds = (types.jump_slot, types.glob_dat, *arch.implied)
+        wanted = [
+            each
+            for each in filled
+            if each.kind in kinds or (each.kind in types.words and _is_got(sections, each.vaddr))
+        ]
+        names = Names(elf, [each.symbol for each in wanted]).named
+        places = {} if is_bound_now(elf) else self._places(arch)
+        slots, called = [], set()
+        for vaddr, kind, symbol, _, _ in wanted:
+            text, version, symbol_type, is_here, _ = names[symbol]
+            if not text or symbol_type not in _FUNCTIONS:
+                continue
+            is_call = kind == types.jump_slot or kind == arch.stubbed > 0
+            if is_call:
+                called.add(text)
+            elif is_here or symbol_type == "none":
+                continue  # a word of its own, or nobody says that it is a function
+            place = places.get(vaddr, 0) if is_call else 0
+            slot = CalledSlot(bias + vaddr, text, version or "", relocation=place, is_call=is_call)
+            slot.is_code = self._is_code(vaddr)
+            slot.is_entry = is_call and slot.is_code
+            slots.append(slot)
+        slots += self._in_code()
+        # where the address of a function is taken that is called through another slot, that is all
+        return [slot for slot in slots if slot.is_call or slot.symbol not in called]
+
+    def _in_code(self) -> list[CalledSlot]:
+        """Return words of the code itself that have addresses of functions, one for each."""
+        elf = self.elf
+        flags = elf.dynamic.get(c.DT_FLAGS) or 0
+        if elf.dynamic.get(c.DT_TEXTREL) is None and not flags & c.DF_TEXTREL:
+            return []
+        places: dict[int, int] = {}
+        for table in tables(elf):
+            if not table[3]:
+                for vaddr, symbol in symbols_of(elf, table):
+                    if symbol and symbol not in places and self._is_code(vaddr):
+                        places[symbol] = vaddr
+        slots = []
+        for symbol, (text, version, kind, is_here, _) in Names(elf, [*places]).named.items():
+            if symbol in places and text and kind in ("function", "ifunc") and not is_here:
+                addr = self.linked.load_bias + places[symbol]
+                slot = CalledSlot(addr, text, version or "", relocation=0, is_call=True)
+                slot.is_code = True
+                slots.append(slot)
+        return slots
+
+    def _is_code(self, vaddr: int) -> bool:
+        """Say whether a link-time address may be executed, as the BSS PLT of PowerPC is."""
+        return any(
+            segment.type == c.PT_LOAD
+            and segment.flags & c.PF_X
+            and 0 <= vaddr - segment.vaddr < segment.memsz
+            for segment in self.elf.segments
+        )
+
+    def _places(self, arch: Arch) -> dict[int, int]:
+        """Return the addresses of r_offset of the slots that may be bound later, by vaddr."""
+        elf = self.elf
+        shift_mask = 0xFFFF_FFFF if elf.encoding.bits == 64 else 0xFF
+        places = {}
+        for table in tables(elf):
+            _, _, has_addend, in_plt = table
+            if not in_plt:
+                continue
+            layout = elf.encoding.rela if has_addend else elf.encoding.rel
+            data, starts = entries(elf, table)
+            for at, fields in zip(starts, layout.iter_unpack(data), strict=True):
+                if fields[1] & shift_mask == arch.relocations.jump_slot:
+                    places[fields[0]] = self._addr_of_offset(at)
+        return places
+
+    def _addr_of_offset(self, offset: int) -> int:
+        for segment in self.elf.segments:
+            if segment.type == c.PT_LOAD and 0 <= offset - segment.offset < segment.filesz:
+                return offset - segment.offset + segment.vaddr + self.linked.load_bias
+        return 0
+
+
+def _is_got(sections: Sections, vaddr: int) -> bool:
+    """Say whether a word is one of the GOT, and no other pointer to a function."""
+    section = sections.containing(vaddr)
+    return section is not None and section.name.startswith(_GOT)

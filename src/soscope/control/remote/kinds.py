@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Of which kind arguments and results are, for who reads them one by one."""
+
+from __future__ import annotations
+
+import re
+from _collections_abc import Callable
+
+from soscope.control.remote.records import PassedRecord
+from soscope.prototypes import conversion, row, widths
+
+Kind = str | PassedRecord
+# SIGNED is a word whose sign counts, WIDE an integer of 64 bits on any machine
+WORD, SIGNED, WIDE, DOUBLE, SINGLE, LONGEST = (
+    "word",
+    "signed",
+    "wide",
+    "double",
+    "single",
+    "long double",
+)
+_EIGHT = 8  # bytes
+_SIMPLE = (row.PLACE_INT, row.PLACE_FLOAT, row.PLACE_STACK)
+_WIDE_NUMBERS = (b"ll", b"q", b"L", b"j")  # sizes in a format, of 64 bits on any machine
+_CONVERSION = re.compile(rb"%[-+ #0'I]*(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|q|L|j|z|Z|t)?([a-zA-Z%])")
+
+
+def kinds_of(
+    arguments: tuple[row.ArgumentRow, ...],
+    record_of: Callable[[row.ArgumentRow], PassedRecord | None],
+) -> list[Kind] | None:
+    """Return the kinds of arguments; None where some are passed in a way that is not known."""
+    kinds: list[Kind] = []
+    for argument in arguments:
+        place, (how, size, _, _) = argument[1], argument[3]
+        if how == row.SHOW_LONG_DOUBLE:
+            kinds.append(LONGEST)
+        elif how in (row.SHOW_STRUCT, row.SHOW_COMPLEX):
+            record = record_of(argument)
+            if record is None:
+                return None
+            kinds.append(record)
+        elif place not in _SIMPLE or size > _EIGHT:
+            return None
+        elif how == row.SHOW_FLOAT or place == row.PLACE_FLOAT:
+            kinds.append(SINGLE if size == _EIGHT // 2 else DOUBLE)
+        else:
+            kinds.append(kind_of_word(argument))
+    return kinds
+
+
+def kind_of_result(result: row.ArgumentRow) -> str:
+    """Return the kind of a result; WORD for what is in no register as a whole."""
+    if result[3][0] == row.SHOW_LONG_DOUBLE:
+        return LONGEST
+    if result[1] == row.PLACE_FLOAT:
+        return SINGLE if result[3][1] == _EIGHT // 2 else DOUBLE
+    return kind_of_word(result) if result[1] == row.PLACE_INT else WORD
+
+
+def kind_of_word(argument: row.ArgumentRow) -> str:
+    """Return WORD, SIGNED or WIDE, of an integer or a pointer."""
+    _, size, is_signed, _ = argument[3]
+    if size == _EIGHT and not argument[0].endswith("*"):
+        if widths.is_wide(argument[0]):
+            return WIDE
+        if is_signed:
+            return SIGNED
+    return WORD
+
+
+def kinds_of_format(taken: list[conversion.Taken], text: bytes) -> list[Kind]:
+    """Return the kinds of what a format takes, up to the first that is not known.
+
+    The type of what is taken does not say whether it is wide on any machine: the format does.
+    """
+    wide = _wide_numbers(text)
+    if len(wide) != len(taken):  # numbered ones
+        first = text.find(b"$")
+        if first >= 0:
+            return []
+        wide = [False] * len(taken)
+    kinds: list[Kind] = []
+    for is_wide, (_, (how, size, is_signed, _), *_) in zip(wide, taken, strict=True):
+        if how == row.SHOW_LONG_DOUBLE:
+            kinds.append(LONGEST)
+        elif how == row.SHOW_FLOAT:
+            kinds.append(DOUBLE)
+        elif is_wide:
+            kinds.append(WIDE)
+        else:
+            kinds.append(SIGNED if is_signed and size == _EIGHT else WORD)
+    return kinds
+
+
+def _wide_numbers(text: bytes) -> list[bool]:
+    """Say of each argument that a format takes whether it is a wide integer."""
+    wide = []
+    for width, precision, size, letter in _CONVERSION.findall(text):
+        if letter in (b"%", b"m"):
+            continue
+        wide += [False] * ((width == b"*") + (precision == b"*"))
+        wide.append(size in _WIDE_NUMBERS and letter in b"diouxX")
+    return wide

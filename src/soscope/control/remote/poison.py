@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine of slots that fault: each leads to an address of its own, where nothing is mapped.
+
+A call through a slot, by whatever stub, stops there with a fault, and the address says which slot
+it was. The thread is sent on to the function, and the fault is forgotten. So a call costs the
+program nothing but its own stop, however many slots there are. An emulator goes through all
+breakpoints at each indirect jump, so those are few: one for each address that open calls return to.
+
+A slot that the loader may bind later keeps its address of ours: the relocation is changed so that
+the loader stores the function's address elsewhere, in a cell, where it is read at each call.
+"""
+
+from __future__ import annotations
+
+from soscope.control.remote.guest import GuestMemory
+from soscope.control.remote.images import CalledSlot, ForeignImage
+from soscope.control.remote.watch import Armed, CallWatch, Sender
+from soscope.control.settings import POISON
+from soscope.entry.breakpoint.points import Points
+from soscope.wire import layout
+
+_FIRST, _END = 0x1000, 0x10000  # addresses that programs have nothing at
+_CELL = 32  # bytes
+_MOST_ENTRIES = 200  # as an emulator goes through all points at each indirect jump
+_APART = 4  # bytes between two addresses of ours: no processor jumps to less, whatever its state
+
+
+class Poisoned(Armed):
+    """One slot of ours.
+
+    `before` is what it held. `cell` is where the loader stores the function's address, 0: it
+    does not any more. `poison` is what it holds.
+    """
+
+    __slots__ = ("before", "cell", "poison")
+
+    def __init__(
+        self, slot: CalledSlot, image: ForeignImage, call: object, *, poison: int, cell: int
+    ) -> None:
+        super().__init__(slot, image, call)
+        self.before = 0
+        self.poison = poison
+        self.cell = cell
+
+
+class PoisonedSlots(CallWatch):
+    """All slots of one program that lead to addresses of ours."""
+
+    __slots__ = (
+        "_behind",
+        "_cells",
+        "_cells_end",
+        "_entries",
+        "_free",
+        "_memory",
+        "_next",
+        "_points",
+        "_send",
+        "armed",
+        "is_given_back",
+    )
+
+    name = POISON
+    changes_slots = True
+
+    def __init__(
+        self,
+        memory: GuestMemory,
+        sender: Sender,
+        cells: int,
+        size: int,
+        *,
+        words: int,
+        points: Points | None,
+    ) -> None:
+        """`cells` are `size` bytes of the program that are ours; a slot has so many `words`.
+
+        With `points` threads stop at slots that are code; without, somebody else has them do so.
+        """
+        self._points = points
+        self._entries: dict[int, Armed] = {}  # slots that are code, by their addresses
+        self._behind = range(
+            memory.coding.word.size, words * memory.coding.word.size, memory.coding.word.size
+        )
+        self._memory = memory
+        self._send = sender
+        self._cells = cells
+        self._cells_end = cells + size
+        self._next = _FIRST
+        self._free: list[int] = []
+        self.armed: dict[int, Poisoned] = {}  # by the address that each leads to
+        self.is_given_back = False
+
+    @staticmethod
+    def is_possible(memory: GuestMemory) -> bool:
+        """Say whether nothing of the program lies where the addresses of ours are."""
+        return memory.is_free(_FIRST, _END)
+
+    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+        """Have a slot lead to an address of ours."""
+        if slot.is_entry and self._points is not None:
+            if len(self._entries) >= _MOST_ENTRIES:
+                return layout.REFUSED_FULL
+            entry = self._entries[slot.addr] = Armed(slot, image, call)
+            self._points.want(slot.addr)
+            return entry
+        if slot.is_code:
+            return layout.REFUSED_TEXT
+        if self._next >= _END and not self._free:
+            return layout.REFUSED_FULL
+        cell = 0
+        if slot.relocation:
+            if self._cells + _CELL > self._cells_end:
+                return layout.REFUSED_FULL
+            cell = self._cells
+            self._cells += _CELL
+        poison = self._free.pop() if self._free else self._next
+        armed = Poisoned(slot, image, call, poison=poison, cell=cell)
+        if not self._take(armed):
+            return layout.REFUSED_WRITE
+        if poison == self._next:
+            self._next += _APART
+        self.armed[poison] = armed
+        return armed
+
+    def at_fault(self, pc: int) -> Armed | None:
+        """Return the slot whose call a fault is."""
+        return self.armed.get(pc)
+
+    def at_point(self, pc: int) -> Armed | None:
+        """Return the slot whose code a thread is about to run."""
+        return self._entries.get(pc)
+
+    def _take(self, armed: Poisoned) -> bool:
+        memory, slot = self._memory, armed.slot
+        armed.before = memory.word(slot.addr)
+        if armed.cell:
+            where = armed.cell - armed.image.linked.load_bias
+            if not memory.write_word(armed.cell, armed.before):
+                return False
+            for offset in self._behind:  # of a descriptor; with 0 a stub would not go there
+                word = memory.word(slot.addr + offset)
+                memory.write_word(armed.cell + offset, word)
+                memory.write_word(slot.addr + offset, word or 1)
+            if not memory.write_word(slot.relocation, where):
+                return False
+        return memory.write_word(slot.addr, armed.poison)
+
+    def send(self, armed: Armed, pc: int) -> bool:
+        """Have the thread go on where the slot would lead; False: the slot itself does that."""
+        if pc in self._entries:
+            return False
+        assert isinstance(armed, Poisoned)
+        self._send.send(self._target(armed), armed.cell or armed.slot.addr)
+        return True
+
+    def _target(self, armed: Poisoned) -> int:
+        return self._memory.word(armed.cell) if armed.cell else armed.before
+
+    def give_back(self) -> None:
+        """Have all slots lead where they would without us. May be called twice."""
+        if self.is_given_back:
+            return
+        self.is_given_back = True
+        self.give_back_in(self._memory)
+
+    def give_back_in(self, memory: GuestMemory) -> None:
+        """Do so in a copy of the program's memory."""
+        for armed in self.armed.values():
+            if armed.cell:
+                offset = armed.slot.addr - armed.image.linked.load_bias
+                memory.write_word(armed.slot.relocation, offset)
+            if memory.word(armed.slot.addr) == armed.poison:
+                if armed.cell:
+                    for offset in self._behind:
+                        word = memory.word(armed.cell + offset)
+                        memory.write_word(armed.slot.addr + offset, word)
+                memory.write_word(armed.slot.addr, self._target(armed))
+
+    def clean_copy(self) -> None:
+        """Have the slots of a copy of the program lead where they would."""
+        if not self.is_given_back:
+            self.give_back()
+            self.is_given_back = False  # not in the program itself
+
+    def take_again(self) -> None:
+        """Undo `give_back`: what slots hold now is where they lead."""
+        if self.is_given_back:
+            self.is_given_back = False
+            for armed in self.armed.values():
+                self._take(armed)
+
+    def forget(self, image: ForeignImage) -> None:
+        """Forget the slots of an image that is gone."""
+        for poison, armed in list(self.armed.items()):
+            if armed.image is image:
+                del self.armed[poison]
+                self._free.append(poison)
+        for addr, entry in list(self._entries.items()):
+            if entry.image is image and self._points is not None:
+                del self._entries[addr]
+                self._points.leave(addr)

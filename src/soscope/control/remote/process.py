@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that a stub holds, to be asked as a process is: `soscope resolve --remote`."""
+
+from __future__ import annotations
+
+from soscope.control.remote.space import RemoteSpace
+from soscope.entry.remote.address import RemoteAddress
+from soscope.entry.remote.stub import RemoteStub
+from soscope.live.images.images import find_images
+from soscope.live.images.watch import Watch
+from soscope.live.process import Process
+
+
+class RemoteProcess(Process):
+    """One that stands still meanwhile. `close` lets it go on."""
+
+    __slots__ = ()
+
+    def __init__(self, space: RemoteSpace) -> None:
+        """Look at its images. Raises RemoteError, NoSuchProcess."""
+        self.pid = space.pid
+        self._space = space
+        self._known = None
+        try:
+            self._images = find_images(space)
+            self._watch = Watch(self._images)
+        except BaseException:
+            space.close()
+            raise
+
+
+def open_remote(address: RemoteAddress, program: str | None, sysroot: str | None) -> RemoteSpace:
+    """Connect to a stub that waits, and look at its program.
+
+    `program` is the file that it is, None where the stub is to say it; `sysroot` is where its
+    libraries lie. Raises RemoteError, LaunchError.
+    """
+    stub = RemoteStub(address.connect(), "<")
+    try:
+        return RemoteSpace(stub, program, sysroot)
+    except BaseException:
+        stub.let_go()
+        raise

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which file a command for another machine is, what runs it, and where its libraries lie."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.source import BufferSource
+from soscope.entry.qemu import emulator_of
+from soscope.entry.remote.convention import Convention
+from soscope.entry.remote.isa import convention_of
+from soscope.errors import FormatError, LaunchError
+from soscope.linker.machine import is_native, kind_of, machine_of
+from soscope.linker.root import Root
+from soscope.model.arch import Arch
+
+_FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
+
+
+class ForeignProgram:
+    """One program. `path` is its file here, `elf` what that says, `sysroot` where the rest lies.
+
+    `loader` is the file of its loader, None: it is statically linked.
+    """
+
+    __slots__ = ("arch", "convention", "elf", "emulator", "loader", "path", "root", "sysroot")
+
+    def __init__(
+        self, command: list[str], cwd: str | None, sysroot: str | None, qemu: str | None
+    ) -> None:
+        """Find all of it. Raises LaunchError for what is missing or does not fit together."""
+        self.path = _find(command[0], cwd, sysroot)
+        self.elf = _opened(self.path)
+        header = self.elf.header
+        arch = None if header is None else header.arch
+        convention = None if arch is None else convention_of(arch)
+        if arch is not None and arch.has_agent:
+            raise LaunchError(
+                f"cannot emulate '{command[0]}': it is for {arch.name}, as this machine is",
+                hint="leave out --sysroot, --qemu and --check; its engines are sites and entries",
+                slug="own-machine",
+            )
+        if arch is None or convention is None:
+            name = "an unknown machine" if header is None else header.arch_name
+            raise LaunchError(
+                f"cannot trace '{command[0]}': calls of programs for {name} are not understood",
+                slug="unknown-machine",
+            )
+        self.arch: Arch = arch
+        self.convention: Convention = convention
+        self.emulator = emulator_of(arch, qemu)
+        interpreter = self.elf.interpreter
+        self.sysroot = _sysroot(self.elf, arch, command[0], sysroot, interpreter)
+        self.root = Root(self.sysroot)
+        self.loader: ElfImage | None = None
+        if interpreter is not None:
+            self.loader = self._loader(interpreter)
+
+    def _loader(self, interpreter: str) -> ElfImage:
+        path = self.root.host(interpreter)
+        if not os.path.exists(path):
+            raise LaunchError(
+                f"{self.sysroot} has no {interpreter}, which {self.path} asks for",
+                hint="--sysroot DIR: where the system of its machine lies",
+                slug="sysroot",
+            )
+        loader = _opened(path)
+        mine, its = kind_of(self.elf), kind_of(loader)
+        if (mine.machine, mine.bits, mine.order) != (its.machine, its.bits, its.order):
+            other = "another machine" if loader.header is None else loader.header.arch_name
+            raise LaunchError(
+                f"{self.sysroot} is for {other}, and {self.path} is for {self.arch.name}",
+                slug="sysroot",
+            )
+        return loader
+
+
+def is_foreign(path: str, cwd: str | None) -> bool:
+    """Say whether a program is one that this processor does not run, and that is understood."""
+    try:
+        elf = _opened(os.path.join(cwd or "", path))
+    except LaunchError:
+        return False  # whoever starts it says why it cannot
+    arch = None if elf.header is None else elf.header.arch
+    return arch is not None and convention_of(arch) is not None and not is_native(kind_of(elf))
+
+
+def _find(name: str, cwd: str | None, sysroot: str | None) -> str:
+    """Return the file that a word means: first below the sysroot. Raises LaunchError."""
+    if "/" not in name:
+        if sysroot:
+            for folder in _FOLDERS:
+                path = Root(sysroot).host(f"{folder}/{name}")
+                if os.path.isfile(path):
+                    return path
+        there = shutil.which(name)
+        if there is None:
+            raise LaunchError.not_found(name)
+        return there
+    if sysroot and name.startswith("/"):
+        path = Root(sysroot).host(name)
+        if os.path.isfile(path):
+            return path
+    path = os.path.join(cwd or "", name)
+    if not os.path.lexists(path):
+        raise LaunchError.not_found(name)
+    return path
+
+
+def _opened(path: str) -> ElfImage:
+    try:
+        with open(path, "rb") as file:
+            return ElfImage.from_source(BufferSource(file.read(), path))
+    except FormatError as error:
+        raise LaunchError.not_executable(path, error.message) from error
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise LaunchError.not_executable(path, reason, errno=error.errno) from error
+
+
+def _sysroot(
+    elf: ElfReader, arch: Arch, name: str, given: str | None, interpreter: str | None
+) -> str:
+    if given:
+        if not os.path.isdir(given):
+            raise LaunchError(f"--sysroot {given}: there is no such directory", slug="sysroot")
+        return given
+    triplet = machine_of(kind_of(elf), elf.header.flags if elf.header else 0).triplet
+    known = f"/usr/{triplet}"
+    if os.path.isdir(known):
+        return known
+    if interpreter is None:
+        return "/"
+    raise LaunchError(
+        f"'{name}' is a program for {arch.name}, and nothing says where its libraries are",
+        hint=f"soscope trace --sysroot DIR -- {name}",
+        slug="sysroot",
+    )

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Structures that are passed and returned by value: what of one lies where on x86-64 and there."""
+
+from __future__ import annotations
+
+from soscope.control.remote.relaid import AS_IT_IS, Planner, Relaying
+from soscope.entry.remote.convention import Convention
+from soscope.prototypes import row
+from soscope.prototypes.leaves import is_whole, leaves_of
+
+_EIGHT = 8
+_MIXED = 2  # fields that RISC-V passes each for itself
+_RESULT_AT = {0: 0, 1: 8, row.SECOND_FLOAT: 16, row.SECOND_FLOAT + 1: 24}  # of OP_RESULT
+_ANY = -1
+
+
+class Number:
+    """A field: its offset and size there, and whether it is a floating-point number."""
+
+    __slots__ = ("at", "is_float", "size")
+
+    def __init__(self, at: int, size: int, *, is_float: bool) -> None:
+        self.at = at
+        self.size = size
+        self.is_float = is_float
+
+
+class PassedRecord:
+    """One structure by value. `size` is that there; `numbers` are its fields.
+
+    `is_apart`: each field is passed by itself, where registers for them are left. `is_by_address`:
+    it lies elsewhere. `has_hidden`, of a result: the caller has passed the address for it.
+    """
+
+    __slots__ = (
+        "alignment",
+        "has_hidden",
+        "is_apart",
+        "is_by_address",
+        "numbers",
+        "place",
+        "places",
+        "plan",
+        "size",
+    )
+
+    def __init__(
+        self, of: row.ArgumentRow, plan: Relaying, numbers: list[Number], convention: Convention
+    ) -> None:
+        self.plan = plan
+        self.size = plan.there
+        self.numbers = numbers
+        self.alignment = max(number.size for number in numbers)
+        self.place = of[1]
+        self.places: list[int] = []
+        if self.place in (row.PLACE_REGISTERS, row.PLACE_RESULT):
+            self.places = row.unpacked(of[2], plan.here)
+        rules = convention.records
+        self.is_apart = self._is_apart(rules.numbers, is_mixed=rules.is_mixed)
+        by_value = rules.most == _ANY or self.size <= rules.most
+        if rules.sizes and self.size not in rules.sizes:
+            by_value = False
+        self.is_by_address = not by_value and not self.is_apart
+        self.has_hidden = self.size > rules.result_most and not (
+            rules.result_most and self.is_apart
+        )
+
+    def _is_apart(self, most: int, *, is_mixed: bool) -> bool:
+        floats = [number for number in self.numbers if number.is_float]
+        if is_mixed:
+            return bool(floats) and len(self.numbers) <= _MIXED
+        is_alike = len(floats) == len(self.numbers) and len({each.size for each in floats}) == 1
+        return is_alike and len(floats) <= most
+
+    def as_kept(self, data: bytes) -> bytes:
+        """Return what OP_RESULT keeps of a result: registers of x86-64, from its bytes there."""
+        turned = self.plan.turned(data)
+        if self.place == row.PLACE_MEMORY:
+            return turned
+        kept = bytearray(4 * _EIGHT)
+        for number, code in enumerate(self.places):
+            piece = turned[number * _EIGHT : (number + 1) * _EIGHT]
+            at = _RESULT_AT[code]
+            kept[at : at + len(piece)] = piece
+        return bytes(kept)
+
+
+class ClassedRecord(PassedRecord):
+    """One by the classes of x86-64's psABI, whatever its fields are.
+
+    `places` are registers as a row numbers them, none where it is in memory: then `index` is its
+    place on the stack, in words.
+    """
+
+    __slots__ = ("index",)
+
+    def __init__(self, of: row.ArgumentRow, size: int) -> None:
+        self.plan = AS_IT_IS
+        self.size = size
+        self.numbers = []
+        self.alignment = _EIGHT
+        self.is_apart = self.is_by_address = False
+        self.place, self.index = of[1], of[2]
+        self.has_hidden = self.place == row.PLACE_MEMORY
+        self.places = []
+        if self.place == row.PLACE_INT:
+            self.places = [self.index]
+        elif self.place in (row.PLACE_REGISTERS, row.PLACE_RESULT):
+            self.places = row.unpacked(self.index, size)
+
+
+def _classed(of: row.ArgumentRow) -> ClassedRecord | None:
+    """Return how x86-64 passes something by value; None for numbers of x87."""
+    made = ClassedRecord(of, of[3][1])
+    is_there = made.places or made.place in (row.PLACE_STACK, row.PLACE_MEMORY)
+    return None if row.SECOND_X87 in made.places or not is_there else made
+
+
+def record_of(
+    of: row.ArgumentRow, planner: Planner, structs: row.Structs, convention: Convention
+) -> PassedRecord | None:
+    """Return how an argument or a result is passed that is a structure, or of complex numbers.
+
+    None: that is not known.
+    """
+    how, here, _, name = of[3]
+    if convention.records.by_class:
+        return _classed(of)
+    leaves = leaves_of(name, structs) if how == row.SHOW_STRUCT else []
+    if not leaves or not is_whole(name, structs):
+        return None
+    if any(
+        first.at < second.at + second.show[1] and second.at < first.at + first.show[1]
+        for number, first in enumerate(leaves)
+        for second in leaves[:number]
+    ):
+        return None  # a union
+    if any(leaf.show[0] in (row.SHOW_TEXT, row.SHOW_SIGNALS) for leaf in leaves):
+        return None
+    places = planner.places(name, here, leaves)
+    plan = planner.structure(name, here, structs)
+    if places is None or plan is None:
+        return None
+    numbers = [
+        Number(at, size, is_float=leaf.show[0] == row.SHOW_FLOAT)
+        for leaf, (at, size) in zip(leaves, places[1], strict=True)
+    ]
+    return PassedRecord(of, plan, numbers, convention)

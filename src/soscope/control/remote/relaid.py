@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pointers lead to, read as it lies on one machine and laid out as x86-64 would.
+
+Recordings and prototypes know that layout alone. A plan says how much is read in place of so many
+bytes of x86-64's, and what becomes of it; where nobody knows how something lies there is none, and
+the pointer stays an address.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Callable
+from functools import partial
+
+from soscope.binfmt.elf.encoding import Encoding
+from soscope.control.remote.constants import AS_HERE, Constants
+from soscope.prototypes import row
+from soscope.prototypes.leaves import Leaf, leaves_of
+from soscope.prototypes.show import holds
+from soscope.prototypes.widths import is_wide
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Order = Literal["little", "big"]
+    Turn = Callable[[bytes], bytes]
+
+_HALF, _SIGNAL_WORDS = 4, 8  # bytes
+_SIGNALS = (1 << 8 * _SIGNAL_WORDS) - 1
+_FAMILY = 2  # bytes of a socket address that have the machine's order
+_PLAIN = frozenset((row.LEADS_NOWHERE, row.LEADS_TO_STRING, row.LEADS_TO_BYTES))
+_ALIKE = _PLAIN | {row.LEADS_TO_WIDE, row.LEADS_TO_STRING_AT}  # read by the machine's own rules
+
+
+class Relaying:
+    """`there` bytes of the machine's for each `here` of x86-64's; `turned` makes these of those."""
+
+    __slots__ = ("_turn", "here", "there")
+
+    def __init__(self, here: int, there: int, turn: Turn) -> None:
+        self.here = here
+        self.there = there
+        self._turn = turn
+
+    def reads(self, size: int) -> int:
+        """Return how many bytes to read for `size` of x86-64's."""
+        return size // self.here * self.there if self.here else size
+
+    def turned(self, data: bytes) -> bytes:
+        """Return what x86-64 would have there: of whole elements alone."""
+        if not self.here:
+            return self._turn(data)
+        whole = range(0, len(data) - self.there + 1, self.there)
+        return b"".join(self._turn(data[at : at + self.there]) for at in whole)
+
+
+AS_IT_IS = Relaying(0, 0, lambda data: data)
+
+
+class Planner:
+    """Plans for one machine, whose structures lie as `layouts` says, else as on x86-64.
+
+    Those that `layouts` does not have lie so on machines of 64 bits alone.
+    """
+
+    __slots__ = ("_coding", "_constants", "_known", "_layouts", "_most_aligned", "_order")
+
+    def __init__(
+        self,
+        coding: Encoding,
+        layouts: dict[str, tuple[int, tuple[tuple[int, int], ...]]],
+        known: frozenset[str],
+        *,
+        most_aligned: int,
+        constants: Constants = AS_HERE,
+    ) -> None:
+        """`known` are the structures that `layouts` would have if they lay otherwise.
+
+        `most_aligned` is the largest alignment of a field in bytes; `constants` are those of the
+        machine.
+        """
+        self._constants = constants
+        self._coding = coding
+        self._layouts = layouts
+        self._known = known
+        self._most_aligned = most_aligned
+        self._order: Order = "little" if coding.order == "<" else "big"
+
+    def plan(self, of: row.ArgumentRow, structs: row.Structs) -> Relaying | None:
+        """Return the plan for what an argument leads to, None where that is not known."""
+        leads, show = of[4], of[5]
+        if leads in _ALIKE:
+            return AS_IT_IS
+        if leads == row.LEADS_TO_SOCKET:
+            return AS_IT_IS if self._order == "little" else Relaying(0, 0, _socket)
+        if leads == row.LEADS_TO_DESCRIPTORS:
+            size = self._coding.bits // 8
+            return Relaying(
+                size, size, lambda data: data if self._order == "little" else data[::-1]
+            )
+        if show is None:
+            return None
+        if leads == row.LEADS_TO_FIELDS:
+            return self.structure(show[3].partition(":")[0], show[1], structs)
+        if show[0] == row.SHOW_STRUCT:
+            return self.structure(show[3], show[1], structs)
+        return self._number(of[0], show)
+
+    def _number(self, of: str, show: row.Show) -> Relaying | None:
+        how, size, _, _ = show
+        if how == row.SHOW_SIGNALS:
+            return Relaying(_SIGNAL_WORDS, _SIGNAL_WORDS, self._signals)
+        if how in (row.SHOW_LONG_DOUBLE, row.SHOW_COMPLEX, row.SHOW_BITS, row.SHOW_TEXT):
+            return None
+        there = size
+        if size == 8 and self._coding.bits == 32 and how != row.SHOW_FLOAT and not is_wide(of):
+            there = _HALF
+        return Relaying(size, there, partial(self._integer, show=show))
+
+    def _integer(self, data: bytes, *, show: row.Show) -> bytes:
+        _, size, is_signed, name = show
+        value = int.from_bytes(data, self._order, signed=is_signed)
+        if self._constants.has(name):
+            value = self._constants.meant(name, value)
+        return value.to_bytes(size, "little", signed=is_signed)
+
+    def _signals(self, data: bytes) -> bytes:
+        turned = data
+        if self._order == "big" and self._coding.bits == 64:
+            turned = data[::-1]
+        elif self._order == "big":
+            turned = data[:_HALF][::-1] + data[_HALF:][::-1]
+        mask = int.from_bytes(turned, "little")
+        return (self._constants.signals(mask) & _SIGNALS).to_bytes(len(data), "little")
+
+    def places(
+        self, name: str, here: int, leaves: list[Leaf]
+    ) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+        """Return the size of a structure there, and offset and size of each field, if known."""
+        told = self._layouts.get(name)
+        if told is not None:  # if not of another one of that name
+            return told if len(told[1]) == len(leaves) else None
+        same = tuple((leaf.at, leaf.show[1]) for leaf in leaves)
+        if self._coding.bits == 64 or name in self._known:
+            return here, same
+        if all(size <= _HALF for _, size in same):  # such lie alike on all
+            return here, same
+        return self._in_a_row(here, leaves)
+
+    def _in_a_row(
+        self, here: int, leaves: list[Leaf]
+    ) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+        """Return the same where each field lies behind the last one, at its own alignment.
+
+        None where one does not on x86-64, or is an integer of 64 bits there: it may be a `long`.
+        """
+        end = end_there = all_aligned = 0
+        places = []
+        for leaf in leaves:
+            how, size, _, _ = leaf.show
+            if size > _HALF and how not in (row.SHOW_FLOAT, row.SHOW_POINTER, row.SHOW_TEXT):
+                return None
+            there = _HALF if how == row.SHOW_POINTER else size
+            aligned = 1 if how == row.SHOW_TEXT else size
+            aligned_there = 1 if how == row.SHOW_TEXT else min(there, self._most_aligned)
+            end += -end % aligned
+            end_there += -end_there % aligned_there
+            if end != leaf.at:
+                return None
+            places.append((end_there, there))
+            end, end_there = end + size, end_there + there
+            all_aligned = max(all_aligned, aligned_there)
+        if not end <= here < end + 2 * _HALF:
+            return None
+        return end_there + -end_there % (all_aligned or 1), tuple(places)
+
+    def structure(self, name: str, here: int, structs: row.Structs) -> Relaying | None:
+        """Return the plan for a structure of `here` bytes on x86-64, None: not known."""
+        leaves = leaves_of(name, structs)
+        if leaves is None or (self._order == "big" and _overlap(leaves)):
+            return None
+        laid = self.places(name, here, leaves)
+        if laid is None:
+            return None
+        there, places = laid
+        there = max(there, *(at + size for at, size in places)) if places else there
+        moves = list(zip(leaves, places, strict=True))
+        moves.sort(key=lambda move: bool(move[0].when))  # what they depend on comes first
+        return Relaying(here, there, partial(self._fields, here=here, moves=moves))
+
+    def _fields(
+        self, data: bytes, *, here: int, moves: list[tuple[Leaf, tuple[int, int]]]
+    ) -> bytes:
+        made = bytearray(here)
+        for leaf, (at, size) in moves:
+            if leaf.when and not holds(leaf.when, made, 0):
+                continue
+            how, wanted, _, _ = leaf.show
+            piece = data[at : at + size]
+            if how == row.SHOW_TEXT:
+                piece = piece[:wanted]
+            elif how == row.SHOW_SIGNALS:
+                piece = self._signals(piece[:_SIGNAL_WORDS])
+            else:
+                piece = self._integer(piece, show=leaf.show)
+            made[leaf.at : leaf.at + len(piece)] = piece
+        return bytes(made[:here])
+
+
+def _overlap(leaves: list[Leaf]) -> bool:
+    """Say whether two fields share bytes, and nothing says which of them is there."""
+    return any(
+        first.when == second.when
+        and first.at < second.at + second.show[1]
+        and second.at < first.at + first.show[1]
+        for number, first in enumerate(leaves)
+        for second in leaves[:number]
+    )
+
+
+def _socket(data: bytes) -> bytes:
+    return data[:_FAMILY][::-1] + data[_FAMILY:]

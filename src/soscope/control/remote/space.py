@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The address space of a program that a stub holds, as `live` knows those of processes.
+
+The program stands still until it is let go, so that nothing of it changes. Where the stub opens
+files of the program's own system, /proc there tells of mappings, as it would here; elsewhere the
+program headers of the loader's images have to do.
+"""
+
+from __future__ import annotations
+
+import os
+from _collections_abc import Iterator
+from contextlib import suppress
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.encoding import encoding
+from soscope.binfmt.elf.header import Segment, read_header, read_segments
+from soscope.control.remote.files import FoundFiles
+from soscope.entry.remote.memory import StubMemory
+from soscope.entry.remote.stub import RemoteStub
+from soscope.errors import FormatError, RemoteError
+from soscope.live.images import linkmaps
+from soscope.live.images.space import Space
+from soscope.proc import auxv, maps
+
+_PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
+_LONGEST_PATH = 4096
+_FLAGS = ((c.PF_R, "r"), (c.PF_W, "w"), (c.PF_X, "x"))
+
+
+class RemoteSpace(Space):
+    """The program of `stub`; `pid` and `tid` are what the stub calls it and its thread.
+
+    `files` are those that its images were mapped from. `close` lets the program go on.
+    """
+
+    __slots__ = ("_stub", "_told", "endian", "files", "order")
+
+    is_here = False
+    is_still = True
+
+    def __init__(self, stub: RemoteStub, program: str | None, sysroot: str | None) -> None:
+        """Look at the program, which is `program` here, if that is known, with its `sysroot`.
+
+        Raises RemoteError, LaunchError for a `program` that cannot be read.
+        """
+        self._stub = stub
+        self._told: bool | None = None
+        self.start = 0
+        self.tid = stub.tid
+        self.pid = stub.pid or self.tid
+        self.endian = "little"
+        self._held = None
+        self._is_closed = False
+        self._starts = []
+        data = stub.object("auxv")
+        if data is None:
+            raise RemoteError("the stub does not say where its program is (qXfer:auxv)")
+        self.auxv, self.bits, self.order = _vector(data)
+        if self.order == ">":
+            self.endian = "big"
+        stub.use_order(self.order)
+        self.memory = StubMemory(stub, self.bits)
+        self.files = FoundFiles(stub, self.pid, program or None, sysroot)
+        self.forget()
+        if not program:
+            self.files.told(self._program_path(), self.headers())
+        else:
+            self.files.compare(self.headers(), self.bits, self.order)
+
+    @property
+    def is_patchwork(self) -> bool:
+        """Say that files do not stand in for the memory."""
+        return False
+
+    @property
+    def roots(self) -> list[str]:
+        """The folders below which files lie that it names."""
+        return [self.files.sysroot.rstrip("/")]
+
+    def check(self) -> None:
+        """Make sure that it was not closed. Raises SoscopeError."""
+        self.check_open()
+
+    def close(self) -> None:
+        """Let the program go on by itself; may be called twice."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._stub.let_go()
+
+    def told(self, name: str) -> bytes:
+        """Return the text of the program's file `name` of /proc. Raises OSError."""
+        if self._told is None:
+            # an emulator's /proc tells of the emulator
+            self._told = self.files.there(f"/proc/{self.pid}/auxv") == self._stub.object("auxv")
+        text = self.files.there(f"/proc/{self.pid}/{name}") if self._told else None
+        if text is None:
+            raise FileNotFoundError(f"/proc/{self.pid}/{name}")
+        return text
+
+    def files_at(self, path: str) -> Iterator[int]:
+        """Give descriptors of files that may be the one it calls `path`."""
+        return self.files.opened(path)
+
+    def thread_pointer(self, tid: int) -> int | None:
+        """Return the thread pointer of a thread, None where the stub does not say it."""
+        register = self._stub.registers.get("fs_base")
+        if register is None or self.bits != 64:
+            return None
+        name = self._stub.thread.rpartition(".")[0]
+        chosen = f"{name}.{tid:x}" if name else f"{tid:x}"
+        if self._stub.ask(b"Hg" + chosen.encode()) != b"OK":
+            return None
+        answer = self._stub.ask(b"g")
+        self._stub.ask(b"Hg" + self._stub.thread.encode())
+        digits = answer[2 * register.offset : 2 * (register.offset + register.size)]
+        try:
+            return int.from_bytes(bytes.fromhex(digits.decode("ascii")), self.endian) or None
+        except ValueError:
+            return None  # it has the register, and does not know what is in it
+
+    @property
+    def threads(self) -> list[int]:
+        """The ids of its threads, as the stub calls them."""
+        listed: list[int] = []
+        for name in self._stub.threads():
+            with suppress(ValueError):  # a stub may name threads as it likes
+                listed.append(int(name.rpartition(".")[2].lstrip("p"), 16))
+        return sorted(listed) or [self.tid]
+
+    # ---- mappings ----
+
+    @property
+    def maps_text(self) -> bytes:
+        """Mappings in the words of /proc/PID/maps: those of its system, or its images' headers."""
+        if self._text is None:
+            try:
+                self._text = self.told("maps")
+            except OSError:
+                lines = list(self._lines_of_images())
+                lines.sort(key=maps.start_of)
+                self._text = b"".join(lines)
+        return self._text
+
+    def _lines_of_images(self) -> Iterator[bytes]:
+        """Give the lines that the program headers of all images make."""
+        for number, (bias, path, segments) in enumerate(self._images(), 1):
+            for segment in segments:
+                if segment.type == c.PT_LOAD and segment.memsz:
+                    yield self._line(segment, bias, number, path)
+
+    def _line(self, segment: Segment, bias: int, number: int, path: str) -> bytes:
+        page = self.auxv[auxv.AT_PAGESZ]
+        mask = (1 << self.bits) - 1
+        start = (bias + segment.vaddr & mask) // page * page
+        end = -(-(bias + segment.vaddr + segment.memsz & mask) // page) * page
+        flags = "".join(letter if segment.flags & bit else "-" for bit, letter in _FLAGS)
+        offset = segment.offset // page * page
+        text = f"{start:08x}-{end:08x} {flags}p {offset:08x} 00:00 {number} {path}\n"
+        return os.fsencode(text)
+
+    def _images(self) -> Iterator[tuple[int, str, list[Segment]]]:
+        """Give bias, path and program headers of the program, and of what its loader lists."""
+        coding = encoding(self.bits, self.order)
+        main = self.headers()
+        bias = self.bias(main)
+        yield bias, self.files.program or "", main
+        dynamic = next((each.vaddr + bias for each in main if each.type == c.PT_DYNAMIC), 0)
+        seen = {dynamic}
+        base = self.auxv.get(auxv.AT_BASE, 0)
+        listed: list[tuple[int, str]] = []
+        try:
+            debug = linkmaps.find_debug(self.memory, coding, dynamic) if dynamic else 0
+            if debug:
+                entries = linkmaps.read_list(self.memory, coding, debug).images
+                listed = [(entry.load_bias, entry.path) for entry in entries if entry.path]
+        except FormatError:
+            pass  # half made: what the kernel has mapped is all that is known
+        if base and all(bias != base for bias, _ in listed):
+            listed.append((base, self._interpreter(main, bias)))
+        for bias, path in listed:
+            segments = self._segments_at(bias)
+            dynamic = next((each.vaddr + bias for each in segments if each.type == c.PT_DYNAMIC), 0)
+            if dynamic not in seen:
+                seen.add(dynamic)
+                yield bias, path, segments
+
+    def headers(self) -> list[Segment]:
+        """Return the program headers of the program. Raises RemoteError."""
+        at, count = self.auxv.get(auxv.AT_PHDR, 0), self.auxv.get(auxv.AT_PHNUM, 0)
+        try:
+            return linkmaps.program_segments(
+                self.memory, encoding(self.bits, self.order), at, count
+            )
+        except FormatError as error:
+            raise RemoteError(f"the program's headers cannot be read: {error.message}") from error
+
+    def bias(self, segments: list[Segment]) -> int:
+        """Return the program's load bias, of its program headers."""
+        at = self.auxv.get(auxv.AT_PHDR, 0)
+        vaddr = next((each.vaddr for each in segments if each.type == c.PT_PHDR), None)
+        if vaddr is not None:
+            return at - vaddr
+        head = encoding(self.bits, self.order).header.size
+        first = next(
+            (each for each in segments if each.type == c.PT_LOAD and not each.offset), None
+        )
+        return at - head - first.vaddr if first is not None else 0
+
+    def _segments_at(self, addr: int) -> list[Segment]:
+        try:
+            return read_segments(self.memory, read_header(self.memory, addr), addr)
+        except FormatError:
+            return []  # linked for another place: its mappings are not known
+
+    def _interpreter(self, segments: list[Segment], bias: int) -> str:
+        for segment in segments:
+            if segment.type == c.PT_INTERP:
+                return self._string(segment.vaddr + bias)
+        return ""
+
+    def _string(self, addr: int) -> str:
+        data = self.memory.read(addr, _LONGEST_PATH)
+        return os.fsdecode(data.partition(b"\0")[0])
+
+    def _program_path(self) -> str:
+        """Return what file the stub says that its program is, "" where it does not."""
+        told = self._stub.object("exec-file", f"{self.pid:x}")
+        if told:
+            return os.fsdecode(told)
+        name = self.auxv.get(auxv.AT_EXECFN, 0)
+        return self._string(name) if name else ""
+
+
+def _vector(data: bytes) -> tuple[dict[int, int], int, str]:
+    """Return the auxiliary vector, the bits of an address, and the byte order."""
+    for bits, order in ((64, "<"), (64, ">"), (32, "<"), (32, ">")):
+        try:
+            vector = auxv.parse(data, bits=bits, order=order)
+        except FormatError:
+            continue  # not of so many bits, or of the other order
+        if vector.get(auxv.AT_PAGESZ) in _PAGE_SIZES:
+            return vector, bits, order
+    raise RemoteError("what the stub says of its program is no auxiliary vector")

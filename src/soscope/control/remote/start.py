@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start a program of another architecture under an emulator that waits for us.
+
+fork ─ exec of the emulator ─ its stub ─ the loader's first instruction ─ memory of ours ─ go
+"""
+
+from __future__ import annotations
+
+import time
+from _collections_abc import Callable, Sequence
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.relative import relative_words
+from soscope.control import child as children
+from soscope.control.command import Command, launch_error
+from soscope.control.events import SessionEvents
+from soscope.control.follow import AgentSource, MakeBlock
+from soscope.control.instrument import Hooks, Instrument
+from soscope.control.program import Program
+from soscope.control.remote.choose import EngineChoice, WatchMaker
+from soscope.control.remote.engine import Engine
+from soscope.control.remote.guest import GuestMemory, base_of
+from soscope.control.remote.halves import UpperHalves
+from soscope.control.remote.program import ForeignProgram
+from soscope.control.remote.target import RemoteTarget
+from soscope.control.remote.wanted import Wanted
+from soscope.control.settings import SessionSettings
+from soscope.control.signals import Signals
+from soscope.control.tracer import Tracer
+from soscope.entry.qemu import PIECE, Socket
+from soscope.entry.remote.stub import RemoteStub
+from soscope.errors import FormatError, LaunchError, RemoteError, UsageError
+from soscope.live.images.linkmaps import program_segments
+from soscope.proc import auxv, reasons
+from soscope.recording.clock import Sampler
+from soscope.wire import layout
+from soscope.wire.recorder import Recorder
+
+_KINDS = (layout.INSTRUMENT_TRACE, layout.INSTRUMENT_STATS, layout.INSTRUMENT_COUNT)
+_AT_PHNUM = 5
+
+
+def start_foreign(
+    settings: SessionSettings,
+    instruments: Sequence[Instrument],
+    make_block: MakeBlock,
+    events: SessionEvents,
+    make_room: Callable[[], object],
+) -> RemoteTarget:
+    """Start the command of `settings`; return when its loader is about to run.
+
+    `make_room` has what has been recorded taken off. Raises LaunchError, UsageError, RemoteError;
+    `RemoteTarget.run` has to be called next, from this thread.
+    """
+    hooks = check_settings(settings, instruments)
+    foreign = ForeignProgram(settings.command, settings.cwd, settings.sysroot, settings.qemu)
+    choice = EngineChoice(settings.engine, foreign.arch, is_checked=settings.check)
+    events.on_engine(choice.line)
+    place = Socket()
+    signals = Signals()
+    try:
+        words = place.words(foreign.emulator, foreign.sysroot, foreign.path, settings.command)
+        command = Command(words, settings.cwd, settings.environ, settings.user)
+        program = Program(0, 0, foreign.path, 0)
+        agents = AgentSource(None, make_block)
+        if foreign.loader is None:
+            program.reason = reasons.STATIC
+        else:
+            program.block = make_block(program.path, None, 0)
+            program.arch, program.engine = foreign.arch.emulator, choice.name
+        signals.block()
+        target = _forked(command, program, agents, signals, events, settings.command[0])
+        try:
+            connected = place.connect(lambda: not target.lives())
+            target.emulator_runs()
+            stub = RemoteStub(
+                connected, foreign.elf.encoding.order, PIECE, plain=foreign.convention.plain
+            )
+            if program.block is None:
+                stub.detach()
+                return target
+            recorder = Recorder(program.block, Sampler().ticks, make_room)
+            _begin(
+                target,
+                stub,
+                foreign,
+                recorder,
+                hooks,
+                events,
+                choice,
+                settings.inside,
+            )
+        except BaseException:
+            target.kill()
+            target.forget_group()
+            raise
+    except BaseException:
+        place.close()
+        signals.restore()
+        raise
+    return target
+
+
+def check_settings(settings: SessionSettings, instruments: Sequence[Instrument]) -> Hooks:
+    """Return what is to be seen. Raises UsageError for what only an agent can do."""
+    hooking = [each.hooks for each in instruments if each.hooks is not None]
+    what = ""
+    if len(hooking) != 1 or hooking[0].kind not in _KINDS:
+        what = "anything but a trace"
+    elif settings.follow:
+        what = "-f"
+    elif settings.gate is not None:
+        what = "--on, --off or --toggle"
+    elif settings.flight is not None:
+        what = "--last"
+    elif hooking[0].flags & layout.PLAN_STACKS:
+        what = "-k"
+    if what:
+        raise UsageError(f"{what}: not for programs of another architecture")
+    return hooking[0]
+
+
+def _forked(
+    command: Command,
+    program: Program,
+    agents: AgentSource,
+    signals: Signals,
+    events: SessionEvents,
+    name: str,
+) -> RemoteTarget:
+    """Have a process execute the emulator. Raises LaunchError."""
+    try:
+        child = children.fork(command, (), signals, lambda entries: entries, dies_with_us=True)
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise LaunchError(f"cannot start a process: {reason}", errno=error.errno) from error
+    program.pid = child.pid
+    tracer = Tracer(child.pid, program, agents, events, follow=False, stay=False)
+    target = RemoteTarget(tracer, agents, signals)
+    try:
+        child.go(children.BARE)
+        target.watch_group()
+        failure = child.exec_error()
+        if failure is not None:
+            target.reap()
+            raise launch_error(name, failure)
+        tracer.start_untraced()
+    finally:
+        child.close()
+    return target
+
+
+def _begin(
+    target: RemoteTarget,
+    stub: RemoteStub,
+    foreign: ForeignProgram,
+    recorder: Recorder,
+    hooks: Hooks,
+    events: SessionEvents,
+    choice: EngineChoice,
+    inside: list[str],
+) -> None:
+    """Prepare everything while the program stands at its loader's first instruction, and go."""
+    loader, coding = foreign.loader, foreign.elf.encoding
+    assert loader is not None
+    told = stub.object("auxv")
+    if told is None:
+        raise RemoteError("the stub does not say where the program is (auxv)")
+    vector = auxv.parse(told, bits=coding.bits, order=coding.order)
+    phdr, count = vector.get(auxv.AT_PHDR, 0), vector.get(_AT_PHNUM, 0)
+    bias = phdr - foreign.elf.header.phoff - _first_load(foreign) if foreign.elf.header else 0
+    base = base_of(target.pid, foreign.path, bias + _first_load(foreign))
+    memory = target.memory = GuestMemory(target.pid, coding, base)
+    if foreign.convention.is_whole is not None:
+        stub.upper = UpperHalves(target.pid, stub, foreign.convention).read
+    try:
+        segments = program_segments(memory, coding, phdr, count)
+    except FormatError as error:
+        raise RemoteError(f"the program's headers cannot be read: {error.message}") from error
+    dynamic = next((each.vaddr for each in segments if each.type == c.PT_DYNAMIC), 0) + bias
+    at = vector.get(auxv.AT_BASE, 0)
+    brk = loader.symbols.addr("_dl_debug_state")
+    if brk is None:
+        raise RemoteError("the program's loader is of an unknown kind: it has no _dl_debug_state")
+    if foreign.convention.descriptor:
+        word = coding.word
+        brk = relative_words(loader).get(brk) or word.unpack(loader.read(brk, word.size, ".opd"))[0]
+    engine = Engine(
+        stub,
+        memory,
+        foreign,
+        recorder,
+        Wanted(hooks, foreign.convention, foreign.arch, coding),
+        string_limit=hooks.string_limit,
+        on_signal=lambda tid, number: events.on_signal(target.pid, tid, number, _now()),
+        dynamic=dynamic,
+        brk=brk + at,
+        make_watch=WatchMaker(choice, stub, memory, foreign, at),
+        inside=inside,
+    )
+    target.engine = engine
+    engine.go()
+
+
+def _first_load(foreign: ForeignProgram) -> int:
+    return next((s.vaddr - s.offset for s in foreign.elf.segments if s.type == c.PT_LOAD), 0)
+
+
+def _now() -> int:
+    return time.time_ns()

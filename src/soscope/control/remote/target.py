@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program under its emulator, as a session knows targets."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from soscope.control.exitstatus import ExitStatus
+from soscope.control.follow import AgentSource
+from soscope.control.outcome import EngineVerdict
+from soscope.control.remote.engine import Engine
+from soscope.control.remote.guest import GuestMemory
+from soscope.control.signals import Signals
+from soscope.control.supervise import Target, Tick
+from soscope.control.tracer import Tracer
+from soscope.errors import RemoteError
+from soscope.proc import status
+from soscope.proc.signals import signal
+from soscope.wire import layout
+
+_TURN = 0.02  # seconds for the program's stops before everybody else's turn
+_END = 2.0  # seconds in which the emulator ends when its program has
+
+
+class RemoteTarget(Target):
+    """The emulator's process, which ends as the program does.
+
+    `engine` sees its calls.
+    """
+
+    def __init__(self, tracer: Tracer, agents: AgentSource, signals: Signals) -> None:
+        super().__init__(tracer, agents, signals, follow=False)
+        self.engine: Engine | None = None
+        self.memory: GuestMemory | None = None
+        self._emulator = ""
+
+    def run(self, tick: Tick | None = None) -> ExitStatus:
+        """Supervise it until it has ended; see `Target.run`.
+
+        Raises RemoteError where the emulator is gone, and its program has not ended.
+        """
+        ended = super().run(lambda: self._turn(tick))
+        engine = self.engine
+        is_killed = ended.signal == signal.SIGKILL  # of which a stub cannot tell
+        if engine is not None and not (engine.has_ended or engine.is_left or is_killed):
+            self._drain_stops(engine)
+            if not engine.has_ended:
+                raise RemoteError(
+                    "the emulator has died, not its program: nothing is known of that one's end",
+                    slug="remote-gone",
+                )
+        return ended
+
+    def _turn(self, tick: Tick | None) -> float:
+        engine = self.engine
+        if engine is not None and not engine.is_over:
+            program = self.programs[0]
+            if program.block is not None and program.block.command == layout.COMMAND_STOP:
+                engine.stop()
+            engine.work(_TURN)
+            if tick is not None:
+                tick()
+            return 0.0
+        if engine is not None and not (engine.has_ended or engine.is_left):
+            self._look_whether_executed(engine)
+        pause = tick() if tick is not None else None
+        return 0.02 if pause is None else pause
+
+    def remarks(self) -> list[str]:
+        """Return what its engine has not seen."""
+        engine = self.engine
+        return [] if engine is None else [*engine.remarks, *engine.unmatched()]
+
+    def verdict(self) -> EngineVerdict | None:
+        """Return whether two engines agree, None where there is but one."""
+        return None if self.engine is None else self.engine.verdict()
+
+    @property
+    def is_left(self) -> bool:
+        """Say whether it was let go on unobserved before it ended."""
+        return self.engine is not None and self.engine.is_left
+
+    def emulator_runs(self) -> None:
+        """Take note of which program the emulator is."""
+        self._emulator = status.program_path(self.pid)
+
+    def lives(self) -> bool:
+        """Say whether the emulator is still there."""
+        self._take_events()
+        return self.exit is None
+
+    def kill(self) -> None:
+        """End the emulator, which has not run any of its program."""
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+            self.reap()
+        except OSError:
+            pass  # it has ended
+
+    def reap(self) -> None:
+        """Wait for the emulator, which is about to end."""
+        if self.exit is None:
+            os.waitpid(self.pid, 0)
+
+    def _look_whether_executed(self, engine: Engine) -> None:
+        """Look whether the emulator's process is there, and its program is another one."""
+        path = status.program_path(self.pid)
+        if path and self._emulator and path != self._emulator:
+            engine.executed()
+
+    def _drain_stops(self, engine: Engine) -> None:
+        """Hear the last of what the stub has said."""
+        end = time.monotonic() + _END
+        while not engine.is_over and time.monotonic() < end:
+            engine.work(0.05)
+
+    def _next_event(self) -> tuple[int, int] | None:
+        """Leave wait statuses to who lets the program's threads into the stub."""
+        turnstile = None if self.engine is None else self.engine.turnstile
+        if turnstile is None or turnstile.is_gone:
+            return super()._next_event()
+        return turnstile.take_status() if self.exit is None else None
+
+    def _look_at_program(self) -> None:
+        """Do nothing: the file that runs is the emulator's."""
+
+    def leave(self) -> None:
+        """Put soscope's own signals back; see `Target.leave`."""
+        if self.memory is not None:
+            self.memory.close()
+        if self.engine is not None and self.engine.turnstile is not None:
+            self.engine.turnstile.close()
+        super().leave()

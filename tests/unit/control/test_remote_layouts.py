@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pointers lead to on other machines: bytes as they lie there, and as x86-64 has them."""
+
+from __future__ import annotations
+
+import struct
+
+from soscope.binfmt.elf.encoding import Encoding
+from soscope.control.remote.kinds import kinds_of
+from soscope.control.remote.led import Led
+from soscope.control.remote.passing import PassedArguments
+from soscope.control.remote.relaid import Planner, Relaying
+from soscope.entry.remote.isa import layouts
+from soscope.prototypes import row
+
+_INT: row.Show = (row.SHOW_DECIMAL, 4, True, "")
+_LONG: row.Show = (row.SHOW_DECIMAL, 8, True, "")
+_POINTER: row.Show = (row.SHOW_POINTER, 8, False, "")
+STRUCTS: row.Structs = {
+    "timespec": (("tv_sec", 0, _LONG, ()), ("tv_nsec", 8, _LONG, ())),
+    "own": (("p", 0, _POINTER, ()), ("n", 8, _INT, ())),
+    "long": (("p", 0, _POINTER, ()), ("n", 8, _LONG, ())),
+    "either": (("n", 0, _INT, ()), ("p", 0, _POINTER, ())),
+    "chosen": (
+        ("kind", 0, _INT, ()),
+        ("n", 8, _INT, ((0, 4, "==", (1,)),)),
+        ("p", 8, _POINTER, ((0, 4, "==", (2,)),)),
+    ),
+}
+
+
+def _led(of: str, leads: str, show: row.Show) -> row.ArgumentRow:
+    return of, row.PLACE_INT, 0, _POINTER, leads, show, 0, None, False, "a"
+
+
+def _struct(name: str, size: int = 16) -> row.ArgumentRow:
+    show = (row.SHOW_STRUCT, size, False, name)
+    return _led(f"struct {name} *", row.LEADS_TO_STRUCT, show)
+
+
+def _plan(of: row.ArgumentRow, bits: int, order: str, machine: str = "") -> Relaying | None:
+    planner = Planner(
+        Encoding(bits, order), layouts.read(machine), frozenset(("timespec",)), most_aligned=8
+    )
+    return planner.plan(of, STRUCTS)
+
+
+def test_words_become_as_wide_as_those_of_x86_64() -> None:
+    long = _led("long *", row.LEADS_TO_VALUES, _LONG)
+    wide = _led("long long *", row.LEADS_TO_VALUES, _LONG)
+    plan = _plan(long, 32, ">")
+    assert plan is not None
+    assert (plan.reads(16), plan.turned(struct.pack(">ll", -2, 3))) == (
+        8,
+        struct.pack("<qq", -2, 3),
+    )
+    plan = _plan(wide, 32, ">")
+    assert plan is not None
+    assert (plan.reads(8), plan.turned(struct.pack(">q", -2))) == (8, struct.pack("<q", -2))
+
+
+def test_structures_lie_as_the_table_says() -> None:
+    plan = _plan(_struct("timespec"), 32, ">", "ppc")
+    assert plan is not None
+    assert (plan.reads(16), plan.turned(struct.pack(">ll", 5, -6))) == (
+        8,
+        struct.pack("<qq", 5, -6),
+    )
+    plan = _plan(_struct("timespec"), 64, ">", "s390x")
+    assert plan is not None
+    assert plan.turned(struct.pack(">qq", 5, -6)) == struct.pack("<qq", 5, -6)
+    assert plan.turned(bytes(15)) == b""  # the memory ends in it
+
+
+def test_what_nobody_knows_stays_an_address() -> None:
+    assert _plan(_struct("long"), 32, "<", "arm") is None
+    assert _plan(_struct("own"), 64, ">", "s390x") is not None
+    assert _plan(_struct("either", 8), 64, ">", "s390x") is None  # both share a word
+    assert _plan(_struct("either", 8), 64, "<", "aarch64") is not None
+    assert _plan(_struct("none"), 64, "<", "aarch64") is None
+
+
+def test_fields_are_taken_that_others_choose() -> None:
+    plan = _plan(_struct("chosen"), 64, ">", "s390x")
+    assert plan is not None
+    assert plan.turned(struct.pack(">iiii", 1, 0, 7, 9)) == struct.pack("<iiii", 1, 0, 7, 0)
+    assert plan.turned(struct.pack(">iiq", 2, 0, 7)) == struct.pack("<iiq", 2, 0, 7)
+
+
+def test_an_argument_may_decide_what_another_leads_to() -> None:
+    decider: row.ArgumentRow = ("int", row.PLACE_INT, 0, _INT, "", None, 0, None, False, "how")
+    fixed = (decider, _struct("long"))
+    function: row.FunctionRow = (
+        *("f", fixed, (), "", None, 0, ""),
+        *(((1, ((0, "==", (-3,)),), _struct("timespec")),), "", ""),
+    )
+    planner = Planner(
+        Encoding(32, "<"), layouts.read("arm"), frozenset(("timespec",)), most_aligned=8
+    )
+    led = Led(function, planner, STRUCTS)
+    taken = PassedArguments()
+    taken.words = [0xFFFF_FFFD, 0]
+    assert led.plan(1, taken) is not None
+    taken.words = [1, 0]
+    assert led.plan(1, taken) is None
+
+
+def test_fields_in_a_row_are_aligned_as_there() -> None:
+    plan = _plan(_struct("own"), 32, ">", "ppc")
+    assert plan is not None
+    assert (plan.reads(16), plan.turned(struct.pack(">Ii", 5, -6))) == (
+        8,
+        struct.pack("<Qi4x", 5, -6),
+    )
+
+
+def test_how_unions_are_passed_is_not_known() -> None:
+    union: row.ArgumentRow = (
+        *("union u", row.PLACE_INT, 0, (row.SHOW_STRUCT, 8, False, "either")),
+        *("", None, 0, None, False, "u"),
+    )
+    assert kinds_of((union,), lambda _: None) is None
