@@ -11,15 +11,24 @@ import bisect
 import functools
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from soscope.control.instrument import Instrument
+from soscope.control.outcome import ProgramOutcome
 from soscope.control.session import Session
 from soscope.control.settings import SessionSettings
-from soscope.instruments.prof.instrumented import InstrumentedCode, ProgramCalls
-from soscope.instruments.prof.tree import ThreadCalls
+from soscope.instruments.prof.instrumented import InstrumentedCode
+from soscope.instruments.prof.model import MODE_LOG
+from soscope.instruments.prof.reported import unpack
+from soscope.instruments.prof.reportedtree import reported_calls
+from soscope.instruments.prof.tree import ReportedCalls, ThreadCalls, in_image
+from soscope.recording.reader import RecordingFile
+from soscope.recording.sink import Sink, Tee
+from soscope.wire.block import ControlBlock
 from tests.support import build
 from tests.support.matrix import REPOSITORY, Cell
 from tests.support.run import run
@@ -31,6 +40,9 @@ FLAGS = {
     "fentry": ["-pg", "-mfentry"],
     "cyg": ["-finstrument-functions"],
     "bare": ["-finstrument-function-entry-bare"],
+    "patch5": ["-fpatchable-function-entry=5"],
+    "patch8": ["-fpatchable-function-entry=8"],
+    "patch16": ["-fpatchable-function-entry=16,8"],
 }
 
 
@@ -100,8 +112,71 @@ def name_of(image: str, vaddr: int) -> str:
     return names[bisect.bisect_right(starts, vaddr) - 1].partition(".")[0]
 
 
+def slot_of(pid: int, library: str, symbol: str) -> int:
+    """Return what the slot of a symbol holds in a process."""
+    found = run([need("readelf"), "-rW", library], timeout=30).stdout
+    offset = int(re.findall(rf"^([0-9a-f]+) .* {symbol}", found, re.MULTILINE)[0], 16)
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    start = int(next(row for row in maps.splitlines() if row.endswith(library)).split("-")[0], 16)
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        memory.seek(start + offset)
+        return int.from_bytes(memory.read(8), "little")
+
+
+class ProgramCalls(NamedTuple):
+    """What one program reported: `program` has its images, `calls` are by their addresses."""
+
+    program: ProgramOutcome
+    calls: ReportedCalls
+
+
+class Watched(InstrumentedCode):
+    """Keeps what a recording would: `programs`, in the order in which they ended."""
+
+    def __init__(self, mode: str) -> None:
+        super().__init__(mode)
+        self.programs: list[ProgramCalls] = []
+
+    def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
+        said = _Said()
+        super().take(program, block, Tee(sink, said))
+        self.programs += [ProgramCalls(program, unpack(calls)) for calls in said.calls]
+
+
+def looked(pid: int, mode: str, duration_ns: int = 10_000_000) -> ReportedCalls:
+    """Look at a process for a while."""
+    instrument = Watched(mode)
+    Session(SessionSettings([], pids=[pid], duration_ns=duration_ns), [instrument]).run()
+    return instrument.programs[0].calls
+
+
+class _About(Instrument):
+    def __init__(self, said: dict[str, object]) -> None:
+        self._said = said
+
+    def options(self) -> dict[str, object]:
+        return {"prof": self._said}
+
+
+def _logged(record: str, programs: list[ProgramCalls]) -> list[ProgramCalls]:
+    """Return what single calls add up to, which are in the recording alone."""
+    with RecordingFile.open(record) as recording:
+        calls = dict(reported_calls(recording))
+    os.unlink(record)
+    return [ProgramCalls(each.program, calls[each.program.index]) for each in programs]
+
+
+class _Said(Sink):
+    def __init__(self) -> None:
+        self.calls: list[dict[str, object]] = []
+
+    def reported(self, program: int, said: dict[str, object]) -> None:
+        self.calls.append(said)
+
+
 def _thread(program: ProgramCalls, thread: ThreadCalls) -> dict[str, Any]:
     def place(addr: int) -> tuple[str, int]:
+        _, addr = in_image(addr)
         for image in program.program.images:
             if image.start <= addr < image.end:
                 return image.path, addr - image.load_bias
@@ -127,19 +202,24 @@ def _thread(program: ProgramCalls, thread: ThreadCalls) -> dict[str, Any]:
 def main() -> None:
     """Run the command, write the account, and end as it has ended."""
     account, mode, *command = sys.argv[1:]
-    instrument = InstrumentedCode(mode)
-    outcome = Session(SessionSettings(command), [instrument]).run()
+    instrument = Watched(mode)
+    record = f"{account}.sosr" if mode == MODE_LOG else None
+    about = [_About({"mode": mode})] if record else []
+    outcome = Session(SessionSettings(command, record=record), [instrument, *about]).run()
+    if record is not None:
+        instrument.programs = _logged(record, instrument.programs)
     programs = [
         {
             "costs": each.calls.costs,
             "slots": each.calls.slots,
             "foreign": each.calls.foreign,
+            "entries": each.calls.entries,
+            "left": each.calls.left,
             "threads": [_thread(each, thread) for thread in each.calls.threads],
         }
         for each in instrument.programs
     ]
-    facts = {"programs": programs, "ns_per_tick": instrument.ns_per_tick}
-    Path(account).write_text(json.dumps(facts))
+    Path(account).write_text(json.dumps({"programs": programs}))
     if outcome.signal is not None:
         signal.signal(outcome.signal, signal.SIG_DFL)
         os.kill(os.getpid(), outcome.signal)

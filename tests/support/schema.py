@@ -39,7 +39,7 @@ STRING = {
     "bytes": lambda value: bytes.fromhex(value).hex() == value,
     "guess": lambda value: value is True,
 }
-FUNCTION = {"caller": TEXT, "callee": TEXT, "symbol": TEXT, "version": TEXT}
+FUNCTION = {"caller": TEXT_OR_NULL, "callee": TEXT, "symbol": TEXT, "version": TEXT}
 
 
 def _value(value: dict[str, Any]) -> bool:
@@ -107,6 +107,8 @@ LINES: dict[str, dict[str, Check]] = {
         "event": _one_of("start", "fork", "exec"),
         "parent": NUMBER_OR_NULL,
         "program": TEXT,
+        "arch": TEXT_OR_NULL,
+        "engine": TEXT_OR_NULL,
     },
     "exit": {
         "type": TEXT,
@@ -121,6 +123,8 @@ LINES: dict[str, dict[str, Check]] = {
 SUMMARY: dict[str, Check] = {
     "schema": _one_of("soscope/trace-summary/1"),
     "command": _list_of(TEXT),
+    "arch": TEXT_OR_NULL,
+    "engine": TEXT_OR_NULL,
     "exit": _object({"status": NUMBER_OR_NULL, "signal": TEXT_OR_NULL}),
     "rows": _list_of(
         _object(

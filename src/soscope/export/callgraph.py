@@ -151,7 +151,7 @@ def _function(frame: ExportFrame) -> tuple[ProfFunction, tuple[str, str, str | N
     where, label = frame.where, frame.label()
     if where.image is None:
         return ProfFunction("", label, file=where.file), ("", label, where.file)
-    function = ProfFunction(where.image, label, frame.addr, path=frame.path)
+    function = ProfFunction(where.image, label, frame.addr, path=frame.path, file=where.file)
     return function, (where.image, label, None)
 
 

@@ -2,8 +2,8 @@
 """Chrome's Trace Event Format (JSON): chrome://tracing, ui.perfetto.dev, speedscope read it.
 
 "Trace Event Format", the JSON Object Format: B and E events, times in µs since the first one,
-as a double cannot hold nanoseconds since 1970. A profile has no times of single calls: its slices
-are ways, each as long as all of its calls together.
+as a double cannot hold nanoseconds since 1970. Where a profile has no times of single calls its
+slices are ways, each as long as all of its calls together.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 from _collections_abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
+from soscope.export.calltimes import BEGIN, END, CallTimes, call_times_of
 from soscope.export.chromeevents import ChromeEvents, micros
 from soscope.export.forest import SAMPLES, StackTree, forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.slices import notes_of_slices, said_of, slices_of
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names, texts
+from soscope.frames.cppnames import CppNames
 from soscope.frames.ofcalls import frame_text, key_of
 
 TYPE_CHECKING = False
@@ -31,7 +33,8 @@ _NO_THREAD = 1 << 30  # above all numbers that the kernel gives
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls; return notes."""
-    listener = _Chrome(write, settings.string_limit, stacks_of(replay))
+    cpp = CppNames()
+    listener = _Chrome(write, settings.string_limit, cpp, stacks_of(replay, cpp))
     replay.run(listener)
     return listener.notes()
 
@@ -39,8 +42,11 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
 def export_profile(
     profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
 ) -> list[str]:
-    """Write a slice for each way; return notes."""
+    """Write a slice for each call, or for each way where no call has its time; return notes."""
     del settings
+    calls = call_times_of(profile)
+    if calls is not None:
+        return _export_calls(calls, ChromeEvents(write))
     forest = forest_of(profile, lines=False)
     events = ChromeEvents(write)
     processes: set[int] = set()
@@ -66,6 +72,33 @@ def export_profile(
     return notes_of_slices(forest)
 
 
+def _export_calls(calls: CallTimes, events: ChromeEvents) -> list[str]:
+    processes: set[int] = set()
+    said = [
+        f'"name":{quoted(frame.label())},"cat":{quoted(frame.image() or "?")}'
+        for frame in calls.frames
+    ]
+    for timeline in calls.timelines:
+        thread = calls.thread(timeline)
+        where = f'"pid":{thread.pid},"tid":{thread.tid}'
+        if thread.pid not in processes:
+            processes.add(thread.pid)
+            name = quoted(calls.program)
+            events.add(f'"ph":"M","name":"process_name",{where},"args":{{"name":{name}}}')
+        functions = calls.functions(timeline)
+        for kind, time_ns, call in timeline.steps():
+            at = f'"ts":{micros(time_ns - calls.first_ns)},{where}'
+            if kind == BEGIN:
+                events.add(f'"ph":"B",{at},{said[functions[call]]}')
+            elif kind == END:
+                lost = "" if timeline.returns(call) else ',"args":{"ended":""}'
+                events.add(f'"ph":"E",{at}{lost}')
+            else:
+                events.add(f'"ph":"i","s":"t",{at},{said[functions[call]]}')
+    events.end(calls.first_ns)
+    return calls.notes()
+
+
 def _track(tree: StackTree, pid: int, number: int) -> tuple[int, int]:
     """Return the process and the thread that a viewer is told: a thread has its calls alone."""
     if tree.thread is None:
@@ -76,9 +109,13 @@ def _track(tree: StackTree, pid: int, number: int) -> tuple[int, int]:
 
 class _Chrome(Timeline):
     def __init__(
-        self, write: Callable[[bytes], object], limit: int, stacks: ExportStacks | None
+        self,
+        write: Callable[[bytes], object],
+        limit: int,
+        cpp: CppNames,
+        stacks: ExportStacks | None,
     ) -> None:
-        super().__init__()
+        super().__init__(cpp)
         self._stacks = stacks
         self._events = ChromeEvents(write)
         self._limit = limit
@@ -130,7 +167,8 @@ class _Chrome(Timeline):
 
     def _head(self, thread: Thread, entry: Entry, time_ns: int) -> str:
         pid, tid = thread
+        name = self.cpp.written(entry.slot.symbol)
         return (
             f'"ts":{micros(time_ns - self.first_ns)},"pid":{pid},"tid":{tid},'
-            f'"name":{quoted(entry.slot.symbol)},"cat":{quoted(names(entry)[1] or "?")}'
+            f'"name":{quoted(name)},"cat":{quoted(names(entry)[1] or "?")}'
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Firefox Profiler's processed profile format.
 
-A sample stands where a call begins, and weighs the call's self time in ms. A profile has no times
-of single calls: its samples stand behind one another, each as far from the next as it weighs.
+A sample stands where a call begins, and weighs the call's self time in ms. Where a profile has no
+times of single calls its samples stand behind one another, each as far from the next as it weighs.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import json
 from _collections_abc import Callable
 from typing import Any
 
+from soscope.export.calltimes import BEGIN, END, CallTimes, call_times_of
 from soscope.export.firefoxtables import FirefoxThread, document, thread
 from soscope.export.forest import CALLS, ROOT, StackTree, forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
+from soscope.frames.cppnames import CppNames
 from soscope.frames.ofcalls import frame_label
 
 TYPE_CHECKING = False
@@ -34,7 +36,8 @@ _NO_THREAD = 1 << 30  # above all numbers that the kernel gives
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls, which are in memory meanwhile; return notes."""
     del settings
-    listener = _Firefox(stacks_of(replay))
+    cpp = CppNames()
+    listener = _Firefox(cpp, stacks_of(replay, cpp))
     replay.run(listener)
     product = " ".join(replay.command) or replay.recording.path
     _write(write, document(product, listener.first_ns / 1e6, listener.threads()))
@@ -46,9 +49,12 @@ def export_profile(
 ) -> list[str]:
     """Write a sample for each stack, with its time and, as another thread, its number of calls.
 
-    Returns notes.
+    Returns notes. Where single calls have their times, each is a sample, as those of a trace are.
     """
     del settings
+    calls = call_times_of(profile)
+    if calls is not None:
+        return _export_calls(calls, write)
     forest = forest_of(profile)
     threads: list[dict[str, Any]] = []
     for tree in forest.trees:
@@ -68,6 +74,35 @@ def export_profile(
     _write(write, document(product, 0.0, threads))
     notes = ["a profile has no times of single calls: the order of the samples means nothing"]
     return notes + forest.notes()
+
+
+def _export_calls(calls: CallTimes, write: Callable[[bytes], object]) -> list[str]:
+    threads = []
+    shown = [_function(frame.where)[0] for frame in calls.frames]
+    for timeline in calls.timelines:
+        whose = calls.thread(timeline)
+        tables = _Calls()
+        functions = calls.functions(timeline)
+        begun = []
+        for kind, time_ns, call in timeline.steps():
+            if kind != END:
+                symbol, image, _ = shown[functions[call]]
+                tables.push(symbol, image, (time_ns - calls.first_ns) / 1e6, [])
+                begun.append(time_ns)
+            if kind != BEGIN:
+                tables.pop(time_ns - begun.pop())
+        threads.append(
+            thread(
+                tables,
+                whose.pid,
+                whose.tid,
+                name=whose.name or calls.program or "thread",
+                process=calls.program,
+                is_main=whose.pid == whose.tid,
+            )
+        )
+    _write(write, document(calls.command, calls.first_ns / 1e6, threads))
+    return calls.notes()
 
 
 def _write(write: Callable[[bytes], object], profile: dict[str, Any]) -> None:
@@ -122,8 +157,8 @@ class _Calls(FirefoxThread):
 
 
 class _Firefox(Timeline):
-    def __init__(self, stacks: ExportStacks | None) -> None:
-        super().__init__()
+    def __init__(self, cpp: CppNames, stacks: ExportStacks | None) -> None:
+        super().__init__(cpp)
         self._stacks = stacks
         self._threads: dict[Thread, _Calls] = {}
         self._programs: dict[int, str] = {}
@@ -145,7 +180,7 @@ class _Firefox(Timeline):
             around = calls.around[-1] if calls.around else None
             below = self._stacks.inside(entry, around)
             calls.around.append(entry)
-        calls.push(entry.slot.symbol, names(entry)[1], time, below)
+        calls.push(self.cpp.written(entry.slot.symbol), names(entry)[1], time, below)
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
         known = None if leave is None else leave.duration_ns

@@ -14,6 +14,7 @@ from _collections_abc import Callable, Iterator
 from soscope.export.forest import ROOT, forest_of
 from soscope.export.settings import CALLS, NANOSECONDS, SAMPLES, ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
+from soscope.frames.cppnames import CppNames
 from soscope.frames.ofcalls import Key, frame_name, frame_text
 
 TYPE_CHECKING = False
@@ -32,15 +33,17 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
     """Write a line for each stack; return notes."""
     from soscope.recording.columns import batches
 
-    stacks = _Stacks(replay.recording.programs, stacks_of(replay))
+    cpp = CppNames()
+    stacks = _Stacks(replay.recording.programs, cpp, stacks_of(replay, cpp))
     for columns in batches(replay.recording):
         stacks.add(columns)
     by_calls = settings.weight == CALLS
     for line in stacks.lines(by_calls=by_calls):
         write(line.encode("utf-8", "surrogateescape"))
+    notes = [] if cpp.lacks is None else [cpp.lacks]
     if stacks.untimed and not by_calls:
-        return [f"{stacks.untimed:,} calls without a known duration weigh nothing"]
-    return []
+        notes.append(f"{stacks.untimed:,} calls without a known duration weigh nothing")
+    return notes
 
 
 _Frame = tuple[int, str]  # program, text
@@ -94,8 +97,9 @@ def _best(forest: Forest) -> str:
 class _Stacks:
     """Weights of stacks; a stack is the stack below it and a function, or a frame of `frames`."""
 
-    def __init__(self, programs: Programs, frames: ExportStacks | None) -> None:
+    def __init__(self, programs: Programs, cpp: CppNames, frames: ExportStacks | None) -> None:
         self._programs = programs
+        self._cpp = cpp
         self._frames = frames
         # (below or -1, function or frame) -> its number
         self._numbers: dict[tuple[int, int | _Frame], int] = {}
@@ -182,7 +186,9 @@ class _Stacks:
                 slot = slots[function] = program.slot(function & 0xFFF_FFFF)
             root = self._root(function >> 28) if below < 0 else texts[below]
             callee = slot.callee.name if slot.callee else "?"
-            texts.append(f"{root};{frame_name(callee)}`{frame_name(slot.symbol)}")
+            texts.append(
+                f"{root};{frame_name(callee)}`{frame_name(self._cpp.written(slot.symbol))}"
+            )
             weight = self._calls[number] if by_calls else max(0, self._ns[number])
             if weight:
                 merged[texts[number]] = merged.get(texts[number], 0) + weight

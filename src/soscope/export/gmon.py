@@ -13,6 +13,7 @@ import struct
 from shlex import quote
 
 from soscope.export.callgraph import CallGraph, GraphEdge, call_graph_of, label
+from soscope.instruments.prof.flat import file_name
 from soscope.instruments.prof.model import NOBODY
 from soscope.model.record import Record
 
@@ -94,13 +95,15 @@ def _notes(profile: Profile, graph: CallGraph, nowhere: int) -> list[str]:
         notes.append("gmon: all threads are added up")
     if graph.is_timed:
         notes.append(
-            "gmon: it has no times of calls but those of functions alone, and its reader works the "
-            "others out; callgrind, pprof and speedscope have those that were measured"
+            "gmon: it has no inclusive times, and gprof estimates them from numbers of calls; "
+            "callgrind, pprof and speedscope have those that were measured"
         )
     if graph.is_timed and graph.has_samples:
         notes.append("gmon: it has the times of calls, and no samples")
     if nowhere:
-        notes.append(f"gmon: {nowhere:,} functions are of no image: only the file of all has them")
+        whose = "1 function of no image" if nowhere == 1 else f"{nowhere:,} functions of no image"
+        has = "has it" if nowhere == 1 else "has them"
+        notes.append(f"gmon: {whose}: only the file of all images {has}")
     return notes + graph.notes()
 
 
@@ -185,7 +188,7 @@ class _Addresses:
         if place == NOBODY:
             return "<outside>"
         function = self._graph.nodes[place].function
-        image = function.image or os.path.basename(function.file or "") or "?"
+        image = function.image or file_name(function.file or "") or "?"
         name = label(function)
         if self._is_joint or _image(function) != self._image:
             name = f"<outside:{image}>" if name == "?" else f"{name}@{image}"

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Perfetto's own format: a protobuf message Trace of TracePackets with track events.
 
-A track for each thread; arguments and results are debug annotations of the slice's end. A profile
-has no times of single calls: its slices are ways, each as long as all of its calls together.
+A track for each thread; arguments and results are debug annotations of the slice's end. Where a
+profile has no times of single calls its slices are ways, each as long as all of its calls together.
 """
 
 from __future__ import annotations
 
 from _collections_abc import Callable
 
+from soscope.export import calltimes
+from soscope.export.calltimes import CallTimes, call_times_of
 from soscope.export.forest import forest_of
 from soscope.export.perfettopackets import BEGIN, END, INSTANT, PerfettoPackets
 from soscope.export.settings import ExportSettings
 from soscope.export.slices import notes_of_slices, said_of, slices_of
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names, texts
+from soscope.frames.cppnames import CppNames
 from soscope.frames.ofcalls import frame_text, key_of
 
 TYPE_CHECKING = False
@@ -28,7 +31,8 @@ VIEWER = "open it in https://ui.perfetto.dev, or query it with trace_processor"
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls; return notes."""
-    listener = _Perfetto(write, settings.string_limit, stacks_of(replay))
+    cpp = CppNames()
+    listener = _Perfetto(write, settings.string_limit, cpp, stacks_of(replay, cpp))
     replay.run(listener)
     return listener.notes()
 
@@ -36,8 +40,11 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
 def export_profile(
     profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
 ) -> list[str]:
-    """Write a slice for each way; return notes."""
+    """Write a slice for each call, or for each way where no call has its time; return notes."""
     del settings
+    calls = call_times_of(profile)
+    if calls is not None:
+        return _export_calls(calls, PerfettoPackets(write))
     forest = forest_of(profile, lines=False)
     packets = PerfettoPackets(write)
     packets.begin(0)
@@ -67,11 +74,40 @@ def export_profile(
     return notes_of_slices(forest)
 
 
+def _export_calls(calls: CallTimes, packets: PerfettoPackets) -> list[str]:
+    packets.begin(calls.first_ns)
+    processes: dict[int, int] = {}
+    kinds = {calltimes.BEGIN: BEGIN, calltimes.INSTANT: INSTANT}
+    said = [
+        packets.name(frame.label()) + packets.category(frame.image() or "?")
+        for frame in calls.frames
+    ]
+    left = packets.annotation("ended", "")
+    for timeline in calls.timelines:
+        thread = calls.thread(timeline)
+        process = processes.get(thread.pid)
+        if process is None:
+            process = processes[thread.pid] = packets.process(thread.pid, calls.program)
+        track = packets.thread(process, thread.pid, thread.tid, thread.name)
+        functions = calls.functions(timeline)
+        for kind, time_ns, call in timeline.steps():
+            if kind == calltimes.END:
+                packets.event(END, track, time_ns, b"" if timeline.returns(call) else left)
+            else:
+                packets.event(kinds[kind], track, time_ns, said[functions[call]])
+    packets.flush()
+    return calls.notes()
+
+
 class _Perfetto(Timeline):
     def __init__(
-        self, write: Callable[[bytes], object], limit: int, stacks: ExportStacks | None
+        self,
+        write: Callable[[bytes], object],
+        limit: int,
+        cpp: CppNames,
+        stacks: ExportStacks | None,
     ) -> None:
-        super().__init__()
+        super().__init__(cpp)
         self._stacks = stacks
         self._packets = PerfettoPackets(write)
         self._limit = limit
@@ -113,7 +149,7 @@ class _Perfetto(Timeline):
 
     def _begin(self, thread: Thread, entry: Entry, time_ns: int, kind: int, more: bytes) -> None:
         track = self._track(thread)
-        name = self._packets.name(entry.slot.symbol)
+        name = self._packets.name(self.cpp.written(entry.slot.symbol))
         category = self._packets.category(names(entry)[1] or "?")
         self._packets.event(kind, track, time_ns, name + category + more)
 

@@ -21,6 +21,8 @@ ENDINGS: dict[str, tuple[str, ...]] = {
 }
 FORMATS = tuple(ENDINGS)
 BOTH_FORMATS = ("perfetto", "chrome", "firefox", "speedscope", "folded")
+TIMED_FORMATS = ("perfetto", "chrome", "firefox", "speedscope")  # that say when a call was
+LINED_FORMATS = ("callgrind",)  # that tell functions apart by their source files
 CALL_FORMATS = (*BOTH_FORMATS, "parquet", "csv", "jsonl")  # of a recording of calls
 PROFILE_FORMATS = (*BOTH_FORMATS, "callgrind", "gmon", "pprof", "otlp", "json")
 

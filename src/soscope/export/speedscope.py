@@ -9,10 +9,12 @@ from __future__ import annotations
 from _collections_abc import Callable, Iterable
 from json.encoder import encode_basestring_ascii as quoted
 
+from soscope.export.calltimes import BEGIN, END, CallTimes, call_times_of
 from soscope.export.forest import ROOT, forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
+from soscope.frames.cppnames import CppNames
 from soscope.frames.ofcalls import frame_label
 
 TYPE_CHECKING = False
@@ -32,7 +34,8 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
     """Write all calls, which are in memory meanwhile; return notes."""
     del settings
     name = " ".join(replay.command) or replay.recording.path
-    listener = _Speedscope(write, name, stacks_of(replay))
+    cpp = CppNames()
+    listener = _Speedscope(write, name, cpp, stacks_of(replay, cpp))
     replay.run(listener)
     return listener.notes()
 
@@ -40,8 +43,11 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
 def export_profile(
     profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
 ) -> list[str]:
-    """Write the times of each thread's stacks, and how often each was called; return notes."""
+    """Write each thread's calls, or its stacks with their times and numbers; return notes."""
     del settings
+    calls = call_times_of(profile)
+    if calls is not None:
+        return _export_calls(calls, write)
     forest = forest_of(profile)
     numbers: dict[_Frame, int] = {}
     frames = [numbers.setdefault(_of(frame.where), len(numbers)) for frame in forest.frames]
@@ -54,6 +60,29 @@ def export_profile(
         profiles.append(_weighed(title, _NO_UNIT, tree, tree.counts, frames))
     _write_document(write, " ".join(profile.command) or "profile", numbers, profiles)
     return forest.notes()
+
+
+def _export_calls(calls: CallTimes, write: Callable[[bytes], object]) -> list[str]:
+    numbers: dict[_Frame, int] = {}
+    frames = [numbers.setdefault(_of(frame.where), len(numbers)) for frame in calls.frames]
+    end = calls.last_ns - calls.first_ns
+
+    def profiles() -> Iterable[str]:
+        for timeline in calls.timelines:
+            thread = calls.thread(timeline)
+            functions = calls.functions(timeline)
+            events = []
+            for kind, time_ns, call in timeline.steps():
+                said = f'"frame":{frames[functions[call]]},"at":{time_ns - calls.first_ns}}}'
+                if kind != END:
+                    events.append(f'{{"type":"O",{said}')
+                if kind != BEGIN:
+                    events.append(f'{{"type":"C",{said}')
+            name = f"{calls.program} {thread.pid}/{thread.tid}".strip()
+            yield _evented(name, end, events)
+
+    _write_document(write, calls.command, numbers, profiles())
+    return calls.notes()
 
 
 _Frame = tuple[str, str, int | None]  # name, image or file, line of an interpreter's
@@ -103,9 +132,13 @@ def _write_document(
 
 class _Speedscope(Timeline):
     def __init__(
-        self, write: Callable[[bytes], object], name: str, stacks: ExportStacks | None
+        self,
+        write: Callable[[bytes], object],
+        name: str,
+        cpp: CppNames,
+        stacks: ExportStacks | None,
     ) -> None:
-        super().__init__()
+        super().__init__(cpp)
         self._stacks = stacks
         self._write = write
         self._name = name
@@ -129,14 +162,17 @@ class _Speedscope(Timeline):
             calls.append((entry, below))
             for frame in below:
                 self._add(thread, "O", frame, time_ns)
-        self._add(thread, "O", (entry.slot.symbol, names(entry)[1], None), time_ns)
+        self._add(thread, "O", self._function(entry), time_ns)
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
-        self._add(thread, "C", (entry.slot.symbol, names(entry)[1], None), time_ns)
+        self._add(thread, "C", self._function(entry), time_ns)
         if self._stacks is not None:
             _, below = self._opened[thread].pop()
             for frame in reversed(below):
                 self._add(thread, "C", frame, time_ns)
+
+    def _function(self, entry: Entry) -> _Frame:
+        return self.cpp.written(entry.slot.symbol), names(entry)[1], None
 
     def _add(self, thread: Thread, kind: str, key: _Frame, time_ns: int) -> None:
         frame = self._frames.setdefault(key, len(self._frames))

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from soscope.frames.names import Place
 from soscope.frames.ofcalls import CallFrames, Key, key_of
 from soscope.model.stackframe import StackFrame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.frames.cppnames import CppNames
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry
     from soscope.model.slot import TracedSlot
@@ -16,11 +18,30 @@ _MOST_KEPT = 1 << 16
 
 
 class ExportStacks(CallFrames):
-    """The stacks of a recording, the outermost frame first."""
+    """The stacks of a recording, the outermost frame first.
 
-    def __init__(self, replay: Replay) -> None:
+    With `names`, functions of C++ have the names that people write.
+    """
+
+    def __init__(self, replay: Replay, names: CppNames | None) -> None:
         super().__init__(replay.recording.programs)
+        self._cpp = names
+        self._written: dict[Key, list[Place]] = {}
         self._between: dict[tuple[Key, Key, TracedSlot], list[StackFrame]] = {}
+
+    def places(self, key: Key) -> list[Place]:
+        """Return frames and their addresses, the innermost first; [] where nothing is known."""
+        linked = super().places(key)
+        if self._cpp is None or not linked:
+            return linked
+        known = self._written.get(key)
+        if known is None:
+            if len(self._written) > _MOST_KEPT:
+                self._written.clear()
+            known = self._written[key] = [
+                (_named(frame, self._cpp), addr) for frame, addr in linked
+            ]
+        return known
 
     def whole(self, key: Key) -> list[StackFrame]:
         """Return all frames of a stack; [] where it is not known."""
@@ -56,11 +77,19 @@ class ExportStacks(CallFrames):
             return self.whole(key)
         frames = [frame for frame, _ in reversed(inner[:count])]
         callee = slot.callee.name if slot.callee else None
-        if frames and (frames[0].symbol, frames[0].image) == (slot.symbol, callee):
+        symbol = slot.symbol if self._cpp is None else self._cpp.written(slot.symbol)
+        if frames and (frames[0].symbol, frames[0].image) == (symbol, callee):
             del frames[0]  # the call around is a frame of its own
         return frames
 
 
-def stacks_of(replay: Replay) -> ExportStacks | None:
-    """Return the stacks of a recording; None where none were kept."""
-    return ExportStacks(replay) if replay.stack_depth else None
+def _named(frame: StackFrame, names: CppNames) -> StackFrame:
+    if frame.symbol is None:
+        return frame
+    symbol = names.written(frame.symbol)
+    return StackFrame(frame.image, symbol, frame.offset, frame.file, frame.line)
+
+
+def stacks_of(replay: Replay, names: CppNames | None = None) -> ExportStacks | None:
+    """Return the stacks of a recording, as `ExportStacks` does; None where none were kept."""
+    return ExportStacks(replay, names) if replay.stack_depth else None

@@ -8,6 +8,7 @@ counted in `overlapping`.
 
 from __future__ import annotations
 
+from soscope.frames.cppnames import CppNames
 from soscope.instruments.trace.listener import Listener
 from soscope.model.call import Entry, Event, Exit, ProcessStart
 
@@ -24,9 +25,11 @@ class Timeline(Listener):
     """Takes events, and tells which call begins and which ends: in `opened` and `closed`.
 
     `first_ns` and `last_ns` are the times of the first and of the last event, CLOCK_REALTIME.
+    `cpp` names functions of C++.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cpp: CppNames) -> None:
+        self.cpp = cpp
         self.overlapping = 0
         self.unended = 0
         self.first_ns = 0
@@ -114,7 +117,7 @@ class Timeline(Listener):
 
     def notes(self) -> list[str]:
         """Say what does not look as it was."""
-        notes = []
+        notes = [] if self.cpp.lacks is None else [self.cpp.lacks]
         if self.overlapping:
             notes.append(
                 f"{self.overlapping:,} calls overlap others of their thread, as coroutines do: "

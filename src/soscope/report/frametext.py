@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+from soscope.frames.cppnames import CppNames
 from soscope.model.stackframe import StackFrame
 
 
-def frame_text(frame: StackFrame) -> str:
+def frame_text(frame: StackFrame, names: CppNames) -> str:
     """Return a frame as reports name it: IMAGE!SYMBOL+0xN (FILE:LINE), or NAME (FILE:LINE)."""
     if frame.image is None and frame.symbol is not None:  # an interpreter's
         return f"{frame.symbol} ({frame.file}:{frame.line})"
     name = frame.image or "?"
     if frame.symbol is not None:
-        name += f"!{frame.symbol}"
+        name += f"!{names.short(frame.symbol)}"
     if frame.offset is not None:
         name += f"+{frame.offset:#x}"
     return name if frame.file is None else f"{name} ({frame.file}:{frame.line})"

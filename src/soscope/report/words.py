@@ -3,17 +3,7 @@
 
 from __future__ import annotations
 
-
-def signal_name(number: int) -> str:
-    """Return the name of a signal: SIGTERM, SIGRTMIN+2."""
-    import signal
-
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        if signal.SIGRTMIN < number < signal.SIGRTMAX:
-            return f"SIGRTMIN+{number - signal.SIGRTMIN}"
-        return f"SIG{number}"
+from soscope.proc.signals import signal_name
 
 
 def signal_text(number: int) -> str:

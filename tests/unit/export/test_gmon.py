@@ -108,7 +108,7 @@ def test_counts_have_no_limit_and_need_no_time(tmp_path: Path) -> None:
 
 def test_samples_are_times(tmp_path: Path) -> None:
     files, notes = export_files(profiles.sampled())
-    assert "gmon: 1 functions are of no image: only the file of all has them" in notes
+    assert "gmon: 1 function of no image: only the file of all images has it" in notes
     read = Read(next(one for one in files if one.name == "libwork.so"), tmp_path)
     assert read.self_time == {"parse": 50_000.0, "0x1234": 70_000.0}
 

@@ -3,19 +3,28 @@
 
 from __future__ import annotations
 
+from soscope.proc.signals import signal_name
 from soscope.report.jsontext import json_document
-from soscope.report.words import signal_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.instruments.trace.called import CalledFunction, CalledImage
     from soscope.instruments.trace.outcome import TraceOutcome
+
+    Names = Callable[[str], str | None]
 
 SCHEMA = "soscope/called/1"
 
 
-def document(images: list[CalledImage], outcome: TraceOutcome, notes: list[str]) -> str:
-    """Return the document: `called`, `uncertain` and `never` are all exported functions."""
+def document(
+    images: list[CalledImage], outcome: TraceOutcome, notes: list[str], demangled: Names
+) -> str:
+    """Return the document: `called`, `uncertain` and `never` are all exported functions.
+
+    `demangled` returns what a name of C++ stands for, None for all others.
+    """
     return json_document(
         {
             "schema": SCHEMA,
@@ -30,14 +39,14 @@ def document(images: list[CalledImage], outcome: TraceOutcome, notes: list[str])
                     "path": image.path,
                     "called": [
                         {
-                            **_function(function),
+                            **_function(function, demangled),
                             "calls": function.calls,
                             "lower_bound": function.is_lower_bound,
                         }
                         for function in image.called
                     ],
-                    "uncertain": [_function(function) for function in image.uncertain],
-                    "never": [_function(function) for function in image.never],
+                    "uncertain": [_function(function, demangled) for function in image.uncertain],
+                    "never": [_function(function, demangled) for function in image.never],
                     "unreadable": image.why or None,
                 }
                 for image in images
@@ -48,5 +57,7 @@ def document(images: list[CalledImage], outcome: TraceOutcome, notes: list[str])
     )
 
 
-def _function(function: CalledFunction) -> dict[str, object]:
-    return {"symbol": function.name, "aliases": function.names[1:]}
+def _function(function: CalledFunction, demangled: Names) -> dict[str, object]:
+    full = demangled(function.name)
+    named = {} if full is None else {"demangled": full}
+    return {"symbol": function.name, **named, "aliases": function.names[1:]}

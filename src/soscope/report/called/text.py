@@ -7,16 +7,23 @@ from soscope.report.words import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.instruments.trace.called import CalledFunction, CalledImage
 
 
-def text(images: list[CalledImage], *, never: bool, asked: bool) -> str:
-    """Return the lines. `never`: with those that were not called; `asked`: -e named some."""
-    parts = [_image(image, never=never or asked, asked=asked) for image in images]
+def text(
+    images: list[CalledImage], shown: Callable[[str], str], *, never: bool, asked: bool
+) -> str:
+    """Return the lines; `shown` is how a name is written.
+
+    `never`: with those that were not called; `asked`: -e named some.
+    """
+    parts = [_image(image, shown, never=never or asked, asked=asked) for image in images]
     return "\n".join(parts)
 
 
-def _image(image: CalledImage, *, never: bool, asked: bool) -> str:
+def _image(image: CalledImage, shown: Callable[[str], str], *, never: bool, asked: bool) -> str:
     called, uncertain, others = image.called, image.uncertain, image.never
     what = "functions asked for" if asked else "exported functions"
     lines = [f"{printable(image.name)}: {len(called)} of {len(image.functions)} {what} called"]
@@ -24,15 +31,16 @@ def _image(image: CalledImage, *, never: bool, asked: bool) -> str:
         lines[0] = f"{printable(image.name)}: its functions are not known: {image.why}"
     for function in called:
         mark = "+" if function.is_lower_bound else ""
-        lines.append(f"{f'{function.calls:,}{mark}':>16}  {_names(function)}")
-    lines += [f"{'?':>16}  {_names(function)}" for function in uncertain]
+        lines.append(f"{f'{function.calls:,}{mark}':>16}  {_names(function, shown)}")
+    lines += [f"{'?':>16}  {_names(function, shown)}" for function in uncertain]
     if never:
-        lines += [f"{'never':>16}  {_names(function)}" for function in others]
+        lines += [f"{'never':>16}  {_names(function, shown)}" for function in others]
     elif others:
         lines.append(f"{'never':>16}  {len(others):,} others (--never names them)")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _names(function: CalledFunction) -> str:
-    first, *others = map(printable, function.names)
+def _names(function: CalledFunction, shown: Callable[[str], str]) -> str:
+    # a constructor of complete objects and that of bases are written the same
+    first, *others = dict.fromkeys(map(shown, function.names))
     return f"{first} ({', '.join(others)})" if others else first

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from soscope.instruments.inject.sweep.result import WORST_FIRST
+from soscope.proc.signals import signal_name
 from soscope.report.form import Form
 from soscope.report.jsontext import json_document
-from soscope.report.words import signal_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

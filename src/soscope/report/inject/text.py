@@ -13,7 +13,8 @@ from soscope.instruments.inject.sweep.result import (
     shell_words,
 )
 from soscope.proc.reasons import NOT_FOLLOWED
-from soscope.report.words import plural, printable, signal_name
+from soscope.proc.signals import signal_name
+from soscope.report.words import plural, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

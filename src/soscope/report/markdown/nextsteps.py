@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, object]
 _FEW = 4  # functions in one command
+_SAMPLED = 987_000_000  # ns of a second whose parts are the periods of samples
 
 
 def steps(document: Row, recording: str | None = None) -> list[str]:
@@ -132,13 +133,23 @@ def _profile(document: Row, recording: str | None) -> list[str]:
     """Return what shows more of a recording; where there is none, what makes one."""
     if recording is None:
         command = _command(document)
-        return [] if command is None else [f"soscope prof run -o prof.sosr -- {command}"]
+        how = "".join(f" {words}" for words in _how(document))
+        return [] if command is None else [f"soscope prof run{how} -o prof.sosr -- {command}"]
     path = _word(recording)
     said = [f"soscope prof report --tree {path}", f"soscope prof flame -o prof.html {path}"]
     first = next(iter(_rows(document, "functions") + _rows(document, "sampled")), None)
     if first is None:
         return []
     return [f"soscope prof report --callers {_word(first.get('symbol'))} {path}", *said]
+
+
+def _how(document: Row) -> list[str]:
+    """Return the options that a profile was made with, as far as it says so."""
+    said = [f"--{key} {_word(document[key])}" for key in ("mode", "boundary") if document.get(key)]
+    period = document.get("sample_ns")
+    if isinstance(period, int) and period > 0:
+        said.append(f"--sample {round(_SAMPLED / period)}")
+    return said
 
 
 def _is_running(document: Row) -> bool:

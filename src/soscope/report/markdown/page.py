@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shlex
 
+from soscope.frames.cppnames import CppNames
 from soscope.model.stackframe import StackFrame
 from soscope.report.frametext import frame_text
 from soscope.report.markdown.nextsteps import steps
@@ -33,8 +34,8 @@ _TITLES = {
     ("trace-calls", "first"): "first calls",
     ("mem-report", "native"): "native, most bytes first",
     ("mem-report", "survivors"): "survivors, the most first",
-    ("prof-report", "functions"): "functions, the most time of their own first",
-    ("prof-report", "arcs"): "calls by caller and callee, the longest first",
+    ("prof-report", "functions"): "functions, the largest first",
+    ("prof-report", "arcs"): "calls by caller and callee, the largest first",
     ("prof-report", "sampled"): "functions by samples, the most of their own first",
     ("prof-report", "samples"): "sampled stacks, the most first",
     ("prof-tree", "rows"): "ways, the heaviest first",
@@ -234,7 +235,8 @@ def _stack(name: str, frames: list[Row], indent: str) -> list[str]:
     """Return frames as lines, innermost first."""
     # the document's own rows are what frames were
     shown = [StackFrame(**{"offset": None, **frame}) for frame in frames[:_FEW]]  # type: ignore[arg-type]
-    named = [quoted(frame_text(frame)) for frame in shown]
+    names = CppNames()
+    named = [quoted(frame_text(frame, names)) for frame in shown]
     lines = [f"{indent}- {name} ({len(frames):,}):", *(f"{indent}  - {text}" for text in named)]
     if len(frames) > _FEW:
         lines.append(f"{indent}  - and {len(frames) - _FEW:,} more")

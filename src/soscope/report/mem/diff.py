@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.frames.cppnames import CppNames
 from soscope.report.jsontext import json_document
 from soscope.report.mem.text import ROWS, size_text
 from soscope.report.words import plural, printable
@@ -48,16 +49,17 @@ def text(diff: MemDiff, limit: int | None = None) -> str:
     lines.append("")
     if rows:
         lines.append(f"{'growth':>10} {'of bytes':>11} {'in A':>10} {'in B':>10}  made at")
-    lines += [_line(row) for row in rows[:most]]
+    names = CppNames()
+    lines += [_line(row, names) for row in rows[:most]]
     if len(rows) > most:
         lines.append(f"{'':10} … {plural(len(rows) - most, 'more row')}: --limit")
     lines.append(f"{plural(len(diff.rows) - len(rows), 'place')} unchanged")
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def _line(row: DiffRow) -> str:
+def _line(row: DiffRow, names: CppNames) -> str:
     count, size = row.growth
     growth = f"{'-' if size < 0 else '+'}{size_text(abs(size))}" if size else "0 B"
-    where = f"{row.file or '?'}:{row.line}:{row.type}"
+    where = f"{names.place(row.file or '?')}:{row.line}:{row.type}"
     counts = f"{count:>+10,d} {growth:>11} {row.count_a:10,d} {row.count_b:10,d}"
     return f"{counts}  {where}"

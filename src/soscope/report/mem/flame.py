@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from soscope.frames.cppnames import CppNames
 from soscope.instruments.mem.model import MemReport, NativeRow, Survivor
 from soscope.model.stackframe import StackFrame
 from soscope.report.flame import page as flamepage
@@ -49,9 +50,10 @@ def flames_of(report: MemReport) -> dict[str, FlameNode]:
     flames = {}
     if report.native_totals is not None:
         flames[BLOCKS] = tree = FlameNode("all blocks and mappings")
+        names = CppNames()
         for row in report.native:
             frames = [_of_process(row.pid)] if report.follows else []
-            frames += map(_of_frame, reversed(row.frames))
+            frames += [_of_frame(frame, names) for frame in reversed(row.frames)]
             tree.add([*frames, _leaf(row)], row.count, row.bytes)
     if report.object_totals is not None:
         flames[OBJECTS] = tree = FlameNode("all objects")
@@ -70,10 +72,10 @@ def _leaf(row: NativeRow) -> Frame:
     return row.api, row.api, row.api, "allocator"
 
 
-def _of_frame(frame: StackFrame) -> Frame:
+def _of_frame(frame: StackFrame, names: CppNames) -> Frame:
     offset = "" if frame.offset is None else f"+{frame.offset:#x}"
     name = frame.symbol or f"{frame.image or '?'}{offset}"
-    label, about = name, name
+    label = about = name if frame.symbol is None else names.short(frame.symbol)
     if frame.symbol is not None and frame.image is not None:
         about += f"\nin {frame.image}"
     if frame.file is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+from soscope.frames.cppnames import CppNames
 from soscope.instruments.mem.groups import THREAD, TIME, Group
 from soscope.instruments.mem.model import MemReport
 from soscope.report.mem.text import size_text, state_lines
@@ -15,7 +16,11 @@ _NS = 1_000_000_000
 
 def text_of(report: MemReport, way: str, groups: list[Group]) -> str:
     """Return a table of groups, and notes."""
-    lines = [*map(_over_time if way == TIME else _by_thread if way == THREAD else _named, groups)]
+    if way in (THREAD, TIME):
+        lines = [*map(_over_time if way == TIME else _by_thread, groups)]
+    else:
+        names = CppNames()
+        lines = [_named(group, names) for group in groups]
     if not lines:
         lines.append("nothing is known by that")
     return "".join(f"{printable(line)}\n" for line in (*lines, *state_lines(report), *report.notes))
@@ -25,8 +30,9 @@ def _alive(group: Group) -> str:
     return f"{group['count']:9,d} {size_text(_int(group['bytes'])):>10}"
 
 
-def _named(group: Group) -> str:
-    return f"{_alive(group)}  {group['what']:7}  {group['name'] or '?'}"
+def _named(group: Group, names: CppNames) -> str:
+    name = names.place(str(group["name"] or "?"))
+    return f"{_alive(group)}  {group['what']:7}  {name}"
 
 
 def _by_thread(group: Group) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.frames.cppnames import CppNames
 from soscope.instruments.mem.diff import BLOCKS, OBJECTS
 from soscope.report.jsontext import json_document
 from soscope.report.mem.json import frame_member
@@ -60,7 +61,8 @@ def text(growth: Growth, limit: int | None = None) -> str:
     lines = [f"process {growth.pid}: {alive}; changes of {growth.seconds:.1f} s", ""]
     if growth.rows:
         lines.append(f"{'a minute':>10} {'of bytes':>11} {'alive':>10}  made at")
-    lines += [_line(row, growth) for row in growth.rows[:most]]
+    names = CppNames()
+    lines += [_line(row, growth, names) for row in growth.rows[:most]]
     if len(growth.rows) > most:
         lines.append(f"{'':10} … {plural(len(growth.rows) - most, 'more row')}: --limit")
     if not growth.rows:
@@ -68,9 +70,10 @@ def text(growth: Growth, limit: int | None = None) -> str:
     return "".join(f"{printable(line)}\n" for line in (*lines, *growth.notes))
 
 
-def _line(row: DiffRow, growth: Growth) -> str:
+def _line(row: DiffRow, growth: Growth, names: CppNames) -> str:
     count, size = (round(growth.per_minute(change)) for change in row.growth)
     grown = f"{'-' if size < 0 else '+'}{size_text(abs(size))}" if size else "0 B"
     is_line = row.line or growth.what != BLOCKS
-    where = f"{row.file or '?'}:{row.line}:{row.type}" if is_line else f"{row.file}:{row.type}"
+    file = names.place(row.file or "?")
+    where = f"{file}:{row.line}:{row.type}" if is_line else f"{file}:{row.type}"
     return f"{count:>+10,d} {grown:>11} {row.count_b:10,d}  {where}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.frames.cppnames import CppNames
 from soscope.frames.names import MAPPING_APIS
 from soscope.instruments.mem.model import (
     COMPLETE,
@@ -16,6 +17,7 @@ from soscope.report.words import plural, printable
 
 ROWS = 20  # of each kind, where nobody says how many
 _FRAMES = 12  # of a row
+_TYPES = "types"  # a mode of objects, in which nobody knows where they were made
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -30,30 +32,38 @@ def size_text(count: int) -> str:
 
 
 def stats(report: MemReport, limit: int | None = None) -> str:
-    """Return a line for each file, line and type: most first, then by name."""
-    rows = sorted(
-        report.survivors,
-        key=lambda row: (-row.count, row.file or "?", row.line, _type(row, report)),
+    """Return a line for each file, line and type: most first, then by name.
+
+    Processes are added up.
+    """
+    counts: dict[tuple[str, int, str], int] = {}
+    for row in report.survivors:
+        place = row.file or "?", row.line, _type(row, report)
+        counts[place] = counts.get(place, 0) + row.count
+    rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return "".join(
+        f"{count:7d} {file}:{line}:{kind}\n" for (file, line, kind), count in rows[:limit]
     )
-    lines = [f"{row.count:7d} {_place(row)}:{_type(row, report)}\n" for row in rows[:limit]]
-    return "".join(lines)
 
 
 def text(report: MemReport, limit: int | None = None) -> str:
     """Return tables of what is alive, totals and notes."""
     most = ROWS if limit is None else limit
+    names = CppNames()
     lines: list[str] = []
     if report.object_totals is not None:
         totals = report.object_totals
-        lines.append(
-            f"objects alive: {totals.live:,} of {size_text(totals.live_bytes)}, "
-            f"made at {plural(len(report.survivors), 'place')}"
-        )
+        by_type = report.objects_mode == _TYPES
+        count = len(report.survivors)
+        of = f"of {plural(count, 'type')}" if by_type else f"made at {plural(count, 'place')}"
+        lines.append(f"objects alive: {totals.live:,} of {size_text(totals.live_bytes)}, {of}")
         for row in report.survivors[:most]:
-            where = f"{_place(row)}:{_type(row, report)}"
-            count = f"{row.count:9,d}{_plus_minus(row.error_count)}"
+            kind = _type(row, report)
+            where = kind if by_type else f"{row.file or '?'}:{row.line}:{kind}"
+            where = f"{_process(row, report)}{where}"
+            number = f"{row.count:9,d}{_plus_minus(row.error_count)}"
             size = f"{size_text(row.bytes):>10}{_error(row.error_bytes)}"
-            lines.append(f"{count} {size}  {printable(where)}")
+            lines.append(f"{number} {size}  {printable(where)}")
         lines += _rest(len(report.survivors) - most)
         lines.append("")
     lines += _totals_lines("blocks", report.native_totals)
@@ -62,13 +72,14 @@ def text(report: MemReport, limit: int | None = None) -> str:
         for title, rows in _native_parts(report):
             lines += ["", *title]
             for row_of_blocks in rows[:most]:
-                lines += _native_lines(row_of_blocks)
+                lines += _native_lines(row_of_blocks, report, names)
             lines += _rest(len(rows) - most)
     if report.rss is not None:
         parts = ((getattr(report.rss, name), name) for name in report.rss.__slots__)
         said = " + ".join(f"{name} {size_text(size)}" for size, name in parts)
         lines.append(f"RSS: {size_text(report.rss.total)} = {said}")
-    for line in (*state_lines(report), *report.notes):
+    lacks = [] if names.lacks is None else [names.lacks]
+    for line in (*state_lines(report), *report.notes, *lacks):
         lines.append(printable(line))
     return "\n".join([*lines, ""])
 
@@ -77,8 +88,9 @@ def _type(row: Survivor, report: MemReport) -> str:
     return row.qualname if report.uses_qualname else row.type
 
 
-def _place(row: Survivor) -> str:
-    return f"{row.file or '?'}:{row.line}"
+def _process(row: Survivor | NativeRow, report: MemReport) -> str:
+    """Return whose row it is, where there are several processes."""
+    return f"[pid {row.pid}] " if report.follows and len(report.processes) > 1 else ""
 
 
 def _rest(count: int) -> list[str]:
@@ -117,11 +129,11 @@ def _native_parts(report: MemReport) -> list[tuple[list[str], list[NativeRow]]]:
     ]
 
 
-def _native_lines(row: NativeRow) -> list[str]:
+def _native_lines(row: NativeRow, report: MemReport, names: CppNames) -> list[str]:
     size = f"{size_text(row.bytes):>10}{_error(row.error_bytes)}"
     sizes = "" if row.sizes is None else f" of {row.sizes[0]:,} to {row.sizes[1]:,} bytes"
-    lines = [f"{row.count:9,d} {size}  {row.api}{sizes}"]
-    lines += [f"{'':22}{printable(frame_text(frame))}" for frame in row.frames[:_FRAMES]]
+    lines = [f"{row.count:9,d} {size}  {_process(row, report)}{row.api}{sizes}"]
+    lines += [f"{'':22}{printable(frame_text(frame, names))}" for frame in row.frames[:_FRAMES]]
     if len(row.frames) > _FRAMES:
         lines.append(f"{'':22}… {plural(len(row.frames) - _FRAMES, 'more frame')}")
     return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.instruments.prof.check.advice import advice_for
 from soscope.instruments.prof.check.hooks import CYG, FENTRY, MCOUNT, PATCHABLE
-from soscope.instruments.prof.check.modes import PricedMode, modes_of
+from soscope.instruments.prof.check.modes import MEASURED, PricedMode, modes_of
 from soscope.report.words import plural, printable
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ _BUILT = {
     MCOUNT: "instrumented with -pg (mcount)",
     FENTRY: "instrumented with -pg -mfentry (__fentry__)",
     CYG: "instrumented with -finstrument-functions (__cyg_profile_func_enter)",
-    PATCHABLE: "built with -fpatchable-function-entry (no hook is called)",
+    PATCHABLE: "built with -fpatchable-function-entry (entries are patched)",
 }
 _RELRO = {
     "none": "no RELRO: its slots stay writable",
@@ -31,7 +31,7 @@ def text(library: Instrumentation) -> str:
     lines = [f"{library.path}: {_BUILT[library.kind]}"]
     if library.kind is not None:
         lines.append(f"  {_sites(library)}")
-    lines += [f"  {_RELRO[library.relro]}", "", "  ns a call  mode"]
+    lines += [f"  {_RELRO[library.relro]}", "", f"  ns a call  mode   ({MEASURED})"]
     lines += _rows(modes_of(library))
     advice = advice_for(library)
     if advice:

@@ -49,7 +49,7 @@ def document(profile: Profile, limit: int | None = None, by: str = BY_FUNCTION) 
             "totals": {
                 "calls": profile.calls,
                 "dropped": profile.dropped,
-                "threads": len(profile.threads) or None,
+                "threads": profile.thread_count or None,
             },
             "notes": profile.notes,
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from soscope.instruments.prof import flat
 from soscope.instruments.prof.flat import FlatRow
-from soscope.instruments.prof.model import COMPLETE, Profile
+from soscope.instruments.prof.model import COMPLETE, MODE_QUIET, Profile
 from soscope.model.stackframe import StackFrame
 from soscope.report.markdown.values import time_text
 from soscope.report.tabletext import Heading, table_text
@@ -37,7 +37,8 @@ def text(profile: Profile, limit: int | None = None, by: str = flat.BY_FUNCTION)
 def _nothing(profile: Profile, by: str) -> str:
     if by == flat.BY_THREAD and (profile.arcs or any(sums.calls for sums in profile.sums)):
         return "the threads were not told apart"
-    return "no calls were recorded"
+    why = ": --mode quiet has hooks do nothing" if profile.mode == MODE_QUIET else ""
+    return f"no calls were recorded{why}"
 
 
 def table(what: str, rows: list[FlatRow], most: int, *, by: str = flat.BY_FUNCTION) -> str:

@@ -47,7 +47,7 @@ class Adorned:
         if self._places is None:
             from soscope.report.trace.places import CallPlaces
 
-            self._places = CallPlaces(self.programs)
+            self._places = CallPlaces(self.programs, self._display)
         return f"[{self._places.text(entry)}] "
 
     def below(self, entry: Entry) -> str:

@@ -26,12 +26,12 @@ from soscope.model.call import (
     Signal,
 )
 from soscope.model.slot import TracedSlot, is_error
+from soscope.proc.signals import signal_name
 from soscope.prototypes import Prototypes
 from soscope.prototypes.argument import Argument
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
-from soscope.report.words import signal_name
 from soscope.select.filter import Selection
 
 TYPE_CHECKING = False
@@ -97,10 +97,10 @@ class JsonLinesListener(Listener):
 
     def _slot(self, slot: TracedSlot) -> str:
         """Return the members that say which function, and remember them."""
-        caller = slot.caller.name if slot.caller else ""
+        caller = slot.caller.name if slot.caller else None
         callee = slot.callee.name if slot.callee else ""
         text = (
-            f'"caller":{quoted(caller)},"callee":{quoted(callee)},'
+            f'"caller":{_string_or_null(caller)},"callee":{quoted(callee)},'
             f'"symbol":{quoted(slot.symbol)},"version":{quoted(slot.version)}'
         )
         demangled = self._names.full(slot.symbol)
@@ -211,9 +211,11 @@ def _other(event: Event) -> str:
         )
     if isinstance(event, ProcessStart):
         parent = "null" if event.parent is None else event.parent
+        arch, engine = (_string_or_null(each or None) for each in (event.arch, event.engine))
         return (
             f'{{"type":"process","time_ns":{event.time_ns},"pid":{event.pid},'
-            f'"event":{quoted(event.event)},"parent":{parent},"program":{quoted(event.program)}}}\n'
+            f'"event":{quoted(event.event)},"parent":{parent},'
+            f'"program":{quoted(event.program)},"arch":{arch},"engine":{engine}}}\n'
         )
     if isinstance(event, ProcessExit):
         status = "null" if event.status is None else event.status

@@ -9,14 +9,23 @@ from __future__ import annotations
 
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
 from soscope.instruments.trace.outcome import DLSYM, STOPPED_CUT, TraceOutcome, TraceProgramOutcome
-from soscope.model.image import IMAGE_LATE, IMAGE_UNREADABLE, IMAGE_WRITE_REFUSED, TracedImage
+from soscope.model.image import (
+    IMAGE_LATE,
+    IMAGE_METHODS_UNSEEN,
+    IMAGE_UNREADABLE,
+    IMAGE_WRITE_REFUSED,
+    TracedImage,
+)
 from soscope.model.slot import (
     REFUSED_ADDRESS_TAKEN,
     REFUSED_FOREIGN,
     REFUSED_FULL,
+    REFUSED_IN_USE,
+    REFUSED_NO_SITE,
     REFUSED_NOT_A_CALL,
     REFUSED_TEXT,
     REFUSED_WRITE,
+    SLOT_ENTRY,
 )
 from soscope.report.attached import attached_lines
 from soscope.report.trace.display import Display
@@ -37,6 +46,8 @@ _REFUSALS = {
     REFUSED_WRITE: "slots that cannot be written",
     REFUSED_TEXT: "calling code that cannot be changed",
     REFUSED_FOREIGN: "slots that something else has changed",
+    REFUSED_IN_USE: "threads may be in what had to be replaced first",
+    REFUSED_NO_SITE: "no code was found that calls through their slots",
 }
 
 _STOPPED = {
@@ -149,6 +160,7 @@ def _not_hooked(
     for flag, what in (
         (IMAGE_UNREADABLE, "not hooked, their headers cannot be read"),
         (IMAGE_WRITE_REFUSED, "not hooked, their slots cannot be written"),
+        (IMAGE_METHODS_UNSEEN, "method tables not hooked, no memory or another interpreter"),
         (IMAGE_LATE, "hooked late, after code of theirs may have run"),
     ):
         names = [image.label for image in images if image.flags & flag]
@@ -306,7 +318,10 @@ def _last(outcome: TraceOutcome) -> str:
     if names:
         slots += f" of {hooked[0].name if len(names) == 1 else plural(len(hooked), 'image')}"
     calls = _calls(outcome)
-    parts = [f"{slots} hooked" if calls is None else f"{plural(calls, 'call')} through {slots}"]
+    inside = sum(slot.kind == SLOT_ENTRY for program in outcome.programs for slot in program.slots)
+    ways = [f"through {slots}"] * bool(hooked or not inside)
+    ways += [f"at {plural(inside, 'entry point')}"] * bool(inside)
+    parts = [f"{slots} hooked" if calls is None else f"{plural(calls, 'call')} {', '.join(ways)}"]
     if outcome.shown not in (None, calls) and calls is not None:
         parts = [f"{outcome.shown:,} of {parts[0]} shown"]
     left = sum(image.slots_left for image in others)

@@ -6,6 +6,8 @@ from __future__ import annotations
 from soscope.frames.names import FrameNames
 from soscope.model.call import Entry
 from soscope.recording.names import Programs
+from soscope.report.trace.display import Display
+from soscope.report.trace.names import FunctionNames
 from soscope.report.words import printable
 
 _UNKNOWN = "?"
@@ -13,10 +15,14 @@ _MOST_KEPT = 1 << 16
 
 
 class CallPlaces:
-    """Names the return addresses of calls; `programs` has the images of each program."""
+    """Names the return addresses of calls; `programs` has the images of each program.
 
-    def __init__(self, programs: Programs) -> None:
+    `display` says whether names of C++ are shown as they are written.
+    """
+
+    def __init__(self, programs: Programs, display: Display) -> None:
         self._programs = programs
+        self._functions = FunctionNames(display)
         self._names = FrameNames()
         self._kept: dict[tuple[int, int, int], str] = {}
 
@@ -43,7 +49,7 @@ class CallPlaces:
         parts = [f"{frame.image}+{frame.offset:#x}"]
         if frame.symbol is not None:
             parts = [f"{frame.image}+{self._vaddr(process, pid, addr):#x}"]
-            parts.append(f"{frame.symbol}+{frame.offset:#x}")
+            parts.append(f"{self._functions.short(frame.symbol)}+{frame.offset:#x}")
         if frame.file is not None and frame.line is not None:
             parts.append(f"{frame.file.rpartition('/')[2]}:{frame.line}")
         return printable(" ".join(parts))

@@ -7,6 +7,7 @@ from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
 from soscope.instruments.trace.summary import SummaryRow, rows_of
 from soscope.model.slot import REFUSAL_NAMES
+from soscope.proc.signals import signal_name
 from soscope.report.form import JSON, Form
 from soscope.report.jsontext import json_document
 from soscope.report.output import Output
@@ -14,7 +15,6 @@ from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.percentiles import percentile_ns, powers_of
 from soscope.report.trace.tablesettings import PERCENTILES, TableSettings
-from soscope.report.words import signal_name
 
 SCHEMA = "soscope/trace-summary/1"
 
@@ -57,7 +57,7 @@ def document(
         **head_of(outcome),
         "rows": [
             {
-                "caller": row.caller,
+                "caller": row.caller or None,
                 "callee": row.callee,
                 "symbol": row.symbol,
                 **_demangled(names.full(row.symbol)),
@@ -82,6 +82,8 @@ def head_of(outcome: TraceOutcome) -> dict[str, object]:
     """Return the members that say what was traced, and how it ended."""
     return {
         "command": outcome.command,
+        "arch": outcome.arch or None,
+        "engine": outcome.engine or None,
         "exit": {
             "status": outcome.status,
             "signal": None if outcome.signal is None else signal_name(outcome.signal),

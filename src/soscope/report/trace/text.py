@@ -23,13 +23,14 @@ from soscope.model.call import (
     Stretch,
 )
 from soscope.model.slot import TracedSlot, is_error
+from soscope.proc.signals import signal_name
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
 from soscope.report.trace.clock import LineClock
 from soscope.report.trace.display import TIME_NONE, Display, wants_colour
 from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.stretchtext import StretchText, duration
-from soscope.report.words import ending, plural, printable, signal_name, signal_text
+from soscope.report.words import ending, plural, printable, signal_text
 from soscope.select.filter import Selection
 
 TYPE_CHECKING = False

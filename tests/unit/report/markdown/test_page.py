@@ -187,6 +187,10 @@ def test_stacks_are_lines_and_blocks_stand_by_size() -> None:
 def test_what_is_recorded_of_calls_can_be_looked_at_further() -> None:
     document: dict[str, object] = {"schema": "soscope/prof-report/1", "command": ["my prog"]}
     assert steps(document) == ["soscope prof run -o prof.sosr -- 'my prog'"]
+    how: dict[str, object] = {"mode": "time", "boundary": "count", "sample_ns": 9_870_000}
+    assert steps(document | how) == [
+        "soscope prof run --mode time --boundary count --sample 100 -o prof.sosr -- 'my prog'"
+    ]
     assert steps(document, "r") == []
     assert steps({**document, "functions": [{"symbol": "f(int)"}]}, "my rec") == [
         "soscope prof report --callers 'f(int)' 'my rec'",

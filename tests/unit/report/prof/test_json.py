@@ -53,7 +53,7 @@ def _profile() -> Profile:
         ProfSums(),
     ]
     profile.arcs = [ProfArc(0, 2, None), ProfArc(3, 1, 2, 1000, 900), ProfArc(NOBODY, 0, 1 << 40)]
-    profile.threads = [ProfThread(7, 7), ProfThread(7, 8, "worker")]
+    profile.threads = [ProfThread(7, 7), ProfThread(7, 8, "worker"), ProfThread(7, 7)]
     frame = StackFrame("libx.so", "dear", 4, "x.c", 13)
     profile.samples = [
         ProfSample(0, (frame,), 1),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.prof.flat import BY_IMAGE, BY_THREAD
-from soscope.instruments.prof.model import CUT
+from soscope.instruments.prof.model import CUT, MODE_QUIET
 from soscope.report.prof.text import text
 from tests.support.profshapes import Shape
 
@@ -97,3 +97,9 @@ def test_what_is_missing_is_said() -> None:
     )
     shape.sums("strange\nname", 1)
     assert "strange\\x0aname" in text(shape.profile)
+
+
+def test_quiet_hooks_are_no_program_without_calls() -> None:
+    shape = Shape()
+    shape.profile.mode = MODE_QUIET
+    assert text(shape.profile) == "no calls were recorded: --mode quiet has hooks do nothing\n"

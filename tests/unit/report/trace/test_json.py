@@ -259,7 +259,7 @@ def test_a_call_that_nobody_closed_is_lost(page: Page) -> None:
 
 def test_other_events_have_the_members_that_are_promised(page: Page) -> None:
     assert page.show(
-        ProcessStart(1, 7, "start", None, "/bin/prog"),
+        ProcessStart(1, 7, "start", None, "/bin/prog", "ppc64le", "poison"),
         ProcessStart(2, 9, "fork", 7, "/bin/prog"),
         Signal(3, 7, 8, 15),
         ProcessExit(4, 9, 3, None),
@@ -273,6 +273,8 @@ def test_other_events_have_the_members_that_are_promised(page: Page) -> None:
             "event": "start",
             "parent": None,
             "program": "/bin/prog",
+            "arch": "ppc64le",
+            "engine": "poison",
         },
         {
             "type": "process",
@@ -281,6 +283,8 @@ def test_other_events_have_the_members_that_are_promised(page: Page) -> None:
             "event": "fork",
             "parent": 7,
             "program": "/bin/prog",
+            "arch": None,
+            "engine": None,
         },
         {"type": "signal", "time_ns": 3, "pid": 7, "tid": 8, "signal": "SIGTERM"},
         {"type": "exit", "time_ns": 4, "pid": 9, "status": 3, "signal": None},

@@ -9,6 +9,7 @@ from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
 from soscope.model.image import (
     IMAGE_LATE,
     IMAGE_MAIN,
+    IMAGE_METHODS_UNSEEN,
     IMAGE_UNREADABLE,
     IMAGE_WRITE_REFUSED,
     TracedImage,
@@ -176,6 +177,7 @@ PROGRAM_LACKING = {
     "late": {"images": [*IMAGES, image(3, "late.so", 1, 0, IMAGE_LATE)]},
     "unreadable": {"images": [*IMAGES, image(3, "odd.so", 0, 0, IMAGE_UNREADABLE)]},
     "unwritable": {"images": [*IMAGES, image(3, "odd.so", 0, 0, IMAGE_WRITE_REFUSED)]},
+    "methods": {"images": [*IMAGES, image(3, "odd.so", 0, 0, IMAGE_METHODS_UNSEEN)]},
 }
 
 

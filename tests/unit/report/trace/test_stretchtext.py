@@ -56,6 +56,7 @@ NAMES = [
     "sprintf",
     "fprintf",
     "sscanf",
+    "vsscanf",
     "fgets",
     "recv",
     "strftime",
@@ -199,7 +200,18 @@ class Program:
         return kept
 
     def after(self) -> bytes:
-        return self.choice((self.strings(3), self.strings(3), self.data()))
+        return self.choice((self.strings(3), self.strings(3), self.data(), self.stored()))
+
+    def stored(self) -> bytes:
+        """Make what a call of scanf may have stored."""
+        kept = b""
+        for item in range(1, 6):
+            data = self.choice((b"\1\0\0\xff", b"\2" * 8, b"\0\0\0\0\0\0\0\x80\xff\x3f", b""))
+            flags = self.choice((0, 0, 0, 0, DATA_TRUNCATED, DATA_UNREADABLE))
+            kind = self.choice((layout.DATA_BYTES, layout.DATA_STRING))
+            if data or self.choice((True, False)):
+                kept += data_units(kind, item, data, flags)
+        return kept
 
 
 def written(

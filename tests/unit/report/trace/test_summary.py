@@ -220,6 +220,8 @@ def test_the_document_has_the_schema_that_is_promised() -> None:
     assert document(outcome(stats={0: (2, 2, 1, 300, 100, 200, 250)})) == {
         "schema": "soscope/trace-summary/1",
         "command": ["prog", "-x"],
+        "arch": None,
+        "engine": None,
         "exit": {"status": None, "signal": "SIGKILL"},
         "rows": [
             {
