@@ -113,3 +113,21 @@ def test_a_recording_that_ends_early_is_written_as_far_as_it_goes(
     assert done.returncode == 1
     assert f"{cut}: " in done.stderr
     assert "libleaf.so`f0" in out.read_text()
+
+
+def test_callgrind_has_the_source_files_of_debug_information(tmp_path: Path) -> None:
+    source, program, file = tmp_path / "known.c", tmp_path / "known", tmp_path / "run.sosr"
+    source.write_text(
+        '__attribute__((noinline)) void leaf(void) { __asm__(""); }\n\n'
+        "int main(void)\n{\n\tleaf();\n}\n"
+    )
+    built = run(["cc", "-g", "-O1", "-finstrument-functions", "-o", program, source])
+    assert built.returncode == 0, built.stderr
+    done = soscope("prof", "run", "-q", "--mode", "count", "-o", file, "--", program)
+    assert done.returncode == 0
+    assert soscope("export", "-o", tmp_path / "run.callgrind", file).returncode == 0
+    annotated = run([need("callgrind_annotate", "perl"), "--auto=no", tmp_path / "run.callgrind"])
+    assert f"{source}:leaf" in annotated.stdout
+    assert f"{source}:main" in annotated.stdout
+    lines = (tmp_path / "run.callgrind").read_text().splitlines()
+    assert "calls=1 1" in lines, "leaf begins in line 1"

@@ -81,10 +81,12 @@ def test_a_tail_call_of_instrumented_code_is_its_function_s() -> None:
 
 def test_a_program_that_forbids_the_clock_is_counted() -> None:
     command = [str(build.program("tsc"))]
-    done = soscope("prof", "run", "-q", "--boundary", "count", "-l", "libleaf*", "--json", *command)
-    assert done.returncode == 0
-    said = json.loads(done.stderr[done.stderr.index("{") :])
-    assert calls_of(said)["f0"] == 1200
+    for how, notes in (("count", 0), ("time", 1)):
+        done = soscope("prof", "run", "-q", "--boundary", how, "-l", "libleaf*", "--json", *command)
+        assert done.returncode == 0
+        said = json.loads(done.stderr[done.stderr.index("{") :])
+        assert calls_of(said)["f0"] == 1200
+        assert sum("forbids itself the clock" in note for note in said["notes"]) == notes
 
 
 def test_versions_of_a_function_are_functions() -> None:

@@ -275,8 +275,18 @@ def test_room_for_hooks(compiler: str, tmp_path: Path, capfd: pytest.CaptureFixt
     assert found["instrumented"] == "patchable"
     assert found["sites"] == found["functions"] == int(entries[1], 16) // 8
     assert found["inlined"] == 0
+    assert _works(found) == set(_MODES)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_room_in_front_of_a_function_is_none(
+    compiler: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = shlex.split(f"{_SHARED} -O2 -fpatchable-function-entry=8,8")
+    found = _check(capfd, built(tmp_path, "lib.so", _TEXT, *words, compiler=need(compiler)))
+    assert found["instrumented"] == "patchable"
     assert _works(found) == {"boundary count", "boundary time"}
-    assert any("several instructions" in line for line in found["advice"]) == (compiler == "gcc")
+    assert found["modes"][0]["reason"] == "no function has room for a call at its entry"
 
 
 @pytest.mark.parametrize("flags", ["-pg", "-pg -mfentry", _CYG])
@@ -359,7 +369,7 @@ def test_what_else_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
             "gcc",
             "-fpatchable-function-entry=2",
             _TEXT,
-            "no room for a call, of 5 bytes, at 9 entri",
+            "no room for a call at 9 entries: build with -fpatchable-function-entry=5",
         ),
         ("gcc", f"{pg} {cyg}", _TEXT, "9 sites of another kind of hook: "),
         ("clang", "-fxray-instrument -fxray-instruction-threshold=1", _TEXT, "-fxray-instrument"),

@@ -4,19 +4,14 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from soscope.control.session import Session
-from soscope.control.settings import SessionSettings
-from soscope.instruments.prof.instrumented import InstrumentedCode
 from tests.support import reported
 from tests.support.run import run
-from tests.support.tools import need
 
 LIBRARY = "libreported.so"
 NAMES = ("leaf", "mid", "fib", "even", "odd")
@@ -42,7 +37,7 @@ def self_ticks(nodes: list[dict[str, Any]], at: int) -> int:
 
 
 @pytest.mark.parametrize(("compiler", "hooks", "opt"), WAYS, ids=lambda word: word)
-@pytest.mark.parametrize("mode", ["count", "time"])
+@pytest.mark.parametrize("mode", ["count", "time", "log"])
 def test_calls_are_those_that_threads_count_themselves(
     mode: str, compiler: str, hooks: str, opt: str
 ) -> None:
@@ -55,7 +50,7 @@ def test_calls_are_those_that_threads_count_themselves(
         seen = account.calls(LIBRARY, tid)
         assert {name: seen.get(name) for name in NAMES} == counts
     assert all(thread["dropped"] == thread["left"] == 0 for thread in account.threads)
-    for thread in account.threads if mode == "time" else ():
+    for thread in account.threads if mode != "count" else ():
         nodes = thread["nodes"]
         assert all(node["timed"] == node["calls"] for node in nodes)
         roots = [at for at, node in enumerate(nodes) if node["parent"] < 0]
@@ -64,7 +59,7 @@ def test_calls_are_those_that_threads_count_themselves(
 
 
 @pytest.mark.parametrize("hooks", ["cyg", "pg"])
-@pytest.mark.parametrize("mode", ["count", "time", "sample"])
+@pytest.mark.parametrize("mode", ["count", "time", "sample", "log"])
 def test_no_call_of_many_threads_is_lost(mode: str, hooks: str) -> None:
     command = reported.program("reported", hooks, "gcc", "-O0")
     times = 800_000 if mode == "count" else 100_000
@@ -73,7 +68,7 @@ def test_no_call_of_many_threads_is_lost(mode: str, hooks: str) -> None:
         assert {name: account.calls(LIBRARY, tid).get(name) for name in NAMES} == counts
 
 
-@pytest.mark.parametrize("mode", ["count", "time"])
+@pytest.mark.parametrize("mode", ["count", "time", "log"])
 def test_a_program_s_own_hook_is_called_as_well(mode: str) -> None:
     account = reported.observe(mode, [*reported.program("reported", "bare", "clang"), "200"])
     truth, hooks = map(json.loads, account.out.splitlines())
@@ -115,17 +110,6 @@ def test_a_program_that_gprof_profiles_goes_on_to_be(
     assert not account.calls(LIBRARY)
 
 
-def slot_of(pid: int, library: str, symbol: str) -> int:
-    """Return what the slot of a symbol holds in a process."""
-    found = run([need("readelf"), "-rW", library], timeout=30).stdout
-    offset = int(re.findall(rf"^([0-9a-f]+) .* {symbol}", found, re.MULTILINE)[0], 16)
-    maps = Path(f"/proc/{pid}/maps").read_text()
-    start = int(next(row for row in maps.splitlines() if row.endswith(library)).split("-")[0], 16)
-    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-        memory.seek(start + offset)
-        return int.from_bytes(memory.read(8), "little")
-
-
 @pytest.mark.parametrize(
     ("hooks", "symbol"), [("cyg", "__cyg_profile_func_enter"), ("pg", "mcount")]
 )
@@ -135,13 +119,10 @@ def test_it_comes_and_goes_while_threads_call(hooks: str, symbol: str) -> None:
     with subprocess.Popen([*command, "0", "2"], stdin=subprocess.PIPE) as program:
         before = None
         for mode in ("time", "count", "sample", "quiet"):
-            instrument = InstrumentedCode(mode)
-            settings = SessionSettings([], pids=[program.pid], duration_ns=30_000_000)
-            Session(settings, [instrument]).run()
-            threads = instrument.programs[0].calls.threads
+            threads = reported.looked(program.pid, mode, 30_000_000).threads
             calls = sum(node.calls for thread in threads for node in thread.nodes)
             assert bool(calls) == (mode != "quiet")
-            after = slot_of(program.pid, library, symbol)
+            after = reported.slot_of(program.pid, library, symbol)
             assert before in (None, after)
             before = after
         program.communicate(b"\n", timeout=30)

@@ -59,7 +59,7 @@ def test_documents_and_pages(recording: Path) -> None:
     (leaf,) = [row for row in json.loads(done.stdout)["rows"] if row["symbol"] == "f0"]
     assert leaf["calls"] == CALLS
     page = soscope("prof", "report", "--format", "md", "--limit", "2", recording).stdout
-    assert "## Functions, the most time of their own first" in page
+    assert "## Functions, the largest first" in page
     assert f"soscope prof report --tree {recording}" in page
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from soscope.instruments.prof.sampling.process import SamplerProcess
 from tests.support import build
 from tests.support.pythons import DISTRIBUTION, few_pythons
 from tests.support.run import soscope
+from tests.support.sampled import last_words, missed_ns, sampled
 
 FUNCTIONS = ("often_called", "seldom_called")
 HOT = """
@@ -47,6 +47,7 @@ sys.stdin.readline()
 both(packs, 0.6)
 both(adds, 0.3)
 """
+HOT_LINES = ("both(packs, 0.6)", "both(adds, 0.3)")
 
 
 def function_of(sample: dict[str, Any]) -> str:
@@ -54,19 +55,7 @@ def function_of(sample: dict[str, Any]) -> str:
     return next((symbol for symbol in symbols if symbol in FUNCTIONS), "")
 
 
-def missed_ns(notes: list[str]) -> int:
-    found = [re.match(r"([\d,]+) ms of processor time not sampled: ", note) for note in notes]
-    return sum(int(match[1].replace(",", "")) * 1_000_000 for match in found if match)
-
-
-def last_words(sampler: SamplerProcess, pid: int) -> list[dict[str, Any]]:
-    """End it, and return the blocks that it has made of process `pid`."""
-    said = sampler.end()
-    assert {"process": [pid, None, None]} in said
-    return [block for block in said if "process" not in block]
-
-
-def judge(out: str, seen: Counter[tuple[int, str]], missed: int) -> None:
+def assert_shares(out: str, seen: Counter[tuple[int, str]], missed: int) -> None:
     """Compare samples (ns by thread and function) with what `shares` says of itself."""
     rows = [line.split() for line in out.splitlines()]
     truth = {(int(tid), function): int(ns) for tid, _, function, ns in rows}
@@ -92,7 +81,7 @@ def test_shares_of_functions_in_three_threads(options: list[str]) -> None:
     seen: Counter[tuple[int, str]] = Counter()
     for sample in said["samples"]:
         seen[sample["thread"], function_of(sample)] += sample["weight"] * said["sample_ns"]
-    judge(done.stdout, seen, missed_ns(said["notes"]))
+    assert_shares(done.stdout, seen, missed_ns(said["notes"]))
     ends = {sample["frames"][-1]["symbol"] for sample in said["samples"] if function_of(sample)}
     assert ends <= {"__clone3", "clone3", "clone", "__clone", None}, "each stack is whole"
 
@@ -113,43 +102,31 @@ def test_shares_where_the_kernel_does_not_help() -> None:
         seen[profile.threads[sample.thread].tid, function] += sample.weight * (
             profile.sample_ns or 0
         )
-    judge(out, seen, missed_ns(profile.notes))
-
-
-def sampled(python: str) -> list[dict[str, Any]]:
-    """Return what a sampler says of a Python that runs HOT."""
-    sampler = SamplerProcess(500)
-    with subprocess.Popen(
-        [python, "-c", HOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as program:
-        assert program.stdin is not None
-        assert program.stdout is not None
-        assert program.stdout.readline() == "begun\n"
-        sampler.add(program.pid)
-        program.stdin.write("go\n")
-        program.stdin.close()
-        assert program.wait(timeout=60) == 0
-    return last_words(sampler, program.pid)
+    assert_shares(out, seen, missed_ns(profile.notes))
 
 
 def test_frames_of_python_stand_among_those_of_c() -> None:
     profile = Profile([])
-    add_samples(sampled(DISTRIBUTION), profile)
-    by_function: Counter[str] = Counter()
+    add_samples(sampled([DISTRIBUTION, "-c", HOT]), profile)
+    by_line: Counter[int | None] = Counter()
     for sample in profile.samples:
         symbols = [frame.symbol for frame in sample.frames]
         images = [frame.image or "" for frame in sample.frames]
         own = [symbol for symbol, image in zip(symbols, images, strict=True) if not image]
+        if own[-2:] == ["both", "<module>"]:  # the line says for which of the two it is
+            (line,) = {frame.line for frame in sample.frames if frame.symbol == "<module>"}
+            by_line[line] += sample.weight
         for name in ("packs", "adds"):
             if name in own:
-                by_function[name] += sample.weight
                 assert own[own.index(name) :] == [name, "both", "<module>"]
                 assert not any(image.startswith("libz") for image in images[symbols.index(name) :])
                 assert images[-1], "the interpreter itself was called by C code"
         if any(image.startswith("libz") for image in images):
             assert "packs" in own
-    share = by_function["packs"] / by_function.total()
-    assert share == pytest.approx(2 / 3, abs=0.12)
+    packs, adds = (HOT.splitlines().index(line) + 1 for line in HOT_LINES)
+    assert by_line.keys() == {packs, adds}
+    assert not [note for note in profile.notes if "read in time" in note], "the kernel takes none"
+    assert by_line[packs] / by_line.total() == pytest.approx(2 / 3, abs=0.12)
 
 
 @pytest.mark.parametrize("python", few_pythons()[1:])
@@ -157,7 +134,7 @@ def test_frames_of_other_versions_of_python(python: str) -> None:
     frames: list[Any] = []
     stacks: list[Any] = []
     counts: Counter[int] = Counter()
-    for block in sampled(python):
+    for block in sampled([python, "-c", HOT]):
         frames += block.get("frames", ())
         stacks += block.get("stacks", ())
         for _, stack, count in block["counts"]:
@@ -167,13 +144,15 @@ def test_frames_of_other_versions_of_python(python: str) -> None:
         is_whole, *stack = stacks[number]
         whole += count if is_whole else 0
         own = [frames[frame] for frame in stack if isinstance(frames[frame][0], str)]
-        for function, line in (("packs", 7), ("adds", 12)):
-            if function in [frame[0] for frame in own]:
-                seen += count
+        names = [frame[0] for frame in own]
+        # it asks for its time itself, too, which takes what the machine likes
+        seen += count if names[-2:] == ["both", "<module>"] else 0
+        for function, lines in (("packs", range(6, 8)), ("adds", range(9, 13))):
+            if function in names:
                 assert own[0][:2] == [function, "<string>"]
-                assert own[0][2] in (line, line - 1)
-                assert [frame[0] for frame in own] == [function, "both", "<module>"]
-    assert min(whole, seen) > 0.8 * counts.total()
+                assert own[0][2] in lines
+                assert names == [function, "both", "<module>"]
+    assert min(whole, seen) > 0.9 * counts.total()
 
 
 def test_no_call_is_disturbed_and_no_signal_lost() -> None:
@@ -194,15 +173,6 @@ def test_a_process_that_is_not_there_is_said_to_be_so() -> None:
         program.wait()
         sampler.add(program.pid)
     assert sampler.end() == []
-
-
-def test_with_children_it_is_said_that_python_is_not_seen() -> None:
-    code = "for _ in range(1000000): pass"
-    done = soscope("prof", "run", "-f", "--sample", "100", DISTRIBUTION, "-c", code)
-    assert done.returncode == 0
-    remarks = [line for line in done.stderr.splitlines() if "Python" in line]
-    if "may not be traced" not in done.stderr:  # else the kernel takes no samples here
-        assert remarks == ["soscope: with -f, frames of Python are not seen"]
 
 
 def test_a_program_that_another_makes_way_for_is_seen() -> None:
@@ -257,7 +227,7 @@ def test_the_sampler_ends_with_soscope(tmp_path: Path) -> None:
         try:
             os.kill(sampler, 0)
         except ProcessLookupError:
-            return
+            return  # it has ended, as it should
         if Path(f"/proc/{sampler}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
             return  # nobody waits for orphans here
         time.sleep(0.02)

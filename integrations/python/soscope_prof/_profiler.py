@@ -43,7 +43,8 @@ def start(images: Sequence[str] = (), mode: str | None = None, boundary: str | N
     """Profile this process from now on, with all its threads, until `stop`.
 
     `images` are patterns of images, or one, as of `soscope prof attach -l`; `mode` and `boundary`
-    are as there. Returns when every call is seen. Raises ProfilingError.
+    are as there; with "log" the result has the sums. Returns when every call is seen. Raises
+    ProfilingError.
     """
     if _running and _running[0].pid == os.getpid():
         raise ProfilingError("this process is profiled already")
@@ -136,6 +137,7 @@ def _command() -> list[str]:
 
 def _allow(pid: int) -> None:
     """Let a child trace this process where only parents may (Yama, ptrace_scope 1)."""
+    # a system without it has no such rule; where it fails, attaching says what is forbidden
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
 

@@ -7,7 +7,7 @@ from shlex import quote
 
 from soscope.cli.main import note
 from soscope.errors import RecordingError, UsageError
-from soscope.export.settings import PROFILE_FORMATS
+from soscope.export.settings import LINED_FORMATS, PROFILE_FORMATS, TIMED_FORMATS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
             f"{options.path}: it is a profile, and {name} is for single calls",
             hint=f"--format {', '.join(PROFILE_FORMATS)}",
         )
-    profile = profile_of(recording)
+    profile = profile_of(recording, timeline=name in TIMED_FORMATS, lines=name in LINED_FORMATS)
     if not (profile.arcs or profile.nodes or profile.samples) and name != "json":
         raise RecordingError(f"{options.path}: it has neither calls nor samples")
     notes = _gmon(profile, options) if name == "gmon" else _file(profile, options)

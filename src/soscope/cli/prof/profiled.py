@@ -21,6 +21,7 @@ def settings_of(what: What, command: list[str]) -> ProfSettings:
     if what.mode is not None:
         settings.mode, settings.interval = what.mode.name, what.mode.interval
     settings.boundary, settings.sample = what.boundary, what.sample
+    settings.buffer, settings.when_full = what.buffer, what.when_full
     return settings
 
 
@@ -35,25 +36,27 @@ def profiled(
     from soscope.cli.nameless import nameless
     from soscope.instruments.prof.run import run_prof
 
-    if settings.mode is None and settings.boundary is None and settings.sample is None:
+    is_chosen = settings.mode is None and settings.boundary is None and settings.sample is None
+    if is_chosen:
         from soscope.instruments.prof.reporting import choose
 
         choose(settings)
     early = Early()
     tell = None if quiet else early
-    if path is not None:
-        settings.record = path
-        outcome = run_prof(settings, tell)
-        early.finish()
-        return outcome, None
-    descriptor = nameless()
+    descriptor = None if path is not None else nameless()
     try:
-        settings.record = f"/proc/self/fd/{descriptor}"
+        settings.record = path or f"/proc/self/fd/{descriptor}"
         outcome = run_prof(settings, tell)
         early.finish()
-        return outcome, _shown(settings.record, form)
+        if is_chosen and not quiet:
+            from soscope.instruments.prof.reporting import overlooked
+
+            images = [image for program in outcome.programs for image in program.images]
+            outcome.remarks += overlooked(settings, images)
+        return outcome, None if descriptor is None else _shown(settings.record, form)
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _shown(path: str, form: Form) -> str:

@@ -32,7 +32,11 @@ class BoundaryInstrument(Instrument):
         """Take calls into `images`, patterns as of `-l`; []: into all. Raises UsageError."""
         self.way = way
         self.hooks = Hooks(
-            _KINDS[way], compile_selection([], ["all"], images), load(), callers=True
+            _KINDS[way],
+            compile_selection([], ["all"], images),
+            load(),
+            callers=True,
+            methods=True,
         )
         # at the moment of a stop
         self._counted: dict[ControlBlock, tuple[dict[int, int] | None, Stats | None]] = {}

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from soscope.instruments.prof.recordednames import RecordedNames
 from soscope.instruments.prof.sums import ArcSums
-from soscope.model.slot import TracedSlot
+from soscope.model.image import IMAGE_METHODS_UNSEEN
+from soscope.model.slot import SLOT_METHOD, TracedSlot
 from soscope.recording.names import NO_SLOT, RecordedProgram
 from soscope.recording.reader import RecordingFile
 from soscope.wire import layout
@@ -35,6 +38,20 @@ def add_boundary(recording: RecordingFile, sums: ArcSums, names: RecordedNames) 
                 sums.add(caller, callee, calls, round(total * rate), own_ns)
 
 
+def unseen_tables(programs: Iterable[RecordedProgram]) -> list[str]:
+    """Return a note for each image whose method tables were not looked for."""
+    labels = {
+        image.label
+        for program in programs
+        for image in program.images().values()
+        if image.flags & IMAGE_METHODS_UNSEEN
+    }
+    return [
+        f"{label}: method tables not hooked, no memory or another interpreter"
+        for label in sorted(labels)
+    ]
+
+
 class _ArcEnds:
     """Who has called, and what was called, by what a count stands for in one program."""
 
@@ -62,6 +79,9 @@ class _ArcEnds:
     def _callee(self, slot: TracedSlot) -> int:
         known = self._callees.get(slot.index)
         if known is None:
-            function = self._names.named(slot.callee, slot.symbol, slot.version)
+            if slot.kind == SLOT_METHOD and slot.callee is not None:
+                function = self._names.method(slot.callee, slot.symbol, slot.function)
+            else:
+                function = self._names.named(slot.callee, slot.symbol, slot.version)
             known = self._callees[slot.index] = self._sums.function(function)
         return known

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from typing import Any
 
 from soscope.errors import RecordingError
@@ -19,7 +17,7 @@ from soscope.instruments.prof.flat import (
 from soscope.instruments.prof.model import COMPLETE, SCHEMA, STATES
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
-from soscope.recording import format as form
+from soscope.recording.side import document_of, document_text, number_of, text_of
 
 TIMES = "times"  # of calls; else CALLS are compared, or SAMPLES
 
@@ -29,10 +27,8 @@ MORE, FEWER = "more", "fewer"  # calls
 LONGER, SHORTER = "longer", "shorter"  # nobody knows why
 SAME = ""
 
-_MAGIC = form.MAGIC.to_bytes(4, "little")
 _GMON_MAGIC = b"gmon"
 _GMON_HINT = "soscope prof report --json --image IMAGE FILE makes a document of a file of gprof's"
-_FIRST = 1 << 12  # bytes that tell what a file is
 
 # image, symbol, file of an interpreter's
 Place = tuple[str, str, str]
@@ -180,16 +176,8 @@ def read_side(path: str) -> ProfSide:
 
     Its content tells which of them it is. Raises RecordingError, FormatError.
     """
-    try:
-        with open(path, "rb") as file:
-            text = file.read(_FIRST)
-            is_recording = text.startswith(_MAGIC)
-            if text.lstrip().startswith(b"{"):  # what begins otherwise may have no end
-                text += file.read()
-    except OSError as error:
-        reason = (error.strerror or os.strerror(error.errno or 0)).lower()
-        raise RecordingError(f"cannot open '{path}': {reason}", errno=error.errno) from error
-    return _of_recording(path) if is_recording else _of_document(path, text)
+    text = document_text(path)
+    return _of_recording(path) if text is None else _of_document(path, text)
 
 
 def _of_recording(path: str) -> ProfSide:
@@ -204,11 +192,8 @@ def _of_recording(path: str) -> ProfSide:
 
 
 def _of_document(path: str, text: bytes) -> ProfSide:
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict) or said.get("schema") != SCHEMA:
+    said = document_of(text, SCHEMA)
+    if said is None:
         raise RecordingError(
             f"'{path}' is neither a recording nor a document of soscope prof",
             hint=_GMON_HINT if text.startswith(_GMON_MAGIC) else None,
@@ -216,7 +201,7 @@ def _of_document(path: str, text: bytes) -> ProfSide:
     try:
         if said["state"] not in STATES:
             raise ValueError
-        notes = [_text(note) for note in said["notes"]]
+        notes = [text_of(note) for note in said["notes"]]
         calls = [_row(row, "calls") for row in said["functions"]]
         count, whole = sum(row.count or 0 for row in calls), _number(said["totals"]["calls"]) or 0
         if count < whole:
@@ -235,10 +220,10 @@ def _of_document(path: str, text: bytes) -> ProfSide:
 def _row(said: dict[str, Any], count: str) -> FlatRow:
     """Return a row. Raises LookupError, TypeError or ValueError where it is none."""
     image, symbol, file = (
-        None if said[name] is None else _text(said[name]) for name in ("image", "symbol", "file")
+        None if said[name] is None else text_of(said[name]) for name in ("image", "symbol", "file")
     )
     addr = said.get("addr")
-    offset = int(_text(addr), 16) if symbol == "?" and addr is not None else None
+    offset = int(text_of(addr), 16) if symbol == "?" and addr is not None else None
     row = FlatRow(
         StackFrame(image or None, None if offset is not None else symbol, offset, file, None)
     )
@@ -247,12 +232,4 @@ def _row(said: dict[str, Any], count: str) -> FlatRow:
 
 
 def _number(value: object) -> int | None:
-    if value is not None and type(value) is not int:
-        raise TypeError
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
+    return None if value is None else number_of(value)

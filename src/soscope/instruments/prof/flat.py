@@ -18,6 +18,8 @@ GROUPS = (BY_FUNCTION, BY_IMAGE, BY_THREAD)
 UNKNOWN = "?"
 ANY = "(any)"
 
+_INTERNAL = "<internal:"  # a file that Ruby itself has
+
 
 class FlatRow(Record):
     """What is known of a function, of an image or of a thread; None: it is not.
@@ -85,7 +87,15 @@ def place_of(frame: StackFrame) -> Hashable:
 
 def image_name(frame: StackFrame) -> str:
     """Return the image of a frame, of an interpreter's the file's name; "" where nobody knows."""
-    return frame.image or os.path.basename(frame.file or "")
+    return frame.image or file_name(frame.file or "")
+
+
+def file_name(file: str) -> str:
+    """Return the last part of the path of an interpreter's file."""
+    last = os.path.basename(file)
+    if file.startswith(_INTERNAL) and last != file:
+        return _INTERNAL + last  # its closing bracket is in the last part
+    return last
 
 
 def function_name(frame: StackFrame) -> str:

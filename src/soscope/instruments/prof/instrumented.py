@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prof instrument for code that reports its calls: -pg, -mfentry, -finstrument-functions."""
+"""The prof instrument for code that reports its calls: -pg, -mfentry, -finstrument-functions.
+
+Functions that were built with -fpatchable-function-entry are patched to do the same.
+"""
 
 from __future__ import annotations
 
 from soscope.control.instrument import Hooks, Instrument
 from soscope.instruments.prof import tree
-from soscope.instruments.prof.model import MODE_COUNT, MODE_QUIET, MODE_SAMPLE, MODE_TIME
+from soscope.instruments.prof.model import (
+    MODE_COUNT,
+    MODE_LOG,
+    MODE_QUIET,
+    MODE_SAMPLE,
+    MODE_TIME,
+)
 from soscope.instruments.prof.reported import pack
 from soscope.prototypes import load, table
-from soscope.recording.clock import Clock
 from soscope.recording.sink import Sink
 from soscope.select.filter import ALL, compile_selection
 from soscope.wire import layout, proflayout
@@ -34,6 +42,7 @@ _MODES = {
     MODE_COUNT: proflayout.PROF_COUNT,
     MODE_SAMPLE: proflayout.PROF_SAMPLE,
     MODE_TIME: proflayout.PROF_TIME,
+    MODE_LOG: proflayout.PROF_LOG,
 }
 
 
@@ -45,31 +54,17 @@ class ProfHooks(Hooks):
         return table.build([], [], arguments=False, exits=False)
 
 
-class _Clocks(Sink):
-    """Hears what a tick is."""
+class LoggingHooks(ProfHooks):
+    """The same, of which each call is recorded by itself."""
 
-    def __init__(self) -> None:
-        self.known = Clock()
-
-    def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
-        self.known.add(tsc, realtime, monotonic)
-
-
-class ProgramCalls:
-    """What one program reported: `program` has its images, `calls` are by their addresses."""
-
-    __slots__ = ("calls", "program")
-
-    def __init__(self, program: ProgramOutcome, calls: tree.ReportedCalls) -> None:
-        self.program = program
-        self.calls = calls
+    @property
+    def needs_ring(self) -> bool:
+        """Say so."""
+        return True
 
 
 class InstrumentedCode(Instrument):
-    """Counts or times the calls that instrumented images report, in the agent.
-
-    `programs` are those that have ended, or that are observed no more, in their order.
-    """
+    """Counts, times or logs the calls that instrumented images report, in the agent."""
 
     name = "prof"
 
@@ -87,12 +82,12 @@ class InstrumentedCode(Instrument):
         once have a `tables` each, less one; others are counted together, and not timed. Raises
         UsageError for a faulty pattern.
         """
-        is_timed = mode in (MODE_SAMPLE, MODE_TIME)
+        is_timed = mode in (MODE_SAMPLE, MODE_TIME, MODE_LOG)
         own, size = tree.own_memory(
             _MODES[mode], period if mode == MODE_SAMPLE else 1, tables=tables
         )
-        self.mode = mode
-        self.hooks: Hooks = ProfHooks(
+        hooks = LoggingHooks if mode == MODE_LOG else ProfHooks
+        self.hooks: Hooks = hooks(
             layout.INSTRUMENT_PROF,
             compile_selection(list(HOOKS), images or [ALL]),
             load(),
@@ -100,22 +95,7 @@ class InstrumentedCode(Instrument):
             own_size=size,
             own=own,
         )
-        self.programs: list[ProgramCalls] = []
-        self._clocks = _Clocks()
         self._stopped: dict[int, tree.ReportedCalls | None] = {}  # by id of a block
-
-    @property
-    def ns_per_tick(self) -> float:
-        """How long a tick is; 1.0 until that is known."""
-        return self._clocks.known.rate
-
-    def options(self) -> dict[str, object]:
-        """Return how calls were recorded."""
-        return {"mode": self.mode}
-
-    def sinks(self) -> list[Sink]:
-        """Return what hears of the clock."""
-        return [self._clocks]
 
     def stopped(self, block: ControlBlock) -> None:
         """Take what there is now: its program goes on."""
@@ -126,7 +106,6 @@ class InstrumentedCode(Instrument):
         key = id(block)
         calls = self._stopped.pop(key) if key in self._stopped else _read(block)
         if calls is not None:
-            self.programs.append(ProgramCalls(program, calls))
             sink.reported(program.index, pack(calls))
 
 

@@ -43,7 +43,7 @@ def _compiled(glob: str) -> Automaton | str:
     try:
         return compile_glob(glob)
     except UsageError:
-        return glob
+        return glob  # `operator[]` is no pattern: it is a name
 
 
 def _is(pattern: Automaton | str, name: str) -> bool:

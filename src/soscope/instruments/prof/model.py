@@ -10,6 +10,10 @@ from __future__ import annotations
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.prof.timeline import ThreadTimeline
+
 SCHEMA = "soscope/prof-report/1"  # of a report as a document
 
 COMPLETE = "complete"
@@ -137,14 +141,18 @@ class ProfSample(Record):
 
 
 class ProfThread(Record):
-    """A thread of a process; `name` is what it calls itself, "" where that is not known."""
+    """A thread of a process; `name` is what it calls itself, "" where that is not known.
 
-    __slots__ = ("name", "pid", "tid")
+    Several that were counted together are one whose `tid` is 0; `count` is how many.
+    """
 
-    def __init__(self, pid: int, tid: int, name: str = "") -> None:
+    __slots__ = ("count", "name", "pid", "tid")
+
+    def __init__(self, pid: int, tid: int, name: str = "", count: int = 1) -> None:
         self.pid = pid
         self.tid = tid
         self.name = name
+        self.count = count
 
 
 class Profile(Record):
@@ -152,7 +160,8 @@ class Profile(Record):
 
     `mode` is one of MODES, None: no instrumented library was recorded; `boundary` is "count",
     "time" or None. `sums` are those of `functions`, in the same order. `nodes` are there where
-    whole trees were recorded, and `arcs` where calls were. `sample_ns` is the time that a sample
+    whole trees were recorded, and `arcs` where calls were. `timeline` has the calls one by
+    one, None: they were not recorded so, or nobody asks. `sample_ns` is the time that a sample
     stands for, None: there are none. `calls` and `dropped` are numbers of calls.
     """
 
@@ -173,6 +182,7 @@ class Profile(Record):
         "status",
         "sums",
         "threads",
+        "timeline",
     )
 
     def __init__(
@@ -199,6 +209,13 @@ class Profile(Record):
         self.nodes: list[ProfNode] = []
         self.samples: list[ProfSample] = []
         self.threads: list[ProfThread] = []
+        self.timeline: list[ThreadTimeline] | None = None
         self.calls = 0
         self.dropped = 0
         self.notes: list[str] = []
+
+    @property
+    def thread_count(self) -> int:
+        """How many threads there were: each once, whether it was sampled, counted or both."""
+        known = {(thread.pid, thread.tid) for thread in self.threads if thread.tid}
+        return len(known) + sum(thread.count for thread in self.threads if not thread.tid)

@@ -49,18 +49,27 @@ def node_times(calls: ReportedCalls, thread: ThreadCalls, means: Means) -> list[
 def _measured(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
     below = [0] * len(nodes)  # what calls below have cost, in the node's total
     around = [0] * len(nodes)  # in its self time
+    measured = [0] * len(nodes)  # totals of the nodes right below, as they were measured
+    callees = [0] * len(nodes)  # without what hooks have cost
     times = [NodeTimes(None, None, None)] * len(nodes)
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
         inner, outer = calls.costs[node.hook]
         own = node.timed * inner + around[index]
+        total = callees[index]
         if node.timed:
             self_ = max(0, node.self_ticks - own)
-            total = max(self_, node.total_ticks - below[index] - own)
+            # those of coroutines go on when the call around them has ended
+            are_inside = node.self_ticks + measured[index] <= node.total_ticks
+            # a call that took less than hooks cost has no time, and the rest was not inside it
+            least = self_ + (callees[index] if are_inside else 0)
+            total = max(least, node.total_ticks - below[index] - own)
             times[index] = NodeTimes(total, self_, node.self_ticks - self_)
         if node.parent >= 0:
             around[node.parent] += node.timed * max(0, outer - inner)
             below[node.parent] += below[index] + own
+            measured[node.parent] += node.total_ticks if node.timed else measured[index]
+            callees[node.parent] += total
     return times
 
 

@@ -16,9 +16,10 @@ _MANGLED = "_Z"
 
 
 class RecordedNames:
-    """The functions of all images that are asked for."""
+    """The functions of all images that are asked for; `with_lines` as of `ImageFunctions`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_lines: bool = False) -> None:
+        self._with_lines = with_lines
         self._files: dict[tuple[str, bytes, str], ImageFunctions] = {}
 
     def of(self, image: TracedImage) -> ImageFunctions:
@@ -26,7 +27,9 @@ class RecordedNames:
         key = image.path, image.build_id, image.label
         known = self._files.get(key)
         if known is None:
-            known = ImageFunctions(image.path, image.build_id, image=image.label, with_lines=False)
+            known = ImageFunctions(
+                image.path, image.build_id, image=image.label, with_lines=self._with_lines
+            )
             self._files[key] = known
         return known
 
@@ -47,7 +50,12 @@ class RecordedNames:
         at = functions.at(addr)
         if symbol.startswith(_MANGLED) or at.symbol == symbol:
             return at  # by the name that people know
-        return ProfFunction(image.label, symbol, at.addr, at.size, image.path)
+        return ProfFunction(image.label, symbol, at.addr, at.size, image.path, at.file, at.line)
+
+    def method(self, image: TracedImage, name: str, addr: int) -> ProfFunction:
+        """Return the function at the run-time address `addr`, as Python's programmers know it."""
+        at = self.of(image).at(addr - image.load_bias)
+        return ProfFunction(image.label, name, at.addr, at.size, image.path, at.file, at.line)
 
     @property
     def notes(self) -> list[str]:
@@ -66,7 +74,7 @@ def _addr_of(functions: ImageFunctions, symbol: str, version: str) -> int:
     try:
         entry = functions.elf.symbols.find(Name(os.fsencode(symbol)), version or None)
     except (SoscopeError, OSError):
-        return 0
+        return 0  # its symbols are damaged: the name that it is called by is known all the same
     if entry is None or entry.type == c.STT_GNU_IFUNC:
         return 0
     return entry.value

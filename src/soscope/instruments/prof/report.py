@@ -3,36 +3,45 @@
 
 from __future__ import annotations
 
-import signal
-
 from soscope.errors import RecordingError
-from soscope.instruments.prof.model import COMPLETE, CUT, DISK_FULL, Profile
+from soscope.instruments.prof.model import COMPLETE, CUT, DISK_FULL, MODE_LOG, Profile
+from soscope.proc.signals import signal_name
 from soscope.recording.reader import RecordingFile
+from soscope.wire import layout
+
+_NO_CLOCK = "times are too small: calls are counted alone while it forbids itself the clock"
+_TIMED = ("time", "sample", "log")  # ways to record calls that have times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-def profile_of(recording: RecordingFile) -> Profile:
-    """Return what a recording of `soscope prof` says.
+def profile_of(recording: RecordingFile, *, timeline: bool = False, lines: bool = False) -> Profile:
+    """Return what a recording of `soscope prof` says; `timeline`: its single calls, too.
 
-    Raises RecordingError for a recording of something else.
+    `lines`: with file and line of functions that were called, where debug information says them. Of
+    a large file that may take seconds. Raises RecordingError for a recording of something else.
     """
     options = prof_options(recording)
     if options is None:
         raise RecordingError(f"'{recording.path}' is not a recording of soscope prof")
     end = recording.end or {}
+    killed = _number(end.get("signal"))
     profile = Profile(
         _command(recording, options),
         state=_state(recording),
         status=_number(end.get("status")),
-        signal=_signal_name(_number(end.get("signal"))),
+        signal=None if killed is None else signal_name(killed),
         mode=_word(options.get("mode")),
         boundary=_word(options.get("boundary")),
     )
-    if recording.reported or profile.boundary is not None:
-        _add_calls(recording, profile)
+    if timeline and profile.mode == MODE_LOG:
+        profile.timeline = []
+    if recording.reported or profile.boundary is not None or profile.mode == MODE_LOG:
+        _add_calls(recording, profile, lines=lines)
+        if profile.boundary in _TIMED or profile.mode in _TIMED:
+            profile.notes += _without_clock(recording)
         profile.notes += _unmet(recording, options)
     if recording.samples:
         from soscope.instruments.prof.samples import add_samples
@@ -45,19 +54,30 @@ def profile_of(recording: RecordingFile) -> Profile:
     return profile
 
 
-def _add_calls(recording: RecordingFile, profile: Profile) -> None:
-    from soscope.instruments.prof.boundaryarcs import add_boundary
+def _add_calls(recording: RecordingFile, profile: Profile, *, lines: bool) -> None:
+    from soscope.instruments.prof.boundaryarcs import add_boundary, unseen_tables
     from soscope.instruments.prof.recordednames import RecordedNames
     from soscope.instruments.prof.reportedtree import add_reported
     from soscope.instruments.prof.sums import ArcSums
 
-    sums, names = ArcSums(profile), RecordedNames()
-    if recording.reported:
+    sums, names = ArcSums(profile), RecordedNames(with_lines=lines)
+    if recording.reported or profile.mode == MODE_LOG:
         add_reported(recording, profile, sums, names)
     if profile.boundary is not None:
         add_boundary(recording, sums, names)
+        profile.notes += unseen_tables(recording.programs.all())
     sums.finish()
     profile.notes += names.notes
+
+
+def _without_clock(recording: RecordingFile) -> list[str]:
+    """Say of which programs some calls have no time."""
+    paths = {
+        program.path
+        for program in recording.programs.all()
+        if program.fact("agent_flags") & layout.AGENT_TSC_OFF
+    }
+    return [f"{path}: {_NO_CLOCK}" for path in sorted(paths)]
 
 
 def _unmet(recording: RecordingFile, options: dict[str, Any]) -> list[str]:
@@ -96,12 +116,3 @@ def _number(value: object) -> int | None:
 
 def _word(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _signal_name(number: int | None) -> str | None:
-    if number is None:
-        return None
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"SIG{number}"

@@ -4,13 +4,23 @@
 from __future__ import annotations
 
 from soscope.errors import FormatError
+from soscope.instruments.prof.model import MODE_LOG
 from soscope.instruments.prof.tree import ROOT, CallNode, ReportedCalls, ThreadCalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from soscope.recording.reader import RecordingFile
+
 _NODE = CallNode.__slots__
+
+
+def is_logged(recording: RecordingFile) -> bool:
+    """Say whether a recording has single calls that instrumented code has reported."""
+    options = recording.meta.get("options")
+    said = options.get("prof") if isinstance(options, dict) else None
+    return isinstance(said, dict) and said.get("mode") == MODE_LOG
 
 
 def pack(calls: ReportedCalls) -> dict[str, object]:
@@ -22,6 +32,10 @@ def pack(calls: ReportedCalls) -> dict[str, object]:
         "slots": calls.slots,
         "foreign": calls.foreign,
         "has_shadow_stack": calls.has_shadow_stack,
+        "is_followed": calls.is_followed,
+        "entries": calls.entries,
+        "left": calls.left,
+        "unread": calls.unread,
         "node": list(_NODE),
         "threads": [
             {
@@ -43,6 +57,10 @@ def unpack(said: dict[str, Any]) -> ReportedCalls:
             slots=said["slots"],
             foreign=said["foreign"],
             has_shadow_stack=said["has_shadow_stack"],
+            is_followed=said["is_followed"],
+            entries=said.get("entries", 0),
+            left=said.get("left"),
+            unread=said.get("unread", 0),
         )
         places = [said["node"].index(name) for name in _NODE]
         for row in said["threads"]:
@@ -50,6 +68,9 @@ def unpack(said: dict[str, Any]) -> ReportedCalls:
                 *(row[name] for name in ("pid", "tid", "threads", "left", "unpaired", "deep"))
             )
             thread.dropped = row["dropped"]
+            for words in row["open_calls"]:
+                commit, start, ticks, function, around = (int(word) for word in words)
+                thread.open_calls.append((commit, start, ticks, function, around))
             for values in row["nodes"]:
                 node = CallNode(0, 0, 0, 0, 0)
                 for name, place in zip(_NODE, places, strict=True):

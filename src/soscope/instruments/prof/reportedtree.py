@@ -7,15 +7,34 @@ without it.
 
 from __future__ import annotations
 
-from soscope.instruments.prof.model import NOBODY, ProfFunction, Profile, ProfNode, ProfThread
+from soscope.instruments.prof.model import (
+    MODE_QUIET,
+    NOBODY,
+    ProfFunction,
+    Profile,
+    ProfNode,
+    ProfThread,
+)
 from soscope.instruments.prof.nodetimes import means_of, node_times
 from soscope.instruments.prof.recordednames import RecordedNames
-from soscope.instruments.prof.reported import unpack
+from soscope.instruments.prof.reported import is_logged, unpack
 from soscope.instruments.prof.sums import ArcSums
-from soscope.instruments.prof.tree import ROOT, CallNode, ReportedCalls, ThreadCalls
+from soscope.instruments.prof.tree import (
+    ROOT,
+    CallNode,
+    LoggedThread,
+    ReportedCalls,
+    ThreadCalls,
+    in_image,
+)
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
 from soscope.wire import proflayout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.prof.timeline import ThreadTimeline
+    from soscope.recording.clock import Clock
 
 _NO_CALLER = (0, proflayout.PROF_NO_CALLER)
 _LOST = (
@@ -23,6 +42,14 @@ _LOST = (
     ("unpaired", "returns of calls that were not seen to begin"),
     ("deep", "calls were counted and not timed: too many were open at once"),
 )
+_OVERWRITTEN = "a child that a signal handler has forked wrote over them"
+_UNPATCHED = {
+    proflayout.PROF_LEFT_SMALL: "there is no room for a call",
+    proflayout.PROF_LEFT_OTHER: "something else than no-operations is there",
+    proflayout.PROF_LEFT_START: "nothing says where the function begins",
+    proflayout.PROF_LEFT_WRITE: "their code cannot be written",
+    proflayout.PROF_LEFT_FULL: "no memory in reach may hold code",
+}
 
 
 def add_reported(
@@ -30,16 +57,23 @@ def add_reported(
 ) -> None:
     """Add what instrumented code has reported. Raises FormatError for damage."""
     lost: dict[str, int] = {}
-    slots = foreign = 0
+    hooks = foreign = unread = 0
+    left = [0] * proflayout.PROF_LEFT_KINDS
     counted = timed = 0  # where not all calls are timed
     mixed: set[str] = set()
-    for number, said in recording.reported:
-        calls = unpack(said)
+    overwritten = 0
+    for number, calls in reported_calls(recording):
         program = _Program(recording.programs[number], calls, recording.clock.rate, sums, names)
-        slots += calls.slots
+        hooks += calls.slots + calls.entries
         foreign += calls.foreign
+        left = [before + more for before, more in zip(left, calls.left, strict=True)]
+        unread += calls.unread
         for thread in calls.threads:
             program.add(thread, profile)
+            if isinstance(thread, LoggedThread):
+                overwritten += thread.log.overwritten
+                if profile.timeline is not None:
+                    profile.timeline.append(program.timeline(thread, profile, recording.clock))
             if calls.period > 1:
                 counted += sum(node.calls for node in thread.nodes)
                 timed += sum(node.timed for node in thread.nodes)
@@ -48,6 +82,8 @@ def add_reported(
             for name, _ in _LOST:
                 lost[name] = lost.get(name, 0) + getattr(thread, name)
     profile.notes += [f"{lost[name]:,} {why}" for name, why in _LOST if lost.get(name)]
+    if overwritten:
+        profile.notes.append(f"{overwritten:,} calls lost: {_OVERWRITTEN}")
     if counted:
         profile.notes.append(f"times are estimates: {timed:,} of {counted:,} calls were timed")
     if mixed:
@@ -55,10 +91,31 @@ def add_reported(
         profile.notes.append(f"functions at places that several images had in turn: {several}")
     if foreign:
         profile.notes.append(f"{foreign:,} hooks were left to another profiler")
-    if not slots:
+    profile.notes += [
+        f"{count:,} patchable entries are left alone: {_UNPATCHED[why]}"
+        for why, count in enumerate(left)
+        if count
+    ]
+    if unread:
+        profile.notes.append(f"{unread:,} images without a file: their entries are not known")
+    if not hooks and profile.mode != MODE_QUIET:
         profile.notes.append(
-            "no image reports its calls: none was built with -pg or -finstrument-functions"
+            "no image reports its calls: none was built with -pg, -finstrument-functions or"
+            " -fpatchable-function-entry"
         )
+
+
+def reported_calls(recording: RecordingFile) -> list[tuple[int, ReportedCalls]]:
+    """Return what each program has reported, by its number; logged calls are added up.
+
+    Raises FormatError for damage.
+    """
+    reported = [(number, unpack(said)) for number, said in recording.reported]
+    if is_logged(recording):
+        from soscope.instruments.prof.logged import add_logged
+
+        add_logged(recording, reported)
+    return reported
 
 
 class _Program:
@@ -85,11 +142,11 @@ class _Program:
         nodes = thread.nodes
         functions = [self._function(node) for node in nodes]
         times = node_times(self._calls, thread, self._means)
-        is_tree = self._calls.mode in (proflayout.PROF_TIME, proflayout.PROF_SAMPLE)
+        is_tree = self._calls.mode != proflayout.PROF_COUNT
         at = len(profile.threads)
         first = len(profile.nodes)
         if nodes:
-            profile.threads.append(ProfThread(thread.pid, thread.tid))
+            profile.threads.append(ProfThread(thread.pid, thread.tid, count=max(thread.threads, 1)))
         around: list[frozenset[int]] = []
         for index, node in enumerate(nodes):
             function = functions[index]
@@ -108,6 +165,14 @@ class _Program:
                 parent = NOBODY if is_root else first + node.parent
                 profile.nodes.append(ProfNode(parent, function, at, node.calls, total, own))
 
+    def timeline(self, thread: LoggedThread, profile: Profile, clock: Clock) -> ThreadTimeline:
+        """Return the single calls of the thread that was added last."""
+        from soscope.instruments.prof.logged import timeline_of
+        from soscope.recording.times import Times
+
+        functions = {(node.function, node.hook): self._function(node) for node in thread.nodes}
+        return timeline_of(len(profile.threads) - 1, thread.log, functions, Times(clock))
+
     def _ns(self, ticks: int | None) -> int | None:
         return None if ticks is None else round(ticks * self._rate)
 
@@ -120,7 +185,11 @@ class _Program:
         return NOBODY if addr in _NO_CALLER else self._at(addr - 1)
 
     def _at(self, addr: int) -> int:
-        image = self._program.image_at(addr)
+        index, addr = in_image(addr)
+        if index is not None:
+            image = self._program.images().get(index)
+        elif (image := self._program.image_at(addr)) is None and not self._calls.is_followed:
+            image = self._program.open_at(addr)
         if image is None:
             self.mixed |= {other.label for other in self._program.files_at(addr)}
             return self._sums.function(ProfFunction("", "?", addr))

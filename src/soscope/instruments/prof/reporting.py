@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which way to profile fits a command or a process, where nobody has said it.
 
-Images that were built with -pg or -finstrument-functions report their calls themselves.
+Images that were built with -pg or -finstrument-functions report their calls themselves, and those
+with -fpatchable-function-entry do so once they are patched.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.patchable import SECTION as PATCHABLE_SECTION
+from soscope.binfmt.elf.sections import Sections
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.boundary import TIME
 from soscope.instruments.prof.instrumented import HOOKS
@@ -17,6 +21,7 @@ from soscope.instruments.prof.model import MODE_TIME
 from soscope.instruments.prof.settings import ProfSettings
 from soscope.linker.library import open_image
 from soscope.linker.search import closure
+from soscope.model.image import TracedImage
 from soscope.proc import maps
 from soscope.select.filter import ALL, Selection, chooses, compile_selection
 
@@ -34,6 +39,23 @@ def choose(settings: ProfSettings) -> None:
         settings.mode = MODE_TIME
     if not reports:
         settings.boundary = TIME
+
+
+def overlooked(settings: ProfSettings, images: Iterable[TracedImage]) -> list[str]:
+    """Return a line for each image that reports its calls, where `choose` has seen none.
+
+    That is one that has come later. Raises UsageError for a faulty pattern.
+    """
+    if settings.mode is not None:
+        return []
+    selection = compile_selection(list(HOOKS), settings.images or [ALL])
+    paths = dict.fromkeys(image.path for image in images if not image.is_main)
+    return [
+        f"{image.soname or os.path.basename(path)} reports its calls: "
+        f"--mode {MODE_TIME} times those inside it"
+        for image, path, _ in _opened(list(paths), has_program=False)
+        if _is_chosen(selection, image, path, is_main=False) and _reports(image)
+    ]
 
 
 _Found = tuple[ElfImage, str, bool]  # an image, its path, whether it is the program
@@ -59,14 +81,14 @@ def _of_process(pid: int) -> list[_Found]:
     return _opened([path for path in mapped if path.startswith("/")])
 
 
-def _opened(paths: list[str]) -> list[_Found]:
-    """Open images, the program first; what cannot be read reports nothing."""
+def _opened(paths: list[str], *, has_program: bool = True) -> list[_Found]:
+    """Open images, the program first if it is one; what cannot be read reports nothing."""
     images: list[_Found] = []
     for number, path in enumerate(paths):
         try:
-            images.append((open_image(path), path, number == 0))
+            images.append((open_image(path), path, has_program and number == 0))
         except (SoscopeError, OSError):
-            continue
+            continue  # the vDSO, or a deleted file: the others say which way fits
     return images
 
 
@@ -84,6 +106,9 @@ def _is_chosen(selection: Selection, image: ElfImage, path: str, is_main: bool) 
 
 def _reports(image: ElfImage) -> bool:
     try:
-        return any(symbol.name in HOOKS for symbol in image.symbols.undefined())
+        if any(symbol.name in HOOKS for symbol in image.symbols.undefined()):
+            return True
+        sections = Sections.read(image).all
+        return any(section.name == PATCHABLE_SECTION for section in sections)
     except (SoscopeError, OSError):
-        return False  # its symbols are damaged
+        return False  # its symbols, or its section headers, are damaged

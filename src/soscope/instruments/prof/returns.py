@@ -30,6 +30,6 @@ class ReturnAddresses:
         try:
             code = self._elf.read(vaddr - size, size, "code")
         except SoscopeError:
-            return _NO_CALL
+            return _NO_CALL  # an address outside the file, as damage gives it
         call: Call = self._code.call_before(code, vaddr)
         return call

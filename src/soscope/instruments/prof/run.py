@@ -8,7 +8,7 @@ from _collections_abc import Callable
 from soscope.control.instrument import Instrument
 from soscope.control.outcome import Outcome
 from soscope.control.session import Session
-from soscope.control.settings import SessionSettings
+from soscope.control.settings import DEFAULT_BUFFER, SessionSettings
 from soscope.instruments.prof.settings import ProfSettings
 from soscope.proc.named import command_words
 
@@ -74,6 +74,9 @@ def run_prof(settings: ProfSettings, tell: Callable[[str], None] | None = None) 
             follow=settings.follow,
             record=settings.record,
             duration_ns=settings.duration_ns,
+            buffer=settings.buffer or DEFAULT_BUFFER,
+            # a program that was running before does not wait for who looks at it
+            when_full=settings.when_full or ("block" if settings.pid is None else "drop"),
         ),
         instruments_of(settings),
         tell,

@@ -14,12 +14,14 @@ class ProfSettings:
     is "count" or "time", None: calls between images are left alone. `sample` is how often in a
     second of a thread's processor time its stack is looked at, None: never. `record` is the path of
     the recording. `pid` is a process in the place of `command`; `duration_ns`: for how long, None:
-    to its end, or until somebody stops soscope. `begun` is called when everything is hooked.
+    to its end, or until somebody stops soscope. `buffer` and `when_full` are as in
+    `SessionSettings`, None: what fits. `begun` is called when everything is hooked.
     """
 
     __slots__ = (
         "begun",
         "boundary",
+        "buffer",
         "command",
         "duration_ns",
         "follow",
@@ -29,6 +31,7 @@ class ProfSettings:
         "pid",
         "record",
         "sample",
+        "when_full",
     )
 
     def __init__(
@@ -55,4 +58,6 @@ class ProfSettings:
         self.follow = follow
         self.pid = pid
         self.duration_ns = duration_ns
+        self.buffer: int | None = None
+        self.when_full: str | None = None
         self.begun: Callable[[], object] = lambda: None

@@ -10,6 +10,10 @@ from soscope.model.record import Record
 from soscope.wire import proflayout
 from soscope.wire.proflayout import PROF, PROF_COST, PROF_FRAME, PROF_NODE, PROF_TABLE
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.prof.log import ThreadLog
+
 ROOT = -1  # the parent of a node that was called from code that reports nothing
 
 _MASK = (1 << 64) - 1
@@ -72,9 +76,22 @@ class ThreadCalls(Record):
     `dropped` calls found no room, and are in no node. `left` ones did not return: longjmp, an
     exception or a coroutine ended them, and their times are lower bounds. `unpaired` returns
     belong to no open call, and `deep` calls were too many at once: both are counted, not timed.
+    Of calls that are logged, `open_calls` are those of the last thread that have not returned:
+    words of their units (commit, start, ticks, function, around). The others are in the log, and in
+    no node.
     """
 
-    __slots__ = ("deep", "dropped", "left", "nodes", "pid", "threads", "tid", "unpaired")
+    __slots__ = (
+        "deep",
+        "dropped",
+        "left",
+        "nodes",
+        "open_calls",
+        "pid",
+        "threads",
+        "tid",
+        "unpaired",
+    )
 
     def __init__(
         self, pid: int, tid: int, threads: int, left: int = 0, unpaired: int = 0, deep: int = 0
@@ -87,6 +104,18 @@ class ThreadCalls(Record):
         self.left = left
         self.unpaired = unpaired
         self.deep = deep
+        self.open_calls: list[tuple[int, ...]] = []
+
+
+class LoggedThread(ThreadCalls):
+    """The calls of a thread that were recorded one by one, in `log`, and that are added up."""
+
+    __slots__ = ("log",)
+
+    def __init__(self, log: ThreadLog) -> None:
+        super().__init__(log.pid, log.tid, 1)
+        self.log = log
+        self.dropped = log.overwritten
 
 
 class ReportedCalls(Record):
@@ -96,9 +125,26 @@ class ReportedCalls(Record):
     ticks that an empty call appears to take, and all that it costs; (0, 0): not measured. Hooks
     have `slots`, of which `foreign` ones were left to another profiler. `has_shadow_stack`:
     returns to trampolines are forbidden, so functions that report no return are counted alone.
+    `is_followed`: forked children may be among the processes, and what one of them has closed may
+    be open in another. Where an image was closed, its addresses have its number in them:
+    `in_image`.
+    `entries` of functions were patched, and `left` are not, by why (PROF_LEFT_ of `proflayout`);
+    of `unread` images nobody knows whether they have any.
     """
 
-    __slots__ = ("costs", "foreign", "has_shadow_stack", "mode", "period", "slots", "threads")
+    __slots__ = (
+        "costs",
+        "entries",
+        "foreign",
+        "has_shadow_stack",
+        "is_followed",
+        "left",
+        "mode",
+        "period",
+        "slots",
+        "threads",
+        "unread",
+    )
 
     def __init__(
         self,
@@ -109,6 +155,10 @@ class ReportedCalls(Record):
         slots: int,
         foreign: int,
         has_shadow_stack: bool,
+        is_followed: bool,
+        entries: int = 0,
+        left: list[int] | None = None,
+        unread: int = 0,
     ) -> None:
         self.mode = mode
         self.period = period
@@ -116,7 +166,20 @@ class ReportedCalls(Record):
         self.slots = slots
         self.foreign = foreign
         self.has_shadow_stack = has_shadow_stack
+        self.is_followed = is_followed
+        self.entries = entries
+        self.left = [0] * proflayout.PROF_LEFT_KINDS if left is None else left
+        self.unread = unread
         self.threads: list[ThreadCalls] = []
+
+
+def in_image(addr: int) -> tuple[int | None, int]:
+    """Return the index of the image that `addr` was in when that was closed, and what it was.
+
+    None: it was not closed since. An index that no image has: that one has no record.
+    """
+    number = addr >> proflayout.PROF_IMAGE_SHIFT & proflayout.PROF_NO_IMAGE
+    return number - 1 if number else None, addr & (1 << proflayout.PROF_IMAGE_SHIFT) - 1
 
 
 def own_memory(mode: int, period: int = 1, tables: int = 48) -> tuple[bytes, int]:
@@ -125,9 +188,9 @@ def own_memory(mode: int, period: int = 1, tables: int = 48) -> tuple[bytes, int
     One call in `period`, a power of two, is timed. There are `tables` for threads, one of them for
     all that find none.
     """
-    head = PROF.struct.pack(
-        mode, tables, period, 1, proflayout.PROF_HEAD, *(0,) * 4, 0, 0, 0, *(0,) * 7
-    )
+    words = [mode, tables, period, 1, proflayout.PROF_HEAD]
+    values = len(PROF.struct.unpack(bytes(PROF.size)))
+    head = PROF.struct.pack(*words, *(0,) * (values - len(words)))
     return head, proflayout.PROF_HEAD + tables * proflayout.PROF_TABLE_SIZE
 
 
@@ -143,7 +206,7 @@ def read(own: memoryview) -> ReportedCalls | None:
         PROF_COST.struct.unpack_from(own, PROF.offset("cost") + hook * PROF_COST.size)
         for hook in range(proflayout.PROF_HOOKS)
     ]
-    foreign, flags, slots = rest[4:7]
+    foreign, flags, slots, entries, *left = rest[4 : 8 + proflayout.PROF_LEFT_KINDS]
     calls = ReportedCalls(
         mode,
         period,
@@ -151,6 +214,10 @@ def read(own: memoryview) -> ReportedCalls | None:
         slots=slots,
         foreign=foreign,
         has_shadow_stack=bool(flags & proflayout.PROF_SHADOW_STACK),
+        is_followed=bool(flags & proflayout.PROF_FOLLOWED),
+        entries=entries,
+        left=left,
+        unread=rest[8 + proflayout.PROF_LEFT_KINDS],
     )
     for number in range(min(used, tables)):
         start = first + number * proflayout.PROF_TABLE_SIZE
@@ -158,15 +225,22 @@ def read(own: memoryview) -> ReportedCalls | None:
         if end > len(own):
             break
         with own[start:end] as table:
-            thread = _thread(table)
-        if (number and thread.threads) or thread.nodes or thread.dropped:
+            thread = _thread(table, logs=mode == proflayout.PROF_LOG)
+        if thread.threads or thread.nodes or thread.dropped:
             calls.threads.append(thread)
     return calls
 
 
-def _thread(table: memoryview) -> ThreadCalls:
+def _thread(table: memoryview, *, logs: bool) -> ThreadCalls:
     pid, tid, threads, _, done, last, *lost = PROF_TABLE.struct.unpack_from(table)
-    thread = ThreadCalls(pid, tid if threads == 1 else 0, threads, *lost)
+    thread = ThreadCalls(pid, tid if threads == 1 or logs else 0, threads, *lost[:3])
+    if logs:
+        thread.open_calls = [
+            (commit, begun, max(0, last - begun), function, around)
+            for place, begun, _, _, _, around, function, _, commit in _frames(table)
+            if place != _RETURNED
+        ]
+        return thread
     nodes_end = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size
     with table[proflayout.PROF_HEAD : nodes_end] as part, part.cast("Q") as words:
         thread.dropped = words[2]
@@ -182,14 +256,7 @@ def _thread(table: memoryview) -> ThreadCalls:
 
 def _add_open(rows: dict[int, list[int]], table: memoryview, done: int, last: int) -> None:
     """Add the times of calls that have not returned, the innermost first."""
-    start = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size + PROF_FRAME.size
-    open_calls = []
-    for at in range(start, len(table), PROF_FRAME.size):
-        frame = PROF_FRAME.struct.unpack_from(table, at)
-        if not frame[0]:
-            break
-        open_calls.append(frame)
-    for place, start, before, _, _, key, _, flags, _ in reversed(open_calls):
+    for place, start, before, _, _, key, _, flags, _ in reversed(_frames(table)):
         row = rows.get((key & _MASK >> 1) // PROF_NODE.size)
         if place == _RETURNED or not flags & proflayout.PROF_FRAME_TIMED or row is None:
             continue
@@ -200,6 +267,18 @@ def _add_open(rows: dict[int, list[int]], table: memoryview, done: int, last: in
             row[3] += ticks
         row[4] += own
         row[7] += 1  # `timed` is the lower half
+
+
+def _frames(table: memoryview) -> list[tuple[int, ...]]:
+    """Return the frames of calls that are open, the outermost first."""
+    start = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size + PROF_FRAME.size
+    frames = []
+    for at in range(start, len(table), PROF_FRAME.size):
+        frame = PROF_FRAME.struct.unpack_from(table, at)
+        if not frame[0]:
+            break
+        frames.append(frame)
+    return frames
 
 
 def _order(rows: dict[int, list[int]], nodes: list[CallNode]) -> None:

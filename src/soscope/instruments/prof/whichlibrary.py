@@ -33,5 +33,5 @@ def library_of(path: str) -> str | None:
         system = shared_system(Root(""), program, os.environ.get("LD_LIBRARY_PATH", ""))
         place, library = system.plain(parts[-1])
     except (OSError, SoscopeError):
-        return None
+        return None  # the user is asked to name it
     return place if isinstance(library, Library) else None

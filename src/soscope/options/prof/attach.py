@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from soscope.errors import UsageError
 from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.prof.what import OPTIONS as WHAT
 from soscope.options.prof.what import What
-from soscope.options.table import ONCE, VALUE, Option, Values
+from soscope.options.recorded import OUTPUT, QUIET, check_form
+from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
 from soscope.report.form import Form
@@ -23,6 +23,8 @@ Say how often functions of shared libraries are called in a running process, and
   -p PID           the process
   --duration TIME  for so long; without it, until Ctrl-C
   --boundary time  calls from one image to another
+  --mode time      calls inside libraries that were built with -pg or the like
+  --sample 100     stacks of all threads, so many times a second that they run
   -o REC           keep a recording, which soscope prof report shows
   --json           for programs
 
@@ -43,8 +45,6 @@ exit status: 0 fine, 1 the process cannot be visited, or not all could be taken 
 2 wrong usage, 3 not permitted, 4 no such process.
 """
 
-_WHERE = "where to"
-
 OPTIONS = [
     DEBUG,
     pid_option(about="it stands still for some milliseconds"),
@@ -58,16 +58,8 @@ OPTIONS = [
         help="for so long (60s, 5m); without it, until Ctrl-C",
     ),
     *WHAT,
-    Option(
-        "-o",
-        "--output",
-        dest="output",
-        kind=VALUE,
-        metavar="REC",
-        group=_WHERE,
-        help="keep a recording in the file REC, in place of what it holds",
-    ),
-    Option("-q", "--quiet", dest="quiet", group=_WHERE, help="no notes at the end"),
+    OUTPUT,
+    QUIET,
     JSON,
     FORMAT,
 ]
@@ -92,11 +84,7 @@ class ProfAttachOptions:
         self.quiet: bool = values.quiet
         self.json: Form = values.json
         self.debug: bool = values.debug
-        if self.json and self.output is not None:
-            raise UsageError(
-                f"-o REC and --format {self.json.name}: with -o nothing is shown",
-                hint=f"soscope prof report --format {self.json.name} REC shows it",
-            )
+        check_form(self.json, self.output, "prof")
 
 
 def parse(arguments: list[str]) -> ProfAttachOptions:

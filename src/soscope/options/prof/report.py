@@ -7,7 +7,7 @@ from soscope.errors import UsageError
 from soscope.instruments.prof.flat import BY_FUNCTION, BY_IMAGE, BY_THREAD, GROUPS
 from soscope.options.display import DEBUG
 from soscope.options.prof.image import BIASES, IMAGE, ProfFile
-from soscope.options.prof.shown import FORMAT, HOW, JSON, LIMIT
+from soscope.options.shown import FORMAT, HOW, JSON, LIMIT
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.verb import Verb
 from soscope.report.form import Form

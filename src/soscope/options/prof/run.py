@@ -8,7 +8,8 @@ from soscope.options.display import DEBUG
 from soscope.options.form import format_option
 from soscope.options.prof.what import OPTIONS as WHAT
 from soscope.options.prof.what import What
-from soscope.options.table import VALUE, Option, Values
+from soscope.options.recorded import OUTPUT, QUIET, WHERE, check_form
+from soscope.options.table import Option, Values
 from soscope.options.verb import CommandVerb
 from soscope.report.form import Form
 
@@ -20,7 +21,9 @@ usage: {USAGE}
 Run COMMAND and say how often functions of shared libraries are called, and for how long.
 
   --boundary time   calls from one image to another
-  -l IMAGE          those into IMAGE alone
+  --mode time       calls inside libraries that were built with -pg or the like
+  --sample 100      stacks of all threads, so many times a second that they run
+  -l IMAGE          calls of IMAGE alone
   -f                in children, too
   -o REC            keep a recording, which soscope prof report shows
   --json            for programs
@@ -41,23 +44,13 @@ exit status: that of COMMAND, or soscope dies of the signal that killed it; 125 
 itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
 """
 
-_WHERE = "where to"
-
 OPTIONS = [
     DEBUG,
     *WHAT,
-    Option(
-        "-o",
-        "--output",
-        dest="output",
-        kind=VALUE,
-        metavar="REC",
-        group=_WHERE,
-        help="keep a recording in the file REC, in place of what it holds",
-    ),
-    Option("-q", "--quiet", dest="quiet", group=_WHERE, help="no notes at the end"),
-    Option("--json", dest="json", group=_WHERE, help="one JSON document, for programs"),
-    format_option(_WHERE),
+    OUTPUT,
+    QUIET,
+    Option("--json", dest="json", group=WHERE, help="one JSON document, for programs"),
+    format_option(WHERE),
 ]
 
 
@@ -86,9 +79,5 @@ def parse(arguments: list[str]) -> ProfRunOptions:
     values, command = VERB.read(arguments)
     if not command:
         raise UsageError("no command to run", hint=f"usage: {USAGE}")
-    if values.json and values.output is not None:
-        raise UsageError(
-            f"-o REC and --format {values.json.name}: with -o nothing is shown",
-            hint=f"soscope prof report --format {values.json.name} REC shows it",
-        )
+    check_form(values.json, values.output, "prof")
     return ProfRunOptions(command, values)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
+from soscope.options.prof.ring import BUFFER, WHEN_FULL, check_ring
+from soscope.options.recorded import follow_option
 from soscope.options.table import LIST, VALUE, Option, Values
 from soscope.options.units import parse_count
 
@@ -37,9 +39,9 @@ def parse_mode(text: str) -> ProfMode:
             raise UsageError(f"sample={number} is not between 1 and {_MOST_INTERVAL:,}")
         # the agent masks a count: of another number it would time calls in runs, and too many
         return ProfMode(SAMPLE, 1 << (interval - 1).bit_length())
-    if text in (QUIET, COUNT, SAMPLE, TIME):
+    if text in (QUIET, COUNT, SAMPLE, TIME, LOG):
         return ProfMode(text)
-    raise UsageError(f"'{text}' is not a mode", hint="quiet, count, sample, sample=N or time")
+    raise UsageError(f"'{text}' is not a mode", hint="quiet, count, sample, sample=N, time or log")
 
 
 def parse_hz(text: str) -> int:
@@ -60,23 +62,18 @@ IMAGES = Option(
     help="these images alone, a pattern as in soscope trace -l: with --boundary calls into them, "
     "with --mode calls inside",
 )
-FOLLOW = Option(
-    "-f",
-    "--follow-forks",
-    dest="follow",
-    group=_WHAT,
-    help="children, too; without it they change nothing",
-)
+FOLLOW = follow_option(_WHAT)
 MODE = Option(
     "--mode",
     dest="mode",
     kind=VALUE,
-    metavar="quiet|count|sample[=N]|time",
+    metavar="quiet|count|sample[=N]|time|log",
     default=None,
     convert=parse_mode,
     group=_HOW,
-    help="of libraries built with -pg, -mfentry or -finstrument-functions: nothing, which makes "
-    "them faster; how often each function is called; one call in N timed (64); each call timed",
+    help="of libraries built with -pg, -mfentry, -finstrument-functions or "
+    "-fpatchable-function-entry: nothing, which makes them faster; how often each function is "
+    "called; one call in N timed (64); each call timed; each call recorded by itself",
 )
 BOUNDARY = Option(
     "--boundary",
@@ -98,20 +95,25 @@ SAMPLE_HZ = Option(
     group=_HOW,
     help="stacks of all threads, of C, C++ and Python: so often in a second that a thread runs",
 )
-OPTIONS = [IMAGES, FOLLOW, MODE, BOUNDARY, SAMPLE_HZ]
+OPTIONS = [IMAGES, FOLLOW, MODE, BOUNDARY, SAMPLE_HZ, BUFFER, WHEN_FULL]
 
 
 class What:
     """What to profile: `images` are patterns, []: all.
 
-    `mode`, `boundary` and `sample`, how often in a second, are None: not that.
+    `mode`, `boundary` and `sample`, how often in a second, are None: not that. `buffer`, in bytes,
+    and `when_full` are of the ring that mode LOG has, None: what fits.
     """
 
-    __slots__ = ("boundary", "follow", "images", "mode", "sample")
+    __slots__ = ("boundary", "buffer", "follow", "images", "mode", "sample", "when_full")
 
     def __init__(self, values: Values) -> None:
+        """Take them from the parsed words. Raises UsageError."""
         self.images: list[str] = values.images
         self.follow: bool = values.follow
         self.mode: ProfMode | None = values.mode
         self.boundary: str | None = values.boundary
         self.sample: int | None = values.sample
+        self.buffer: int | None = values.buffer
+        self.when_full: str | None = values.when_full
+        check_ring(values, logs=self.mode is not None and self.mode.name == LOG)

@@ -13,6 +13,7 @@ from soscope.instruments.prof.flat import (
     image_name,
     sample_rows,
 )
+from soscope.model.stackframe import StackFrame
 from tests.support.profshapes import Shape
 
 MS = 1_000_000
@@ -61,6 +62,16 @@ def test_an_interpreters_functions_stand_by_their_files() -> None:
     shape.sample("/srv/app.py:3:run", "python3!eval")
     rows = sample_rows(shape.profile)
     assert named(by_image(rows)) == [("python3", None, 1, None, MS), ("app.py", None, 0, None, 0)]
+
+
+def test_rubys_internal_files_keep_their_brackets() -> None:
+    files = ["<internal:/usr/lib/rubygems/kernel_require.rb>", "<internal:gem_prelude>", "/a/b.rb"]
+    frames = [StackFrame(None, "require", None, file, 3) for file in files]
+    assert [image_name(frame) for frame in frames] == [
+        "<internal:kernel_require.rb>",
+        "<internal:gem_prelude>",
+        "b.rb",
+    ]
 
 
 def test_threads_are_those_of_trees_and_samples() -> None:

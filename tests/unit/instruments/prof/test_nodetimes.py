@@ -13,7 +13,9 @@ INNER, OUTER = 30, 70
 def reported(*nodes: CallNode, period: int = 1) -> tuple[ReportedCalls, ThreadCalls]:
     costs = [(INNER, OUTER)] * proflayout.PROF_HOOKS
     mode = proflayout.PROF_TIME if period == 1 else proflayout.PROF_SAMPLE
-    calls = ReportedCalls(mode, period, costs, slots=1, foreign=0, has_shadow_stack=False)
+    calls = ReportedCalls(
+        mode, period, costs, slots=1, foreign=0, has_shadow_stack=False, is_followed=False
+    )
     thread = ThreadCalls(1, 1, 1)
     thread.nodes.extend(nodes)
     calls.threads.append(thread)
@@ -53,6 +55,25 @@ def test_a_call_is_without_its_own_hooks_and_those_inside_it() -> None:
 def test_time_is_never_below_zero() -> None:
     (times,) = times_of(node(ROOT, 10, 10, 100, 100))
     assert (times.total, times.self_, times.overhead) == (0, 0, 100)
+
+
+def test_a_call_took_no_less_than_those_inside_it() -> None:
+    # the quick ones took less than hooks cost, and one in the middle has that to pay
+    outer = node(ROOT, 1, 1, 420, 0)
+    middle = node(0, 1, 1, 420, 0)
+    slow = node(1, 1, 1, 400, 400)
+    quick = node(1, 10, 10, 20, 20)
+    times = times_of(outer, middle, slow, quick)
+    assert [each.self_ for each in times] == [0, 0, 400 - INNER, 0]
+    assert [each.total for each in times] == [400 - INNER] * 3 + [0]
+
+
+def test_a_coroutine_that_goes_on_is_not_time_of_the_call_that_made_it() -> None:
+    outer = node(ROOT, 1, 1, 1000, 500)
+    coroutine = node(0, 1, 1, 5000, 5000)
+    outside, inside = times_of(outer, coroutine)
+    assert inside.total == 5000 - INNER
+    assert outside.total == 1000 - INNER - INNER - (OUTER - INNER)
 
 
 def test_calls_that_were_only_counted_have_no_time() -> None:

@@ -34,7 +34,7 @@ def test_blocks_go_on_where_the_one_before_ended() -> None:
     profile = Profile(["x"])
     add_samples([FIRST, SECOND], profile)
     assert profile.sample_ns == 10_000_000
-    assert [thread.values() for thread in profile.threads] == [
+    assert [(thread.name, thread.pid, thread.tid) for thread in profile.threads] == [
         ("main", 70, 71),
         ("worker", 70, 72),
     ]

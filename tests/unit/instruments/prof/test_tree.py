@@ -24,7 +24,7 @@ class Memory:
         self.frames = 0
 
     def thread(self, threads: int = 1, done: int = 0, last: int = 0) -> None:
-        fields = (7, 8, threads, 0, done, last, 1, 2, 3)
+        fields = (7, 8, threads, 0, done, last, 1, 2, 3, *(0,) * 8)
         PROF_TABLE.struct.pack_into(self.bytes, self.table, *fields)
 
     def node(
@@ -67,6 +67,13 @@ def test_parents_stand_in_front_and_two_of_the_same_are_one() -> None:
     seen = [(node.parent, node.function, node.calls, node.timed) for node in thread.nodes]
     assert seen == [(-1, 0x1000, 2, 2), (0, 0x2000, 5, 5), (1, 0x3000, 6, 6)]
     assert [node.total_ticks for node in thread.nodes] == [50, 35, 1]
+
+
+def test_an_addr_knows_its_image_once_that_is_closed() -> None:
+    addr = 0x7FFF_1234_5678
+    assert tree.in_image(addr) == (None, addr)
+    assert tree.in_image(8 << proflayout.PROF_IMAGE_SHIFT | addr) == (7, addr)
+    assert tree.in_image(8 << proflayout.PROF_IMAGE_SHIFT | INSIDE | addr) == (7, addr)
 
 
 def test_what_found_no_room_is_nobody_s_and_what_is_inside_it_has_no_parent() -> None:

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from soscope.instruments.prof.check.hooks import CYG, FENTRY, MCOUNT, PATCHABLE
-from soscope.instruments.prof.check.look import Instrumentation
+from soscope.instruments.prof.check.look import CALL_ROOM, Instrumentation
 
 _BEST = "gcc -pg -mfentry"
 _FOR_CLANG = "clang -finstrument-functions-after-inlining"
 _EXCLUDE = "gcc's -finstrument-functions-exclude-file-list= and -exclude-function-list="
-_ROOM = 5  # bytes of a jump or a call
 
 
 def advice_for(library: Instrumentation) -> list[str]:
@@ -48,8 +47,6 @@ def _built(library: Instrumentation) -> Iterator[str]:
                 " exact calls and times; as it is, its boundary can be recorded, and samples show"
                 " what is inside"
             )
-    elif library.kind == PATCHABLE:
-        yield f"build with {'clang' if is_clang else 'gcc'} -pg -mfentry: then entries call a hook"
     elif library.kind == MCOUNT and not is_clang:
         yield (
             f"{_BEST} has the hook called first of all, without a frame pointer: less code, and"
@@ -120,20 +117,11 @@ def _odd(library: Instrumentation) -> Iterator[str]:
     if library.has_xray and library.kind is not None:
         yield "its -fxray-instrument is not used"
     if library.kind == PATCHABLE:
-        small = sum(count for sizes, count in library.nops.items() if sum(sizes) < _ROOM)
+        small = sum(library.nops.values()) - library.rooms
         if small:
             yield (
-                f"no room for a call, of {_ROOM} bytes, at {_counted(small, 'entry', 'entries')}"
-            )
-        split = sum(
-            count
-            for sizes, count in library.nops.items()
-            if sum(sizes) >= _ROOM and sizes[0] < _ROOM
-        )
-        if split:
-            yield (
-                f"room of several instructions, as gcc makes it, at"
-                f" {_counted(split, 'entry', 'entries')}: not to be filled at once, as clang's is"
+                f"no room for a call at {_counted(small, 'entry', 'entries')}: build with"
+                f" -fpatchable-function-entry={CALL_ROOM}"
             )
     if library.kind in (MCOUNT, FENTRY, CYG) and not library.has_slot:
         how = "dynamically" if library.mapped.kind.startswith("static") else "without its own hook"

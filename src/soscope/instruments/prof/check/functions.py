@@ -66,7 +66,7 @@ class Functions:
         try:
             return image.source.read(image.locate(start), vaddr - start)
         except FormatError:
-            return b""
+            return b""  # no segment of the file has it
 
     def originals(self, index: int) -> set[int]:
         """Return where the functions begin that a piece may be a copy or a part of."""
@@ -85,7 +85,7 @@ class Functions:
                 self._frames = FrameTable(self._mapped.image)
             row = self._frames.row(self.starts[index])
         except FormatError:
-            return False
+            return False  # damaged unwind tables make no function less
         return row is not None and row.offset != _AT_CALL
 
     def is_split(self, index: int) -> bool:

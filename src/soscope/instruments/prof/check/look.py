@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.cfi import FrameTable
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.patchable import patchable_entries
 from soscope.binfmt.isa import part
@@ -29,6 +30,7 @@ NO_RELRO, PARTIAL_RELRO, FULL_RELRO = "none", "partial", "full"
 _COMMENTS = 1 << 20  # bytes
 _COPIES = b"\x41\xff\x72\xf8"  # push -8(%r10): the return address, into an aligned frame
 _PROLOGUE = 96  # bytes in front of a call of mcount, where the agent looks for that
+CALL_ROOM = 5  # bytes of a call
 _ENTRY = 64  # bytes: more than anybody leaves room for
 
 
@@ -42,8 +44,9 @@ class Instrumentation(Record):
     is called through a slot. `only_bare`: it is BARE, and nothing else. `loads` is how often code
     loads the hook's address, `others` are further kinds -> sites. `realigned` functions have a copy
     of the return address in their frame. `resolvers` are IFUNCs with a site. `compilers` are "gcc"
-    and "clang", as far as the file says. `nops` are the sizes in bytes of the no-operations of an
-    entry -> how many entries have them. `has_code`: the code of its machine can be read.
+    and "clang", as far as the file says. `nops` are the sizes in bytes of the no-operations that a
+    function begins with -> how many entries have them. `has_code`: the code of its machine can be
+    read.
     """
 
     __slots__ = (
@@ -88,6 +91,11 @@ class Instrumentation(Record):
         self.has_code = part(mapped.machine, "calls") is not None
         self.has_xray = mapped.sections.named("xray_instr_map") is not None
         self.has_mcount_table = mapped.sections.named("__mcount_loc") is not None
+
+    @property
+    def rooms(self) -> int:
+        """How many entries have room for a call."""
+        return sum(count for sizes, count in self.nops.items() if sum(sizes) >= CALL_ROOM)
 
 
 def look_at(path: str) -> Instrumentation:
@@ -215,10 +223,17 @@ def _count_nops(library: Instrumentation, entries: list[int]) -> None:
     known, image = part(library.mapped.machine, "nops"), library.mapped.image
     if known is None:
         return
+    try:
+        frames = FrameTable(image)
+    except (SoscopeError, OSError):
+        frames = None
     for vaddr in entries:
         try:
             code = image.source.read(image.locate(vaddr), _ENTRY)
+            behind = sum(known.nops(code))
+            extent = None if frames is None else frames.extent(vaddr + behind)
+            before = 0 if extent is None else extent[0] - vaddr
+            sizes = tuple(known.nops(code[before:] if 0 < before <= behind else code))
         except FormatError:
-            continue
-        sizes = tuple(known.nops(code))
+            continue  # an entry outside the file has no code
         library.nops[sizes] = library.nops.get(sizes, 0) + 1

@@ -55,6 +55,7 @@ class KernelSampling:
         self._processes: dict[int, _KnownProcess] = {}
         self._next_look = 0.0
         self._names: dict[tuple[int, int], str] = {}
+        self._left: set[int] = set()  # processes that others sample, with their children
 
     @property
     def is_idle(self) -> bool:
@@ -79,14 +80,31 @@ class KernelSampling:
         """Take the images of the program that a process runs now."""
         self._processes[pid].show(images)
 
-    def has_images(self, pid: int) -> bool:
-        """Say whether the images of a process are known."""
-        return self._processes[pid].images is not None
+    def hand_out(self, pid: int) -> ImageMap | None:
+        """Return the images that are known of a process, as they are now, to be shown again.
+
+        None: there are none. Raises SoscopeError and OSError where it cannot be looked at.
+        """
+        known = self._processes.get(pid)
+        if known is None or known.images is None:
+            return None
+        known.images.look()
+        images, known.images, known.unwinder = known.images, None, None
+        return images
+
+    def leaves(self, pid: int) -> bool:
+        """Say whether samples of a process are not taken, because those of a parent are not."""
+        self.take()
+        return pid in self._left
 
     def remove(self, pid: int) -> None:
-        """Sample a process no more."""
+        """Sample a process no more, nor children that it will have."""
+        self._left.add(pid)
         self._events.remove(pid)
         known = self._processes.pop(pid)
+        if not self._processes:
+            for _ in self._events.records():
+                pass  # nobody asks for these, nor for what found no room beside them
         if known.images is not None:
             known.images.close()
 
@@ -129,8 +147,16 @@ class KernelSampling:
             self._names[event.pid, event.tid] = event.name
         if event.kind == TaskEvent.EXEC and event.pid in self._processes:
             self._processes[event.pid].show(_images_of(event.pid))
-        elif event.kind == TaskEvent.FORK and self._follows and event.pid not in self._processes:
-            self._processes[event.pid] = _KnownProcess(_images_of(event.pid), 0)
+        elif event.kind == TaskEvent.FORK and event.pid != event.parent and self._follows:
+            self._forked(event.pid, event.parent)
+
+    def _forked(self, pid: int, parent: int) -> None:
+        if parent in self._left:
+            self._left.add(pid)
+            return
+        self._left.discard(pid)  # another one had the number
+        if pid not in self._processes:
+            self._processes[pid] = _KnownProcess(_images_of(pid), 0)
 
     def _take(self, sample: KernelSample) -> None:
         known = self._processes.get(sample.pid)
@@ -162,4 +188,4 @@ def _images_of(pid: int) -> ImageMap | None:
     try:
         return ImageMap(pid)
     except (SoscopeError, OSError):
-        return None
+        return None  # it has ended: its samples are counted as missed

@@ -69,7 +69,7 @@ class SampledImage:
         try:
             place = self.image.locator.at(addr - self.bias)
         except (SoscopeError, OSError):
-            return None
+            return None  # its symbols are damaged: the frame has an address
         return place.symbol.name if place.is_found and place.symbol is not None else None
 
     def _make_table(self) -> FrameTable | None:
@@ -81,7 +81,7 @@ class SampledImage:
             # the file, where there is one: reading memory would bring pages of it into the process
             return FrameTable(image.elf if image.file is None else image.file.elf)
         except (SoscopeError, OSError):
-            return None
+            return None  # stacks end there, and are said not to be whole
 
 
 class ImageMap:
@@ -147,7 +147,7 @@ class ImageMap:
             if self.space.maps_text == self.images.seen_maps:
                 return False
         except (SoscopeError, OSError):
-            return False
+            return False  # the process has ended
         return self._look_again()
 
     def _look_again(self) -> bool:

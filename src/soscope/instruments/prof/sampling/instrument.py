@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_PAUSE = 0.2  # seconds between looks at what the sampler has said
 _FAILED = "samples were not taken to the end: the process that took them was killed"
 
 
@@ -27,6 +28,7 @@ class SamplingInstrument(Instrument):
     def __init__(self, hz: int, *, is_alone: bool, follows: bool) -> None:
         """Prepare; `is_alone`: no other instrument hooks. `follows`: the session does children."""
         if is_alone:
+            self.pause = _PAUSE
             from soscope.prototypes import load
             from soscope.select.filter import compile_selection
 
@@ -49,6 +51,7 @@ class SamplingInstrument(Instrument):
         self._sampler = SamplerProcess(
             self._hz, follows=self._follows
         )  # to be ready when the command is
+        self.asker = self._sampler.asker
         return recording
 
     def process(self, pid: int, block: ControlBlock) -> None:

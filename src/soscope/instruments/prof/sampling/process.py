@@ -4,6 +4,8 @@
     soscope ── a process, and for how long it has run; or the end ──► sampler
     soscope ◄── what is new in its tally, as a line of JSON; why a process is not sampled ── sampler
 
+Who traces a process for its children stops its threads for the sampler (`entry/stop/served.py`).
+
 The sampler never waits for soscope: a thread that stands still waits for it. When soscope has
 gone it ends, and the kernel lets go of whoever it has asked to stop.
 """
@@ -35,21 +37,30 @@ _WORDS = Struct("<QQ")  # a process, and how many ns it has run
 
 
 class SamplerProcess:
-    """A sampler that soscope has started; `pid` is its process."""
+    """A sampler that soscope has started; `pid` is its process.
+
+    `asker` is where it asks for stops, None: it stops threads itself.
+    """
 
     def __init__(self, hz: int, *, follows: bool = False, asks_kernel: bool = True) -> None:
-        """Start it; `follows` and `asks_kernel` as of `StackSampler`. Raises OSError."""
+        """Start it; `follows`: somebody traces the processes for their children.
+
+        `asks_kernel` as of `StackSampler`. Raises OSError.
+        """
         self._link, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        self.asker: _socket.socket | None = None
+        asks: _socket.socket | None = None
+        if follows:
+            self.asker, asks = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         try:
             self.pid = os.fork()
         except OSError:
-            self._link.close()
-            theirs.close()
+            _close(self._link, theirs, self.asker, asks)
             raise
         if not self.pid:
-            self._link.close()
-            _live(hz, theirs, follows=follows, asks_kernel=asks_kernel)
-        theirs.close()
+            _close(self._link, self.asker)
+            _live(hz, theirs, asks, asks_kernel=asks_kernel)
+        _close(theirs, asks)
         self._link.setblocking(False)
         self._data = b""
         self._is_open = True
@@ -84,7 +95,7 @@ class SamplerProcess:
             try:
                 piece = self._link.recv(_PIECE)
             except BlockingIOError:
-                break
+                break  # nothing more so far
             except OSError:
                 piece = b""
             self._is_open = bool(piece)
@@ -105,7 +116,7 @@ class SamplerProcess:
         while self._is_open and time.monotonic() < end:
             said += self.said()
             time.sleep(_PAUSE / 10)
-        self._link.close()
+        _close(self._link, self.asker)
         try:
             while not os.waitpid(self.pid, os.WNOHANG)[0] and time.monotonic() < end:
                 time.sleep(_PAUSE / 10)  # a thread may have a call to end first
@@ -120,7 +131,13 @@ class SamplerProcess:
             self._is_open = False  # it has been killed
 
 
-def _live(hz: int, link: _socket.socket, *, follows: bool, asks_kernel: bool) -> None:
+def _close(*links: _socket.socket | None) -> None:
+    for link in links:
+        if link is not None:
+            link.close()
+
+
+def _live(hz: int, link: _socket.socket, asks: _socket.socket | None, *, asks_kernel: bool) -> None:
     """Be the sampler, to the end of this process."""
     try:
         try:
@@ -128,6 +145,7 @@ def _live(hz: int, link: _socket.socket, *, follows: bool, asks_kernel: bool) ->
             os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
         except OSError:
             pass  # only root may
+        from soscope.entry.stop.served import rings
         from soscope.instruments.prof.sampling.sampler import StackSampler
         from soscope.proc.signals import signal
 
@@ -136,7 +154,8 @@ def _live(hz: int, link: _socket.socket, *, follows: bool, asks_kernel: bool) ->
         for number in range(3):
             os.dup2(null, number)  # who reads soscope's output waits for its end, not for ours
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        sampler = StackSampler(hz, follows=follows, asks_kernel=asks_kernel)
+        rings(link)
+        sampler = StackSampler(hz, asks, asks_kernel=asks_kernel)
         _Life(sampler, link).run()
     finally:
         os._exit(0)
@@ -154,7 +173,7 @@ class _Life:
             if self._sampler.is_idle:
                 select.select([self._link], (), (), _OFTEN)
                 continue
-            self._sampler.turn()
+            self._sampler.turn(self._link)
             if time.monotonic() >= due:
                 due = time.monotonic() + _OFTEN
                 self._tell()
@@ -170,7 +189,7 @@ class _Life:
             try:
                 data = self._link.recv(_WORDS.size, _socket.MSG_DONTWAIT)
             except BlockingIOError:
-                return True
+                return True  # nothing more so far
             pid, begun = _WORDS.unpack(data or bytes(_WORDS.size))
             if pid == _END:
                 return False

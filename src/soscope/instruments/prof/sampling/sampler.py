@@ -7,24 +7,25 @@ seen too often or never.
 
 from __future__ import annotations
 
+import _socket
 import random
+import select
 import time
 
 from soscope.entry.stop.moment import Moments
+from soscope.entry.stop.served import ServedMoments
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.sampling.bykernel import KernelSampling
 from soscope.instruments.prof.sampling.imagemap import ImageMap
+from soscope.instruments.prof.sampling.ownstacks import find_own_stacks
 from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.target import SampledProcess, SampledThread
-from soscope.live.python.interpreter import find_interpreter
 from soscope.proc.cputime import process_ns
-from soscope.proc.signals import signal
 
 _NS = 1_000_000_000
 _ODD = 987  # thousandths of a period: what a program does in even steps is seen at all of them
 _PAUSE = 0.05  # seconds between looks at what the kernel has taken
 _MOST_PERIODS = 15  # of which its rings have room for the samples
-_NO_PYTHON = "with -f, frames of Python are not seen"
 _TRACED = "threads are traced by somebody else, or may not be traced"
 
 
@@ -35,18 +36,19 @@ class StackSampler:
     which SIGCHLD is blocked.
     """
 
-    def __init__(self, hz: int, *, follows: bool = False, asks_kernel: bool = True) -> None:
-        """Prepare; `follows`: somebody traces the processes, so they cannot be stopped.
+    def __init__(
+        self, hz: int, asks: _socket.socket | None = None, *, asks_kernel: bool = True
+    ) -> None:
+        """Prepare; `asks` leads to who traces the processes for their children, None: nobody does.
 
         `asks_kernel`: the kernel takes the samples where it does and nothing is missed by that.
         """
         self.period = _NS // hz * _ODD // 1000
         self.tally = SampleTally(self.period)
         self.processes: dict[int, SampledProcess] = {}
-        self._follows = follows
         self._asks_kernel = asks_kernel
-        self._kernel = KernelSampling(self.period, self.tally, follows=follows)
-        self._moments = Moments()
+        self._kernel = KernelSampling(self.period, self.tally, follows=asks is not None)
+        self._moments = Moments() if asks is None else ServedMoments(asks)
         self._asked: dict[int, tuple[SampledProcess, SampledThread]] = {}
 
     def add(self, pid: int, begun: int) -> str | None:
@@ -58,26 +60,24 @@ class StackSampler:
         if pid in self.processes:
             self._end(pid)
         is_theirs = self._begin(pid, begun)  # before images are looked for, which takes long
-        if is_theirs and self._follows and self._kernel.has_images(pid):
-            return None  # it has heard of the new program itself
         try:
-            images = ImageMap(pid)
+            images = (self._kernel.hand_out(pid) if is_theirs else None) or ImageMap(pid)
         except (SoscopeError, OSError):
             if is_theirs:
                 self._kernel.remove(pid)
             raise
-        has_python = _has_python(images)
-        if is_theirs and (self._follows or not has_python):
+        own, unseen = find_own_stacks(images)
+        if is_theirs and own is None:
             self._kernel.show(pid, images)
-            return _NO_PYTHON if has_python else None
+            return unseen
         if is_theirs:
             self._kernel.remove(pid)
         self.processes[pid] = SampledProcess(pid, images, begun, self.period, self.tally)
-        return None
+        return unseen
 
     def _begin(self, pid: int, begun: int) -> bool:
         """Have the kernel sample a process; say whether it does."""
-        if not self._asks_kernel:
+        if not self._asks_kernel or self._kernel.leaves(pid):
             return False
         try:
             self._kernel.begin(pid, begun)
@@ -90,9 +90,12 @@ class StackSampler:
         """Say whether there is nothing to sample."""
         return not self.processes and self._kernel.is_idle and self._moments.is_idle
 
-    def turn(self) -> None:
-        """Ask threads to stop whose turn it is, and look at those that do until the next turn."""
-        pause = self.period / _NS * random.uniform(0.5, 1.5)  # noqa: S311
+    def turn(self, caller: _socket.socket) -> None:
+        """Ask threads to stop whose turn it is, and look at those that do until the next turn.
+
+        Or until something is said at `caller`, which rings.
+        """
+        pause = self.period / _NS * random.uniform(0.5, 1.5)  # noqa: S311  no secret
         if not self.processes:
             pause = min(_MOST_PERIODS * self.period / _NS, _PAUSE)
         end = time.monotonic() + pause
@@ -105,18 +108,21 @@ class StackSampler:
                 continue
             for thread in due:
                 self._ask(process, thread)
-        self._serve()
         while (left := end - time.monotonic()) > 0:
-            if signal.sigtimedwait((signal.SIGCHLD,), left) is not None:
-                self._serve()
-        self._kernel.take()
+            if not self._moments.wait(left, caller):
+                continue
+            self._serve()
+            if select.select([caller], (), (), 0)[0]:
+                break
+        if not self._kernel.is_idle:
+            self._kernel.take()
 
     def _add_again(self, pid: int) -> None:
         """Sample a process that has executed another program, unless it has ended."""
         try:
             self.add(pid, process_ns(pid))
         except (SoscopeError, OSError):
-            pass
+            pass  # it has ended, which nobody needs to hear
 
     def close(self) -> None:
         """Let go of everything; who has been asked to stop goes on when this process has ended."""
@@ -139,10 +145,13 @@ class StackSampler:
         except ProcessLookupError:
             return  # it has ended
         except PermissionError:
-            weight, thread.owed = divmod(thread.owed, self.period)
-            self.tally.miss(_TRACED, weight * self.period)
+            self._miss(thread)
             return
         self._asked[thread.tid] = process, thread
+
+    def _miss(self, thread: SampledThread) -> None:
+        weight, thread.owed = divmod(thread.owed, self.period)
+        self.tally.miss(_TRACED, weight * self.period)
 
     def _serve(self) -> None:
         """Look at the threads that have stopped, and let go of each at once."""
@@ -159,12 +168,8 @@ class StackSampler:
                 moments.release(stopped)
             if process is not None and thread is not None and look is not None:
                 process.add(thread, registers.columns(), look)
+        for tid in moments.refused():
+            if tid in self._asked:
+                self._miss(self._asked.pop(tid)[1])
         for tid in self._asked.keys() - moments.asked:
             del self._asked[tid]  # it has ended, or a signal has stopped it
-
-
-def _has_python(images: ImageMap) -> bool:
-    try:
-        return find_interpreter(images.images) is not None
-    except SoscopeError:
-        return False  # one that nobody can read

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from soscope.instruments.prof.sampling.imagemap import ImageMap, SampledImage
-from soscope.live.python.stacks import Own
+from soscope.model.stackframe import OwnFrame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class SampleTally:
         thread: int,
         images: ImageMap,
         addrs: Sequence[int],
-        own: Sequence[tuple[Own, bool]],
+        own: Sequence[tuple[OwnFrame, bool]],
         *,
         is_whole: bool,
         weight: int,

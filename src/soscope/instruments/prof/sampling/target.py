@@ -8,18 +8,18 @@ import random
 import time
 
 from soscope.entry.isa import arch
-from soscope.errors import SoscopeError
 from soscope.instruments.prof.sampling.imagemap import ImageMap
+from soscope.instruments.prof.sampling.ownstacks import OwnStacks, find_own_stacks
 from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.unwind import Unwinder
-from soscope.live.python.interpreter import find_interpreter
-from soscope.live.python.stacks import Own, PythonStacks
+from soscope.model.stackframe import OwnFrame
 from soscope.proc.cputime import ThreadAccount, process_ns
 
 _STACK, _MOST_STACK = 1 << 13, 1 << 18  # bytes that are copied at first, and at most
 _MOST_FRAMES = 512
-_LOOK = 0.25  # seconds between looks for threads, where their number stays the same
-_MOST_IDLE = 8  # turns in which a thread that does not run is not looked at
+_COUNT = 2  # periods between looks at how many threads there are
+_LOOK = 250_000_000  # ns between looks for them, where their number stays the same
+_MOST_IDLE = 8  # periods in which a thread that hardly runs is not looked at
 _EARLY = "images and threads were being looked for"
 _MOST_WAITS = 8
 _UNSEEN = "threads had ended, or did not run when it was their turn"
@@ -28,17 +28,18 @@ _UNSEEN = "threads had ended, or did not run when it was their turn"
 class SampledThread:
     """A thread: `owed` is the time in ns for which it is to be sampled yet.
 
-    `turns` is how often it had been given a processor when it was looked at last.
+    `looked` is when it was looked at last, in ns of the monotonic clock, and `next` when that is
+    worth while again; `turns` is how often it had been given a processor then.
     """
 
     __slots__ = (
         "account",
-        "idle",
+        "looked",
+        "next",
         "number",
         "owed",
         "ran",
         "size",
-        "skipped",
         "tid",
         "turns",
         "waited",
@@ -54,7 +55,7 @@ class SampledThread:
         self.ran = 0 if is_new else ran
         self.waited = 0
         self.owed = random.randrange(period)  # noqa: S311  short threads have their share, too
-        self.idle = self.skipped = 0
+        self.looked = self.next = time.monotonic_ns()
         self.size = _STACK
         try:
             with open(f"/proc/{pid}/task/{tid}/comm", "rb", buffering=0) as file:
@@ -79,16 +80,17 @@ class SampledProcess:
         self._tally = tally
         self.images = images
         self._unwinder = Unwinder(self.images)
-        self._python: PythonStacks | None = None
+        self._own: OwnStacks | None = None
         self._has_looked = -1
         self.threads: dict[int, SampledThread] = {}
         self._task = f"/proc/{pid}/task"
         self._count = 0
-        self._next_look = 0.0
+        self._next_look = self._next_count = 0
         self._ran = process_ns(pid)
         self._are_owed = self._has_begun = False
+        self._waits = 0  # turns in a row in which no thread had a processor
         self._unseen = -self._ran
-        self._find_threads()
+        self._find_threads(time.monotonic_ns())
         if self._ran - begun >= period:
             tally.miss(_EARLY, self._ran - begun)
 
@@ -109,32 +111,50 @@ class SampledProcess:
         ran = process_ns(self.pid)
         if ran - self._ran < self._period >> 4 and not self._are_owed:
             return []
-        self._find_threads()
+        # If no time goes by between two looks, none has a processor now, and none that is asked to
+        # stop would be found where it runs. Where it is so for too often, see `ran`.
+        runs = process_ns(self.pid) != ran
+        self._waits = 0 if runs else (self._waits + 1) % _MOST_WAITS
+        if self._waits:
+            return []
         self._ran = ran
         self._are_owed = False
-        return [thread for tid, thread in list(self.threads.items()) if self._is_due(tid, thread)]
+        now = time.monotonic_ns()
+        self._find_threads(now)
+        nearly = now + (self._period >> 3)
+        threads = [thread for thread in self.threads.values() if thread.next <= nearly]
+        due = [thread for thread in threads if self._is_due(thread, now)]
+        if not runs:
+            for thread in due:
+                thread.waited = _MOST_WAITS - 1
+        return due
 
-    def _is_due(self, tid: int, thread: SampledThread) -> bool:
-        if thread.skipped < thread.idle:
-            thread.skipped += 1
-            return False
-        thread.skipped = 0
+    def _is_due(self, thread: SampledThread, now: int) -> bool:
         try:
             ran, thread.turns = thread.account.look()
         except (OSError, ValueError):  # it has ended
-            self._forget(self.threads.pop(tid))
-            self._next_look = 0.0
+            self._forget(self.threads.pop(thread.tid))
+            self._next_look = self._next_count = 0
             return False
         grown, thread.ran = ran - thread.ran, ran
         thread.owed += grown
         self._unseen -= grown
         is_owed = thread.owed >= self._period
         self._are_owed |= is_owed
-        thread.idle = 0 if grown or is_owed else min(2 * thread.idle + 1, _MOST_IDLE)
+        if not is_owed:
+            # it cannot have run for longer than time has gone by; one that runs now and then needs
+            # longer, of which half is waited for, as it may run more
+            left, passed = self._period - thread.owed, now - thread.looked
+            most = _MOST_IDLE * self._period
+            likely = min(left * passed // (2 * grown), most) if grown else most
+            thread.next = now + max(left, likely)
+        thread.looked = now
         return is_owed and grown > 0 and not _waits(thread)
 
-    def _find_threads(self) -> None:
-        now = time.monotonic()
+    def _find_threads(self, now: int) -> None:
+        if now < self._next_count:
+            return
+        self._next_count = now + _COUNT * self._period
         try:
             count = os.stat(self._task).st_nlink
             if count == self._count and now < self._next_look:
@@ -183,10 +203,10 @@ class SampledProcess:
         stack = self.images.space.read(start, thread.size)
         if not stack:
             raise ProcessLookupError  # it runs another program now
-        own: list[tuple[Own, bool]] = []
-        python = self._find_python()
-        if python is not None:
-            own = python.frames(thread_pointer, _MOST_FRAMES)
+        own: list[tuple[OwnFrame, bool]] = []
+        reader = self._find_own()
+        if reader is not None:
+            own = reader.frames(thread_pointer, _MOST_FRAMES)
         return start, stack, own
 
     def add(self, thread: SampledThread, registers: dict[int, int | None], look: Look) -> None:
@@ -196,23 +216,19 @@ class SampledProcess:
         if not is_whole and len(stack) == thread.size < _MOST_STACK:
             thread.size *= 2  # for the next time
         weight, thread.owed = divmod(thread.owed, self._period)
+        thread.next = thread.looked + self._period - thread.owed
         self._tally.add(thread.number, self.images, addrs, own, is_whole=is_whole, weight=weight)
 
-    def _find_python(self) -> PythonStacks | None:
-        """Return what reads frames of Python, as soon as there is an interpreter."""
-        if self._python is None and self._has_looked != self.images.generation:
+    def _find_own(self) -> OwnStacks | None:
+        """Return what reads frames of an interpreter, as soon as there is one."""
+        if self._own is None and self._has_looked != self.images.generation:
             self._has_looked = self.images.generation
-            try:
-                interpreter = find_interpreter(self.images.images)
-                if interpreter is not None:
-                    self._python = PythonStacks(self.images.space.memory, interpreter)
-            except SoscopeError:
-                pass  # one that nobody can read: its functions in C are seen
-        return self._python
+            self._own, _ = find_own_stacks(self.images)
+        return self._own
 
 
 # where the copy of the stack begins, the copy, frames of an interpreter
-Look = tuple[int, bytes, list[tuple[Own, bool]]]
+Look = tuple[int, bytes, list[tuple[OwnFrame, bool]]]
 
 
 def _waits(thread: SampledThread) -> bool:

@@ -110,7 +110,7 @@ class Unwinder:
         try:
             above = caller(row, registers, read, _SP)
         except (FormatError, OSError):
-            return None
+            return None  # damaged rules, or a process that has ended
         pc, sp = above.get(_PC), above.get(_SP)
         return None if pc is None or sp is None else (pc, sp, above.get(_FP) or 0)
 

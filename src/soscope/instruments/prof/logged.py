@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log of a recording, with what the agent has said of it at the end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from soscope.instruments.prof.log import OpenCalls, ThreadLog, logs_of
+from soscope.instruments.prof.logtree import tree_of
+from soscope.instruments.prof.timeline import ThreadTimeline
+from soscope.instruments.prof.tree import ReportedCalls
+from soscope.recording.reader import RecordingFile
+from soscope.recording.times import Times
+from soscope.wire import layout, proflayout
+
+
+def add_logged(recording: RecordingFile, reported: list[tuple[int, ReportedCalls]]) -> None:
+    """Add the trees of all threads to what each program has said at its end.
+
+    Where it has said nothing, as soscope was killed, what hooks cost is not known.
+    """
+    said = dict(reported)
+    for program, threads in _logs(recording, reported).items():
+        if program not in said:
+            costs = [(0, 0)] * proflayout.PROF_HOOKS
+            calls = ReportedCalls(
+                proflayout.PROF_LOG,
+                1,
+                costs,
+                slots=1,
+                foreign=0,
+                has_shadow_stack=False,
+                is_followed=False,
+            )
+            said[program] = calls
+            reported.append((program, calls))
+        said[program].threads += [tree_of(thread) for thread in threads]
+
+
+def _logs(
+    recording: RecordingFile, reported: list[tuple[int, ReportedCalls]]
+) -> dict[int, list[ThreadLog]]:
+    """Return the calls of each program's threads."""
+    still_open: dict[int, OpenCalls] = {}
+    for program, calls in reported:
+        for thread in calls.threads:
+            if thread.open_calls:
+                known = still_open.setdefault(program, {})
+                known.setdefault((thread.pid, thread.tid), []).extend(thread.open_calls)
+    return logs_of(recording, still_open)
+
+
+def timeline_of(
+    thread: int, log: ThreadLog, functions: dict[tuple[int, int], int], times: Times
+) -> ThreadTimeline:
+    """Return the calls of a log; `functions` are places by what units say, and by hook.
+
+    Those of a program that forbids the clock have no time, and are left out.
+    """
+    hooks = (log.flags & layout.REPORTED_HOOK).astype(np.int64)
+    reported, which = np.unique(
+        np.stack([log.function, hooks], axis=1), axis=0, return_inverse=True
+    )
+    places = np.array([functions[function, hook] for function, hook in reported.tolist()])
+    timed = log.start > 0
+    start, ticks = log.start[timed], log.ticks[timed]
+    return ThreadTimeline(
+        thread,
+        times.ns(start),
+        times.ns(start + ticks),
+        places[which.reshape(-1)][timed],
+        log.flags[timed],
+        log.is_open[timed],
+    )

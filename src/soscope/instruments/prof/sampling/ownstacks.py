@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What reads the frames of an interpreter that a process has: of Python, else of Ruby."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from soscope.errors import SoscopeError
+from soscope.instruments.prof.sampling.imagemap import ImageMap
+from soscope.live.python.interpreter import find_interpreter
+from soscope.live.python.stacks import PythonStacks
+from soscope.live.ruby.interpreter import find_ruby
+from soscope.live.ruby.stacks import RubyStacks
+from soscope.model.stackframe import OwnFrame
+
+
+class OwnStacks(Protocol):
+    """Reads frames of threads that stand still."""
+
+    def frames(self, thread_pointer: int, most: int) -> list[tuple[OwnFrame, bool]]:
+        """Return the frames, the innermost first, and whether C code has called for each."""
+
+
+def find_own_stacks(images: ImageMap) -> tuple[OwnStacks | None, str | None]:
+    """Return what reads the frames of an interpreter, None: there is none, or nobody can.
+
+    And which frames are not seen, with the reason; None where that is not so.
+    """
+    why = None
+    try:
+        python = find_interpreter(images.images)
+        if python is not None:
+            return PythonStacks(images.space, python), None
+    except SoscopeError as error:
+        why = f"frames of Python are not seen: {error}"
+    try:
+        ruby = find_ruby(images.images)
+        if ruby is not None:
+            return RubyStacks(images.space, ruby), why
+    except SoscopeError as error:
+        why = f"frames of Ruby are not seen: {error}"
+    return None, why

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logged calls as slices of their threads' time: each ends before the one that it is nested in.
+
+Viewers of traces know nothing else. Coroutines run by turns on one thread, and a call that was left
+is taken to have lasted until something was reported last: then one ends with the one around it,
+and is counted in `overlapping`.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Iterator
+
+from soscope.model.record import Record
+from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.prof.log import Booleans, Flags, Integers
+
+BEGIN, END, INSTANT = 1, 2, 3
+
+Step = tuple[int, int, int]  # BEGIN, END or INSTANT, ns of CLOCK_REALTIME, place of the call
+
+
+class ThreadTimeline(Record):
+    """The calls of a thread, by `thread`, a place in `Profile.threads`.
+
+    `start` and `end` are ns of CLOCK_REALTIME, and `functions` places in `Profile.functions`; the
+    calls stand in the order in which they began. `flags` are REPORTED_ of `layout`.
+    """
+
+    __slots__ = ("end", "flags", "functions", "is_open", "overlapping", "start", "thread")
+
+    def __init__(
+        self,
+        thread: int,
+        start: Integers,
+        end: Integers,
+        functions: Integers,
+        flags: Flags,
+        is_open: Booleans,
+    ) -> None:
+        self.thread = thread
+        self.start = start
+        self.end = end
+        self.functions = functions
+        self.flags = flags
+        self.is_open = is_open
+        self.overlapping = 0
+
+    def returns(self, call: int) -> bool:
+        """Say whether a call was seen to return."""
+        lost = layout.REPORTED_LEFT | layout.REPORTED_UNSEEN
+        return not (self.is_open[call] or self.flags[call] & lost)
+
+    def steps(self) -> Iterator[Step]:
+        """Yield what begins and ends, in order."""
+        self.overlapping = 0
+        start, end = self.start.tolist(), self.end.tolist()
+        unseen = (self.flags & layout.REPORTED_UNSEEN).tolist()
+        around: list[tuple[int, int]] = []  # calls that are open, and when they end
+        latest = 0
+        for call, begins in enumerate(start):
+            while around and around[-1][1] <= begins:
+                inner, ends = around[-1]
+                if ends == begins and not self.returns(inner):
+                    break  # this was the last that its thread has reported, inside it
+                around.pop()
+                latest = ends
+                yield END, latest, inner
+            # a time is converted from ticks with an error of its own
+            latest = max(latest, begins)
+            if unseen[call]:
+                yield INSTANT, latest, call
+                continue
+            ends = max(latest, end[call])
+            if around and ends > around[-1][1]:
+                ends = around[-1][1]
+                self.overlapping += 1
+            yield BEGIN, latest, call
+            around.append((call, ends))
+        while around:
+            inner, latest = around.pop()
+            yield END, latest, inner
+
+
+def notes_of(timelines: list[ThreadTimeline]) -> list[str]:
+    """Say what does not look as it was; after all steps have been taken."""
+    notes = []
+    overlapping = sum(each.overlapping for each in timelines)
+    if overlapping:
+        notes.append(
+            f"{overlapping:,} calls overlap others of their thread, as coroutines do: "
+            "they are shown to end with the calls around them"
+        )
+    still = sum(int(each.is_open.sum()) for each in timelines)
+    if still:
+        notes.append(f"{still:,} calls had not ended: they are shown to last to the last event")
+    unseen = sum(int((each.flags & layout.REPORTED_UNSEEN != 0).sum()) for each in timelines)
+    if unseen:
+        notes.append(f"{unseen:,} calls are shown as moments: their ends could not be seen")
+    return notes

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A patched entry, and its return, leave the registers alone that callers know to be left alone.
+
+By -fpatchable-function-entry gcc gives up that knowledge, and by the attribute it does not: then
+it keeps values in r11, which every call may lose, across the call of a function that does not.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.run import run, soscope
+from tests.support.tools import need
+
+PROGRAM = """
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile sig_atomic_t phase;
+static void on(int number) { (void)number; phase++; }
+static __attribute__((noinline, noclone, patchable_function_entry(5))) long leaf(long x)
+{
+    while (phase == 1)
+        ;
+    return x * 3 + 1;
+}
+static __attribute__((noinline)) long
+caller(long a, long b, long c, long d, long e, long f, long count)
+{
+    long wrong = 0;
+    for (long i = 0; i < count && phase < 2; i++) {
+        long g = a ^ i, h = b + i, k = c - i, l = d * i, m = e | i, o = f & i, p = a + b * i;
+        long q = c + d * i, before = g * h + k * l + m * o + p * q;
+        __asm__("" : "+r"(g), "+r"(h), "+r"(k), "+r"(l), "+r"(m), "+r"(o), "+r"(p), "+r"(q));
+        wrong += leaf(i) != i * 3 + 1;
+        wrong += g * h + k * l + m * o + p * q != before;
+    }
+    return wrong;
+}
+int main(int argc, char **argv)
+{
+    signal(SIGUSR1, on);
+    printf("%ld\\n", caller(1, 2, 3, 4, 5, 6, atol(argv[argc - 1])));
+    return 3;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("registers")
+    (folder / "kept.c").write_text(PROGRAM)
+    words = [need("gcc"), "-O2", "-o", str(folder / "kept"), str(folder / "kept.c")]
+    assert run(words, timeout=60).returncode == 0
+    return str(folder / "kept")
+
+
+@pytest.mark.parametrize("mode", ["quiet", "count", "sample=4", "time", "log"])
+def test_values_stay(program: str, mode: str) -> None:
+    done = soscope("prof", "run", "-q", "--mode", mode, "--", program, "1000")
+    assert (done.stdout, done.returncode) == ("0\n", 3)
+
+
+@pytest.mark.parametrize("mode", ["time", "log"])
+def test_values_stay_where_the_return_is_behind_the_end(program: str, mode: str) -> None:
+    words = [sys.executable, "-m", "soscope", "prof", "attach", "--mode", mode, "-p"]
+    with subprocess.Popen([program, str(1 << 62)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            maps = Path(f"/proc/{process.pid}/maps")
+            while "libc.so" not in maps.read_text():
+                time.sleep(0.01)
+            until = [*words, str(process.pid), "--duration", "0.6"]
+            with subprocess.Popen(until, stdout=subprocess.PIPE) as watching:
+                end = time.monotonic() + 60
+                while "soscope" not in maps.read_text() and time.monotonic() < end:
+                    time.sleep(0.01)
+                time.sleep(0.2)
+                process.send_signal(signal.SIGUSR1)
+                assert b"leaf" in watching.communicate(timeout=60)[0]
+            process.send_signal(signal.SIGUSR1)
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (out, process.returncode) == ("0\n", 3)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""soscope prof --sample -f: frames of Python in children, against what each says of itself."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import build
+from tests.support.pythons import DISTRIBUTION
+from tests.support.run import soscope
+from tests.support.sampled import missed_ns
+
+PROGRAM = """
+import os, sys, threading, time
+
+def runs(function, share):
+    begun = time.thread_time()
+    function(share)
+    told = f"{threading.get_native_id()} {function.__name__} {time.thread_time() - begun}\\n"
+    os.write(1, told.encode())
+
+def spins(share):
+    end = time.thread_time() + share
+    while time.thread_time() < end:
+        sum(range(500))
+
+def often(share):
+    spins(share)
+
+def seldom(share):
+    spins(share)
+
+def work():
+    runs(often, 0.16)
+    runs(seldom, 0.08)
+
+def child(then):
+    pid = os.fork()
+    if not pid:
+        then()
+        os._exit(0)
+    return pid
+
+def with_thread():
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+if sys.argv[1:] == ["again"]:
+    os.write(1, b"begun\\n")
+    work()
+else:
+    os.write(1, b"begun\\n")
+    sys.stdin.readline()
+    children = [
+        child(work),
+        child(with_thread),
+        child(lambda: os.execv(sys.executable, [sys.executable, __file__, "again"])),
+    ]
+    work()
+    for pid in children:
+        assert os.waitpid(pid, 0)[1] == 0
+"""
+FUNCTIONS = ("often", "seldom")
+PROF = [sys.executable, "-m", "soscope", "prof"]
+
+
+def written(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def assert_account(out: str, said: dict[str, Any]) -> None:
+    rows = [line.split() for line in out.splitlines() if line != "begun"]
+    truth = {(int(tid), function): float(share) * 1e9 for tid, function, share in rows}
+    assert len(truth) == 8
+    seen: Counter[tuple[int, str]] = Counter()
+    for sample in said["samples"]:
+        own = [frame["symbol"] for frame in sample["frames"]]
+        for function in FUNCTIONS:
+            if function in own:
+                seen[sample["thread"], function] += sample["weight"] * said["sample_ns"]
+                rest = own[own.index(function) :]
+                assert [name for name in rest if name in {"runs", "work"}] == ["runs", "work"]
+    for tid in {tid for tid, _ in truth}:
+        of_thread = sum(truth[tid, function] for function in FUNCTIONS)
+        assert sum(seen[tid, function] for function in FUNCTIONS) > of_thread / 3
+    # where processors are busy a thread's samples are few: all of them together say who took what
+    for function in FUNCTIONS:
+        parts = [
+            sum(shares[key] for key in truth if key[1] == function)
+            / sum(shares[key] for key in truth)
+            for shares in (truth, seen)
+        ]
+        assert parts[0] == pytest.approx(parts[1], abs=0.2)
+    missed = missed_ns(said["notes"])
+    assert seen.total() + missed > 0.9 * sum(truth.values())
+
+
+def test_children_of_a_command(tmp_path: Path) -> None:
+    command = f"echo | {DISTRIBUTION} {written(tmp_path)}; true"
+    done = soscope("prof", "run", "-q", "-f", "--sample", "300", "--json", "/bin/sh", "-c", command)
+    assert done.returncode == 0, done.stderr
+    assert_account(done.stdout, json.loads(done.stderr))
+
+
+def test_children_of_a_running_process(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [DISTRIBUTION, written(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begun\n"
+        what = ["--sample", "300", "--boundary", "count", "-f"]
+        with subprocess.Popen(
+            [*PROF, "attach", "--json", *what, "-p", str(program.pid)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as observer:
+            assert observer.stderr is not None
+            assert observer.stderr.readline().endswith("Ctrl-C ends it\n")
+            told, _ = program.communicate("go\n", timeout=60)
+            said, _ = observer.communicate(timeout=60)
+    assert program.returncode == 0
+    assert_account(told, json.loads(said))
+
+
+def test_no_call_in_a_child_is_disturbed_and_no_signal_lost() -> None:
+    code = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+    program = [str(build.program("disturbed")), "80"]
+    done = soscope(
+        "prof", "run", "-f", "--sample", "1000", "--json", DISTRIBUTION, "-c", code, *program
+    )
+    assert (done.returncode, done.stdout) == (0, "wrong 0 signals 400\n")
+    said = json.loads(done.stderr.split("\nsoscope: ")[0])
+    assert sum(sample["weight"] for sample in said["samples"]) > 50
+
+
+def test_children_outlive_a_soscope_that_is_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*PROF, "run", "-f", "--sample", "1000", DISTRIBUTION, written(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as observer:
+        assert observer.stdin is not None
+        assert observer.stdout is not None
+        assert observer.stdout.readline() == "begun\n"
+        observer.stdin.write("go\n")
+        observer.stdin.flush()
+        told: list[str] = []
+        while not told or told[-1] != "begun\n":  # until then a new program ends with soscope
+            told.append(observer.stdout.readline())
+            assert told[-1], "it has ended"
+        observer.send_signal(signal.SIGKILL)
+        told += observer.stdout.read().splitlines()
+    assert len(told) == 8 + 1, "each did all that it had to do"
