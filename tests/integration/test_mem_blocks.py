@@ -478,6 +478,7 @@ def test_valgrind_counts_the_same(name: str, tmp_path: Path) -> None:
 
 
 OWN_ALLOCATOR = """
+#include <unistd.h>
 static char pool[1 << 20];
 static size_t at;
 void *malloc(size_t size)
@@ -492,7 +493,7 @@ void *realloc(void *block, size_t size) { return malloc(size); }
 int main(void)
 {
     malloc(9);
-    return 0;
+    return read(0, pool, 1);
 }
 """
 
@@ -513,8 +514,17 @@ int main(void)
 """
 
 
-def test_what_is_not_recorded_is_said_at_once(tmp_path: Path) -> None:
-    program = built("waits.c", STATIC, "-static")
+@pytest.mark.parametrize(
+    ("source", "flags", "said"),
+    [
+        (STATIC, ["-static"], "soscope: {}: nothing is recorded"),
+        (OWN_ALLOCATOR, [], "soscope: the program has an allocator of its own"),
+    ],
+)
+def test_what_is_not_recorded_is_said_at_once(
+    source: str, flags: list[str], said: str, tmp_path: Path
+) -> None:
+    program = built("waits.c", source, *flags)
     command = ["mem", "run", "--blocks", "-o", str(tmp_path / "rec"), "--", program]
     with subprocess.Popen(
         [*SOSCOPE, *command], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -522,7 +532,7 @@ def test_what_is_not_recorded_is_said_at_once(tmp_path: Path) -> None:
         assert soscope.stdin is not None
         assert soscope.stderr is not None
         # the program has not ended: it reads what is written behind this
-        assert soscope.stderr.readline().startswith(f"soscope: {program}: nothing is recorded")
+        assert soscope.stderr.readline().startswith(said.format(program))
         soscope.stdin.close()
         assert soscope.stderr.read() == ""
     assert soscope.returncode == 0

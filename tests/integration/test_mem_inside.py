@@ -183,6 +183,58 @@ def test_a_span_is_tracked(python: str, tmp_path: Path) -> None:
     assert rows((tmp_path / "out").read_text()) == {call: {"bytes": 2}, span: {"bytes": 6}}
 
 
+SPANS = """
+import asyncio, io, threading
+import soscope_mem
+texts, kept = [io.StringIO() for _ in range(4)], []
+*ends, made = [threading.Event() for _ in range(3)]
+@soscope_mem.track(texts[0])
+def first():
+    ends[0].wait()
+@soscope_mem.track(texts[1])
+def second():
+    kept.extend(bytes(number) for number in range(300, 310))
+    made.set()
+    ends[1].wait()
+threads = [threading.Thread(target=each) for each in (first, second)]
+for each in threads:
+    each.start()
+made.wait()
+for each, end in zip(threads, ends):  # the one that has begun first ends first
+    end.set()
+    each.join()
+print(soscope_mem.stop())
+@soscope_mem.track(texts[2])
+async def later():
+    await asyncio.sleep(0)
+    kept.extend(bytes(number) for number in range(300, 320))
+asyncio.run(later())
+@soscope_mem.track(texts[3])
+def some():
+    for number in range(300, 330):
+        yield bytes(number)
+kept.extend(some())
+traced = io.StringIO()
+@soscope_mem.trace(traced)
+async def reads():
+    await asyncio.sleep(0)
+    open(__file__).close()
+asyncio.run(reads())
+for text in texts:
+    print([line.split()[0] for line in text.getvalue().splitlines() if ":bytes" in line])
+print('"open"' in traced.getvalue() or '"close"' in traced.getvalue())
+"""
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_spans_end_as_they_like(python: str, tmp_path: Path) -> None:
+    program = tmp_path / "spans.py"
+    program.write_text(SPANS)
+    done = run([python, program], env={"PYTHONPATH": packages()})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["False", "['10']", "['10']", "['20']", "['30']", "True"]
+
+
 @pytest.mark.parametrize("many", [2, 16])
 @pytest.mark.parametrize("python", few_pythons())
 def test_threads(python: str, many: int, tmp_path: Path) -> None:

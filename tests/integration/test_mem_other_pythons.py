@@ -44,6 +44,8 @@ def test_objects(version: str, why: str, tmp_path: Path) -> None:
     assert f": its objects are not known: {why}" in done.stderr
     document = report(tmp_path / "rec")
     assert document["survivors"] == []
+    assert (document["objects"], document["totals"]["objects"]) == ("off", None)
+    assert "objects alive" not in soscope("mem", "report", tmp_path / "rec").stdout
     assert any(why in note for note in document["notes"])
 
 

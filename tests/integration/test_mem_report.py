@@ -39,6 +39,20 @@ def test_a_full_disk_is_said_in_the_recording(small_disk: Path, tmp_path: Path) 
     assert 0 < rows[0]["count"] < 50000
 
 
+def test_a_full_disk_has_the_objects_up_to_there(small_disk: Path, tmp_path: Path) -> None:  # noqa: F811  the fixture
+    file, program = small_disk / "run.sosr", tmp_path / "lines.py"
+    lines = "".join(f"kept{at} = [{at}.5]\n" for at in range(10_000))
+    program.write_text(f"{lines}many = [[] for _ in range(777)]\nprint('done')\n")
+    done = run([*SOSCOPE, "mem", "run", "--objects", "-o", file, "--", "/usr/bin/python3", program])
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    shown = run([*SOSCOPE, "mem", "report", "--json", str(file)])
+    document = json.loads(shown.stdout)
+    assert (shown.returncode, document["state"]) == (1, "disk-full")
+    own = [row for row in document["survivors"] if row["file"] == str(program)]
+    assert (own[0]["line"], own[0]["count"]) == (10_001, 778)  # and the list that holds them
+    assert 0 < len(own) < 20_000
+
+
 def test_a_recording_that_was_cut_is_shown_up_to_there(tmp_path: Path) -> None:
     recorded(tmp_path, [built("every.c", EVERY)])
     file = tmp_path / "run.sosr"

@@ -105,6 +105,9 @@ def test_each_line_leaves_what_ruby_says_itself(
     document = report(recording)
     assert (document["state"], document["objects"]) == ("complete", "exact")
     assert document["runtime"]["name"] == "ruby"
+    totals = document["totals"]["objects"]
+    assert totals["live"] == sum(row["count"] for row in document["survivors"])
+    assert totals["created"] == totals["live"] + totals["destroyed"]
     files = {str(ALIVE), "made.rb"}
     own = account(ruby, tmp_path, bool(words), *arguments)
     truth = {key: row for key, row in own.items() if key[0] in files and key[1]}

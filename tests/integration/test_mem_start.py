@@ -11,6 +11,7 @@ import pytest
 from tests.support.run import run
 
 SLOW = {"numpy", "dataclasses", "inspect", "ast", "subprocess", "typing", "collections.abc"}
+SLOW |= {"re", "enum", "json", "threading"}
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,17 @@ def test_calls_and_bytes_are_those_of_the_script(python: str, tmp_path: Path) ->
         assert set(seen) - {"unseen"} == {"time", "objects", "gc", "memory", "fd", "resources"}
 
 
+@pytest.mark.parametrize("python", FEW[:2])
+def test_below_soscope_nothing_needs_to_be_installed(python: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    words = (python, "-I", PROGRAM, "calls", tmp_path / "file")
+    done = soscope("mem", "run", "--objects", "-o", tmp_path / "rec", "--", *words)
+    assert done.returncode == 0, done.stderr
+    for seen in json.loads(done.stdout):
+        assert "all" not in seen["unseen"]
+        assert counts(seen["fd"])["pwrite"] == 50
+
+
 def test_strace_sees_the_same(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     log = tmp_path / "log"

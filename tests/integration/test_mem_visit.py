@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from tests.support.pythons import few_pythons
+from tests.support.pythons import DISTRIBUTION, few_pythons
+from tests.support.run import run
 from tests.support.survivors import soscope
 
 # A program that executes the lines that it is sent, one at a time.
@@ -61,9 +63,9 @@ class Servant:
 
 
 @contextmanager
-def servant(python: str, source: str = _SERVANT) -> Iterator[Servant]:
+def servant(python: str, source: str = _SERVANT, *arguments: str) -> Iterator[Servant]:
     """Run a program for a while; it has to end of itself, in its own way."""
-    words = [python, "-c", source]
+    words = [python, "-c", source, *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         try:
@@ -197,3 +199,87 @@ def test_threads_that_wait_for_the_lock_of_the_interpreter(python: str) -> None:
             done = soscope("mem", "snapshot", "--json", "-p", busy.pid)
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout)["survivors"]
+
+
+# A first thread that waits for others, which compute until SIGTERM says so.
+_WAITING = """
+import queue, signal, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+over = []
+signal.signal(signal.SIGTERM, lambda *_: over.append(1))
+results = queue.Queue()
+def work():
+    print("busy", flush=True)
+    while not over:
+        sum(range(1000))
+    results.put(4711)
+    return 4711
+def worker():
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+if sys.argv[1] == "join":
+    worker().join()
+elif sys.argv[1] == "turns":
+    thread = worker()
+    while thread.is_alive():
+        thread.join(0.2)
+elif sys.argv[1] == "queue":
+    worker()
+    assert results.get() == 4711
+else:
+    with ThreadPoolExecutor(2) as pool:
+        assert pool.submit(work).result() == 4711
+print("the end", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "python"),
+    [
+        *((way, DISTRIBUTION) for way in ("join", "turns", "queue", "future")),
+        *(("join", python) for python in few_pythons()[1:]),
+    ],
+)
+def test_a_first_thread_that_waits_for_others(way: str, python: str) -> None:
+    with servant(python, _WAITING, way) as busy:
+        assert busy.process.stdout is not None
+        assert busy.process.stdout.readline() == "busy\n"
+        for _ in range(2):
+            done = soscope("mem", "snapshot", "--json", "-p", busy.pid)
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)["survivors"]
+        busy.process.terminate()
+
+
+# A first thread that is in code of a library without the lock of the interpreter, for minutes.
+_ELSEWHERE = """
+import hashlib, threading
+def work():
+    print("busy", flush=True)
+    while True:
+        sum(range(1000))
+threading.Thread(target=work, daemon=True).start()
+hashlib.pbkdf2_hmac("sha256", b"", b"", 1 << 30)
+"""
+# The command, with less patience: what is to be seen is how it ends.
+_IMPATIENT = """
+import sys
+from soscope.control import interpreter
+interpreter._WAITING = 0.5
+from soscope.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_first_thread_that_is_elsewhere_is_named() -> None:
+    words = [DISTRIBUTION, "-c", _ELSEWHERE]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as busy:
+        try:
+            assert busy.stdout is not None
+            assert busy.stdout.readline() == "busy\n"
+            done = run([sys.executable, "-c", _IMPATIENT, "mem", "snapshot", "-p", str(busy.pid)])
+        finally:
+            busy.kill()
+    assert done.returncode == 1
+    assert "its first thread runs no code of its interpreter while others work" in done.stderr

@@ -166,6 +166,10 @@ def _loaded() -> Callable[[int], int]:
 def library() -> ctypes.PyDLL:
     """Load the agent as a library; it stays. Raises CountingError where there is none."""
     paths = [os.path.join(os.path.dirname(__file__), _LIBRARY)]
+    # by the finder that soscope mem run adds
+    told = getattr(sys.modules[__package__].__spec__, "loader_state", None)
+    if isinstance(told, str):
+        paths.append(told)
     spec = importlib.util.find_spec("soscope")
     if spec is not None and spec.origin is not None:
         paths.append(os.path.join(os.path.dirname(spec.origin), "_agent", _LIBRARY))

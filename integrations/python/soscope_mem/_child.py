@@ -136,7 +136,7 @@ def _leave_files(keep: tuple[int, ...]) -> None:
     for name in os.listdir("/proc/self/fd"):
         number = int(name)
         if number not in keep and number != nothing:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # closed meanwhile: the listing's own
                 os.dup2(nothing, number, inheritable=False)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import functools
 import gc as collector
 import os
 import struct
@@ -19,14 +18,15 @@ from soscope_mem import _tables
 from soscope_mem._agent import Agent, CountingError
 from soscope_mem._lines import LineTable
 from soscope_mem._origins import UNKNOWN, Origins
+from soscope_mem._spans import OpenSpans, decorated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TextIO, TypeVar, Union
+    from typing import Any, TextIO, Union
+
+    from soscope_mem._spans import Function
 
     File = Union[str, os.PathLike[str], TextIO, None]
-    Function = TypeVar("Function", bound=Callable[..., Any])
     Counts = dict[tuple[str, int, str], int]  # by file, line and type
 
 _HAS_FRAMES = sys.version_info < (3, 11)  # each call has a frame object, of the caller's line
@@ -38,10 +38,15 @@ _decref.restype = None
 
 
 class State:
-    """What this process is doing: `is_counting` since `start`, with `agent`."""
+    """What this process is doing: `is_counting` since `start`, with `agent`.
+
+    `is_of_spans`: it ends behind the last one of the open `spans`, the first of which has begun it.
+    """
 
     agent: Agent | None = None
     is_counting = False
+    is_of_spans = False
+    spans = OpenSpans()
     origins = Origins()
 
 
@@ -58,6 +63,7 @@ def start() -> bool:
     if answer["state"] != _tables.COUNTING:
         raise CountingError("objects cannot be counted: the interpreter was not found")
     State.is_counting = True
+    State.is_of_spans = False
     return True
 
 
@@ -100,37 +106,48 @@ def alive() -> Counts:
     return _look(_tables.LOOK)
 
 
+def begin_span(span: object) -> None:
+    """Begin a span; it counts. Raises CountingError."""
+    State.spans.begin(span, _start_for_spans)
+
+
+def end_span(span: object) -> None:
+    """End a span; behind the last one nothing counts any more, unless it did before the first."""
+    State.spans.end(span, _stop_for_spans)
+
+
+def _start_for_spans() -> None:
+    if start():
+        State.is_of_spans = True
+
+
+def _stop_for_spans() -> None:
+    if State.is_of_spans:
+        stop()
+
+
 class _Track:
     """A span of a program whose objects are written when it ends."""
 
-    __slots__ = ("_file", "_has_begun", "_left_out")
+    __slots__ = ("_file", "_left_out")
 
     def __init__(self, file: File, left_out: tuple[int, ...] = ()) -> None:
         self._file = file
         self._left_out = left_out
-        self._has_begun = False
 
     def __enter__(self) -> None:
-        self._has_begun = start()
+        begin_span(self)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             if kind is None:
                 _write(self._file, _look(_tables.LOOK, *self._left_out))
         finally:
-            if self._has_begun:
-                stop()
+            end_span(self)
 
     def __call__(self, function: Function) -> Function:
-        file = self._file
-
-        @functools.wraps(function)
-        def tracked(*args: Any, **kwargs: Any) -> Any:
-            # where counting has begun before, they seem to be the caller's
-            with _Track(file, (id(args), id(kwargs))):
-                return function(*args, **kwargs)
-
-        return tracked  # type: ignore[return-value]  # it has the function's own signature
+        # where counting has begun before, arguments seem to be the caller's
+        return decorated(function, lambda arguments: _Track(self._file, arguments))
 
 
 def track(file: File = None) -> _Track:
@@ -205,6 +222,6 @@ def ours(*functions: Any) -> None:
     OWN_FILES.update(function.__code__.co_filename for function in functions)
 
 
-ours(start, Agent.ask, LineTable.line, Origins.place)
+ours(start, decorated, Agent.ask, LineTable.line, Origins.place)
 # the interpreter takes itself apart without us
 atexit.register(stop)

@@ -14,7 +14,7 @@ from types import MethodType
 from soscope_mem import _child, _tables
 from soscope_mem._agent import Agent, CountingError
 from soscope_mem._child import Child
-from soscope_mem._count import OWN_FILES, State, frames_of_ours, ours, start, stop
+from soscope_mem._count import OWN_FILES, State, begin_span, end_span, frames_of_ours, ours
 from soscope_mem._object import Describer
 from soscope_mem._origins import UNKNOWN, Origins
 
@@ -38,23 +38,21 @@ _MODE = 0o600  # whoever reads it reads what the program has in its memory
 class _Dump:
     """A span of a program whose objects are written when it ends."""
 
-    __slots__ = ("_file", "_gc", "_has_begun")
+    __slots__ = ("_file", "_gc")
 
     def __init__(self, file: File, gc: bool) -> None:
         self._file = file
         self._gc = gc
-        self._has_begun = False
 
     def __enter__(self) -> None:
-        self._has_begun = start()
+        begin_span(self)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             if kind is None:
                 _write(self._file, 0, self._gc)
         finally:
-            if self._has_begun:
-                stop()
+            end_span(self)
 
 
 def dump(file: File = None, *, gc: bool = False) -> _Dump | None:
@@ -199,7 +197,7 @@ class _Work:
 
 def _write_aside(child: Child, path: str) -> None:
     aside = path + IN_PROGRESS
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError):  # most often nobody has left one
         os.unlink(aside)
     out = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
     try:
@@ -207,7 +205,7 @@ def _write_aside(child: Child, path: str) -> None:
         os.close(out)
         os.rename(aside, path)
     except OSError:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the error that is told is the first one
             os.unlink(aside)
         raise
 

@@ -7,7 +7,7 @@ import ctypes
 import sys
 from _thread import allocate_lock
 
-from soscope_mem import _agent, _count, _lines, _tables, _tally
+from soscope_mem import _agent, _count, _lines, _spans, _tables, _tally
 from soscope_mem._agent import Agent, CountingError
 from soscope_mem._origins import Origins
 
@@ -23,6 +23,7 @@ _OWN_FILES = {
         _count.start.__code__,
         _lines.LineTable.line.__code__,
         Origins.place.__code__,
+        _spans.decorated.__code__,
         _tally.Tally.look.__code__,
     )
 }

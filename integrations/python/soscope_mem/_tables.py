@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
 
-FINGERPRINT = 46380823139265087
+FINGERPRINT = 485236430393421736
 BEGIN = 1
 LOOK = 2
 LOOK_AND_BEGIN = 3
@@ -20,7 +20,7 @@ INSIDE_MAGIC = 3560500604125278067
 INSIDE_AT = 17301504
 
 # Structs: how they are packed, and the names of their fields.
-INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQQ0x"
+INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQQQQQ0x"
 INSIDE_FIELDS = (
     "magic",
     "wire_version",
@@ -41,6 +41,9 @@ INSIDE_FIELDS = (
     "waiting",
     "patches",
     "program",
+    "method_hash",
+    "method_compare",
+    "method_state",
 )
 TALLY_FORMAT = "<IIQQQQQQQIIQIIQIIQQII0x"
 TALLY_FIELDS = (

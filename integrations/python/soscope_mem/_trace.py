@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
 import resource
@@ -18,18 +17,18 @@ from soscope_mem import _made
 from soscope_mem._agent import CountingError
 from soscope_mem._count import ours
 from soscope_mem._made import MadeObjects
+from soscope_mem._spans import decorated
 from soscope_mem._tally import Tally
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TextIO, TypeVar, Union
+    from typing import Any, TextIO, Union
 
     from soscope_mem._made import Made
+    from soscope_mem._spans import Function
     from soscope_mem._tally import Look
 
     File = Union[str, os.PathLike[str], TextIO, None]
-    Function = TypeVar("Function", bound=Callable[..., Any])
     Groups = dict[str, Any]
 
 _RESOURCES = {
@@ -293,14 +292,7 @@ class _Trace:
             _write(self._file, groups)
 
     def __call__(self, function: Function) -> Function:
-        file = self._file
-
-        @functools.wraps(function)
-        def traced(*args: Any, **kwargs: Any) -> Any:
-            with _Trace(file):
-                return function(*args, **kwargs)
-
-        return traced  # type: ignore[return-value]  # it has the function's own signature
+        return decorated(function, lambda _: _Trace(self._file))
 
 
 def trace(file: File = None) -> _Trace:

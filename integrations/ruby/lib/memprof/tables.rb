@@ -5,7 +5,7 @@
 module Memprof
   # What is known of the agent; made by soscope.instruments.mem.inside.
   module Tables
-    FINGERPRINT = 46_380_823_139_265_087
+    FINGERPRINT = 485_236_430_393_421_736
     WIRE_VERSION = 1
     INSIDE_MAGIC = 3_560_500_604_125_278_067
     INSIDE_AT = 17_301_504

@@ -76,6 +76,7 @@ def _record(options: MemRunOptions, path: str, tell: Early) -> Outcome:
 def _prepare() -> None:
     """Import what `_divide` needs while the command runs: at its end it would wait for it."""
     import soscope.inspect.memory.rss
+    import soscope.live.images.gentle
 
     del soscope
 

@@ -7,7 +7,7 @@ what strdup(3) allocates is a block, too. The agent says which function the prog
 
 from __future__ import annotations
 
-from _collections_abc import Callable
+from _collections_abc import Callable, Iterable, Sequence
 from struct import unpack_from
 
 from soscope.control.instrument import Hooks, Instrument
@@ -190,6 +190,12 @@ class BlocksInstrument(Instrument):
         for each in self._blocks.values() if self._are_many else ():
             _let_nobody_lead(each)
 
+    def check_start(  # noqa: D102  see Instrument
+        self, blocks: Sequence[ControlBlock], meanwhile: Callable[[], object]
+    ) -> Iterable[str]:
+        del meanwhile
+        return [_OWN_ALLOCATOR] if any(map(_has_allocator, blocks)) else []
+
     def catch_up(self) -> bool:
         """Add up what has been drained, if there is a lot of it."""
         return self._aggregate is not None and self._aggregate.catch_up()
@@ -220,9 +226,16 @@ class BlocksInstrument(Instrument):
             if len(own) >= blocklayout.BLOCKS.size:
                 head = blocklayout.BLOCKS
                 (threads_lost,) = unpack_from("<Q", own, head.offset("threads_lost"))
-                (has_allocator,) = unpack_from("<Q", own, head.offset("has_allocator"))
                 self.threads_lost += threads_lost
-                self._has_allocator |= bool(has_allocator)
+        self._has_allocator |= _has_allocator(block)
+
+
+def _has_allocator(block: ControlBlock) -> bool:
+    with block.own(layout.INSTRUMENT_BLOCKS) as own:
+        if len(own) < blocklayout.BLOCKS.size:
+            return False
+        (has_allocator,) = unpack_from("<Q", own, blocklayout.BLOCKS.offset("has_allocator"))
+        return bool(has_allocator)
 
 
 def _let_nobody_lead(block: ControlBlock) -> None:

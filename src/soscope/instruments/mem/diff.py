@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from soscope.errors import RecordingError
 from soscope.instruments.mem.model import COMPLETE, SCHEMA, MemReport
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
-from soscope.recording import format as form
+from soscope.recording.side import document_of, document_text, number_of, text_of
 
 OBJECTS, BLOCKS = "objects", "blocks"
 
-_MAGIC = form.MAGIC.to_bytes(4, "little")
-_FIRST = 1 << 12  # bytes that tell what a file is
 
 # file, line, type
 Place = tuple[str | None, int, str]
@@ -152,16 +149,8 @@ def read_side(path: str) -> MemSide:
 
     Its content tells which of them it is. Raises RecordingError, FormatError.
     """
-    try:
-        with open(path, "rb") as file:
-            text = file.read(_FIRST)
-            is_recording = text.startswith(_MAGIC)
-            if text.lstrip().startswith(b"{"):  # what begins otherwise may have no end
-                text += file.read()
-    except OSError as error:
-        reason = (error.strerror or "").lower()
-        raise RecordingError(f"cannot open '{path}': {reason}", errno=error.errno) from error
-    return _of_recording(path) if is_recording else _of_document(path, text)
+    text = document_text(path)
+    return _of_recording(path) if text is None else _of_document(path, text)
 
 
 def _of_recording(path: str) -> MemSide:
@@ -191,11 +180,8 @@ def sums_of(report: MemReport) -> MemSums | None:
 
 
 def _of_document(path: str, text: bytes) -> MemSide:
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict) or said.get("schema") != SCHEMA:
+    said = document_of(text, SCHEMA)
+    if said is None:
         raise RecordingError(f"'{path}' is neither a recording nor a document of soscope mem")
     try:
         return _side_of(path, said)
@@ -208,44 +194,32 @@ def _side_of(path: str, said: dict[str, Any]) -> MemSide:
 
     Raises LookupError or TypeError where a member is missing, or of another type.
     """
-    side = MemSide(path, _text(said["state"]), [_text(note) for note in said["notes"]])
+    side = MemSide(path, text_of(said["state"]), [text_of(note) for note in said["notes"]])
     totals = said["totals"]
     if totals["objects"] is not None:
-        side.objects = MemSums(_number(totals["objects"]["live"]))
+        side.objects = MemSums(number_of(totals["objects"]["live"]))
         for row in said["survivors"]:
-            file = None if row["file"] is None else _text(row["file"])
-            place = file, _number(row["line"]), _text(row["type"])
-            side.objects.add(place, _number(row["count"]), _number(row["bytes"]))
+            file = None if row["file"] is None else text_of(row["file"])
+            place = file, number_of(row["line"]), text_of(row["type"])
+            side.objects.add(place, number_of(row["count"]), number_of(row["bytes"]))
     if totals["native"] is not None:
-        live = _number(totals["native"]["live"]) + _number(totals["mapped"]["live"])
+        live = number_of(totals["native"]["live"]) + number_of(totals["mapped"]["live"])
         side.blocks = MemSums(live)
         for row in said["native"]:
             frames = tuple(_frame(frame) for frame in row["frames"])
-            place = place_of(_text(row["api"]), frames)
-            side.blocks.add(place, _number(row["count"]), _number(row["bytes"]))
+            place = place_of(text_of(row["api"]), frames)
+            side.blocks.add(place, number_of(row["count"]), number_of(row["bytes"]))
     return side
 
 
 def _frame(said: dict[str, Any]) -> StackFrame:
     image, symbol, file = (
-        None if said[name] is None else _text(said[name]) for name in ("image", "symbol", "file")
+        None if said[name] is None else text_of(said[name]) for name in ("image", "symbol", "file")
     )
     offset, line = (
-        None if said[name] is None else _number(said[name]) for name in ("offset", "line")
+        None if said[name] is None else number_of(said[name]) for name in ("offset", "line")
     )
     return StackFrame(image, symbol, offset, file, line)
-
-
-def _number(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
 
 
 def place_of(api: str, frames: tuple[StackFrame, ...]) -> Place:

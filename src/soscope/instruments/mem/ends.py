@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import signal
-
 from soscope.control.outcome import STOPPED_DURATION
 from soscope.instruments.mem.model import COMPLETE, CUT, DISK_FULL, Cut, EndOf, MemProcess
 from soscope.model.call import ProcessExit, ProcessStart
+from soscope.proc.signals import signal_name
 from soscope.recording.reader import RecordingFile
 
 _LEFT = ("detached", STOPPED_DURATION)
@@ -31,7 +30,9 @@ def processes_of(recording: RecordingFile) -> list[MemProcess]:
             else:
                 process.command = own
         elif isinstance(event, ProcessExit) and event.pid in known:
-            known[event.pid].exit = EndOf(event.status, signal_name(event.signal))
+            killed = event.signal
+            name = None if killed is None else signal_name(killed)
+            known[event.pid].exit = EndOf(event.status, name)
     for process in known.values():
         _judge(recording, process)
     return list(known.values())
@@ -67,13 +68,3 @@ def command_of(recording: RecordingFile) -> list[str]:
     if not words and isinstance(blocks, dict):
         words = blocks.get("command")
     return [str(word) for word in words] if isinstance(words, list) else []
-
-
-def signal_name(number: int | None) -> str | None:
-    """Return what a signal is called."""
-    if number is None:
-        return None
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"SIG{number}"

@@ -8,9 +8,8 @@ still because a signal, or a call of `_exit`, is about to end it.
 
 from __future__ import annotations
 
-import threading
 import time
-from contextlib import contextmanager
+from _thread import allocate_lock, start_new_thread
 
 from soscope.control.instrument import Hooks, Instrument
 from soscope.errors import SoscopeError
@@ -27,8 +26,6 @@ from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from soscope.binfmt.source import ByteSource
     from soscope.control.outcome import ProgramOutcome
     from soscope.instruments.mem.rss import RssInstrument
@@ -301,22 +298,29 @@ class ObjectsPlace:
             own[at : at + 4] = self.asked.to_bytes(4, "little")
 
 
-@contextmanager
-def beating(block: ControlBlock) -> Iterator[None]:
+class beating:  # noqa: N801  a context manager; contextlib and threading are slow to import
     """Have the agent wait: it goes on where it takes soscope for gone, in the middle of a look."""
-    is_over = threading.Event()
 
-    def beat() -> None:
-        while not is_over.wait(_PULSE):
-            block.heartbeat += 1
+    def __init__(self, block: ControlBlock) -> None:
+        self._block = block
+        self._goes_on = allocate_lock()
+        self._beats = allocate_lock()
 
-    thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
+    def __enter__(self) -> None:
+        self._goes_on.acquire()
+        self._beats.acquire()
+        start_new_thread(self._beat, ())
+
+    def __exit__(self, *_: object) -> None:
+        self._goes_on.release()
+        self._beats.acquire()  # the block may be closed from here on
+
+    def _beat(self) -> None:
+        try:
+            while not self._goes_on.acquire(timeout=_PULSE):
+                self._block.heartbeat += 1
+        finally:
+            self._beats.release()
 
 
 def survivors_of(
@@ -338,4 +342,5 @@ def survivors_of(
 
 def refusal(place: ObjectsPlace) -> str:
     """Say why the objects of a process are not counted."""
-    return REFUSALS.get(place.refusal, "the agent has not said why").format(text=place.text)
+    first, _, _ = place.text.partition("\n")  # of a version, the compiler's is behind it
+    return REFUSALS.get(place.refusal, "the agent has not said why").format(text=first.strip())

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from soscope.frames.names import FrameNames
 
 SAMPLED = "sampled"  # the mode of objects that were chosen by chance
+_OFF = "off"  # that of no objects
 _FIELDS = 6  # of a survivor's row
 _MORE = 2  # of one that is an estimate: what the squares of its errors are expected to be
 _PAIR = 2  # a process and its parts, a program and why it has none
@@ -96,7 +97,10 @@ def _add_objects(recording: RecordingFile, report: MemReport) -> None:
         if isinstance(pid, int):
             is_further = pid in newest and "runtime" not in said
             newest[pid] = [*newest[pid], said] if is_further else [said]
-    add_survivors(report, newest)
+    if newest:
+        add_survivors(report, newest)
+    elif report.state == COMPLETE:  # nobody's objects are known, which is not that there are none
+        report.objects_mode, report.sample_bytes = _OFF, None
     if report.objects_mode == SAMPLED:
         report.notes.append(
             f"objects are estimates: one in {report.sample_bytes:,} bytes was chosen by chance"

@@ -107,7 +107,7 @@ def look_at_ruby(
         [[*key, key[-1], *numbers_of(total)] for key, total in merged.items()],
         (RUBY, f"{place.minor // 100}.{place.minor % 100}"),
         tally.created,
-        tally.destroyed if chances is None else max(tally.created - live, 0),
+        max(tally.created - live, 0),  # what is condemned is not freed yet
         lost,
         notes,
         blocks,

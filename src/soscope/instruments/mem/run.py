@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 from _collections_abc import Callable, Sequence
 
 from soscope.binfmt.elf.image import ElfImage
@@ -19,7 +18,7 @@ from soscope.instruments.mem.rss import Divide, RssInstrument
 from soscope.proc.named import command_words
 from soscope.proc.reasons import in_full
 
-_INTERPRETER = re.compile(rb"(?:python|pypy|ruby|irb|pytest|gunicorn)[0-9.]*$")
+_INTERPRETERS = frozenset((b"python", b"pypy", b"ruby", b"irb", b"pytest", b"gunicorn"))
 _FIRST_LINE = 256  # bytes of a script that are looked at
 
 
@@ -99,16 +98,20 @@ def is_interpreter(command: Sequence[str]) -> bool:
 
     path = shutil.which(command[0]) or command[0]
     path = _started_by(path, command) or path
-    name = os.fsencode(os.path.basename(os.path.realpath(path)))
-    if _INTERPRETER.match(os.fsencode(os.path.basename(path))) or _INTERPRETER.match(name):
+    if _is_interpreter_name(os.fsencode(path)):
+        return True
+    if _is_interpreter_name(os.fsencode(os.path.realpath(path))):
         return True
     try:
         with open(path, "rb") as file:
             first = file.read(_FIRST_LINE).split(b"\n", 1)[0]
     except OSError:
         return False  # the launch will say what is wrong
-    words = [os.path.basename(word) for word in first[2:].split()]
-    return first.startswith(b"#!") and any(_INTERPRETER.match(word) for word in words)
+    return first.startswith(b"#!") and any(map(_is_interpreter_name, first[2:].split()))
+
+
+def _is_interpreter_name(path: bytes) -> bool:
+    return os.path.basename(path).rstrip(b"0123456789.") in _INTERPRETERS
 
 
 def _started_by(path: str, command: Sequence[str]) -> str | None:

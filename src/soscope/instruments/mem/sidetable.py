@@ -65,17 +65,22 @@ class SideTable:
         self.dying: NDArray[np.bool_] = (word & np.uint32(layout.SIDE_DYING)) != 0
 
 
-def few(memory: ByteSource, addr: int, most: int) -> list[tuple[int, int, bool]] | None:
+def few(
+    memory: ByteSource, addr: int, most: int, ranges: list[tuple[int, int]]
+) -> list[tuple[int, int, bool]] | None:
     """Return (address, origin, whether its end was announced) of each object; None: over `most`.
 
-    It is what `SideTable` has, without numpy.
+    It is what `SideTable` has, without numpy. To `ranges` is added where the tables lie.
     """
     objects: list[tuple[int, int, bool]] = []
+    ranges.append((addr, addr + 8 * layout.SIDE_TOPS))
     leaves = _words_used(_read(memory, addr, 8 * layout.SIDE_TOPS), "Q")
     for top, second in leaves:
+        ranges.append((second, second + 8 * layout.SIDE_LEAVES))
         for leaf, third in _words_used(_read(memory, second, 8 * layout.SIDE_LEAVES), "Q"):
             start = (top << _TOP) + (leaf << _LEAF)
             words = _words_used(_read(memory, third, 4 * layout.SIDE_WORDS), "I")
+            ranges.append((third, third + 4 * layout.SIDE_WORDS))
             if len(objects) + len(words) > most:
                 return None
             objects += [

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MAJOR = 3
 _EXACT = 2  # numbers of a row where each object was counted
 _FEW = 20_000  # objects, alive or not
-_AT_ONCE = 20_000  # rows of a block: a recording that is cut has those before
+_AT_ONCE = 500  # rows of a block: a recording that is cut has those before
 UNKNOWN = "?"  # a type that cannot be read
 
 PYTHON, RUBY = "python", "ruby"
@@ -114,10 +114,11 @@ def look(memory: ByteSource, place: ObjectsPlace, chances: Chances | None = None
         return tables[code].line(instr)
 
     blocks = BlockPages()
-    origins = Origins(memory, tally, line)
-    table = few(memory, place.side, _FEW) if chances is None else None
+    still = StillMemory(memory)
+    origins = Origins(still, tally, line)
+    table = few(memory, place.side, _FEW, blocks.apart) if chances is None else None
     if table is not None:
-        rows, without_line = _few_rows(memory, layout, table, origins, blocks)
+        rows, without_line = _few_rows(still, layout, table, origins, blocks)
     else:
         rows, without_line = _rows(
             memory, layout, SideTable(memory, place.side), origins, blocks, chances
@@ -150,14 +151,14 @@ def notes_of_room(lost: int, without_line: int) -> list[str]:
 
 
 def _few_rows(
-    memory: ByteSource,
+    memory: StillMemory,
     layout: PythonLayout,
     table: list[tuple[int, int, bool]],
     origins: Origins,
     blocks: BlockPages,
 ) -> tuple[list[Row], int]:
     """Return what `_rows` does, without numpy."""
-    reader = FewReader(StillMemory(memory), layout)
+    reader = FewReader(memory, layout)
     sums: dict[tuple[int, int], list[float]] = {}
     without_line = 0
     for addr, origin, is_dying in table:

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from soscope.options.mem.target import TargetOptions, make_verb, parse_target
+from soscope.options.target import TargetOptions, make_verb, parse_target
 
-VERB = make_verb(
-    "detach",
-    "Have a process count its objects no more.",
-    "Undo soscope mem attach: the process's interpreter is as it was.\n",
-)
+DESCRIPTION = """\
+Undo soscope mem attach: the process's interpreter is as it was.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
+process.
+"""
+
+VERB = make_verb("mem detach", "Have a process count its objects no more.", DESCRIPTION, EPILOG)
 make_parser = VERB.make_parser
 
 

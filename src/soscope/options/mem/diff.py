@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.options.display import DEBUG
-from soscope.options.mem.show import FORMAT, JSON, LIMIT
+from soscope.options.shown import FORMAT, JSON, LIMIT
 from soscope.options.table import Option, Values
 from soscope.options.verb import Verb
 from soscope.report.form import Form

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.mem.show import FORMAT, JSON, LIMIT, ShowOptions
+from soscope.options.mem.show import ShowOptions
 from soscope.options.process import pid_option
+from soscope.options.shown import FORMAT, JSON, LIMIT
 from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb

@@ -7,8 +7,8 @@ import re
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.mem.show import FORMAT, JSON, LIMIT
 from soscope.options.process import pid_option, the_pid
+from soscope.options.shown import FORMAT, JSON, LIMIT
 from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.mem.show import FORMAT, JSON
+from soscope.options.recorded import OUTPUT, QUIET, check_form, follow_option
+from soscope.options.shown import FORMAT, JSON
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_size
 from soscope.options.verb import CommandVerb
@@ -72,13 +73,7 @@ def parse_mode(text: str) -> Mode:
 _WHAT, _HOW = "what to record", "how"
 
 BLOCKS = Option("--blocks", dest="blocks", group=_WHAT, help="native blocks and mappings, by stack")
-FOLLOW = Option(
-    "-f",
-    "--follow-forks",
-    dest="follow",
-    group=_WHAT,
-    help="children, too; without it they change nothing",
-)
+FOLLOW = follow_option(_WHAT)
 MODE = Option(
     "--mode",
     dest="mode",
@@ -110,16 +105,8 @@ OPTIONS = [
     AGGREGATE,
     Option("--gc", dest="collect", group=_HOW, help="collect garbage once at the end"),
     Option("--qualname", dest="qualname", group=_HOW, help="types with module and qualified name"),
-    Option(
-        "-o",
-        "--output",
-        dest="output",
-        kind=VALUE,
-        metavar="REC",
-        group="where to",
-        help="keep a recording in the file REC, in place of what it holds",
-    ),
-    Option("-q", "--quiet", dest="quiet", group="where to", help="no notes at the end"),
+    OUTPUT,
+    QUIET,
     JSON,
     FORMAT,
 ]
@@ -169,9 +156,5 @@ def parse(arguments: list[str]) -> MemRunOptions:
     values, command = VERB.read(arguments)
     if not command:
         raise UsageError("no command to run", hint=f"usage: {USAGE}")
-    if values.json and values.output is not None:
-        raise UsageError(
-            f"-o REC and --format {values.json.name}: with -o nothing is shown",
-            hint=f"soscope mem report --format {values.json.name} REC shows it",
-        )
+    check_form(values.json, values.output, "mem")
     return MemRunOptions(command, values)

@@ -6,27 +6,15 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
 from soscope.options.form import format_option
+from soscope.options.shown import FORMAT, HOW, JSON, LIMIT
 from soscope.options.table import VALUE, Option
-from soscope.options.units import parse_count
 from soscope.options.verb import Verb
 from soscope.report.form import Form
 
 STATS, TABLE = "stats", "table"
 WAYS = ("line", "type", "image", "thread", "time")
-_HOW = "how to show it"
 
-JSON = Option("--json", dest="json", group=_HOW, help="one JSON document, for programs")
-LIMIT = Option(
-    "--limit",
-    dest="rows",
-    kind=VALUE,
-    metavar="N",
-    convert=parse_count,
-    group=_HOW,
-    help="the N largest rows alone",
-)
-FORMAT = format_option(_HOW)
-_ANY_FORMAT = format_option(_HOW, TABLE, STATS)
+_ANY_FORMAT = format_option(HOW, TABLE, STATS)
 _ANY_FORMAT.help += "; stats: lines of COUNT FILE:LINE:TYPE and nothing else"
 
 
@@ -36,7 +24,7 @@ BY = Option(
     kind=VALUE,
     metavar="line|type|image|thread|time",
     choices=WAYS,
-    group=_HOW,
+    group=HOW,
     help="add rows up: by line, type, image or thread; or what was made and freed over time",
 )
 

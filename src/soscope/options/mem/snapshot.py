@@ -6,8 +6,8 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
 from soscope.options.mem.leaks import FOR
-from soscope.options.mem.show import FORMAT, JSON, LIMIT
 from soscope.options.process import pid_option, the_pid
+from soscope.options.shown import FORMAT, JSON, LIMIT
 from soscope.options.table import Option, Values
 from soscope.options.verb import Verb
 from soscope.report.form import Form
