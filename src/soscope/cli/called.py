@@ -25,6 +25,8 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.trace.run import run_trace
     from soscope.instruments.trace.settings import MODE_COUNT, TraceSettings
     from soscope.report.called import json, text
+    from soscope.report.trace.display import Display
+    from soscope.report.trace.names import FunctionNames
 
     settings = TraceSettings(
         options.command,
@@ -39,10 +41,13 @@ def run(invocation: Invocation) -> int:
     outcome = run_trace(settings, Listener())
     images = called_in(outcome, options.images, options.select)
     notes = _notes(outcome, options, images)
+    display = Display()
+    names = FunctionNames(display)
     if options.json:
-        shown = options.json.shaped(json.document(images, outcome, notes))
+        shown = options.json.shaped(json.document(images, outcome, notes, names.full))
     else:
-        shown = text.text(images, never=options.never, asked=bool(options.select))
+        shown = text.text(images, names.shown, never=options.never, asked=bool(options.select))
+    notes += display.remarks
     was_shown = show(shown)
     if not options.quiet:
         for line in notes:
@@ -56,9 +61,10 @@ def run(invocation: Invocation) -> int:
 
 def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledImage]) -> list[str]:
     from soscope.instruments.trace.called import unmatched
+    from soscope.proc.signals import signal_name
     from soscope.report.attached import attached_lines
     from soscope.report.trace.notes import unseen_lines, untraced_lines
-    from soscope.report.words import printable, signal_name
+    from soscope.report.words import printable
 
     lines = [
         f"no image is called '{printable(pattern)}'"

@@ -104,9 +104,15 @@ def start() -> NoReturn:
         gc.disable()  # nor later: it holds all its answers until it ends with them
     else:
         gc.set_threshold(_COLLECT_AFTER)
+    from soscope.cli.onefile import OneFile
+
+    modules = OneFile(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    sys.meta_path.insert(0, modules)
     from soscope.cli.exits import end  # the end is no time to lack a descriptor
 
-    end(main())
+    status = main()
+    modules.keep()
+    end(status)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -171,9 +177,9 @@ def _run(verb: str, invocation: Invocation) -> int:
         elif not verb.startswith("-"):
             hint += f"; to trace a command: soscope trace {verb}"
         raise UsageError(f"'{verb}' is not a verb of soscope", hint=hint)
-    from importlib import import_module
-
-    status: int = import_module(f"soscope.cli.{module_name(verb)}").run(invocation)
+    name = f"soscope.cli.{module_name(verb)}"
+    __import__(name)  # importlib takes a millisecond
+    status: int = sys.modules[name].run(invocation)
     return status
 
 

@@ -10,25 +10,38 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # imported when the words are fine
     from soscope.inspect.map.processmap import Chooses, ProcessMap
     from soscope.live.images.loadedimage import LoadedImage
+    from soscope.live.images.space import Space
 
 
 def run(invocation: Invocation) -> int:
     """Run the verb; return 0, or 1 where nothing was chosen or not all could be read."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
-    if options.pid is None:
+    if options.pid is None and options.remote is None:
         from soscope.cli.mapfiles import show_files
 
         return show_files(options)
-    return _show_process(options, options.pid)
+    return _show_process(options)
 
 
-def _show_process(options: MapOptions, pid: int) -> int:
+def _space(options: MapOptions) -> Space:
+    """Open the process, or the program of a stub. Raises SoscopeError."""
+    if options.remote is not None:
+        from soscope.control.remote.process import open_remote
+
+        return open_remote(options.remote, options.program, options.sysroot)
+    from soscope.live.images.space import Space
+
+    assert options.pid is not None
+    return Space(options.pid)
+
+
+def _show_process(options: MapOptions) -> int:
     # --help and usage errors need none of these
     from soscope.cli.output import show
     from soscope.inspect.map.processmap import read_map
 
-    process_map = read_map(pid, _chooser(options))
+    process_map = read_map(_space(options), _chooser(options))
     chosen = sum(process_map.counts().values())
     if options.changed:
         process_map.keep_changed()

@@ -101,7 +101,12 @@ def run(invocation: Invocation) -> int:
             return 1
     if not options.display.quiet and options.table.needs_durations and not replay.has_calls:
         note("no durations of single calls: they were counted (-c), and not recorded")
-    outcome.remarks += replay.lacks_frames(options.display.stacks)
+    display = options.display
+    outcome.remarks += replay.lacks_shown(
+        depth=display.stacks,
+        string_limit=display.string_limit,
+        has_durations=display.durations and not is_summary,
+    )
     for line in notes(outcome, options.display):
         note(line)
     if replay.injected is not None and not options.display.quiet:

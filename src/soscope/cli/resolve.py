@@ -24,7 +24,6 @@ def run(invocation: Invocation) -> int:
     # --help and usage errors need none of these
     from soscope.cli.output import finish
     from soscope.live.lookup.answer import NO_PERMISSION, OK
-    from soscope.live.process import Process
     from soscope.report.output import STDOUT, Output
 
     layout = None
@@ -32,13 +31,13 @@ def run(invocation: Invocation) -> int:
         from soscope.live.lookup.values import ValueFormat
 
         layout = ValueFormat(options.read)
-    with Process(options.pid) as process:
+    with _opened(options) as process:
         answers = _answers(process, options, layout)
         output = Output.open(None, STDOUT)
         if options.json:
             from soscope.report.resolve.json import document
 
-            output.write(options.json.shaped(document(options.pid, answers)))
+            output.write(options.json.shaped(document(process.pid, answers)))
         else:
             _say(output, answers, options)
     if not finish(output):
@@ -47,6 +46,17 @@ def run(invocation: Invocation) -> int:
     if NO_PERMISSION in statuses:
         return 3
     return 0 if statuses <= {OK} else 1
+
+
+def _opened(options: ResolveOptions) -> Process:
+    """Open the process, or the program of a stub. Raises SoscopeError."""
+    if options.remote is not None:
+        from soscope.control.remote.process import RemoteProcess, open_remote
+
+        return RemoteProcess(open_remote(options.remote, options.program, options.sysroot))
+    from soscope.live.process import Process
+
+    return Process(options.pid)
 
 
 def _say(output: Output, answers: list[Answer], options: ResolveOptions) -> None:

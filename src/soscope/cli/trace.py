@@ -108,6 +108,8 @@ def run(invocation: Invocation) -> int:
     if not is_silent:
         early.finish()
         say_notes(outcome, outputs, options.display)
+    if outcome.verdict is not None:
+        note(outcome.verdict.line, prefix="")
     return end(outcome)
 
 
@@ -153,6 +155,8 @@ def end(outcome: Outcome) -> int:
             if outcome.not_attached or any(attachment.failure for attachment in outcome.attached)
             else 0
         )
+    if outcome.verdict is not None and not outcome.verdict.is_same:
+        return 1
     return leave(outcome.status, outcome.signal)
 
 

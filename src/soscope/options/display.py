@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.form import format_option
+from soscope.options.otherwise import parse_elements, parse_indent
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.views import is_graph
@@ -60,7 +61,7 @@ DISPLAY = [
         dest="elements",
         kind=VALUE,
         metavar="N",
-        convert=parse_count,
+        convert=parse_elements,
         group=_GROUP,
         help="elements of an array to show (all that were kept)",
     ),
@@ -71,7 +72,7 @@ DISPLAY = [
         kind=VALUE,
         metavar="N",
         default=0,
-        convert=parse_count,
+        convert=parse_indent,
         group=_GROUP,
         help="indent by N columns for each call that a call is inside of",
     ),

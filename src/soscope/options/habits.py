@@ -11,12 +11,8 @@ from soscope.errors import UsageError
 _SYSTEM_CALLS = "-S shows functions that are system calls; strace shows what the kernel sees"
 _PROTOTYPES = "arguments are shown by the declarations in prototypes/ alone"
 _STACK = "-k shows the stack of each call, --stack-depth N so many frames of it"
-_DEMANGLE = "names stay as they are linked: | c++filt"
+_DEMANGLE = "names of C++ are demangled without it; --no-demangle: as they are linked"
 _ALWAYS_ALL = "flags, structures and strings are always decoded; -s and -A say how much is shown"
-_INSIDE = (
-    "functions are seen where another image calls them, at its slots; a debugger or uprobes (perf,"
-    " bpftrace) stop at entries: -e SYMBOL or -l IMAGE chooses calls"
-)
 _DAEMON = (
     "the command is a child of soscope, and a process (-p PID) no relative of it: soscope ... &"
 )
@@ -36,7 +32,6 @@ HABITS = {
     "-O": _OWN_COST,
     "-V": "soscope --version",
     "-w": f"-w of ltrace: {_STACK}; -w of strace: times of -c are wall-clock times anyway",
-    "-x": f"-x of ltrace: {_INSIDE}; -x of strace: bytes that are no text are always escaped",
     "-X": "constants are shown by name; --json has their values, too",
     "-Y": "names of processes are not shown with their numbers",
     "--abbrev": _ALWAYS_ALL,

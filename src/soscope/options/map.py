@@ -6,12 +6,20 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option
+from soscope.options.remote import remote_option, sysroot_option, without_program
 from soscope.options.selection import selection_options
 from soscope.options.table import FLAG, VALUE, Option, Values
 from soscope.options.verb import Verb
 from soscope.report.form import Form
 
-USAGE = "soscope map [options] FILE…  or  soscope map [options] -p PID"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.entry.remote.address import RemoteAddress
+
+USAGE = (
+    "soscope map [options] FILE…  or  soscope map [options] -p PID  or  soscope map [options]"
+    " --remote ADDRESS [-- PROGRAM]"
+)
 
 SHORT = f"""\
 usage: {USAGE}
@@ -25,6 +33,7 @@ or the images of a running process, and what each of their slots leads to now.
   --from IMAGE only slots of this image; --to IMAGE: only those that lead to this one
   --changed    (-p) only slots that differ from what the loader would have written
   --svg FILE   (-p) a picture of who calls whom; --dot FILE: for graphviz
+  --remote ADDRESS   of the program of a gdbserver or an emulator that waits
   --json       for programs
 
   soscope map /bin/ls
@@ -77,16 +86,10 @@ _FILES_ALONE = [
         group=_FILES,
         help="also images that lie within other files",
     ),
-    Option(
-        "--sysroot",
-        dest="sysroot",
-        kind=VALUE,
-        metavar="DIR",
-        default="",
-        group=_FILES,
-        help="look for libraries below this folder, as a system that lies there would",
-    ),
 ]
+_SYSROOT = sysroot_option(
+    _FILES, "look for libraries below this folder, as a system that lies there would"
+)
 _PROCESS_ALONE = [
     Option(
         "--changed",
@@ -115,6 +118,7 @@ _PROCESS_ALONE = [
 OPTIONS = [
     DEBUG,
     pid_option(group=_WHAT),
+    remote_option(_WHAT),
     *selection_options(
         _WHICH,
         select="only slots of the symbols that the filter expression chooses",
@@ -122,6 +126,7 @@ OPTIONS = [
         to="only slots that lead to this image, or would",
     ),
     *_FILES_ALONE,
+    _SYSROOT,
     *_PROCESS_ALONE,
     JSON,
     FORMAT,
@@ -131,7 +136,8 @@ OPTIONS = [
 class MapOptions:
     """What `soscope map` was told.
 
-    `pid` is None where `files` are to be looked at. `tables` are the names of those that were
+    `pid` and `remote` are None where `files` are to be looked at; `program` is what the stub at
+    `remote` runs, "" where it is to say that itself. `tables` are the names of those that were
     chosen, in their order on the page; none: the usual page. `svg` and `dot` are files, None
     where none is wanted.
     """
@@ -146,6 +152,8 @@ class MapOptions:
         "from_",
         "json",
         "pid",
+        "program",
+        "remote",
         "select",
         "svg",
         "sysroot",
@@ -153,19 +161,27 @@ class MapOptions:
         "to",
     )
 
-    def __init__(self, values: Values, files: list[str]) -> None:
+    def __init__(self, values: Values, files: list[str], program: str) -> None:
         self.pid: int | None = values.pid
+        self.remote: RemoteAddress | None = values.remote
+        self.program = program
         self.files = files
-        if self.pid is None and not files:
+        is_process = self.pid is not None or self.remote is not None
+        if not is_process and not files:
             raise UsageError("nothing to look at: neither FILE nor -p PID", hint=f"usage: {USAGE}")
-        if self.pid is not None and files:
-            raise UsageError(f"either -p or files: '{files[0]}'", hint=f"usage: {USAGE}")
-        alone = _FILES_ALONE if self.pid is not None else _PROCESS_ALONE
+        if self.pid is not None and self.remote is not None:
+            raise UsageError("either -p or --remote", hint=f"usage: {USAGE}")
+        if is_process and files:
+            flag = "-p" if self.remote is None else "--remote"
+            raise UsageError(f"either {flag} or files: '{files[0]}'", hint=f"usage: {USAGE}")
+        alone = _FILES_ALONE if is_process else _PROCESS_ALONE
+        if self.pid is not None:
+            alone = [*alone, _SYSROOT]
         for option in alone:
             if getattr(values, option.dest) != option.default and (
                 option.kind == FLAG or getattr(values, option.dest)
             ):
-                is_file = self.pid is not None
+                is_file = is_process
                 raise UsageError(
                     f"{option.flags[-1]} is for {'files' if is_file else 'processes (-p)'}"
                 )
@@ -203,4 +219,5 @@ make_parser = VERB.make_parser
 
 def parse(arguments: list[str]) -> MapOptions:
     """Parse the words behind `soscope map`. Raises UsageError, or SystemExit for help."""
-    return MapOptions(*VERB.read(arguments))
+    words, program = without_program(arguments)
+    return MapOptions(*VERB.read(words), program)

@@ -79,6 +79,9 @@ class VerbParser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the error instead of printing it."""
         hint = f"{self.prog} --help lists the options"
+        option, is_given, _ = message.partition(": ignored explicit argument ")
+        if is_given:
+            message = f"{option.removeprefix('argument ').rpartition('/')[2]} takes no value"
         words = message.partition("unrecognized arguments: ")[2].split()
         if words and words[0].startswith("--"):
             from difflib import get_close_matches

@@ -6,12 +6,20 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option, the_pid
+from soscope.options.remote import remote_option, sysroot_option, without_program
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
 from soscope.report.form import Form
 
-USAGE = "soscope resolve [options] -p PID QUERY..."
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.entry.remote.address import RemoteAddress
+
+USAGE = (
+    "soscope resolve [options] -p PID QUERY…  or  soscope resolve --remote ADDRESS"
+    " [-- PROGRAM] QUERY…"
+)
 
 SHORT = f"""\
 usage: {USAGE}
@@ -19,6 +27,7 @@ usage: {USAGE}
 Say where a symbol is in a running process, by the rules of its loader, and what an address is.
 
   -p PID         the process; it is only read, and never stopped
+  --remote ADDR  the program of a gdbserver or an emulator that waits: unix:PATH or HOST:PORT
   NAME           what dlsym would return there; NAME@VERSION as dlvsym
   IMAGE!NAME     in this image and those that it needs
   0xADDR         the symbol that contains the address
@@ -50,6 +59,8 @@ _SHOW = "how to show it"
 OPTIONS = [
     DEBUG,
     pid_option(group=_WHICH, about="it is only read, and never stopped"),
+    remote_option(_WHICH),
+    sysroot_option(_WHICH, "where the system of a remote program lies"),
     Option(
         "--thread",
         dest="thread",
@@ -98,7 +109,11 @@ OPTIONS = [
 
 
 class ResolveOptions:
-    """What `soscope resolve` was told: the process, the queries, how to show the answers."""
+    """What `soscope resolve` was told: the process, the queries, how to show the answers.
+
+    `pid` is 0 where the program is one of the stub at `remote`: that is `program`, "" where the
+    stub is to say it, with its libraries below `sysroot`.
+    """
 
     __slots__ = (
         "all",
@@ -106,16 +121,26 @@ class ResolveOptions:
         "json",
         "namespace",
         "pid",
+        "program",
         "queries",
         "read",
+        "remote",
         "seen_from",
+        "sysroot",
         "thread",
         "why",
     )
 
-    def __init__(self, values: Values, queries: list[str]) -> None:
+    def __init__(self, values: Values, queries: list[str], program: str) -> None:
         """Take them from the parsed words. Raises UsageError."""
-        self.pid = the_pid(values, USAGE)
+        self.remote: RemoteAddress | None = values.remote
+        self.program = program
+        self.sysroot: str = values.sysroot
+        if self.remote is not None and values.pid is not None:
+            raise UsageError("either -p or --remote")
+        if self.remote is None and self.sysroot:
+            raise UsageError("--sysroot is for programs of other machines (--remote)")
+        self.pid = 0 if self.remote is not None else the_pid(values, USAGE)
         if not queries:
             raise UsageError("no query: a NAME or a 0xADDR", hint=f"usage: {USAGE}")
         self.thread: int | None = values.thread
@@ -144,4 +169,5 @@ make_parser = VERB.make_parser
 
 def parse(arguments: list[str]) -> ResolveOptions:
     """Parse the words behind `soscope resolve`. Raises UsageError, or SystemExit for help."""
-    return ResolveOptions(*VERB.read(arguments))
+    words, program = without_program(arguments)
+    return ResolveOptions(*VERB.read(words), program)

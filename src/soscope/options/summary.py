@@ -95,12 +95,31 @@ SUMMARY = [
 ]
 
 
+# What a row stands for -> the columns that tell its calls apart, and that it does not have.
+_LACKS = {
+    names.BY_SYMBOL: (names.CALLER, names.CALLEE),
+    names.BY_IMAGE: (names.CALLER,),
+    names.BY_CALLER: (names.CALLEE,),
+}
+
+
 def table_from(values: Values) -> TableSettings:
-    """Return what the options of the table say."""
+    """Return what the options of the table say. Raises UsageError."""
+    by = values.by or ""
+    columns, sort = values.columns, values.sort or ""
+    for name in (*columns, sort):
+        if name in _LACKS.get(by, ()):
+            raise UsageError(
+                f"--by {by}: a row is of calls with several of the column {name}",
+                hint="without --by, -U caller,callee,name has a row for each of them",
+            )
+    if by == names.BY_IMAGE:  # what a row is called is the image
+        columns = tuple(dict.fromkeys(map(_of_image, columns)))
+        sort = _of_image(sort)
     return TableSettings(
-        sort=values.sort or "",
-        by=values.by or "",
-        columns=values.columns,
+        sort=sort,
+        by=by,
+        columns=columns,
         top=values.top,
         inclusive=values.inclusive,
         histogram=values.histogram,
@@ -108,6 +127,10 @@ def table_from(values: Values) -> TableSettings:
         graph=bool(values.graph or values.svg is not None),
         is_drawn_alone=not values.graph and values.svg is not None,
     )
+
+
+def _of_image(column: str) -> str:
+    return names.CALLEE if column == names.NAME else column
 
 
 def given(values: Values) -> str | None:

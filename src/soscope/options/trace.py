@@ -17,8 +17,10 @@ from soscope.options.display import (
     display_from,
     stacks_from,
 )
+from soscope.options.emulation import EMULATION, engine_from
 from soscope.options.filters import FILTERS, asked_of_calls, choice_from
 from soscope.options.live import LIVE
+from soscope.options.otherwise import check_command
 from soscope.options.process import pids_option
 from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
@@ -35,7 +37,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.choice import Choice
 
-USAGE = "soscope trace [options] {[--] COMMAND [ARGUMENT...] | -p PID}"
+USAGE = "soscope trace [options] {[--] COMMAND [ARGUMENT...] | -p PID | --remote ADDRESS}"
 
 SHORT = f"""\
 usage: {USAGE}
@@ -260,6 +262,7 @@ OPTIONS = [
         group=_COMMAND,
         help="run the command as this user, with all their groups",
     ),
+    *EMULATION,
     Option(
         "--duration",
         dest="duration",
@@ -352,8 +355,11 @@ def parse(arguments: list[str]) -> TraceOptions:
     """Parse the words behind `soscope trace`. Raises UsageError, or SystemExit for help."""
     values, command = VERB.read(arguments)
     understand(values)
+    check_command(values, command)
     pids = [pid for some in values.pids for pid in some]
-    if values.explain is None or (pids and command):
+    if values.remote is not None:
+        _check_remote(values, pids, command)
+    elif values.explain is None or (pids and command):
         check_target(pids, command, usage=USAGE)
     check_sizes(values)
     _check_output(values.output)
@@ -380,6 +386,8 @@ def parse(arguments: list[str]) -> TraceOptions:
     display = display_from(values, several=len(pids) > 1)
     if values.system_calls:
         display.remarks.append(_NOT_THE_KERNELS)
+    if values.entry_only and display.durations:
+        display.remarks.append("--entry-only records no ends of calls, so -T shows no durations")
     return TraceOptions(
         TraceSettings(
             command,
@@ -408,6 +416,12 @@ def parse(arguments: list[str]) -> TraceOptions:
             off=values.off,
             toggle=values.toggle,
             flight=flight,
+            remote=values.remote,
+            sysroot=values.sysroot,
+            qemu=values.qemu,
+            engine=engine_from(values),
+            check=values.check,
+            inside=values.inside,
             stacks=stacks_from(values) if mode == settings.MODE_TRACE else 0,
         ),
         display,
@@ -462,6 +476,21 @@ def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
         raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {usage}")
 
 
+def _check_remote(values: Values, pids: list[int], command: list[str]) -> None:
+    """Refuse what does not go with the program of a stub."""
+    if pids:
+        raise UsageError("-p PID and --remote are two things to trace")
+    if len(command) > 1:
+        raise UsageError(
+            f"'{command[1]}': the program of a stub has its arguments already",
+            hint="soscope trace --remote ADDRESS -- PROGRAM",
+        )
+    flags = {"-E": values.environ, "-u": values.user, "--qemu": values.qemu}
+    for flag, value in flags.items():
+        if value:
+            raise UsageError(f"{flag} is for a command that soscope starts, and not for --remote")
+
+
 def _check_output(output: str | None) -> None:
     """Refuse what strace would take for a command."""
     if output is not None and output[:1] in ("|", "!"):
@@ -507,6 +536,12 @@ def _check_filters(values: Values, mode: str, *, prints: bool) -> None:
         raise UsageError(
             f"{shown}: {option} adds up in the program, where no call is looked at by itself",
             hint=f"trace --record FILE, then: soscope report {view} {shown} ... FILE",
+        )
+    choice = choice_from(values)
+    if values.entry_only and choice is not None and choice.asks_of_end:
+        raise UsageError(
+            f"{shown}: --entry-only records no ends of calls: no results, errors and durations",
+            hint="leave out --entry-only; to count calls alone, --count-only is cheapest",
         )
     if not prints:
         raise UsageError(

@@ -48,8 +48,8 @@ def test_a_sentence_is_no_usage_error_without_a_word(flag: str) -> None:
 
 
 def test_a_letter_among_others_is_explained() -> None:
-    with pytest.raises(UsageError, match="there is no -x: "):
-        trace.parse(["-Tx", "ls"])
+    with pytest.raises(UsageError, match="there is no -w: "):
+        trace.parse(["-Tw", "ls"])
     with pytest.raises(UsageError, match="there is no --trace: "):
         trace.parse(["-T", "--trace=open", "ls"])
 
@@ -126,6 +126,32 @@ def test_an_output_that_is_a_command_is_explained() -> None:
     with pytest.raises(UsageError, match="starts no command") as caught:
         trace.parse(["-o", "|cat", "ls"])
     assert "./|cat" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "hint"),
+    [
+        ("-n ls", "'ls' is not a number", "strace's -n"),
+        ("-A -o out ls", "'-o' is not a number", "strace's -A"),
+        ("-b execve ls", "no program is called 'execve'", "strace's -b execve"),
+        ("-c -S calls ls", "no program is called 'calls'", "--sort KEY"),
+    ],
+)
+def test_a_letter_with_another_meaning_is_explained(words: str, said: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        trace.parse(words.split())
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_program_that_is_called_like_a_word_of_straces_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "calls"
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert trace.parse(["-S", "calls"]).settings.command == ["calls"]
+    assert trace.parse(["-S", "name.sh"]).settings.command == ["name.sh"]
 
 
 @pytest.mark.parametrize("flag", ["-f", "-u", "-E", "--record", "--buffer", "--entry-only"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
+from soscope.options import trace
 from soscope.options.parser import VerbParser
 
 
@@ -18,3 +19,8 @@ def test_an_option_that_is_typed_wrong_is_named_with_the_one_that_is_like_it() -
     with pytest.raises(UsageError, match="unrecognized arguments: --xyz") as caught:
         parser.parse_args(["--xyz"])
     assert caught.value.hint == "soscope trace --help lists the options"
+
+
+def test_a_word_behind_an_option_that_takes_none_is_said() -> None:
+    with pytest.raises(UsageError, match=r"^--decode-fds takes no value$"):
+        trace.parse(["--decode-fds=all", "ls"])

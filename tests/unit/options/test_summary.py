@@ -28,6 +28,20 @@ def test_columns_have_the_names_that_others_give_them() -> None:
             parse_columns(words)
 
 
+def test_the_name_of_an_image_is_that_of_its_row() -> None:
+    table = trace.parse("-c --by image -U calls,name,image --sort name prog".split()).table
+    assert (table.columns, table.sort) == (("calls", "callee"), "callee")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--by image -U caller,calls", "--by symbol --sort caller", "--by caller -U callee,name"],
+)
+def test_a_column_that_rows_do_not_have_is_refused(words: str) -> None:
+    with pytest.raises(UsageError, match=f"{words.partition(' -')[0]}: a row is of calls with"):
+        trace.parse(["-c", *words.split(), "prog"])
+
+
 def test_a_table_is_asked_for_by_its_options_in_a_report_alone() -> None:
     assert report.parse(["--top", "3", "a.sosr"]).summary
     assert not report.parse(["a.sosr"]).summary

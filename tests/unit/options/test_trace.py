@@ -90,6 +90,10 @@ def test_repeated_t_means_more_of_the_time(letters: str) -> None:
         ("--bogus ls", "--bogus"),
         ("-c --count-only ls", "not allowed with"),
         ("-c --entry-only ls", "not allowed with"),
+        ("--entry-only --slower 1ms ls", "--slower: --entry-only records no ends"),
+        ("--entry-only -z ls", "-z: --entry-only records no ends"),
+        ("--entry-only -Z ls", "-Z: --entry-only records no ends"),
+        ("--entry-only --where ret<0 ls", "--where: --entry-only records no ends"),
         ("-q -v ls", "not allowed with"),
         ("--when-full maybe ls", "maybe"),
         ("--buffer 10x ls", "10x"),
@@ -103,6 +107,17 @@ def test_repeated_t_means_more_of_the_time(letters: str) -> None:
 def test_wrong_words_are_usage_errors(words: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         trace.parse(words.split())
+
+
+def test_what_entries_tell_can_be_asked_of_them_alone() -> None:
+    words = ["--entry-only", "--where", "size > 3", "--depth", "1", "-P", "/etc/passwd", "ls"]
+    assert trace.parse(words).settings.entry_only
+
+
+def test_durations_that_are_not_recorded_are_remarked() -> None:
+    remarks = trace.parse(["--entry-only", "-T", "ls"]).display.remarks
+    assert remarks == ["--entry-only records no ends of calls, so -T shows no durations"]
+    assert not trace.parse(["--entry-only", "ls"]).display.remarks
 
 
 def test_report_takes_the_display_options_and_one_file() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from os.path import normpath
 
+from soscope.instruments.trace.choice import OF_END
 from soscope.model.call import ENDED_RETURN, Entry, Exit, Stretch, WholeCall
 from soscope.model.capture import NOTHING
 from soscope.model.slot import TracedSlot, is_error
@@ -29,8 +30,7 @@ _OF_ENTRY: dict[str, Callable[[Entry], float | str]] = {
     "tid": lambda entry: entry.tid,
     "depth": lambda entry: entry.depth,
 }
-_OF_END = ("ret", "errno", "duration", "failed", "ended")
-RESERVED = (*_OF_ENTRY, *_OF_END)
+RESERVED = (*_OF_ENTRY, *OF_END)
 
 
 class CallViews:
@@ -119,7 +119,7 @@ class CallView:
         if of_entry is not None:
             value = of_entry(self._entry)
             return value, str(value), False
-        if name in _OF_END:
+        if name in OF_END:
             return None if self._leave is None else self._end(name, self._leave)
         return self._argument(name)
 

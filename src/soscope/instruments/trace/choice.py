@@ -25,6 +25,9 @@ ANY = 0
 SUCCESSES = 1  # it returned, and did not fail
 FAILURES = 2
 
+# Names of conditions that stand for what is known of a call at its end.
+OF_END = ("ret", "errno", "duration", "failed", "ended")
+
 
 class Choice:
     """Which calls are shown; what is None, empty or ANY chooses all.
@@ -121,6 +124,13 @@ class Choice:
     def needs_end(self) -> bool:
         """Say whether it asks how a call ended, or how long it took."""
         return self.slower_ns is not None or self.ends != ANY
+
+    @property
+    def asks_of_end(self) -> bool:
+        """Say whether it, or its condition, asks for what a recording of entries does not have."""
+        return self.needs_end or (
+            self.where is not None and not self.where.names.isdisjoint(OF_END)
+        )
 
     @property
     def switches(self) -> bool:

@@ -53,14 +53,14 @@ def entries_of(image: ElfImage, path: str) -> tuple[Entries, str] | None:
         try:
             descriptor = os.open(candidate, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
-            continue
+            continue  # most files have no separate debug file
         try:
             debug = ElfImage.from_source(FileSource(descriptor, candidate))
             separate = Sections.read(debug)
             if _belongs(image, debug, separate, crc):
                 entries = _entries(debug, separate)
         except (FormatError, OSError):
-            continue
+            continue  # a damaged one describes nothing
         finally:
             os.close(descriptor)
         if entries is not None:
@@ -83,7 +83,7 @@ def _entries(image: ElfImage, sections: Sections) -> Entries | None:
                 content = sections.unpacked(section, image.header.encoding, _MOST) or b""
             contents.append(content)
     except (FormatError, OSError):
-        return None
+        return None  # damaged or compressed in an unknown way: it describes nothing
     return Entries(*contents)
 
 
@@ -94,7 +94,7 @@ def _candidates(image: ElfImage, sections: Sections, path: str) -> Iterator[tupl
     try:
         link = debuglink.debuglink(image, sections)
     except (FormatError, OSError):
-        return
+        return  # a damaged link leads nowhere
     if link is None or "/" in link[0]:
         return
     name, crc = link

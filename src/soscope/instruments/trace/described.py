@@ -17,7 +17,7 @@ import time
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
 from soscope.instruments.trace.foreign import ForeignFunctions
-from soscope.instruments.trace.imagefiles import ImageFiles, mapped, mapped_at
+from soscope.instruments.trace.imagefiles import ImageFiles, KnownLines, mapped, mapped_at
 from soscope.select.filter import Selection, chooses, compile_selection
 from soscope.wire import layout
 
@@ -51,6 +51,7 @@ class DescribedFunctions:
         self._foreign = ForeignFunctions(prototypes, [])
         self._may_have: dict[str, bool] = {}  # entries of DWARF, by path
         self._files = ImageFiles([])
+        self._lines: KnownLines = {}
         self._left = _LATER
         self.notes: list[str] = []
         self._kept: dict[str, tuple[Entries, str] | None] = {}  # while images are open
@@ -86,7 +87,7 @@ class DescribedFunctions:
             return None
         start = time.thread_time()
         try:
-            path, paths = mapped_at(pid, addr)
+            path, paths = mapped_at(pid, addr, self._lines)
             self._files.become(paths)
             self._foreign = ForeignFunctions(self._prototypes, self._files.all)
             callers = self._callers(self._files, path)

@@ -21,8 +21,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from soscope.instruments.trace.callbacks import Callbacks
+    from soscope.instruments.trace.standardstreams import StandardStreams
     from soscope.prototypes import Prototypes
     from soscope.prototypes.argument import Argument
+    from soscope.recording.names import Programs
 
 _ALL = 1 << 30  # bytes: paths are never cut for their looks
 # What an argument is called that is a descriptor; of these functions alone, if any are named.
@@ -86,15 +89,26 @@ class Descriptors:
         self.looked = 0
         self.nameless = 0
         self._prototypes: Prototypes | None = None
+        self._standard: StandardStreams | None = None
+        self._callbacks: Callbacks | None = None
         self._tables: dict[int, dict[int, str]] = {}
         # by process, then by pointer: what a stream is of, and its descriptor; None: not known
         self._streams: dict[int, dict[int, tuple[str | None, int | None]]] = {}
-        # by symbol: the places of its arguments that are descriptors, and of those that are streams
-        self._places: dict[str, tuple[list[int], list[int]]] = {}
+        # by symbol: the places of its arguments that are descriptors, and of those that are
+        # streams, and whether it is passed functions
+        self._places: dict[str, tuple[list[int], list[int], bool]] = {}
         self._declared: dict[str, str] = {}
         # by call: what its arguments are of, by their place; the result's is _RESULT
         self._at: dict[Entry, dict[int, str]] = {}
         self._over: list[Entry] = []
+
+    def meet(self, programs: Programs) -> None:
+        """Take where the images of programs are."""
+        from soscope.instruments.trace.callbacks import Callbacks
+        from soscope.instruments.trace.standardstreams import StandardStreams
+
+        self._callbacks = Callbacks(programs)
+        self._standard = StandardStreams(programs)
 
     def begin(self, prototypes: Prototypes) -> None:
         """Take what arguments are called by."""
@@ -184,15 +198,20 @@ class Descriptors:
         places = self._places.get(symbol)
         if places is None:
             places = self._learn(symbol, prototypes)
-        descriptors, streams = places
+        descriptors, streams, has_callbacks = places
         opened = self._streams.get(entry.pid, {})
-        if descriptors or (streams and opened):
+        if descriptors or streams or has_callbacks:
             arguments = prototypes.format_call(entry.slot, entry.captured, _ALL)
             shown: dict[int, str] = {}
             for place in streams:
-                path, _ = opened.get(_pointer_of(arguments, place), (None, None))
+                pointer = _pointer_of(arguments, place)
+                path, _ = opened.get(pointer, (None, None))
                 if path is not None:
                     shown[place] = _escaped(path)
+                elif pointer not in opened and (standard := self._standard_of(entry, pointer)):
+                    shown[place] = standard
+            if has_callbacks:
+                shown.update(self._functions(entry, arguments))
             for place in descriptors:
                 fd = _number_of(arguments, place)
                 path = None if fd is None else self._of(entry.pid, fd)
@@ -205,11 +224,38 @@ class Descriptors:
         if entry.entry_only:
             self._over.append(entry)
 
-    def _learn(self, symbol: str, prototypes: Prototypes) -> tuple[list[int], list[int]]:
+    def _functions(self, entry: Entry, arguments: list[Argument]) -> dict[int, str]:
+        """Return what the functions are called that a call is passed."""
+        from soscope.instruments.trace.callbacks import is_callback
+
+        names: dict[int, str] = {}
+        for place, argument in enumerate(arguments):
+            pointer = _pointer_of(arguments, place) if is_callback(argument.type) else 0
+            if self._callbacks is not None and pointer > 0:
+                name = self._callbacks.name(entry.slot.process, entry.pid, pointer)
+                if name is not None:
+                    names[place] = _escaped(name)
+        return names
+
+    def _standard_of(self, entry: Entry, pointer: int) -> str | None:
+        """Return what stdin, stdout or stderr is of, its name where nobody knows that."""
+        if self._standard is None or not pointer:
+            return None
+        fd = self._standard.descriptor(entry.slot.process, pointer)
+        if fd is None:
+            return None
+        from soscope.instruments.trace.standardstreams import NAMES
+
+        return self._of(entry.pid, fd) or NAMES[fd]
+
+    def _learn(self, symbol: str, prototypes: Prototypes) -> tuple[list[int], list[int], bool]:
         """Remember where the descriptors and the streams of a function stand."""
+        from soscope.instruments.trace.callbacks import is_callback
+
         of = prototypes.row(symbol)
         places: list[int] = []
         streams: list[int] = []
+        has_callbacks = False
         if of is not None:
             names, _ = row.argument_names(of)
             places = [
@@ -220,8 +266,10 @@ class Descriptors:
             streams = [
                 place for place, argument in enumerate(of[1]) if argument[0] in _STREAM_TYPES
             ]
+            others = [each for _, arguments in of[2] for each in arguments]
+            has_callbacks = any(is_callback(argument[0]) for argument in (*of[1], *others))
             self._declared[symbol] = of[0]
-        self._places[symbol] = places, streams
+        self._places[symbol] = places, streams, has_callbacks
         return self._places[symbol]
 
     def _ended(self, leave: Exit) -> None:

@@ -18,8 +18,11 @@ def check_files(settings: TraceSettings, written: Sequence[tuple[str, File | Non
 
     Raises UsageError, and LaunchError where there is no such command.
     """
+    programs: list[bytes]
     if settings.pids:
         programs = [b"/proc/%d/exe" % pid for pid in settings.pids]
+    elif settings.remote is not None:
+        programs = [os.fsencode(path) for path in settings.command]
     else:
         command = Command(settings.command)
         programs = [command.files[0], os.fsencode(command.program)]

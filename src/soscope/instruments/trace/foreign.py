@@ -24,8 +24,17 @@ class ForeignFunctions:
 
     def __init__(self, prototypes: Prototypes, images: list[tuple[str, ElfImage]]) -> None:
         self._prototypes = prototypes
-        self._images = [(image, image.soname or os.path.basename(path)) for path, image in images]
+        self._paths = images
+        self._named: list[tuple[ElfImage, str]] = []
         self._known: dict[str, bool] = {}
+
+    def _images(self) -> list[tuple[ElfImage, str]]:
+        """Return the images with their names, which few functions need."""
+        if not self._named:
+            self._named = [
+                (image, image.soname or os.path.basename(path)) for path, image in self._paths
+            ]
+        return self._named
 
     def may_be(self, symbol: ElfSymbol) -> bool:
         """Say whether what an image calls by that symbol may be another library's."""
@@ -40,14 +49,14 @@ class ForeignFunctions:
             family = self._prototypes.family(name)
             self._known[name] = bool(family) and any(
                 not self._prototypes.is_of(family, called) and _has(image, name)
-                for image, called in self._images
+                for image, called in self._images()
             )
         return self._known[name]
 
     def is_other(self, image: ElfImage, name: str) -> bool:
         """Say whether an image has a function of the name and is not of the family."""
         family = self._prototypes.family(name)
-        called = next(called for each, called in self._images if each is image)
+        called = next(called for each, called in self._images() if each is image)
         return bool(family) and not self._prototypes.is_of(family, called) and _has(image, name)
 
 

@@ -11,6 +11,10 @@ from soscope.proc import maps
 
 _MOST = 1000
 _MOST_KEPT = 250  # descriptors
+_MOST_LINES = 1 << 13  # of the mappings of processes
+
+# Lines of mappings by what they are of: the path of a file that we can find, and its inode.
+KnownLines = dict[bytes, tuple[str, int] | None]
 
 
 class ImageFiles:
@@ -34,8 +38,11 @@ class ImageFiles:
                 try:
                     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
                 except OSError:
-                    continue
+                    continue  # its frames are named without the file
                 try:
+                    if inode not in (0, os.fstat(descriptor).st_ino):
+                        os.close(descriptor)  # another file by now
+                        continue
                     image: ElfImage | None = ElfImage.from_descriptor(descriptor, path)
                 except (FormatError, OSError):
                     image = None
@@ -72,34 +79,46 @@ def mapped(pid: int) -> dict[str, int]:
 
     Raises OSError.
     """
-    return _paths(pid, maps.text_of(pid).split(b"\n"))
+    return _paths(pid, maps.text_of(pid).split(b"\n"), {})
 
 
-def mapped_at(pid: int, addr: int) -> tuple[str, dict[str, int]]:
+def mapped_at(pid: int, addr: int, known: KnownLines) -> tuple[str, dict[str, int]]:
     """Return the path of the image whose first mapping is at `addr`, and all as `mapped`.
 
-    The first is "" where we cannot find that file. Raises OSError.
+    The first is "" where we cannot find that file. `known` are lines that have been looked at, so
+    that a process that loads one image after the other is not looked at anew. Raises OSError.
     """
     lines = maps.text_of(pid).split(b"\n")
-    paths = _paths(pid, lines)
+    if len(known) > _MOST_LINES:
+        known.clear()
+    paths = _paths(pid, lines, known)
     start = b"%08x-" % addr
     here = next((maps.parse_line(line).path for line in lines if line.startswith(start)), "")
     return here if here in paths else "", paths
 
 
-def _paths(pid: int, lines: list[bytes]) -> dict[str, int]:
+def _paths(pid: int, lines: list[bytes], known: KnownLines) -> dict[str, int]:
     main = os.readlink(f"/proc/{pid}/exe")
     paths = {main: 0}
     for line in lines:
         if b"xp " not in line and b"xs " not in line:
             continue
-        mapping = maps.parse_line(line)
-        path = mapping.path
-        if "x" in mapping.flags and path.startswith("/") and not paths.get(path):
-            # the same file for us: the process may have another root
-            try:
-                if os.stat(path).st_ino == mapping.inode:
-                    paths[path] = mapping.inode
-            except OSError:
-                continue
+        if line not in known:
+            known[line] = _file_of(line)
+        file = known[line]
+        if file is not None and not paths.get(file[0]):
+            paths[file[0]] = file[1]
     return paths
+
+
+def _file_of(line: bytes) -> tuple[str, int] | None:
+    """Return the path and inode of what is mapped, None where that is no file or not ours."""
+    mapping = maps.parse_line(line)
+    if "x" not in mapping.flags or not mapping.path.startswith("/"):
+        return None
+    # the same file for us: the process may have another root
+    try:
+        is_same = os.stat(mapping.path).st_ino == mapping.inode
+    except OSError:
+        return None  # it is gone, or another's: there is nothing to read
+    return (mapping.path, mapping.inode) if is_same else None

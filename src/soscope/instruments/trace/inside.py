@@ -6,7 +6,7 @@ from __future__ import annotations
 from _collections_abc import Iterable
 
 from soscope.model.image import TracedImage
-from soscope.model.slot import TracedSlot
+from soscope.model.slot import SLOT_METHOD, TracedSlot
 from soscope.select.filter import Selection, chooses, compile_pattern
 from soscope.wire import layout
 
@@ -14,7 +14,8 @@ from soscope.wire import layout
 def called_inside(selection: Selection, slots: Iterable[TracedSlot]) -> dict[str, list[str]]:
     """Return image -> functions of it that the filter names, and whose calls there it chooses.
 
-    Left out are those that the image calls through a slot of its own, as others do.
+    Left out are those that the image calls through a slot of its own, as others do, and those
+    that anybody calls by a method table.
     """
     named = [
         compile_pattern(word.symbol)
@@ -26,7 +27,9 @@ def called_inside(selection: Selection, slots: Iterable[TracedSlot]) -> dict[str
     known = list(slots)
     through_slots = {(slot.caller, slot.symbol) for slot in known}
     functions: dict[str, list[str]] = {}
-    for image, symbol in dict.fromkeys((slot.callee, slot.symbol) for slot in known):
+    for image, symbol in dict.fromkeys(
+        (slot.callee, slot.symbol) for slot in known if slot.kind != SLOT_METHOD
+    ):
         if image is None or (image, symbol) in through_slots:
             continue
         name = symbol.encode("utf-8", "surrogateescape")

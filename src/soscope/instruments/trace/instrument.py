@@ -95,6 +95,7 @@ class TraceInstrument(Instrument):
                 own_size=size,
                 own=own,
                 stacks=bool(size),
+                methods=bool(settings.to),
                 describe=self._describe,
                 describe_later=self._describe_later,
             )

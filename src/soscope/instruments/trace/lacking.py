@@ -4,14 +4,28 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.choice import Choice, rules_about
+from soscope.instruments.trace.settings import DEFAULT_STRING_LIMIT
 from soscope.instruments.trace.unmatched import explain_unmatched
 from soscope.recording.reader import RecordingFile
+
+
+def lacking_shown(
+    options: dict[str, object], *, string_limit: int, has_durations: bool
+) -> list[str]:
+    """Return a line for each thing of a call that is to be shown; `options` as for `lacking`."""
+    lines = []
+    kept = options.get("string_limit")
+    if isinstance(kept, int) and max(kept, DEFAULT_STRING_LIMIT) < string_limit:
+        lines.append(f"strings were recorded with -s {kept}: what is behind that was not kept")
+    if has_durations and options.get("entry_only"):
+        lines.append("the recording has no ends of calls (--entry-only), so no durations")
+    return lines
 
 
 def lacking(choice: Choice, options: dict[str, object], recording: RecordingFile) -> list[str]:
     """Return a line for each thing; `options` are those that the recording was made with."""
     lines = []
-    if options.get("entry_only") and choice.needs_end:
+    if options.get("entry_only") and choice.asks_of_end:
         lines.append(
             "the recording has no ends of calls (--entry-only):"
             " what asks for results or durations chooses none"

@@ -27,6 +27,7 @@ class ObservedListener(Listener):
 
     def meet(self, programs: Programs) -> None:
         """Hand it on."""
+        self._descriptors.meet(programs)
         self._listener.meet(programs)
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:

@@ -8,7 +8,13 @@ nothing else.
 from __future__ import annotations
 
 from soscope.control import outcome as session
-from soscope.model.image import IMAGE_LATE, IMAGE_UNREADABLE, IMAGE_WRITE_REFUSED, TracedImage
+from soscope.model.image import (
+    IMAGE_LATE,
+    IMAGE_METHODS_UNSEEN,
+    IMAGE_UNREADABLE,
+    IMAGE_WRITE_REFUSED,
+    TracedImage,
+)
 from soscope.model.slot import TracedSlot
 from soscope.model.stats import Stats, add
 from soscope.select.filter import Selection
@@ -16,7 +22,7 @@ from soscope.select.filter import Selection
 STOPPED_CUT = "cut"  # a recording that ends in the middle: damaged, or soscope was killed
 
 # Flags of images whose calls were not seen, or not all.
-_NOT_WHOLE = IMAGE_LATE | IMAGE_UNREADABLE | IMAGE_WRITE_REFUSED
+_NOT_WHOLE = IMAGE_LATE | IMAGE_UNREADABLE | IMAGE_WRITE_REFUSED | IMAGE_METHODS_UNSEEN
 
 # What gives pointers away that are then called through no slot.
 DLSYM = frozenset({"dlsym", "dlvsym"})

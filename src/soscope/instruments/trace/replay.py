@@ -79,9 +79,14 @@ class Replay:
         kept = self._options.get("stacks")
         return kept if isinstance(kept, int) else 0
 
-    def lacks_frames(self, depth: int) -> list[str]:
-        """Say where calls have fewer than `depth` frames of their stacks."""
-        return recorded_remarks(self._options, depth)
+    def lacks_shown(self, *, depth: int, string_limit: int, has_durations: bool) -> list[str]:
+        """Say where calls have fewer frames than `depth`, shorter strings, or no durations."""
+        from soscope.instruments.trace.lacking import lacking_shown
+
+        return [
+            *recorded_remarks(self._options, depth),
+            *lacking_shown(self._options, string_limit=string_limit, has_durations=has_durations),
+        ]
 
     def close(self) -> None:
         """Close the file."""
@@ -283,6 +288,7 @@ class Replay:
             untraced=_untraced(end.get("untraced")),
         )
         made.ns_per_tick = recording.clock.rate
+        made.arch, made.engine = str(end.get("arch") or ""), str(end.get("engine") or "")
         return made
 
     def programs(

@@ -9,6 +9,7 @@ from soscope.wire import layout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.flight import FlightSettings
+    from soscope.entry.remote.address import RemoteAddress
 
 # What is wanted of the calls.
 MODE_TRACE = "trace"  # every call, as it happens
@@ -79,6 +80,12 @@ class TraceSettings(SessionSettings):
         off: list[str] | None = None,
         toggle: int | None = None,
         flight: FlightSettings | None = None,
+        remote: RemoteAddress | None = None,
+        sysroot: str | None = None,
+        qemu: str | None = None,
+        engine: str | None = None,
+        check: bool = False,
+        inside: list[str] | None = None,
     ) -> None:
         super().__init__(
             command,
@@ -95,6 +102,12 @@ class TraceSettings(SessionSettings):
             gate=not (on or toggle) if on or off or toggle else None,
             toggle=toggle,
             flight=flight,
+            remote=remote,
+            sysroot=sysroot,
+            qemu=qemu,
+            engine=engine,
+            check=check,
+            inside=inside,
         )
         self.on = on or []
         self.off = off or []

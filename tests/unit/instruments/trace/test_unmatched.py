@@ -89,3 +89,9 @@ def test_without_names_nothing_is_guessed() -> None:
 
 def test_a_single_letter_is_like_nothing() -> None:
     assert near_misses("a", SYMBOLS) == []
+
+
+def test_names_that_headers_make_of_one_are_near_to_it() -> None:
+    names = ["scandir", "__isoc99_sscanf", "__isoc99_vsscanf", "__printf_chk"]
+    assert near_misses("sscanf", names)[0] == "__isoc99_sscanf"
+    assert near_misses("printf", names) == ["__printf_chk"]

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the verbs that undo something in a process have in common: their options."""
+
+from __future__ import annotations
+
+from soscope.options.display import DEBUG
+from soscope.options.process import FORMAT, JSON, pid_option, the_pid
+from soscope.options.table import Option
+from soscope.options.verb import Verb
+from soscope.report.form import Form
+
+
+class TargetOptions:
+    """What such a verb was told: the process, and whether to say what was done."""
+
+    __slots__ = ("debug", "json", "pid", "quiet")
+
+    def __init__(self, pid: int, *, json: Form, quiet: bool, debug: bool) -> None:
+        self.pid = pid
+        self.json = json
+        self.quiet = quiet
+        self.debug = debug
+
+
+def make_verb(name: str, about: str, description: str, epilog: str) -> Verb:
+    """Return the verb `soscope NAME`, which does to a process what `about` says."""
+    usage = f"soscope {name} [options] -p PID"
+    short = [
+        f"usage: {usage}",
+        "",
+        about,
+        "",
+        "  -p PID  the process",
+        "  -q      say nothing",
+        "  --json  for programs",
+        "",
+        f"soscope {name} --help lists all options.",
+        "",
+    ]
+    return Verb(
+        name,
+        [
+            DEBUG,
+            pid_option(about="it stands still for some milliseconds"),
+            JSON,
+            FORMAT,
+            Option("-q", "--quiet", dest="quiet", group=JSON.group, help="say nothing"),
+        ],
+        usage=usage,
+        short="\n".join(short),
+        description=description,
+        epilog=epilog,
+    )
+
+
+def parse_target(verb: Verb, words: list[str]) -> TargetOptions:
+    """Parse the words behind such a verb. Raises UsageError, or SystemExit for help."""
+    values, _ = verb.read(words)
+    pid = the_pid(values, verb.usage)
+    return TargetOptions(pid, json=values.json, quiet=values.quiet, debug=values.debug)
