@@ -5,8 +5,7 @@ PYTHON ?=
 # One more than the two processors that are usual: tests wait for half of their time.
 JOBS ?= 3
 VENV := .venv/bin
-C_FILES = $(wildcard agent/src/*.[ch] agent/src/mem/*.[ch] agent/include/soscope/*.h tests/targets/*.[ch] \
-	tests/targets/*.cc tests/targets/*.hh)
+C_FILES = $(shell find agent tests -name '*.[ch]' -o -name '*.cc' -o -name '*.hh')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak lint format build bench clean setup-demo setup-test

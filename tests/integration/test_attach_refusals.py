@@ -222,7 +222,7 @@ def test_a_32_bit_program(tmp_path: Path) -> None:
     except OSError:
         not_here("this kernel runs no 32-bit programs")
     with attached.running([program]) as process:
-        refused(process.pid, 1, "made for another architecture")
+        refused(process.pid, 1, "it is statically linked: there are no slots")
         assert attached.finish(process) == (7, "", "")
 
 

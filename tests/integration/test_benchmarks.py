@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
-from benchmarks import hook, inject, layers, memory, patch, prof
+from benchmarks import heaps, hook, inject, layers, memory, patch, prof, prof_extension
+from benchmarks.measure import Failed, timed
+from benchmarks.rows import Table
 from benchmarks.tools import Tools
 from tests.support.tools import need
 
@@ -50,7 +53,27 @@ def test_the_agent_is_small_however_many_call_sites(tools: Tools) -> None:
     assert not {name for name, (extra, goal) in seen.items() if goal and extra > goal}, seen
 
 
+def test_the_start_of_a_python_program_can_be_measured(tools: Tools) -> None:
+    table = Table()
+    heaps.measure_start(tools, table, 1)
+    assert [row.figure is not None for row in table.rows] == [True] * 3, table.remarks
+    assert [len(row.peers) for row in table.rows] == [1, 1, 0]
+
+
 def test_calls_that_code_reports_can_be_measured(tools: Tools, monkeypatch: Any) -> None:
     monkeypatch.setattr(prof, "_FUNCTIONS", ("leaf",))
+    rows = [row for row in prof._ROWS if row[0] in ("as loaded", "log") and row[2] == 1]
+    monkeypatch.setattr(prof, "_ROWS", rows)
+    # it is fetched and built
+    monkeypatch.setattr(prof_extension, "measure", lambda *_: Table())
     table = prof.measure(tools, 1, 1, lambda _: None)
     assert all(row.figure is not None for row in table.rows), table.remarks
+
+
+def test_the_peak_of_a_command_is_its_own() -> None:
+    ours = bytearray(1 << 28)
+    assert timed(["true"]).peak_kib < len(ours) >> 12
+    words = [sys.executable, "-S", "-c", f"bytearray({1 << 27})"]
+    assert 1 << 17 < timed(words).peak_kib < len(ours) >> 10
+    with pytest.raises(Failed, match="ended with 1"):
+        timed(["false"])

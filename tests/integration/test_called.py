@@ -186,3 +186,31 @@ def test_what_cannot_be_asked() -> None:
     done = run([*CALLED, "libnope.so.9", "--", "true"])
     assert done.stdout == ""
     assert "no image is called 'libnope.so.9'" in done.stderr
+
+
+def test_names_of_cxx(tmp_path: Path) -> None:
+    (tmp_path / "shop.cc").write_text(
+        "namespace shop { int add(int n, const char *) { return n; } int none(long) { return 0; } }"
+    )
+    (tmp_path / "main.cc").write_text(
+        'namespace shop { int add(int, const char *); } int main() { return shop::add(0, ""); }'
+    )
+    gxx, library = need("g++"), tmp_path / "libshop.so"
+    words = [gxx, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "shop.cc")]
+    assert run(words).returncode == 0
+    words = [gxx, "-o", str(tmp_path / "main"), str(tmp_path / "main.cc"), str(library)]
+    assert run(words).returncode == 0
+    _, document, _ = asked("libshop.so", "--", tmp_path / "main")
+    (image,) = document["images"]
+    shown = [(one["symbol"], one["demangled"]) for one in image["called"] + image["never"]]
+    assert shown == [
+        ("_ZN4shop3addEiPKc", "shop::add(int, char const*)"),
+        ("_ZN4shop4noneEl", "shop::none(long)"),
+    ]
+    words = [*CALLED, "libshop.so", "--never", "--", str(tmp_path / "main")]
+    text = run(words).stdout
+    assert "  1  shop::add(int, char const*)\n" in text
+    assert "  never  shop::none(long)\n" in text
+    markdown = run([*words[:4], "--format", "md", *words[4:]]).stdout
+    assert "shop::add(int, char const*)" in markdown
+    assert "soscope trace -i -e _ZN4shop3addEiPKc" in markdown

@@ -44,7 +44,7 @@ def calls(
 @pytest.mark.parametrize("way", WAYS)
 def test_a_parent_is_recorded_as_without_children(way: str, how: str, tmp_path: Path) -> None:
     """Its strings are read, its threads have ids, and only its own calls are its."""
-    _assert_own_calls(build.program("children"), way, how, tmp_path)
+    assert_own_calls(build.program("children"), way, how, tmp_path)
 
 
 @pytest.mark.parametrize("how", ["followed", "alone"])
@@ -54,10 +54,10 @@ def test_children_without_stubs_are_seen_as_well(
     cell: str, way: str, how: str, tmp_path: Path
 ) -> None:
     """vfork, prctl: no filter has to choose them, whatever way their callers go."""
-    _assert_own_calls(build.program("children", NO_STUBS[cell]), way, how, tmp_path)
+    assert_own_calls(build.program("children", NO_STUBS[cell]), way, how, tmp_path)
 
 
-def _assert_own_calls(program: Path, way: str, how: str, tmp_path: Path) -> None:
+def assert_own_calls(program: Path, way: str, how: str, tmp_path: Path) -> None:
     options = ("-f",) if how == "followed" else ()
     pid, found, facts = calls(tmp_path, str(program), way, select="f1,access", options=options)
     own = [call for call in found if call["pid"] == pid]

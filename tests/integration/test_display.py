@@ -82,6 +82,22 @@ def test_a_stripped_program_has_offsets_alone(places: Path, tmp_path: Path) -> N
     assert all(re.match(r"\[stripped\+0x[0-9a-f]+\] stripped->getppid\(\)", line) for line in lines)
 
 
+def test_places_in_functions_of_cpp_are_named_as_they_are_written(tmp_path: Path) -> None:
+    source, program = tmp_path / "shape.cc", tmp_path / "shape"
+    source.write_text(
+        "#include <unistd.h>\nnamespace ns { struct Shape { int area(int); }; }\n"
+        "__attribute__((noinline)) int ns::Shape::area(int n) { return getppid() + n; }\n"
+        "int main(int n, char **) { return ns::Shape().area(n) == 0; }\n"
+    )
+    done = run([need("g++"), "-o", os.fspath(program), os.fspath(source)])
+    assert done.returncode == 0, done.stderr
+    words = ["-q", "-i", "-e", "getppid", os.fspath(program)]
+    for more, name in (([], "ns::Shape::area"), (["--no-demangle"], "_ZN2ns5Shape4areaEi")):
+        done = run([*SOSCOPE, *more, *words])
+        (line,) = [line for line in done.stderr.splitlines() if "getppid" in line]
+        assert f" {name}+0x" in line.partition("]")[0]
+
+
 def test_the_command_gets_another_environment() -> None:
     words = ["-q", "-E", "ADDED=a=b", "-E", "CHANGED=new", "-E", "GONE", "-E", "EMPTY=", "--"]
     env = {"CHANGED": "old", "GONE": "here", "KEPT": "kept"}

@@ -21,6 +21,7 @@ import soscope
 from soscope.recording.calls import Calls
 from tests.support import build
 from tests.support.run import run
+from tests.support.tools import need
 from tests.support.tracing import SOSCOPE
 
 pytestmark = pytest.mark.shares
@@ -258,6 +259,26 @@ def test_csv(file: Path, calls: Calls) -> None:
 def test_json_lines_are_those_of_the_report(file: Path) -> None:
     shown = run([sys.executable, "-m", "soscope", "report", "-q", "--json", str(file)]).stdout
     assert export(file, "run.jsonl").decode() == shown
+
+
+def test_functions_of_cpp_are_named_for_viewers_as_they_are_written(tmp_path: Path) -> None:
+    source, program, file = (tmp_path / name for name in ("shape.cc", "shape", "run.sosr"))
+    source.write_text(
+        "namespace ns { struct Shape { int *made(int n); }; }\n"
+        "__attribute__((noinline)) int *ns::Shape::made(int n) { return new int[n]; }\n"
+        "int main(int n, char **) { return ns::Shape().made(n) == nullptr; }\n"
+    )
+    assert run([need("g++"), "-o", str(program), str(source)]).returncode == 0
+    words = [*SOSCOPE, "-q", "-k", "-e", "_Znam", "--record", str(file), str(program)]
+    assert run(words).returncode == 0
+    for name in ("a.pftrace", "a.chrome.json", "a.firefox.json", "a.speedscope.json", "a.folded"):
+        made = export(file, name)
+        assert b"ns::Shape::made(int)" in made, name
+        assert b"operator new[](unsigned long)" in made, name
+        assert b"_Znam" not in made, name
+        assert b"_ZN2ns" not in made, name
+    for name in ("a.csv", "a.jsonl", "a.parquet"):  # tables, in which names are looked for
+        assert b"_Znam" in export(file, name)
 
 
 def test_a_coroutine_ends_with_the_calls_around_it(tmp_path: Path) -> None:

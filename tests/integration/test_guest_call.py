@@ -26,6 +26,8 @@ from tests.support import attached, build
 from tests.support.guests import Guests
 from tests.support.matrix import PLAIN
 
+_CLOCK_NANOSLEEP = "230"
+
 MUSL = PLAIN._replace(compiler="musl")
 _WAITING = ("read", "poll", "nanosleep", "epoll", "cond", "sigwait")
 
@@ -114,10 +116,18 @@ def test_who_is_in_a_signal_handler_is_let_alone() -> None:
     """It has interrupted malloc, most likely."""
     program = build.program("guest")
     with attached.running([program, "handler", "1"]) as process:
-        time.sleep(0.3)
+        wait_for_sleep(process.pid)
         with guests(process.pid) as guest, pytest.raises(Refused, match="in a signal handler"):
             guest.load(library(program))
         assert attached.finish(process) == (7, "loads 0\n", "")
+
+
+def wait_for_sleep(pid: int) -> None:
+    """Wait until the first thread sleeps, which it does in its handler alone."""
+    end = time.monotonic() + attached.LIMIT
+    while Path(f"/proc/{pid}/syscall").read_text().split()[0] != _CLOCK_NANOSLEEP:
+        assert time.monotonic() < end, "it does not come to its handler"
+        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

@@ -87,7 +87,7 @@ with soscope.hook("clock_gettime", clock):
 # ---- many threads, many hooks -----------------------------------------------
 
 
-def again_and_again(kind: str, times: int) -> None:
+def assert_it_comes_and_goes(kind: str, times: int) -> None:
     """Hook and unhook while threads of C call the function all the time."""
     with hooked.told(Cell(binding="now")) as process:
         process("import numpy")
@@ -113,13 +113,13 @@ KINDS = ["hooking.fixed_pid", "lambda original: 4711"]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_again_and_again_under_load(kind: str) -> None:
-    again_and_again(kind, 20)
+    assert_it_comes_and_goes(kind, 20)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thousand_times_under_load(kind: str) -> None:
-    again_and_again(kind, 1000)
+    assert_it_comes_and_goes(kind, 1000)
 
 
 def test_a_hundred_threads_that_are_none_of_pythons() -> None:
@@ -226,8 +226,11 @@ import subprocess
 calls = []
 with soscope.hook("getpid", lambda original: 4711):
     begin(3, 4711)
-    told = [child_pid(), in_child(), child_pid()]
+    told = [child_pid()]
     told.append(end()[2])
+    # beside threads of C that come into Python, a child of CPython up to 3.11 may wait for ever
+    # (https://github.com/python/cpython/issues/112275)
+    told += [in_child(), child_pid()]
 with soscope.hook("getpid", hooking.fixed_pid):
     told += [child_pid(), in_child()]
 def count(*rest):
@@ -239,7 +242,7 @@ with soscope.hook("dup2", count), soscope.hook("execve", count), soscope.hook("c
 print(told)
 """
     # a child that C forks has no interpreter that knows of it: the original answers
-    assert answer(script) == [22, 33, 22, 0, 11, 33, b"heard\n", True]
+    assert answer(script) == [22, 0, 33, 22, 11, 33, b"heard\n", True]
 
 
 def test_a_handler_of_c_may_call_it() -> None:

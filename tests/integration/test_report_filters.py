@@ -173,11 +173,25 @@ def test_what_was_not_recorded_is_said(recording: Path) -> None:
 def test_ends_that_were_not_recorded_choose_nothing(tmp_path: Path) -> None:
     file = tmp_path / "run.sosr"
     run([*SOSCOPE, "-q", "--entry-only", "--record", os.fspath(file), "--", "true"])
-    done = run([*REPORT[:-1], "--slower", "1us", os.fspath(file)])
-    assert "the recording has no ends of calls (--entry-only)" in done.stderr
-    assert not [line for line in done.stdout.splitlines() if "(" in line and "+++" not in line]
+    for words in (["--slower", "1us"], ["--where", "ret == 0"]):
+        done = run([*REPORT[:-1], *words, os.fspath(file)])
+        assert "the recording has no ends of calls (--entry-only)" in done.stderr
+        assert not [line for line in done.stdout.splitlines() if "(" in line and "+++" not in line]
     done = run([*REPORT[:-1], "--last", "1h", os.fspath(file)])
     assert "no ends of calls" not in done.stderr  # nobody has asked for them
+
+
+def test_what_cannot_be_shown_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "run.sosr"
+    run([*SOSCOPE, "-q", "--entry-only", "-s", "40", "--record", os.fspath(file), "--", "true"])
+    for words, said in (
+        (["-T"], "no ends of calls (--entry-only), so no durations"),
+        (["-s", "41"], "strings were recorded with -s 40"),
+    ):
+        assert said in run([*REPORT[:-1], *words, os.fspath(file)]).stderr
+    fine = run([*REPORT[:-1], "-s", "40", os.fspath(file)]).stderr
+    assert "recorded with" not in fine
+    assert "durations" not in fine
 
 
 def test_rows_of_a_table_can_be_chosen_by_slot_alone(tmp_path: Path) -> None:

@@ -207,6 +207,26 @@ def test_what_is_counted_is_what_there_was_at_the_stop(truth: Path, tmp_path: Pa
     assert (outcome.status, outcome.shortfalls) == (0, ["ended by --duration"])
 
 
+def test_what_begins_after_the_stop_is_not_counted(truth: Path, tmp_path: Path) -> None:
+    instrument = counter()
+    orders, answers = tmp_path / "orders", tmp_path / "answers"
+    os.mkfifo(orders)
+    os.mkfifo(answers)
+    program = shlex.quote(writes())
+    command = ["sh", "-c", f"{program} 3; echo >{answers}; read go <{orders}; {program} 40"]
+    session = Session(SessionSettings(command, follow=True), [instrument])
+
+    def stop_between() -> None:
+        answers.read_text()
+        session.stop(STOPPED_DURATION)
+        orders.write_text("go\n")
+
+    with beside(stop_between):
+        session.run()
+    assert told(truth) == (43, 43)
+    assert instrument.calls == 3
+
+
 @contextmanager
 def beside(do: Callable[[], None]) -> Iterator[None]:
     """Have a function run in another thread during the block."""

@@ -65,7 +65,7 @@ int main(int count, char **own)
 """
 
 
-def _assert_stops_hold(process: subprocess.Popen[str], seconds: float) -> None:
+def assert_stops_hold(process: subprocess.Popen[str], seconds: float) -> None:
     end = time.monotonic() + seconds
     threads = Threads(process.pid)
     while time.monotonic() < end:
@@ -93,13 +93,13 @@ def _look_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_thread_is_taken_for_stopped_that_runs_another_program() -> None:
     with attached.running([compiled("again.c", text=_AGAIN), "8"]) as process:
-        _assert_stops_hold(process, 5)
+        assert_stops_hold(process, 5)
 
 
 def test_a_program_is_executed_while_the_other_threads_are_let_go_of() -> None:
     """They are killed then, under the hands of who stopped them; exec(2) waits for their end."""
     with attached.running([compiled("again.c", text=_AGAIN), "100", "first"]) as process:
-        _assert_stops_hold(process, 5)
+        assert_stops_hold(process, 5)
 
 
 def test_it_has_not_ended_whose_threads_are_all_others_by_now(
@@ -107,7 +107,7 @@ def test_it_has_not_ended_whose_threads_are_all_others_by_now(
 ) -> None:
     with attached.running([compiled("again.c", text=_AGAIN), "8"]) as process:
         _look_late(monkeypatch)
-        _assert_stops_hold(process, 3)
+        assert_stops_hold(process, 3)
 
 
 def test_a_living_thread_is_found_where_the_leader_comes_and_goes(

@@ -91,7 +91,7 @@ def end(tracer: subprocess.Popen[str]) -> None:
     assert "Traceback" not in errors
 
 
-def two_sessions(
+def assert_two_sessions(
     tmp_path: Path,
     first: str,
     second: str,
@@ -126,7 +126,7 @@ def anywhere(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_handlers_that_strike_anywhere(first: str, second: str, tmp_path: Path) -> None:
-    two_sessions(tmp_path, first, second, anywhere)
+    assert_two_sessions(tmp_path, first, second, anywhere)
 
 
 def stepping(stride: int) -> Callable[[subprocess.Popen[str]], None]:
@@ -153,7 +153,7 @@ SOAKED = [pytest.param(*steps, marks=pytest.mark.soak) for steps in sorted(LEFT)
 def test_handlers_that_strike_at_each_instruction(
     first: str, second: str, stride: int, tmp_path: Path
 ) -> None:
-    two_sessions(tmp_path, first, second, stepping(stride), threads=STEPPED)
+    assert_two_sessions(tmp_path, first, second, stepping(stride), threads=STEPPED)
 
 
 MANY = 44  # threads; 40 and more of them need count arrays that are mapped later by "times"

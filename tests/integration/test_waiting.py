@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -106,6 +107,22 @@ def test_an_exec_by_a_thread_that_is_not_traced_is_told(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert out.endswith("hi\n")
     assert "what a command starts is followed with -f" in said
+
+
+def test_a_program_that_ends_at_once_is_told(tmp_path: Path) -> None:
+    renamed = tmp_path / "renamed.py"
+    renamed.write_text(
+        "import ctypes; ctypes.CDLL(None).prctl(15, b'my name', 0, 0, 0)  # PR_SET_NAME\n"
+    )
+    for command, names in (
+        (["/bin/sh", "-c", "exec true"], ["true"]),
+        (["/bin/sh", "-c", ":"], []),
+        ([sys.executable, renamed], []),
+    ):
+        with tracing("-c", "-o", tmp_path / "calls", "--", *command) as process:
+            _, said = process.communicate(timeout=LIMIT)
+        told = [line.split(" ran untraced")[0] for line in said.splitlines() if " ran unt" in line]
+        assert [os.path.basename(path) for path in told] == names, said
 
 
 @pytest.mark.parametrize("mode", [[], ["-c"], ["-q"]], ids=["text", "summary", "quiet"])

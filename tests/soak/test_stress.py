@@ -23,7 +23,7 @@ ROUNDS = "8"
 ROOM: tuple[list[str], ...] = ([], ["--buffer", "1m"])
 
 
-def stress(number: int, folder: Path) -> None:
+def assert_nothing_is_lost(number: int, folder: Path) -> None:
     rest, mode = divmod(number, len(MODES))
     rest, follow = divmod(rest, 2)
     rest, binding = divmod(rest, len(BINDINGS))
@@ -51,10 +51,10 @@ def stress(number: int, folder: Path) -> None:
 
 @pytest.mark.parametrize("number", range(8))
 def test_nothing_is_lost_under_stress(number: int, tmp_path: Path) -> None:
-    stress(number, tmp_path)
+    assert_nothing_is_lost(number, tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(100, 100 + RUNS))
 def test_nothing_is_lost_under_stress_a_thousand_times(number: int, tmp_path: Path) -> None:
-    stress(number, tmp_path)
+    assert_nothing_is_lost(number, tmp_path)

@@ -26,6 +26,7 @@ CALLS = {
     "__fread_chk": ["(O0, 512, 1, 9, empty)"],
     "__gethostname_chk": ["(O0, 0, 512)"],
     "__getlogin_r_chk": ["(O0, 0, 512)"],
+    "__mbstowcs_chk": ["(O0, words[0], 0, 128)"],
     "__pread_chk": ["(null, O0, 9, 0, 512)", "(-1, O0, 9, 0, 512)"],
     "__ptsname_r_chk": ["(-1, O0, 9, 512)"],
     "__read_chk": ["(null, O0, 9, 512)", "(-1, O0, 9, 512)"],
@@ -35,10 +36,12 @@ CALLS = {
     "__recvfrom_chk": ["(datagram(), O0, 4, 512, MSG_TRUNC, NULL, NULL)"],
     "__snprintf_chk": ['(O0, 0, 1, 512, "x=%d", 5)', '(O0, 3, 1, 512, "x=%d", 55)'],
     "__sprintf_chk": ['(O0, 1, 512, "%ls", bad)'],
+    "__swprintf_chk": ['(O0, 2, 1, 128, L"%d", 12345)'],
     "__ttyname_r_chk": ["(-1, O0, 9, 512)"],
     "__vasprintf_chk": ['(O0, 1, "%ls", list)'],
     "__vsnprintf_chk": ['(O0, 0, 1, 512, "%ls", list)'],
     "__vsprintf_chk": ['(O0, 1, 512, "%ls", list)'],
+    "__wcstombs_chk": ["(O0, bad, 9, 512)"],
     "__xpg_strerror_r": ["(5, O0, 0)"],
     "accept": ["(client(), O0, SIZE(O1, 110))", "(client(), NULL, O1)", "(-1, O0, O1)"],
     "accept4": ["(client(), O0, SIZE(O1, 110), 0)", "(client(), NULL, O1, 0)"],
@@ -49,7 +52,11 @@ CALLS = {
     "compress2": ["(more, LONG(O0, 1), (void *)more, 9, 1)"],
     "confstr": ["(_CS_PATH, O0, 0)", "(-1, O0, 9)"],
     "deflatePending": ["(NULL, O0, O1)"],
+    "epoll_pwait": ["(-1, O0, 4, 0, NULL)"],
+    "epoll_wait": ["(-1, O0, 4, 0)"],
     "fgets": ["(O0, 9, empty)", "(O0, 0, empty)"],
+    "fgetws": ["(O0, 9, wide)"],
+    "fgetws_unlocked": ["(O0, 9, wide)"],
     "fgetxattr": ['(null, "user.k", O0, 0)', '(attributed, "user.k", O0, 0)'],
     "forkpty": ["(O0, NULL, NULL, NULL)"],
     "fread": ["(O0, 1, 9, empty)", "(O0, 0, 9, empty)"],
@@ -68,6 +75,8 @@ CALLS = {
     "getpeername": ["(-1, O0, O1)", "(paired(), O0, SIZE(O1, 110))"],
     "getrandom": ["(O0, 0, 0)", "(O0, 3, 0)", "(O0, 3, -1)"],
     "getrlimit": ["(-1, O0)"],
+    "getrlimit64": ["(-1, O0)"],
+    "getrusage": ["(77, O0)"],
     "getsockname": ["(-1, O0, O1)", "(paired(), O0, SIZE(O1, 110))", "(bound(), O0, SIZE(O1, 5))"],
     "getsockopt": ["(-1, SOL_SOCKET, SO_TYPE, O0, SIZE(O1, 4))"],
     "getxattr": ['("/nowhere", "user.k", O0, 9)', '(path, "user.k", O0, 0)'],
@@ -82,6 +91,7 @@ CALLS = {
     "localtime_r": ["((time_t[]){LONG_MAX}, O0)"],
     "lstat": ['("/nowhere", O0)'],
     "lstat64": ['("/nowhere", O0)'],
+    "mbstowcs": ["(O0, words[0], 0)"],
     "openpty": ["(O0, O1, NULL, NULL, NULL)"],
     "pipe": ["(O0)"],
     "pipe2": ["(O0, -1)"],
@@ -89,9 +99,13 @@ CALLS = {
     "posix_spawn": ['(O0, "/nowhere", NULL, NULL, words, NULL)'],
     "posix_spawnp": ['(O0, "/nowhere", NULL, NULL, words, NULL)'],
     "pread": ["(null, O0, 9, 0)", "(-1, O0, 9, 0)"],
+    "prlimit": ["(0, -1, NULL, O0)"],
+    "prlimit64": ["(0, -1, NULL, O0)"],
+    "pselect": ["(-1, O0, O1, O2, NULL, NULL)"],
     "pthread_create": ["(O0, &huge, nothing, NULL)"],
     "pthread_getname_np": ["(pthread_self(), O0, 1)"],
     "pthread_key_create": ["(O0, NULL)"],
+    "pthread_sigmask": ["(77, (void *)more, O0)"],
     "ptsname_r": ["(-1, O0, 9)"],
     "read": ["(null, O0, 9)", "(-1, O0, 9)"],
     "readlink": ['("/nowhere", O0, 9)', '("/proc/self/exe", O0, 1)'],
@@ -104,6 +118,11 @@ CALLS = {
     ],
     "regerror": ["(1, NULL, O0, 0)", "(1, NULL, O0, 3)"],
     "remquo": ["(1, zero, O0)"],
+    "select": ["(-1, O0, O1, O2, NULL)"],
+    "sigaction": ["(77, NULL, O0)"],
+    "sigaddset": ["(O0, 77)"],
+    "sigdelset": ["(O0, 77)"],
+    "sigprocmask": ["(77, (void *)more, O0)"],
     "sigtimedwait": ["((void *)-4096, O0, NULL)"],
     "sigwait": ["((void *)-4096, O0)"],
     "sigwaitinfo": ["((void *)-4096, O0)"],
@@ -115,6 +134,7 @@ CALLS = {
     "strftime": ['(O0, 3, "%Y-%m-%d", &date)', '(O0, 0, "%Y", &date)'],
     "strftime_l": ['(O0, 3, "%Y-%m-%d", &date, newlocale(LC_ALL_MASK, "C", 0))'],
     "strptime": ['("x", "%Y", O0)'],
+    "swprintf": ['(O0, 2, L"%d", 12345)', '(O0, 0, L"x")'],
     "timer_create": ["(77, NULL, O0)"],
     "timerfd_gettime": ["(-1, O0)"],
     "timerfd_settime": ["(-1, 0, (void *)more, O0)"],
@@ -125,11 +145,13 @@ CALLS = {
     "vasprintf": ['(O0, "%ls", list)'],
     "vsnprintf": ['(O0, 0, "%ls", list)'],
     "vsprintf": ['(O0, "%ls", list)'],
+    "vswprintf": ['(O0, 2, L"%ls", list)'],
     "wait": ["(O0)"],
     "wait3": ["(O0, WNOHANG, NULL)"],
     "wait4": ["(child, O0, WNOHANG, NULL)", "(-7, O0, 0, NULL)"],
     "waitid": ["(P_PID, child, O0, WEXITED | WNOHANG)", "(77, 0, O0, WEXITED)"],
     "waitpid": ["(child, O0, WNOHANG)", "(-7, O0, 0)"],
+    "wcstombs": ["(O0, bad, 9)"],
 }
 # They want a descriptor and there is none, or no child.
 FAMINE = {"forkpty", "getifaddrs", "openpty", "pipe"}
@@ -137,7 +159,8 @@ CANNOT = {
     "always written": (
         *("__cxa_demangle", "ecvt", "ecvt_r", "fcvt", "fcvt_r", "frexp", "frexpf", "frexpl"),
         *("gettimeofday", "lgamma_r", "lgammaf_r", "modf", "modff", "modfl", "qecvt", "qecvt_r"),
-        *("mktime", "qfcvt", "qfcvt_r", "sincos", "sincosf", "timegm", "timelocal", "uname"),
+        *("mktime", "qfcvt", "qfcvt_r", "sigemptyset", "sigfillset", "sigpending"),
+        *("sincos", "sincosf", "timegm", "timelocal", "uname"),
     ),
     "what new programs cannot be linked with": (
         *("__fxstat", "__fxstat64", "__fxstatat", "__fxstatat64", "__lxstat", "__lxstat64"),
@@ -171,13 +194,13 @@ REASONS = (
     ("fcntl", "(-1, F_GETFD)", "1"),
     ("mktime", "(before_1970())", "0"),
     ("timegm", "(before_1970())", "0"),
-    ("swprintf", '((wchar_t *)O3, 2, L"%d", 12345)', "1"),
     ("setvbuf", "(empty, NULL, 77, 0)", "1"),
     ("gzopen", '(path, "?")', "1"),
     ("gzopen", '("/nowhere", "r")', "1"),
     ("fprintf", '(wide, "x")', "1"),
     ("fputs", '("x", wide)', "1"),
     ("fputs", '("x", full)', "1"),
+    ("fputws", '(L"x", full)', "1"),
     ("telldir", "(directory)", "0"),
 )
 
@@ -308,8 +331,8 @@ int main(int argc, char **argv)
 """
 _INCLUDES = """
 arpa/inet dirent fcntl ifaddrs limits locale math net/if netdb pthread pty regex sched semaphore
-signal spawn stdarg stdlib sys/random sys/socket sys/stat sys/syscall sys/time sys/timerfd sys/un
-sys/wait sys/xattr threads time unistd wchar zlib
+signal spawn stdarg stdlib sys/epoll sys/random sys/resource sys/select sys/socket sys/stat
+sys/syscall sys/time sys/timerfd sys/un sys/wait sys/xattr threads time unistd wchar zlib
 """.split()
 
 

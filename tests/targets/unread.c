@@ -37,6 +37,7 @@ static int scan(const char *line, int *n, long left, long over)
 int main(void)
 {
 	char line[64] = "";
+	wchar_t text[64] = L"";
 	int n = 0;
 	void *area = mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(area != MAP_FAILED);
@@ -72,6 +73,19 @@ int main(void)
 	CHECK(strverscmp(nothing, nothing) == 0);
 	CHECK(dprintf(-1, nothing) == -1);
 #endif
+	const wchar_t *wide = area;
+	CHECK(wcsnlen(wide, 0) == 0 && wcsncmp(wide, wide, 0) == 0);
+	CHECK(wcsstr(wide, L"") == wide);
+#ifdef __GLIBC__
+	CHECK(wcspbrk(L"", wide) == NULL && wcsspn(L"", wide) == 0 && wcscspn(L"", wide) == 0);
+	CHECK(fwprintf(read, L"%ls", wide) == -1);
+#endif
+	CHECK(wcsncpy(text, wide, 0) == text && wcsncat(text, wide, 0) == text);
+	CHECK(wmemcmp(wide, wide, 0) == 0 && wmemchr(wide, L'x', 0) == NULL);
+	CHECK(swprintf(text, 0, wide) == -1);
+	CHECK(memcpy(area, nothing, 0) == area && memmove(line, nothing, 0) == line);
+	CHECK(memcmp(nothing, nothing, 0) == 0 && memcmp(line, nothing, 0) == 0);
+	CHECK(memrchr(nothing, 'x', 0) == NULL && memmem(line, 1, nothing, 0) == line);
 	CHECK(printf("done\n") == 5);
 	return 0;
 }

@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { OUTS = 4, ROOM = 512, MARK = 3000 };
 
@@ -63,7 +65,7 @@ static int no_descriptor(int none)
 	static struct rlimit before;
 	struct rlimit limit;
 
-	if (none && prlimit(0, RLIMIT_NOFILE, NULL, &before) == 0) {
+	if (none && syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &before) == 0) {
 		limit = before;
 		limit.rlim_cur = 0;
 		return setrlimit(RLIMIT_NOFILE, &limit);

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`resolve` and `map` over a stub: as of a process that is looked at here, and by nm."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.relative import relative_words
+from soscope.binfmt.source import BufferSource
+from soscope.control.remote.process import RemoteProcess
+from soscope.control.remote.space import RemoteSpace
+from soscope.entry.remote.address import RemoteAddress
+from soscope.entry.remote.stub import RemoteStub
+from soscope.proc import auxv
+from tests.support.crossed import program, sysroot, untraced
+from tests.support.run import kill, soscope
+from tests.support.waiting import emulator, gdbserver
+
+pytestmark = pytest.mark.shares
+
+QUERIES = ("malloc", "memcpy", "errno", "environ", "libc.so.6!free", "main_arena", "nobody", "0x1")
+
+
+@pytest.fixture(scope="module")
+def asleep() -> Iterator[int]:
+    """Give a process that sleeps."""
+    process = subprocess.Popen(["sleep", "1000"], text=True)
+    while Path(f"/proc/{process.pid}/wchan").read_text() == "0":
+        time.sleep(0.01)  # it has not come to its sleep
+    yield process.pid
+    assert process.poll() is None  # let go unharmed each time
+    kill(process)
+
+
+def test_the_same_as_of_a_process(asleep: int) -> None:
+    words = ["--json", "--read", "hex:8", *QUERIES]
+    here = soscope("resolve", "-p", str(asleep), *words)
+    with gdbserver("--attach", str(asleep)) as stub:
+        there = soscope("resolve", "--remote", stub.address, *words)
+    assert json.loads(there.stdout) == json.loads(here.stdout)
+    assert there.returncode == here.returncode == 1
+    for form in ([], ["--json"]):
+        here = soscope("map", "-p", str(asleep), *form)
+        with gdbserver("--attach", str(asleep)) as stub:
+            there = soscope("map", "--remote", stub.address, *form)
+            assert stub.process.wait(10) == 0
+        assert there.stdout == here.stdout
+        assert there.returncode == here.returncode == 0
+
+
+def test_before_the_first_instruction(tmp_path: Path) -> None:
+    path = program(tmp_path, "ppc", "-Wl,-z,now")
+    loader = sysroot("ppc") / "lib" / "ld.so.1"
+    plain = untraced(path, "ppc", "plain")
+    with emulator("ppc", path, "plain") as stub:
+        done = soscope("resolve", "--remote", stub.address, "--json", "main", "--", path, "_start")
+        out, err = stub.process.communicate(timeout=30)
+    main, start = json.loads(done.stdout)["results"]
+    assert int(main["addr"], 16) - int(main["load_bias"], 16) == _value(path, "main")
+    assert start["status"] == "ok"
+    assert (stub.process.returncode, out, err) == (plain.returncode, plain.stdout, plain.stderr)
+    with emulator("ppc", path, "plain") as stub:
+        done = soscope("map", "--remote", stub.address, "--json")
+        assert stub.process.wait(30) == plain.returncode
+    images = json.loads(done.stdout)["images"]
+    assert [image["path"] for image in images] == [str(path), f"/lib/{loader.name}"]
+
+
+@pytest.mark.parametrize("arch", ["ppc", "ppc64"])
+def test_of_another_order(tmp_path: Path, arch: str) -> None:
+    """A program that has started: what its loader has bound, by the loader's own words."""
+    path = program(tmp_path, arch, "-Wl,-z,now")
+    with emulator(arch, path) as waiting:
+        stub = RemoteStub(RemoteAddress(waiting.address).connect(), "<")
+        with RemoteProcess(_at_entry(stub, path)) as process:
+            own = process.bindings(image="crossed", symbol="add")
+            answer = process.resolve("add")
+            assert answer.image is not None
+            assert [(each.state, each.to_image) for each in own] == [("bound", answer.image)]
+            file = next(iter(process.space.files_at(answer.image.loader_name)))
+            with open(file, "rb") as opened:
+                theirs = os.fstat(opened.fileno())
+            assert os.path.samestat(theirs, os.stat(path.parent / "libcalls.so"))
+        assert waiting.process.wait(30) == untraced(path, arch).returncode
+
+
+def _value(path: Path, name: str) -> int:
+    """Return a symbol's value by pyelftools."""
+    with path.open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".symtab")
+        value: int = table.get_symbol_by_name(name)[0]["st_value"]
+        return value
+
+
+def _at_entry(stub: RemoteStub, path: Path) -> RemoteSpace:
+    """Have the program run until its loader has done its work; return it as it is then."""
+    vector = RemoteSpace(stub, str(path), None).auxv
+    entry = vector[auxv.AT_ENTRY]
+    elf = ElfImage.from_source(BufferSource(path.read_bytes()))
+    assert elf.header is not None
+    if elf.header.arch is not None and elf.header.arch.has_descriptors:
+        entry += relative_words(elf)[elf.header.entry] - elf.header.entry
+    stub.insert(entry, 4)
+    stub.resume()
+    assert stub.wait(10) is not None
+    stub.remove(entry, 4)
+    return RemoteSpace(stub, str(path), None)
+
+
+# ---- what does not work ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "why"),
+    [
+        ("unix:/nowhere/stub", 125, "there is no such socket"),
+        ("localhost:1", 125, "nobody waits there"),
+        ("192.0.2.1:2345", 2, "is not on this machine"),
+        ("example.org:2345", 2, "is no address of this machine"),
+        ("localhost", 2, "is no address of a stub"),
+        ("unix:", 2, "names no socket"),
+    ],
+)
+def test_addresses(address: str, status: int, why: str) -> None:
+    done = soscope("resolve", "--remote", address, "malloc")
+    assert done.returncode == status
+    assert why in done.stderr.splitlines()[0]
+
+
+def test_another_program(asleep: int, tmp_path: Path) -> None:
+    foreign = program(tmp_path, "ppc")
+    for path, why in (
+        ("/bin/cat", "the stub's program is another one than /bin/cat"),
+        (foreign, "is big-endian, and the stub's program is little-endian"),
+        (tmp_path / "none", "no such file"),
+    ):
+        with gdbserver("--attach", str(asleep)) as stub:
+            done = soscope("map", "--remote", stub.address, "--", path)
+            assert stub.process.wait(10) == 0
+        assert done.returncode == 125
+        assert re.search(re.escape(why), done.stderr), done.stderr
+        assert len(done.stderr.splitlines()) == 1
