@@ -31,7 +31,7 @@ def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
     say("objects of Ruby")
     _ruby(tools, table, count)
     say("start of mem run")
-    _start(tools, table, count)
+    measure_start(tools, table, count)
     say("a minute's recording")
     _minute(tools, table)
     return table
@@ -48,7 +48,7 @@ def _memray(tools: Tools) -> list[str]:
 
 
 def _ratio(
-    table: Table, name: str, goal: float, cases: dict[str, Callable[[], float]], count: int
+    table: Table, name: str, goal: float | None, cases: dict[str, Callable[[], float]], count: int
 ) -> None:
     """Add a row: `soscope` of the cases over `base`, and all others beside it."""
     figures, failed = rounds(count, cases)
@@ -126,7 +126,7 @@ def _ruby(tools: Tools, table: Table, count: int) -> None:
     _ratio(table, "Ruby, object-heavy: file:line:type of survivors", 3.0, cases, count)
 
 
-def _start(tools: Tools, table: Table, count: int) -> None:
+def measure_start(tools: Tools, table: Table, count: int) -> None:
     """Add rows of the fixed costs: a Python program that does nothing, and its own memory."""
     python = tools.memray_python if "memray" in tools.peers else _PYTHON
 
@@ -156,7 +156,7 @@ def _start(tools: Tools, table: Table, count: int) -> None:
         if "memray" in tools.peers:
             cases["memray"] = case([*_memray(tools), *program])
         if unit == "ms":
-            cases["interpreter"] = case([sys.executable, "-c", "pass"])
+            cases["interpreter"] = case([sys.executable, *program])
         figures, failed = rounds(2 * count, cases)
         table.failed({f"{name}, {one}": why for one, why in failed.items()})
         if "soscope" not in figures or "base" not in figures:

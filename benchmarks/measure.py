@@ -7,6 +7,7 @@ import os
 import signal
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 
@@ -91,25 +92,34 @@ def run(
     return Ended(output, errors, time.perf_counter() - start, 0)
 
 
+# Runs a command from a process of its own: Linux counts the memory of who begins a process as the
+# peak of that (exec_mmap, fs/exec.c), and what measures grows with what it has measured.
+_BEGINNER = """
+import os, sys, time
+reads, *command = sys.argv[1:]
+null = os.open(os.devnull, os.O_RDWR)
+actions = [(os.POSIX_SPAWN_DUP2, null, one) for one in (1, 2)]
+actions.append((os.POSIX_SPAWN_OPEN, 0, reads, os.O_RDONLY, 0))
+start = time.perf_counter()
+pid = os.posix_spawnp(command[0], command, os.environ, file_actions=actions)
+_, status, usage = os.wait4(pid, 0)
+print(time.perf_counter() - start, status, usage.ru_maxrss, usage.ru_utime + usage.ru_stime)
+"""
+
+
 def timed(command: Sequence[str], reads: str = os.devnull) -> Ended:
     """Run a command with as little of our own around it as can be; its output is thrown away.
 
     Its standard input is the file `reads`.
     """
-    null = os.open(os.devnull, os.O_RDWR)
-    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]]
-    actions = [(os.POSIX_SPAWN_DUP2, null, one) for one in (1, 2)]
-    actions.append((os.POSIX_SPAWN_OPEN, 0, reads, os.O_RDONLY, 0))
-    try:
-        start = time.perf_counter()
-        pid = os.posix_spawnp(command[0], list(command), os.environ, file_actions=actions)
-        _, status, usage = os.wait4(pid, 0)
-        seconds = time.perf_counter() - start
-    finally:
-        os.close(null)
-    if status:
-        raise Failed(f"{command[0]} ended with {os.waitstatus_to_exitcode(status)}")
-    return Ended("", "", seconds, usage.ru_maxrss, usage.ru_utime + usage.ru_stime)
+    beginner = [sys.executable, "-I", "-S", "-c", _BEGINNER, reads, *command]
+    told = subprocess.run(beginner, capture_output=True, text=True, check=False)
+    if told.returncode:
+        raise Failed(f"{command[0]}: {told.stderr.strip().splitlines()[-1]}")
+    seconds, status, peak, processor = told.stdout.split()
+    if int(status):
+        raise Failed(f"{command[0]} ended with {os.waitstatus_to_exitcode(int(status))}")
+    return Ended("", "", float(seconds), int(peak), float(processor))
 
 
 def typical(output: str) -> float:

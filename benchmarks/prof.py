@@ -7,7 +7,9 @@ import os
 import sys
 from collections.abc import Callable
 
+from benchmarks import prof_boundary, prof_extension
 from benchmarks.measure import Figure, rounds, run, typical
+from benchmarks.prof_peers import Peers
 from benchmarks.rows import Row, Table
 from benchmarks.tools import TARGETS, Tools
 
@@ -16,7 +18,9 @@ _FLAGS = {
     "-pg": ["-pg"],
     "-mfentry": ["-pg", "-mfentry"],
     "-finstrument-functions": ["-finstrument-functions"],
+    "-fpatchable-function-entry=5": ["-fpatchable-function-entry=5"],
 }
+_PATCHABLE = "-fpatchable-function-entry=5"
 _INST = "-finstrument-functions"
 _LOADED = "as loaded"
 # what, built how, in how many threads: goal in ns
@@ -35,6 +39,14 @@ _ROWS: list[tuple[str, str, int, float | None]] = [
     ("time", "-pg", 1, 34.0),
     ("time", "-pg", 2, 34.0),
     ("time", "-mfentry", 1, 34.0),
+    ("log", _INST, 1, 22.0),
+    ("log", _INST, 2, 22.0),
+    ("log", "-pg", 1, None),
+    ("log", "-mfentry", 1, None),
+    (_LOADED, _PATCHABLE, 1, None),
+    ("count", _PATCHABLE, 1, 4.0),
+    ("time", _PATCHABLE, 1, 34.0),
+    ("quiet", _PATCHABLE, 1, 2.5),
 ]
 _FUNCTIONS = ("leaf", "mid", "fib")
 _START = """
@@ -43,7 +55,9 @@ from soscope.control.session import Session
 from soscope.control.settings import SessionSettings
 from soscope.instruments.prof.instrumented import InstrumentedCode
 
-Session(SessionSettings(sys.argv[2:]), [InstrumentedCode(sys.argv[1])]).run()
+mode, record, *command = sys.argv[1:]
+settings = SessionSettings(command, record=record if mode == "log" else None)
+Session(settings, [InstrumentedCode(mode)]).run()
 """
 
 
@@ -52,28 +66,51 @@ def measure(tools: Tools, count: int, parts: int, say: Callable[[str], None]) ->
     say("prof")
     table = Table()
     programs = {how: _build(tools, number, how) for number, how in enumerate(_FLAGS)}
-    start = tools.path("prof-start.py")
-    with open(start, "w", encoding="utf-8") as file:
+    script = tools.path("prof-start.py")
+    with open(script, "w", encoding="utf-8") as file:
         file.write(f"import sys; sys.path[1:1] = {sys.path!r}\n{_START}")
+
+    def start(mode: str) -> list[str]:
+        return [sys.executable, script, mode, tools.path("prof-log.sosr")]
 
     def timer(mode: str, how: str, threads: int, function: str) -> Callable[[], float]:
         words = [programs[how], function, str(threads), str(parts), "300000"]
         if mode != _LOADED:
-            words = [sys.executable, start, mode, *words]
+            words = [*start(mode), *words]
         return lambda: typical(run(words, timeout=60).output)
 
+    def peer(name: str, how: str, function: str) -> Callable[[], float]:
+        words = [*peers.tracer(name), programs[how], function, "1", str(parts), "100000"]
+        return lambda: typical(run(words, timeout=120).output)
+
+    peers = Peers(tools)
     cases = {"plain": timer(_LOADED, "plain", 1, "mid")}
     for mode, how, threads, _ in _ROWS:
         for function in _FUNCTIONS:
             cases[_name(mode, how, threads, function)] = timer(mode, how, threads, function)
-    figures, failed = rounds(count, cases)
-    table.failed(failed)
+            for name in peers.beside(mode, how) if threads == 1 else ():
+                cases[_name(name, how, 1, function)] = peer(name, how, function)
+    try:
+        figures, failed = rounds(count, cases)
+    finally:
+        peers.close()
+    table.failed(failed | peers.missing)
     table.rows.append(Row("a call that reports nothing (mid)", None, figures.get("plain")))
     for mode, how, threads, goal in _ROWS:
         for function in _FUNCTIONS:
             name = _name(mode, how, threads, function)
             figure: Figure | None = figures.get(name)
-            table.rows.append(Row(name, goal, figure))
+            row = Row(name, goal, figure)
+            for other in peers.beside(mode, how) if threads == 1 else ():
+                beside = figures.get(_name(other, how, 1, function))
+                row.peers += [(other, beside)] if beside is not None else []
+            table.rows.append(row)
+    for more in (
+        prof_extension.measure(tools, start, count, say),
+        prof_boundary.measure(tools, programs["plain"], count, say),
+    ):
+        table.rows += more.rows
+        table.remarks += more.remarks
     return table
 
 

@@ -35,15 +35,25 @@ def run():
 for _ in range({_THREADS}):
     threading.Thread(target=run).start()
 """
+_RUBY = f"""
+def work(depth)
+  return work(depth - 1) if depth > 0
+  total = number = 0
+  total += number += 1 while number < 10000
+end
+Array.new({_THREADS}) {{ Thread.new {{ loop {{ work(12) }} }} }}.each(&:join)
+"""
 
 
 def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
-    """Measure a program of C and one of Python, beside perf and py-spy."""
+    """Measure programs of C, Python and Ruby, beside perf and py-spy."""
     say("sampling")
     table = Table()
     programs = {"C": [tools.path("spin"), str(_THREADS)]}
     if os.path.exists(PYTHON):
         programs["Python"] = [PYTHON, "-c", _CODE]
+    if ruby := shutil.which("ruby"):
+        programs["Ruby"] = [ruby, "-e", _RUBY]
     for language, command in programs.items():
         target = subprocess.Popen(command)
         try:

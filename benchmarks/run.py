@@ -21,6 +21,7 @@ if __package__ in (None, ""):
 from benchmarks import (
     attach,
     calls,
+    emulated,
     heaps,
     hook,
     inject,
@@ -28,6 +29,7 @@ from benchmarks import (
     machine,
     memory,
     memstart,
+    native,
     objects,
     patch,
     prof,
@@ -48,6 +50,8 @@ from benchmarks.tools import HERE, PEERS, TOP, Tools
 PARTS = [
     "calls", "layers", "inject", "patch", "hook", "objects", "heaps", "sweep", "prof", "json",
     "stream", "reading", "memory", "startup", "memstart", "sampling", "resolve", "attach", "map",
+    "emulated",
+    "native",
 ]  # fmt: skip
 
 
@@ -74,11 +78,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--memray-python", default=sys.executable, help="an interpreter that has the package memray"
     )
+    parser.add_argument("--ppc64el", help="where a Debian of ppc64el is unpacked, for `emulated`")
     parser.add_argument("-o", "--output", default=os.path.join(HERE, "RESULTS.md"))
     return parser.parse_args()
 
 
-def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list[Table]:
+def _measure(
+    tools: Tools, parts: list[str], count: int, *, quick: bool, ppc64el: str | None
+) -> list[Table]:
     tables = []
     if "calls" in parts:
         tables.append(calls.measure(tools, count, 2 if quick else 5, _say))
@@ -118,6 +125,10 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
         tables.append(attach.measure(tools, count, _say, quick=quick))
     if "map" in parts:
         tables.append(staticmap.measure(tools, count, _say))
+    if "emulated" in parts:
+        tables.append(emulated.measure(tools, count, _say, ppc64el))
+    if "native" in parts:
+        tables.append(native.measure(tools, count, _say))
     return tables
 
 
@@ -154,7 +165,13 @@ def main() -> int:
             _say(f"the workloads cannot be built: {error}")
             return 2
         before = os.getloadavg()[0]
-        tables = _measure(tools, arguments.parts.split(","), count, quick=arguments.quick)
+        tables = _measure(
+            tools,
+            arguments.parts.split(","),
+            count,
+            quick=arguments.quick,
+            ppc64el=arguments.ppc64el,
+        )
         results.write(
             arguments.output,
             tables,

@@ -14,7 +14,7 @@ from benchmarks.measure import Failed, run
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 TARGETS = os.path.join(HERE, "targets")
-PEERS = ["uftrace", "ltrace", "audit", "frida", "gdb", "lldb", "drgn", "fiu-run", "memray"]
+PEERS = ["uftrace", "ltrace", "audit", "frida", "gdb", "lldb", "drgn", "fiu-run", "memray", "lttng"]
 
 
 class Tools:
