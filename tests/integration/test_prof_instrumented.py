@@ -118,8 +118,9 @@ def test_it_comes_and_goes_while_threads_call(hooks: str, symbol: str) -> None:
     library = str(Path(command[0]).with_name(LIBRARY))
     with subprocess.Popen([*command, "0", "2"], stdin=subprocess.PIPE) as program:
         before = None
+        reported.until_loaded(program.pid, library)
         for mode in ("time", "count", "sample", "quiet"):
-            threads = reported.looked(program.pid, mode, 30_000_000).threads
+            threads = reported.looked(program.pid, mode).threads
             calls = sum(node.calls for thread in threads for node in thread.nodes)
             assert bool(calls) == (mode != "quiet")
             after = reported.slot_of(program.pid, library, symbol)

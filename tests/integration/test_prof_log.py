@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -298,8 +297,8 @@ def test_a_running_process(tmp_path: Path) -> None:
     command = reported.program("reported", "cyg", "gcc", "-O0")
     record = tmp_path / "run.sosr"
     with subprocess.Popen([*command, "0", "2"], stdin=subprocess.PIPE) as running:
-        time.sleep(0.1)
-        words = ["prof", "attach", "-q", "--mode", "log", "--duration", "50ms", "-o", str(record)]
+        reported.until_loaded(running.pid, str(Path(command[0]).with_name("libreported.so")))
+        words = ["prof", "attach", "-q", "--mode", "log", "--duration", "0.5", "-o", str(record)]
         done = soscope(*words, "-p", str(running.pid))
         running.communicate(b"\n", timeout=30)
     assert done.returncode == 0, done.stderr

@@ -102,8 +102,7 @@ def busy(compiler: str, hooks: str) -> Iterator[tuple[int, Path]]:
     with subprocess.Popen([*command, "0", "3"], stdin=subprocess.PIPE) as program:
         try:
             library = Path(command[0]).with_name(LIBRARY)
-            while str(library) not in Path(f"/proc/{program.pid}/maps").read_text():
-                time.sleep(0.01)
+            reported.until_loaded(program.pid, str(library))
             yield program.pid, library
             program.communicate(b"\n", timeout=60)
         finally:

@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,8 +144,16 @@ class Watched(InstrumentedCode):
         self.programs += [ProgramCalls(program, unpack(calls)) for calls in said.calls]
 
 
-def looked(pid: int, mode: str, duration_ns: int = 10_000_000) -> ReportedCalls:
-    """Look at a process for a while."""
+def until_loaded(pid: int, library: str) -> None:
+    """Wait for a process to have loaded a library."""
+    end = time.monotonic() + 60
+    while library not in Path(f"/proc/{pid}/maps").read_text():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def looked(pid: int, mode: str, duration_ns: int = 300_000_000) -> ReportedCalls:
+    """Look at a process, of itself for so long that its threads have run, whatever the load."""
     instrument = Watched(mode)
     Session(SessionSettings([], pids=[pid], duration_ns=duration_ns), [instrument]).run()
     return instrument.programs[0].calls
