@@ -392,7 +392,7 @@ async def child():
     return (await process.communicate())[0]
 sys.setswitchinterval(1e-5)
 def dumps():
-    return [json.dumps(list(range(500))) for _ in range(200)]
+    return [json.dumps(list(range(500))) for _ in range(50)]
 threads = [threading.Thread(target=dumps) for _ in range(3)]
 for thread in threads: thread.start()
 told = [len(hooks) > 20, asyncio.run(child()), subprocess.run(["echo", "y"], stdout=-1).stdout]
