@@ -188,6 +188,19 @@ static inline void sosc_local_increase(uint64_t *at, uint64_t add)
 	__asm__ volatile("addq %1, %0" : "+m"(*at) : "r"(add) : "memory", "cc");
 }
 
+/** Store a pair of words, which lies at a multiple of 16, at once; whether @from stood there. */
+static inline bool sosc_swap_pair(uint64_t at[2], const uint64_t from[2], const uint64_t to[2])
+{
+	uint64_t low = from[0], high = from[1];
+	bool done;
+
+	__asm__ volatile("lock cmpxchg16b %1"
+			 : "=@ccz"(done), "+m"(*(uint64_t(*)[2])at), "+a"(low), "+d"(high)
+			 : "b"(to[0]), "c"(to[1])
+			 : "memory");
+	return done;
+}
+
 static inline uint32_t sosc_local_add_short(uint32_t *at, uint32_t add)
 {
 	__asm__ volatile("xaddl %0, %1" : "+r"(add), "+m"(*at) : : "memory");

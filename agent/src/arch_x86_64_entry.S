@@ -120,10 +120,16 @@ FUNCTION sosc_h_count_callers
 	test	%r10, %r10
 	jz	4f
 	incq	(%r10,%rax)
+	testl	$COUNTER_OFTEN - 1, (%r10,%rax)
+	jz	7f
 	RESTORE_FOUR
 	jmp	*CELL_ORIGINAL(%r11)
-2:	.cfi_adjust_cfa_offset 32
-	SLOW	sosc_thread_slow
+7:	.cfi_adjust_cfa_offset 32
+	mov	RETURN_SLOT(%rsp), %rdx
+	lea	sosc_counter_learn(%rip), %rax
+	call	sosc_slow_reserve
+	jmp	5f
+2:	SLOW	sosc_thread_slow
 	mov	%rax, %r10
 	test	%rax, %rax
 	jnz	6b

@@ -33,6 +33,42 @@ sosc_site_page:
 	.endr
 	.balign	4096, 0xcc
 
+// Counters: entry trampolines that count calls of one thread from two call sites without going to a
+// handler, as each place more that code is fetched from costs as much as the counting. All others go
+// to the handler of their cell, as do those of a child that is forked in here: it has no array. rax
+// is kept below rsp, where signal handlers leave it alone, so that the rule is that of a function's
+// first instruction. The thread's array is asked for before the return address: whoever changes
+// sessions changes that.
+	.globl	sosc_counter_page
+sosc_counter_page:
+	.rept	4096 / SOSC_COUNTER_SIZE
+1:	endbr64
+	mov	%rax, -8(%rsp)
+	mov	1b + SOSC_DISTANCE + COUNTER_THREAD(%rip), %r11
+	mov	%fs:0, %rax
+	cmp	%rax, THREAD_KEY(%r11)
+	jne	4f
+	mov	(%rsp), %rax
+	mov	THREAD_COUNTS(%r11), %r11
+	test	%r11, %r11
+	jz	4f
+	cmp	%rax, 1b + SOSC_DISTANCE + COUNTER_RETURN(%rip)
+	jne	3f
+	add	1b + SOSC_DISTANCE + COUNTER_AT(%rip), %r11
+2:	incq	(%r11)
+	mov	-8(%rsp), %rax
+	mov	1b + SOSC_DISTANCE + COUNTER_CELL(%rip), %r11
+	jmp	*CELL_ORIGINAL(%r11)
+3:	cmp	%rax, 1b + SOSC_DISTANCE + COUNTER_RETURN + COUNTER_SECOND(%rip)
+	jne	4f
+	add	1b + SOSC_DISTANCE + COUNTER_AT + COUNTER_SECOND(%rip), %r11
+	jmp	2b
+4:	mov	-8(%rsp), %rax
+	mov	1b + SOSC_DISTANCE + COUNTER_CELL(%rip), %r11
+	jmp	*CELL_HANDLER(%r11)
+	.balign	SOSC_COUNTER_SIZE, 0xcc
+	.endr
+
 // ---- where they are mapped, with their unwind rules ------------------------
 
 	.section .entries, "ax", @nobits
@@ -69,6 +105,14 @@ sosc_sites:
 	.skip	0x400000
 	.cfi_endproc
 
+	.section .counters, "ax", @nobits
+	.globl	sosc_counters
+	.hidden	sosc_counters
+sosc_counters:
+	.cfi_startproc
+	.skip	0x200000
+	.cfi_endproc
+
 	.section .inside, "aw", @nobits
 	.globl	sosc_inside
 	.hidden	sosc_inside
@@ -90,3 +134,9 @@ sosc_cells:
 	.hidden	sosc_sitedata
 sosc_sitedata:
 	.skip	0x400000
+
+	.section .counterdata, "aw", @nobits
+	.globl	sosc_counterdata
+	.hidden	sosc_counterdata
+sosc_counterdata:
+	.skip	0x200000

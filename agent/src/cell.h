@@ -50,6 +50,16 @@ static inline uint64_t sosc_entry_of(uint32_t index)
 	return (uint64_t)sosc_entries + (uint64_t)index * SOSC_ENTRY_SIZE;
 }
 
+/**
+ * Whether calls of @addr go on to where the word at @addr + SOSC_DISTANCE + CELL_ORIGINAL says, in
+ * the agent at @base: an entry trampoline, or a counter.
+ */
+static inline bool sosc_leads_on(uint64_t base, uint64_t addr)
+{
+	return addr - base - SOSC_BLOB_ENTRIES < SOSC_MAX_SLOTS * SOSC_ENTRY_SIZE ||
+	       addr - base - SOSC_BLOB_COUNTERS < SOSC_MAX_COUNTERS * SOSC_COUNTER_SIZE;
+}
+
 bool sosc_cell_is_free(uint32_t index);
 uint32_t sosc_cell_take(void); // a cell outside the slots, SOSC_NONE = none left
 void sosc_cell_give(uint32_t index);

@@ -71,6 +71,7 @@ uint64_t sosc_site_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint
 void sosc_site_rebound(uint64_t code);
 uint32_t *sosc_gate_slow(struct sosc_cell *cell);
 void sosc_count_slow(struct sosc_cell *cell);
+uint64_t sosc_counter_learn(struct sosc_cell *cell, const void *unused, uint64_t ret);
 void sosc_stats_slow(struct sosc_cell *cell);
 struct sosc_parked *sosc_park_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint64_t sp);
 void sosc_stats_exit(struct sosc_regs *regs, uint64_t now);

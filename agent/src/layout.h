@@ -5,7 +5,7 @@
 #ifndef SOSC_LAYOUT_H
 #define SOSC_LAYOUT_H
 
-#define SOSC_DISTANCE 0x800000 // trampoline -> cell or site, SOSC_BLOB_DISTANCE
+#define SOSC_DISTANCE 0xa00000 // trampoline -> cell or site, SOSC_BLOB_DISTANCE
 // The same as the operand of a DWARF expression
 #define DISTANCE_BYTES 0, 0, SOSC_DISTANCE >> 16 & 0xff, SOSC_DISTANCE >> 24
 #define SOSC_ENTRY_SIZE 16
@@ -15,6 +15,15 @@
 // struct sosc_cell
 #define CELL_HANDLER 0
 #define CELL_ORIGINAL 8
+
+// struct sosc_counter
+#define SOSC_COUNTER_SIZE 128
+#define COUNTER_CELL 16
+#define COUNTER_THREAD 24
+#define COUNTER_RETURN 32
+#define COUNTER_AT 40
+#define COUNTER_SECOND 16 // from a call site to the other one
+#define COUNTER_OFTEN 1024 // calls of a thread's from one call site until it is asked for again
 
 // struct sosc_site
 #define SITE_RETURN 0

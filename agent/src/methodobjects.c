@@ -10,6 +10,7 @@
 #include "changes.h"
 #include "image.h"
 #include "lookup.h"
+#include "start.h"
 
 enum { // of CPython's PyTypeObject, in bytes
 	TP_NAME = 24,
@@ -40,12 +41,9 @@ static uint64_t *field(uint64_t type, uint64_t offset)
 // The function that a hooked word leads to in the end.
 static uint64_t real_function(uint64_t function)
 {
-	uint64_t index = (function - (uint64_t)sosc_entries) / SOSC_ENTRY_SIZE;
-
-	while (function >= (uint64_t)sosc_entries && index < SOSC_MAX_SLOTS) {
-		function = __atomic_load_n(&sosc_cells[index].original, __ATOMIC_ACQUIRE);
-		index = (function - (uint64_t)sosc_entries) / SOSC_ENTRY_SIZE;
-	}
+	while (sosc_leads_on(sosc_base, function))
+		function = __atomic_load_n((uint64_t *)(function + SOSC_DISTANCE + CELL_ORIGINAL),
+					   __ATOMIC_ACQUIRE);
 	return function;
 }
 

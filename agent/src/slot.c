@@ -5,6 +5,7 @@
 #include "cell.h"
 #include "changes.h"
 #include "clock.h"
+#include "counter.h"
 #include "guard.h"
 #include "handler.h"
 #include "image.h"
@@ -278,6 +279,8 @@ static uint64_t set_cell(const struct sosc_candidate *at, const struct sosc_plac
 	else if (!sosc_quiet)
 		handler = sosc_handler_of(place->chosen, is_entry_only(place->chosen));
 	__atomic_store_n(&cell->handler, handler, __ATOMIC_RELEASE);
+	if (handler == (uint64_t)sosc_h_count_callers)
+		return sosc_counter_entry(place->index);
 	return sosc_entry_of(place->index);
 }
 

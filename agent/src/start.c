@@ -6,6 +6,7 @@
 #include "cell.h"
 #include "changes.h"
 #include "clock.h"
+#include "counter.h"
 #include "counts.h"
 #include "gate.h"
 #include "guard.h"
@@ -119,6 +120,9 @@ static long map_all(const struct sosc_start *start)
 	if (!error)
 		error = map_pages(start, SOSC_BLOB_SITES, SOSC_MAX_SITES * SOSC_SITE_SIZE,
 				  start->pages_offset + piece);
+	if (!error)
+		error = map_pages(start, SOSC_BLOB_COUNTERS, SOSC_MAX_COUNTERS * SOSC_COUNTER_SIZE,
+				  start->pages_offset + 2 * piece);
 	if (error)
 		return error;
 	return map_control(start);
@@ -201,6 +205,7 @@ static long start_all(const struct sosc_start *start)
 	}
 	if (!look_inside(start))
 		return -ENOMEM;
+	sosc_counters_start();
 	read_clocks(control);
 	sosc_gate_start();
 	sosc_instruments_start();

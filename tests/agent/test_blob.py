@@ -32,6 +32,7 @@ EXPORTS = {
     "sosc_trap",
     "sosc_entry_page",
     "sosc_site_page",
+    "sosc_counter_page",
 }
 # 64-bit general registers and their parts, the program counter; fs and gs are not loaded
 GENERAL = re.compile(
@@ -42,7 +43,7 @@ GENERAL = re.compile(
 STATE = ["fxrstor64", "fxsave64", "fxsave64", "xrstor64", "xsave64"]
 # Arguments that are vectors are stored, each register once for each size.
 STORES = re.compile(r"v?movups %[xyz]mm[0-7],[^%]*\(%r\w+\)$")
-ENTRY, SITE = 16, 32
+ENTRY, SITE, COUNTER = 16, 32, 128
 SITES_PER_PAGE = layout.PAGE // SITE
 
 
@@ -149,6 +150,9 @@ def test_parts_lie_where_the_launcher_maps_them() -> None:
     assert found[".sites"][2:5:2] == (layout.BLOB_SITES, layout.MAX_SITES * SITE)
     assert found[".cells"][2:5:2] == (data, layout.MAX_SLOTS * ENTRY)
     assert found[".sitedata"].addr == layout.BLOB_SITES + layout.BLOB_DISTANCE
+    for name, start in ((".counters", 0), (".counterdata", layout.BLOB_DISTANCE)):
+        where = layout.BLOB_COUNTERS + start
+        assert found[name][2:5:2] == (where, layout.MAX_COUNTERS * COUNTER)
     assert found[".bss"].addr == layout.BLOB_DATA
     assert found[".bss"].addr + found[".bss"].size <= layout.BLOB_SIZE
 
@@ -197,7 +201,7 @@ def test_every_function_that_is_jumped_to_begins_with_endbr64() -> None:
     reached = {
         name: vaddr
         for name, vaddr in symbols().items()
-        if re.match(r"sosc_([hx]_\w+|loader_event|entry_page|site_page)$", name)
+        if re.match(r"sosc_([hx]_\w+|loader_event|entry_page|site_page|counter_page)$", name)
     }
     assert len(reached) > 15
     assert not [name for name, vaddr in reached.items() if at[vaddr] != "endbr64"]
@@ -223,7 +227,7 @@ def test_every_instruction_has_an_unwind_rule() -> None:
             if word not in padding and not re.search(r"\bnop[wl]?\b|^(data16|cs)\b", said):
                 naked.append(f"{at:x}: {said}")
     assert not naked
-    for name in (".entries", ".sites"):
+    for name in (".entries", ".sites", ".counters"):
         section = sections()[name]
         assert (section.addr, section.addr + section.size) in ranges
 
@@ -251,8 +255,10 @@ def test_the_rules_of_the_trampolines() -> None:
     sites = next(block for block in blocks if f"pc={layout.BLOB_SITES:016x}" in block)
     assert "DW_CFA_def_cfa_expression" in sites
     assert "DW_CFA_val_expression: r16" in sites
-    entries = next(block for block in blocks if f"pc={layout.BLOB_ENTRIES:016x}" in block)
-    assert "expression" not in entries
+    for start in (layout.BLOB_ENTRIES, layout.BLOB_COUNTERS):
+        rule = next(block for block in blocks if f"pc={start:016x}" in block)
+        assert "expression" not in rule
+        assert "DW_CFA" not in rule.replace("DW_CFA_nop", "")
     assert '"zRS"' in shown  # exact: no call instruction stands before a return trampoline
 
 
@@ -296,6 +302,20 @@ def test_a_return_trampoline_leads_to_its_data() -> None:
     assert set(code[-SITE:]) == {0xCC}  # its data is the exit pointer
 
 
+def test_a_counter_uses_the_data_behind_it() -> None:
+    start, code = page("sosc_counter_page")
+    pieces = [code[at : at + COUNTER] for at in range(0, layout.PAGE, COUNTER)]
+    assert set(pieces) == {pieces[0]}
+    used = set()
+    for vaddr, length, text in instructions():
+        if not start <= vaddr < start + COUNTER or "(%rip)" not in text:
+            continue
+        found = re.search(r"(-?0x[0-9a-f]+)\(%rip\)", text)
+        assert found
+        used.add(vaddr + length + int(found[1], 16) - start - layout.BLOB_DISTANCE)
+    assert used == {16, 24, 32, 40, 48, 56}  # cell, thread, two of where and at
+
+
 def test_the_blob_repeats_the_pages() -> None:
     blob = Blob.build()
     try:
@@ -310,9 +330,14 @@ def test_the_blob_repeats_the_pages() -> None:
     pages = content[blob.pages_offset :]
     wanted = page("sosc_entry_page")[1] * layout.BLOB_REPEAT
     wanted += page("sosc_site_page")[1] * layout.BLOB_REPEAT
+    wanted += page("sosc_counter_page")[1] * layout.BLOB_REPEAT
     assert pages == wanted
     # pieces of so many pages are mapped again and again
-    for size in (layout.MAX_SLOTS * ENTRY, layout.MAX_SITES * SITE):
+    for size in (
+        layout.MAX_SLOTS * ENTRY,
+        layout.MAX_SITES * SITE,
+        layout.MAX_COUNTERS * COUNTER,
+    ):
         assert size % (layout.BLOB_REPEAT * layout.PAGE) == 0
 
 

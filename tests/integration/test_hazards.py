@@ -30,6 +30,7 @@ NOT_ALONE = {
     "guest",
     "handed",
     "hazards",
+    "hot_sites",
     "inside",
     "interrupted",
     "looping",

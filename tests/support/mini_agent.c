@@ -87,9 +87,10 @@ PUBLIC void sosc_loader_event(void)
 	((struct answer *)(base + SOSC_BLOB_DATA + SOSC_PAGE))->events++;
 }
 
-__asm__(".globl sosc_trap, sosc_entry_page, sosc_site_page\n"
+__asm__(".globl sosc_trap, sosc_entry_page, sosc_site_page, sosc_counter_page\n"
 	".type sosc_trap, @function\n"
 	"sosc_trap: int3\n"
 	".balign 4096\n"
 	"sosc_entry_page: .fill 512, 8, 0x1111111111111111\n"
-	"sosc_site_page: .fill 512, 8, 0x2222222222222222\n");
+	"sosc_site_page: .fill 512, 8, 0x2222222222222222\n"
+	"sosc_counter_page: .fill 512, 8, 0x3333333333333333\n");

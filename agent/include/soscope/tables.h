@@ -5,6 +5,6 @@
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H
 
-#define SOSC_TABLES 0x6bbe7f669adafa8ull
+#define SOSC_TABLES 0x11df8021c2d6cc7ull
 
 #endif

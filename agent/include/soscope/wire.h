@@ -37,6 +37,7 @@ enum {
 	SOSC_SLOT_PLACES = 1048576, // see SOSC_SEC_PLACES; a power of two
 	SOSC_MAX_IMAGES = 8192,
 	SOSC_MAX_SITES = 131072,
+	SOSC_MAX_COUNTERS = 16384,
 	SOSC_MAX_CALL_SITES = 262144, // their numbers have 18 bits
 	SOSC_CALL_SITE_SLOT = 17, // bits of a slot's index in one
 	SOSC_CALL_SITE_HEADS = 4096, // a power of two
@@ -431,15 +432,16 @@ struct sosc_stats {
 
 // Offsets inside the blob's reservation in the target (agent/agent.lds keeps
 // them). The file behind it: the agent's ELF file, then at SOSC_BLOB_PAGES one
-// page of entry trampolines and one of return trampolines, each repeated
-// SOSC_BLOB_REPEAT times.
+// page of entry trampolines, one of return trampolines and one of counters, each
+// repeated SOSC_BLOB_REPEAT times.
 enum sosc_blob {
-	SOSC_BLOB_SIZE = 0x5000000,
+	SOSC_BLOB_SIZE = 0x5400000,
 	SOSC_BLOB_TEXT_MAX = 0x80000, // from 0: code, tables, unwind rule
 	SOSC_BLOB_ENTRIES = 0x80000, // SOSC_MAX_SLOTS entry trampolines of 16
 	SOSC_BLOB_SITES = 0x480000, // SOSC_MAX_SITES return trampolines of 32
-	SOSC_BLOB_DISTANCE = 0x800000, // from a trampoline to its data
-	SOSC_BLOB_DATA = 0x1080000, // the agent's variables
+	SOSC_BLOB_COUNTERS = 0x880000, // SOSC_MAX_COUNTERS counters of 128
+	SOSC_BLOB_DISTANCE = 0xa00000, // from a trampoline to its data
+	SOSC_BLOB_DATA = 0x1480000, // the agent's variables
 	SOSC_BLOB_REPEAT = 64, // pages of each kind in the blob file
 };
 
@@ -494,6 +496,8 @@ struct sosc_inside {
 	uint64_t method_hash; // functions of Python's that the agent has replaced, to hook method
 	uint64_t method_compare; // tables
 	uint64_t method_state; // enum sosc_method_state
+	uint64_t counterdata; // addr of the counters' data, struct sosc_counter
+	uint64_t counter_count; // in use, from the first on
 };
 
 enum sosc_method_state { // of method tables that are to be hooked

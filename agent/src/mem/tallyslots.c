@@ -125,7 +125,7 @@ void sosc_tally_leave_image(const char *path, enum sosc_tally_why why)
 
 static bool is_trampoline(uint64_t value)
 {
-	return resident && value - resident - SOSC_BLOB_ENTRIES < SOSC_MAX_SLOTS * SOSC_ENTRY_SIZE;
+	return resident && sosc_leads_on(resident, value);
 }
 
 // Where calls go behind all its trampolines.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
 
-FINGERPRINT = 485236430393421736
+FINGERPRINT = 80493056308899015
 BEGIN = 1
 LOOK = 2
 LOOK_AND_BEGIN = 3
@@ -17,10 +17,10 @@ REFUSED = 2
 LAYOUT_SIZE = 120
 WIRE_VERSION = 1
 INSIDE_MAGIC = 3560500604125278067
-INSIDE_AT = 17301504
+INSIDE_AT = 21495808
 
 # Structs: how they are packed, and the names of their fields.
-INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQQQQQ0x"
+INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQQQQQQQ0x"
 INSIDE_FIELDS = (
     "magic",
     "wire_version",
@@ -44,6 +44,8 @@ INSIDE_FIELDS = (
     "method_hash",
     "method_compare",
     "method_state",
+    "counterdata",
+    "counter_count",
 )
 TALLY_FORMAT = "<IIQQQQQQQIIQIIQIIQQII0x"
 TALLY_FIELDS = (

@@ -16,7 +16,6 @@ from soscope.hooking.thunks import machine
 from soscope.proc import maps
 from soscope.wire import layout
 
-_ENTRY = 16  # bytes of an entry trampoline, and of a cell
 _ORIGINAL = 8  # in a cell
 _MOST = 16  # cells behind one another
 
@@ -41,9 +40,9 @@ class Tracers:
         self._memory.close()
 
     def owner_of(self, value: int) -> Resident | None:
-        """Return the agent whose entry trampoline `value` is, None if it is none."""
+        """Return the agent whose entry trampoline or counter `value` is, None if it is none."""
         for agent in self.agents:
-            if 0 <= value - agent.base - layout.BLOB_ENTRIES < layout.MAX_SLOTS * _ENTRY:
+            if agent.leads_on(value):
                 return agent
         return None
 
@@ -85,8 +84,7 @@ class Tracers:
         for _ in range(_MOST):
             if agent is None or self.owner_of(value) is not agent:
                 return
-            index = (value - agent.base - layout.BLOB_ENTRIES) // _ENTRY
-            at = agent.fields["cells"] + index * _ENTRY + _ORIGINAL
+            at = value + layout.BLOB_DISTANCE + _ORIGINAL
             if machine().exchange(at, unbound, definition) == unbound:
                 return
             value = self._memory.word(at)

@@ -59,6 +59,7 @@ MAX_SLOTS = 262144
 SLOT_PLACES = 1048576
 MAX_IMAGES = 8192
 MAX_SITES = 131072
+MAX_COUNTERS = 16384
 MAX_CALL_SITES = 262144
 CALL_SITE_SLOT = 17
 CALL_SITE_HEADS = 4096
@@ -327,12 +328,13 @@ DATA_UNREADABLE = 2
 DATA_NULL = 4
 
 # Offsets inside the agent's reservation in the target.
-BLOB_SIZE = 0x5000000
+BLOB_SIZE = 0x5400000
 BLOB_TEXT_MAX = 0x80000
 BLOB_ENTRIES = 0x80000
 BLOB_SITES = 0x480000
-BLOB_DISTANCE = 0x800000
-BLOB_DATA = 0x1080000
+BLOB_COUNTERS = 0x880000
+BLOB_DISTANCE = 0xA00000
+BLOB_DATA = 0x1480000
 BLOB_REPEAT = 64
 
 START_AGAIN = 1
@@ -506,7 +508,8 @@ INSIDE = Layout(
     "sosc_inside",
     "magic:Q wire_version:I size:I tables:Q control:Q control_size:Q changes:Q change_count:Q "
     "cells:Q cell_count:Q sitedata:Q site_count:Q plain_jump:Q plain_exit:Q scratch:Q "
-    "sessions:Q waiting:Q patches:Q program:Q method_hash:Q method_compare:Q method_state:Q",
+    "sessions:Q waiting:Q patches:Q program:Q method_hash:Q method_compare:Q method_state:Q "
+    "counterdata:Q counter_count:Q",
 )
 CHANGE = Layout(
     "sosc_change",

@@ -23,12 +23,14 @@
 // the trampolines here.
 __asm__(".pushsection .host, \"aw\", @nobits\n"
 	".balign 4096\n"
-	".globl sosc_entries, sosc_sites, sosc_cells, sosc_sitedata\n"
-	".hidden sosc_entries, sosc_sites, sosc_cells, sosc_sitedata\n"
+	".globl sosc_entries, sosc_sites, sosc_counters, sosc_cells, sosc_sitedata, sosc_counterdata\n"
+	".hidden sosc_entries, sosc_sites, sosc_counters, sosc_cells, sosc_sitedata, sosc_counterdata\n"
 	"sosc_entries: .skip 0x400000\n"
 	"sosc_sites: .skip 0x400000\n"
+	"sosc_counters: .skip 0x200000\n"
 	"sosc_cells: .skip 0x400000\n"
 	"sosc_sitedata: .skip 0x400000\n"
+	"sosc_counterdata: .skip 0x200000\n"
 	".popsection\n");
 
 struct sosc_control *sosc_control;

@@ -29,7 +29,8 @@ def write_agent(path: Path, *, without: str = "", vaddr: int = 0) -> bytes:
     writer = Writer(vaddr=vaddr)
     entry = writer.part("entry", b"\x11" * layout.PAGE)
     site = writer.part("site", b"\x22" * layout.PAGE)
-    values = {"sosc_entry_page": entry, "sosc_site_page": site}
+    counter = writer.part("counter", b"\x33" * layout.PAGE)
+    values = {"sosc_entry_page": entry, "sosc_site_page": site, "sosc_counter_page": counter}
     values |= {name: 0x100 + index for index, name in enumerate(NAMES)}
     writer.symbols([Sym(name, value) for name, value in values.items() if name != without])
     data = writer.build(build_id=b"\xab\xcd")
@@ -37,7 +38,7 @@ def write_agent(path: Path, *, without: str = "", vaddr: int = 0) -> bytes:
     return data
 
 
-def test_the_blob_has_the_file_and_both_pages(tmp_path: Path) -> None:
+def test_the_blob_has_the_file_and_all_pages(tmp_path: Path) -> None:
     data = write_agent(tmp_path / "agent.so")
     blob = Blob.build(str(tmp_path / "agent.so"))
     try:
@@ -52,13 +53,14 @@ def test_the_blob_has_the_file_and_both_pages(tmp_path: Path) -> None:
         assert content[: len(data)] == data
         assert not any(content[len(data) : blob.pages_offset])
         repeated = layout.PAGE * layout.BLOB_REPEAT
-        assert content[blob.pages_offset :] == b"\x11" * repeated + b"\x22" * repeated
+        pages = b"\x11" * repeated + b"\x22" * repeated + b"\x33" * repeated
+        assert content[blob.pages_offset :] == pages
     finally:
         blob.close()
     assert blob.fd == -1
 
 
-@pytest.mark.parametrize("name", [*NAMES, "sosc_entry_page", "sosc_site_page"])
+@pytest.mark.parametrize("name", [*NAMES, "sosc_entry_page", "sosc_site_page", "sosc_counter_page"])
 def test_an_agent_without_one_of_its_symbols_is_refused(tmp_path: Path, name: str) -> None:
     write_agent(tmp_path / "agent.so", without=name)
     with pytest.raises(AgentError, match=name):

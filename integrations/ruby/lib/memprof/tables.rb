@@ -5,10 +5,10 @@
 module Memprof
   # What is known of the agent; made by soscope.instruments.mem.inside.
   module Tables
-    FINGERPRINT = 485_236_430_393_421_736
+    FINGERPRINT = 80_493_056_308_899_015
     WIRE_VERSION = 1
     INSIDE_MAGIC = 3_560_500_604_125_278_067
-    INSIDE_AT = 17_301_504
+    INSIDE_AT = 21_495_808
     TALLY_FORMAT = "L<L<Q<Q<Q<Q<Q<Q<Q<L<L<Q<L<L<Q<L<L<Q<Q<L<L<"
     TALLY_SIZE = 128
     TALLY_FIELDS = %i[size order tables images iterate usable resident counts wires count_room flags functions function_count slots lefts left_count left_more ticks found sqlites reserved].freeze

@@ -2,8 +2,8 @@
 """The blob: the file that is mapped into a target, made of the agent's ELF file.
 
 The ELF file, padded to a page; then the page at symbol `sosc_entry_page` BLOB_REPEAT times,
-then the page at `sosc_site_page` as often. Trampolines are mapped from those, many pages with
-one system call. The file is in memory and has no name.
+then the pages at `sosc_site_page` and `sosc_counter_page` as often. Trampolines are mapped from
+those, many pages with one system call. The file is in memory and has no name.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Blob:
         blob.build_id = image.build_id
         pages = [
             image.read(address(name), layout.PAGE, name)
-            for name in ("sosc_entry_page", "sosc_site_page")
+            for name in ("sosc_entry_page", "sosc_site_page", "sosc_counter_page")
         ]
         blob.pages_offset = len(data) + -len(data) % layout.PAGE
         blob.size = blob.pages_offset + layout.BLOB_REPEAT * sum(map(len, pages))

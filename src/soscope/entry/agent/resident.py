@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _SITE_BYTES = 32
 _SITES_END = layout.BLOB_SITES + layout.MAX_SITES * _SITE_BYTES
+_ENTRY_BYTES = 16
+_COUNTER_BYTES = 128
+_COUNTER_RETURNS = (4, 6)  # words of a counter that say where calls return to
 _STACK = 8192  # bytes that a call of the agent's may need, more than twice
 _RETURN_AT = 14  # of a return trampoline: where the function that it calls returns to
 
@@ -202,6 +205,17 @@ class Resident:
         """Say whether an address lies in the agent's code or trampolines."""
         return 0 <= addr - self.base < layout.BLOB_DATA
 
+    def leads_on(self, addr: int) -> bool:
+        """Say whether calls of an address go on to where its cell says.
+
+        Those are entry trampolines and counters; the cell is BLOB_DISTANCE behind them.
+        """
+        at = addr - self.base
+        return (
+            0 <= at - layout.BLOB_ENTRIES < layout.MAX_SLOTS * _ENTRY_BYTES
+            or 0 <= at - layout.BLOB_COUNTERS < layout.MAX_COUNTERS * _COUNTER_BYTES
+        )
+
     # ---- taking it out ----
 
     def stop(self) -> None:
@@ -248,6 +262,18 @@ class Resident:
             at = fields["sitedata"] + index * _SITE_BYTES
             if index < layout.MAX_SITES and self._memory.word(at):
                 self._memory.write(at, fields["plain_exit"].to_bytes(8, "little"))
+        self._quiet_counters()
+
+    def _quiet_counters(self) -> None:
+        """Have counters leave all calls to the handlers of their cells."""
+        at = self.fields["counterdata"]
+        count = self.fields["counter_count"]
+        words = array("Q", self._memory.read(at, _COUNTER_BYTES * count))
+        if len(words) != count * _COUNTER_BYTES // 8:
+            return  # the memory is gone, and nobody counts
+        for word in _COUNTER_RETURNS:
+            words[word :: _COUNTER_BYTES // 8] = array("Q", bytes(8 * count))
+        self._memory.write(at, words.tobytes())
 
     def done(self) -> None:
         """Say that nothing is changed but by patches, and that nobody owns the agent."""

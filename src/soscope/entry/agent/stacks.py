@@ -23,8 +23,7 @@ _MOST_MEMORY = 1 << 30  # bytes that are looked through for coroutines
 
 
 def _sites(agent: Resident) -> tuple[int, int]:
-    low = agent.base + layout.BLOB_SITES
-    return low, low + layout.BLOB_DISTANCE
+    return agent.base + layout.BLOB_SITES, agent.base + layout.BLOB_COUNTERS
 
 
 def put_back(

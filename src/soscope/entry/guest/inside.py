@@ -96,7 +96,14 @@ class Inside:
 
     def _ways_in(self) -> list[tuple[int, int]]:
         """Return the agents' code from which calls go on to what a slot held before."""
-        return [(agent.base, agent.base + layout.BLOB_SITES) for agent in self._visit.agents]
+        return [
+            (agent.base + low, agent.base + high)
+            for agent in self._visit.agents
+            for low, high in (
+                (0, layout.BLOB_SITES),
+                (layout.BLOB_COUNTERS, layout.BLOB_ENTRIES + layout.BLOB_DISTANCE),
+            )
+        ]
 
     # ---- while they run ----
 
