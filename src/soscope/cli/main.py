@@ -141,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SoscopeError as error:
         if invocation.debug:
             _traceback()
-        complain(error)
+        complain(error, in_one_line=verb.split()[:1] == ["prof"] and isinstance(error, UsageError))
         return _status_of(verb, invocation, error)
     except Exception as error:  # noqa: BLE001  said as what it is: a bug
         if invocation.debug:
@@ -241,8 +241,11 @@ def note(text: str, *, prefix: str = "soscope: ") -> None:
         pass  # nobody listens
 
 
-def complain(error: SoscopeError) -> None:
-    """Print an error: what, on which object, why; then what to do."""
+def complain(error: SoscopeError, *, in_one_line: bool = False) -> None:
+    """Print an error: what, on which object, why; then what to do, below it or behind it."""
+    if in_one_line and error.hint:
+        note(f"error: {error.message}; {' '.join(error.hint.split())}")
+        return
     note(f"error: {error.message}")
     if error.hint:
         first, *rest = error.hint.splitlines()
