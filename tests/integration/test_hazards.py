@@ -33,6 +33,7 @@ NOT_ALONE = {
     "hot_sites",
     "inside",
     "interrupted",
+    "left_open",
     "looping",
     "on_demand",
     "parked",

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from pathlib import Path
 
 import pytest
 
 from tests.support import reported
-from tests.support.run import run
+from tests.support.run import run, soscope
 
 OPTIONS = ("-O0", "-O2", "-Os", "-O2 -flto")
 WAYS = list(product(("gcc", "clang"), ("pg", "fentry", "cyg"), OPTIONS))
@@ -81,3 +83,25 @@ def test_exceptions_pass_through(mode: str, way: tuple[str, str, str]) -> None:
     callers = {node["parent"] for node in nodes if reported.name_of(*node["function"]) == "catcher"}
     assert callers == {-1}
     assert all(node["timed"] == node["calls"] for node in nodes)
+
+
+@pytest.mark.parametrize("hooks", ["pg", "fentry", "cyg"])
+@pytest.mark.parametrize("mode", ["time", "sample=4", "log"])
+def test_calls_that_never_return_are_all_told(mode: str, hooks: str, tmp_path: Path) -> None:
+    """Their threads have ended, more of them than there are tables; coroutines are suspended."""
+    command = [*reported.program("left_open", hooks), "100", "3"]
+    record = tmp_path / "run.sosr"
+    done = soscope("prof", "run", "-q", "--mode", mode, "-o", record, *command)
+    assert (done.returncode, done.stdout) == (0, "left_open 100 3\n")
+    said = json.loads(soscope("prof", "report", "--json", record).stdout)
+    calls = {row["symbol"]: row["calls"] for row in said["functions"]}
+    assert [calls[name] for name in ("ends", "ends_inside", "waits", "waits_inside")] == [
+        *(100, 100),
+        *(3, 3),
+    ]
+    told = {
+        what: sum(int(note.split()[0]) for note in said["notes"] if what in note)
+        for what in ("did not return", "had not returned at the end")
+    }
+    assert sum(told.values()) == 2 * 103
+    assert told["had not returned at the end"] >= 2 * 3

@@ -204,7 +204,7 @@ def _thread(program: ProgramCalls, thread: ThreadCalls) -> dict[str, Any]:
         }
         for node in thread.nodes
     ]
-    names = ("pid", "tid", "threads", "dropped", "left", "unpaired", "deep")
+    names = ("pid", "tid", "threads", "dropped", "left", "still_open", "unpaired", "deep")
     return {**{name: getattr(thread, name) for name in names}, "nodes": nodes}
 
 

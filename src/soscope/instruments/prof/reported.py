@@ -68,6 +68,7 @@ def unpack(said: dict[str, Any]) -> ReportedCalls:
                 *(row[name] for name in ("pid", "tid", "threads", "left", "unpaired", "deep"))
             )
             thread.dropped = row["dropped"]
+            thread.still_open = row.get("still_open", 0)  # older recordings do not say
             for words in row["open_calls"]:
                 commit, start, ticks, function, around = (int(word) for word in words)
                 thread.open_calls.append((commit, start, ticks, function, around))

@@ -38,7 +38,12 @@ if TYPE_CHECKING:
 
 _NO_CALLER = (0, proflayout.PROF_NO_CALLER)
 _LOST = (
-    ("left", "calls did not return: longjmp, an exception or a coroutine has ended them"),
+    ("left", "calls did not return: longjmp, an exception, a coroutine or the end of a thread"),
+    (
+        "still_open",
+        "calls had not returned at the end: they went on, were suspended (a coroutine), or their"
+        " thread had ended",
+    ),
     ("unpaired", "returns of calls that were not seen to begin"),
     ("deep", "calls were counted and not timed: too many were open at once"),
 )

@@ -74,7 +74,9 @@ class ThreadCalls(Record):
     """All calls of a thread, or of several (`threads`) of which `tid` is the last, 0: not known.
 
     `dropped` calls found no room, and are in no node. `left` ones did not return: longjmp, an
-    exception or a coroutine ended them, and their times are lower bounds. `unpaired` returns
+    exception or a coroutine ended them, or their thread before another one had its table, and their
+    times are lower bounds. So are those of `still_open` ones, which had not returned when this was
+    read: they went on, were suspended, or their thread had ended. `unpaired` returns
     belong to no open call, and `deep` calls were too many at once: both are counted, not timed.
     Of calls that are logged, `open_calls` are those of the last thread that have not returned:
     words of their units (commit, start, ticks, function, around). The others are in the log, and in
@@ -88,6 +90,7 @@ class ThreadCalls(Record):
         "nodes",
         "open_calls",
         "pid",
+        "still_open",
         "threads",
         "tid",
         "unpaired",
@@ -104,6 +107,7 @@ class ThreadCalls(Record):
         self.left = left
         self.unpaired = unpaired
         self.deep = deep
+        self.still_open = 0
         self.open_calls: list[tuple[int, ...]] = []
 
 
@@ -234,11 +238,12 @@ def read(own: memoryview) -> ReportedCalls | None:
 def _thread(table: memoryview, *, logs: bool) -> ThreadCalls:
     pid, tid, threads, _, done, last, *lost = PROF_TABLE.struct.unpack_from(table)
     thread = ThreadCalls(pid, tid if threads == 1 or logs else 0, threads, *lost[:3])
+    frames = [frame for frame in _frames(table) if frame[0] != _RETURNED]
+    thread.still_open = len(frames)
     if logs:
         thread.open_calls = [
             (commit, begun, max(0, last - begun), function, around)
-            for place, begun, _, _, _, around, function, _, commit in _frames(table)
-            if place != _RETURNED
+            for _, begun, _, _, _, around, function, _, commit in frames
         ]
         return thread
     nodes_end = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size
@@ -249,16 +254,18 @@ def _thread(table: memoryview, *, logs: bool) -> ThreadCalls:
             for place, function in enumerate(words[1::_WORDS].tolist())
             if function
         }
-    _add_open(rows, table, done, last)
+    _add_open(rows, frames, done, last)
     _order(rows, thread.nodes)
     return thread
 
 
-def _add_open(rows: dict[int, list[int]], table: memoryview, done: int, last: int) -> None:
+def _add_open(
+    rows: dict[int, list[int]], frames: list[tuple[int, ...]], done: int, last: int
+) -> None:
     """Add the times of calls that have not returned, the innermost first."""
-    for place, start, before, _, _, key, _, flags, _ in reversed(_frames(table)):
+    for _, start, before, _, _, key, _, flags, _ in reversed(frames):
         row = rows.get((key & _MASK >> 1) // PROF_NODE.size)
-        if place == _RETURNED or not flags & proflayout.PROF_FRAME_TIMED or row is None:
+        if not flags & proflayout.PROF_FRAME_TIMED or row is None:
             continue
         ticks = max(0, last - start)
         own = max(0, ticks - (done - before))

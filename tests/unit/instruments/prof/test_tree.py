@@ -93,7 +93,11 @@ def test_open_calls_have_the_time_until_now() -> None:
     memory.node(2, under(1), 0x2000, 1)
     memory.frame(~100 & (1 << 64) - 1, 1, 1000, 300)  # 200 of its ticks were in others
     memory.frame(~90 & (1 << 64) - 1, 2, 1700, 500)
-    outer, inner = memory.read().nodes
+    memory.frame(1, 2, 1800, 500)  # has returned, with one above it open
+    memory.frame(~80 & (1 << 64) - 1, 2, 1900, 500, flags=0)  # not timed
+    thread = memory.read()
+    assert thread.still_open == 3
+    outer, inner = thread.nodes
     assert (inner.total_ticks, inner.self_ticks, inner.timed) == (300, 300, 1)
     assert (outer.total_ticks, outer.self_ticks, outer.timed) == (1000, 500, 1)
 
