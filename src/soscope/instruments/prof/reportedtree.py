@@ -41,8 +41,7 @@ _LOST = (
     ("left", "calls did not return: longjmp, an exception, a coroutine or the end of a thread"),
     (
         "still_open",
-        "calls had not returned at the end: they went on, were suspended (a coroutine), or their"
-        " thread had ended",
+        "calls had not returned at the end: they or their coroutine went on, or their thread ended",
     ),
     ("unpaired", "returns of calls that were not seen to begin"),
     ("deep", "calls were counted and not timed: too many were open at once"),
