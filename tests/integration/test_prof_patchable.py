@@ -96,10 +96,10 @@ def code_of(pid: int, library: Path) -> bytes:
 
 
 @contextmanager
-def busy(compiler: str, hooks: str) -> Iterator[tuple[int, Path]]:
+def busy(compiler: str, hooks: str, *flags: str, threads: int = 3) -> Iterator[tuple[int, Path]]:
     """Run a program whose threads call functions; it says at its end whether all was right."""
-    command = counted(compiler, hooks, "-O0")
-    with subprocess.Popen([*command, "0", "3"], stdin=subprocess.PIPE) as program:
+    command = counted(compiler, hooks, "-O0", *flags)
+    with subprocess.Popen([*command, "0", str(threads)], stdin=subprocess.PIPE) as program:
         try:
             library = Path(command[0]).with_name(LIBRARY)
             reported.until_loaded(program.pid, str(library))

@@ -3,6 +3,7 @@
 
 #include "image.h"
 #include "prof.h"
+#include "silence.h"
 
 enum { PROLOGUE = 96 }; // bytes of one, in front of mcount
 
@@ -61,4 +62,17 @@ bool sosc_prof_is_unseen(uint32_t hook, uint64_t site)
 			return true;
 	}
 	return false;
+}
+
+/**
+ * The no-operation that may stand in the place of a call through memory, whose displacement this is,
+ * and where; NULL: another instruction has it.
+ */
+const uint8_t *sosc_prof_no_call(uint64_t displacement, uint64_t *ret_addr)
+{
+	static const uint8_t nothing[SOSC_PROF_CALL_SIZE] = {0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
+	const uint8_t *code = (const uint8_t *)displacement - 2;
+
+	*ret_addr = (uint64_t)code;
+	return code[0] == 0xff && code[1] == 0x15 ? nothing : NULL;
 }

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "lookup.h"
 #include "prof.h"
+#include "silence.h"
 #include "slot.h"
 #include "times.h"
 
@@ -105,14 +106,16 @@ static uint64_t of_cyg(const struct sosc_candidate *at)
 static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 {
 	bool is_fentry = sosc_same(at->symbol, "__fentry__");
+	uint64_t handler;
 
 	(void)cell;
 	if (!sosc_prof)
 		return (uint64_t)sosc_h_jump;
 	__atomic_fetch_add(&sosc_prof->slots, 1, __ATOMIC_RELAXED);
-	if (is_fentry || is_mcount(at->symbol))
-		return of_mcount(at, is_fentry);
-	return of_cyg(at);
+	handler = is_fentry || is_mcount(at->symbol) ? of_mcount(at, is_fentry) : of_cyg(at);
+	if (handler == (uint64_t)sosc_prof_quiet)
+		sosc_prof_silence(at);
+	return handler;
 }
 
 static void start(void)

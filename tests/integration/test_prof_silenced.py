@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""While hooks are quiet, code that calls them by a slot has no-operations there."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_prof_hazards import said
+from tests.integration.test_prof_patchable import busy, code_of
+from tests.support import reported
+from tests.support.run import run
+from tests.support.tools import need
+
+NOTHING = bytes.fromhex("660f1f440000")
+CYG = ("gcc", "cyg", "-fno-plt")
+WAYS = [("gcc", "pg"), ("gcc", "fentry"), CYG]
+HOOK = re.compile(r"<(?:mcount|__fentry__|__cyg_profile_func_\w+)@")
+
+
+def call_sites(library: Path) -> list[int]:
+    """Return where objdump sees hooks called by a slot, from the start of the code's segment."""
+    listing = run([need("objdump"), "-dw", str(library)], timeout=60).stdout
+    found = re.findall(r"^ *([0-9a-f]+):\t(ff 15 [0-9a-f ]+)\t(.*)$", listing, re.MULTILINE)
+    headers = run([need("readelf"), "-lW", str(library)], timeout=60).stdout
+    (start,) = re.findall(r"LOAD +0x[0-9a-f]+ 0x([0-9a-f]+) .* R E ", headers)
+    return [int(at, 16) - int(start, 16) for at, _, text in found if HOOK.search(text)]
+
+
+def attached_to(pid: int) -> subprocess.Popen[str]:
+    """Return a soscope that keeps a process quiet."""
+    words = [sys.executable, "-m", "soscope", "prof", "attach", "-p", str(pid), "--mode", "quiet"]
+    soscope = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    assert soscope.stderr is not None
+    for line in soscope.stderr:  # it may take a while, and says so
+        if line == f"soscope: profiling process {pid}; Ctrl-C ends it\n":
+            return soscope
+    raise AssertionError("it has ended")
+
+
+@pytest.mark.parametrize("way", WAYS, ids="".join)
+def test_calls_become_no_operations_and_come_back(way: tuple[str, ...]) -> None:
+    with busy(*way) as (pid, library):
+        before, sites = code_of(pid, library), call_sites(library)
+        assert len(sites) >= 5
+        quiet = bytearray(before)
+        for at in sites:
+            assert before[at : at + 2] == b"\xff\x15"
+            quiet[at : at + len(NOTHING)] = NOTHING
+        with attached_to(pid) as soscope:
+            assert code_of(pid, library) == quiet
+            soscope.send_signal(signal.SIGINT)
+        assert code_of(pid, library) == before
+
+
+def test_it_comes_and_goes_often_while_threads_call() -> None:
+    with busy("gcc", "pg", threads=4) as (pid, library):
+        before = code_of(pid, library)
+        for _ in range(40):
+            reported.looked(pid, "quiet")
+            assert code_of(pid, library) == before
+
+
+def test_what_a_killed_soscope_has_left_is_put_back() -> None:
+    with busy("gcc", "fentry") as (pid, library):
+        before = code_of(pid, library)
+        with attached_to(pid) as soscope:
+            assert code_of(pid, library) != before
+            soscope.kill()
+        assert code_of(pid, library) != before
+        # another one that counts, and sees each call
+        calls = reported.looked(pid, "count")
+        assert sum(node.calls for thread in calls.threads for node in thread.nodes)
+        assert code_of(pid, library) == before
+
+
+@pytest.mark.parametrize("hooks", ["pg", "fentry", "cyg"])
+@pytest.mark.parametrize("opt", ["-O0", "-O2 -fno-plt"])
+def test_a_program_finds_what_it_finds(hooks: str, opt: str) -> None:
+    """Signals, coroutines, vfork, aligned frames, nested functions: see the target."""
+    command = reported.program("hazards", hooks, "gcc", *opt.split())
+    plain = run(command, timeout=30)
+    account = reported.observe("quiet", command)
+    assert account.status == plain.returncode == 5
+    assert said(account.out)[0] == said(plain.stdout)[0]
+    assert not account.calls("libhazards.so")
+
+
+COMES = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+    for (int i = 0; i < 3; i++) {
+        void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+        unsigned char *(*code)(void) = library ? dlsym(library, "code") : 0;
+        int hooks = 0, at;
+        if (argc < 2 || !code || code()[0] == 0)
+            return 1;
+        for (at = 0; at < 32; at++)
+            hooks += !memcmp(code() + at, "\\x66\\x0f\\x1f\\x44\\0\\0", 6);
+        printf("%d\\n", hooks);
+        dlclose(library);
+    }
+    return 7;
+}
+"""
+CODE = "unsigned char *code(void) { return (unsigned char *)code; }\n"
+
+
+def test_a_library_that_comes_and_goes(tmp_path: Path) -> None:
+    (tmp_path / "comes.c").write_text(COMES)
+    (tmp_path / "code.c").write_text(CODE)
+    program, library = str(tmp_path / "comes"), str(tmp_path / "libcode.so")
+    run([need("gcc"), "-O1", "-o", program, str(tmp_path / "comes.c"), "-ldl"], timeout=60)
+    flags = ["-O1", "-pg", "-mfentry", "-fPIC", "-shared", "-fcf-protection"]
+    run([need("gcc"), *flags, "-o", library, str(tmp_path / "code.c")], timeout=60)
+    words = [sys.executable, "-m", "soscope", "prof", "run", "-q", "--mode", "quiet"]
+    done = run([*words, "-o", str(tmp_path / "r.sosr"), program, library], timeout=60)
+    assert (done.returncode, done.stdout) == (7, "1\n1\n1\n")
+    assert run([program, library], timeout=60).stdout == "0\n0\n0\n"
