@@ -22,6 +22,9 @@ def compile_glob(pattern: str) -> Automaton:
 
     Raises UsageError for an unfinished bracket, or a pattern that is too complex.
     """
+    name = glob.literal(pattern)
+    if name is not None:
+        return Automaton(pattern, *dfa.literal(pattern, name))
     return Automaton(pattern, *dfa.build(glob.parse(pattern)))
 
 

@@ -73,6 +73,23 @@ def build(positions: Positions) -> Tables:
     return bytes(class_of), len(members), table, accepts
 
 
+def literal(pattern: str, text: bytes) -> Tables:
+    """Return the tables of a pattern that is nothing but `text`; UsageError if they cost too much.
+
+    They need no construction: each prefix is a state. Most patterns are names.
+    """
+    class_of = bytearray(256)
+    for number, byte in enumerate(dict.fromkeys(text), 1):
+        class_of[byte] = number
+    classes, states = max(class_of) + 1, len(text) + 2
+    if states > MAX_STATES or states * classes > MAX_CELLS:
+        raise too_complex(pattern)
+    table = [DEAD] * (states * classes)
+    for at, byte in enumerate(text, START):
+        table[at * classes + class_of[byte]] = at + 1
+    return bytes(class_of), classes, table, bytes(states - 1) + b"\1"
+
+
 def _byte_classes(sets: list[int]) -> tuple[bytearray, list[int]]:
     """Group the bytes that no set tells apart.
 

@@ -11,6 +11,15 @@ from soscope.select import bracket
 from soscope.select.dfa import ANY_BYTE, Positions
 
 _STAR = -1
+_SPECIAL = frozenset(b"*?[\\")
+_MOST_BYTES = 255  # different ones, beside which there are others
+
+
+def literal(pattern: str) -> bytes | None:
+    """Return the only name that a glob matches, None where there may be more."""
+    text = pattern.encode("utf-8", "surrogateescape")
+    different = set(text)
+    return text if different.isdisjoint(_SPECIAL) and len(different) <= _MOST_BYTES else None
 
 
 def parse(pattern: str) -> Positions:

@@ -36,6 +36,17 @@ def test_a_glob_means_what_fnmatch_says(glob: str, names: list[str]) -> None:
     assert accepts(compile_glob(glob), *names) == expected
 
 
+@given(st.binary(max_size=30), st.data())
+def test_a_glob_without_wildcards_is_one_name(name: bytes, data: st.DataObject) -> None:
+    text = bytes(byte for byte in name if byte not in b"*?[\\")
+    pattern = compile_glob(text.decode("utf-8", "surrogateescape"))
+    cut = data.draw(st.integers(0, len(text)))
+    others = {text[:cut], text[cut:], text + b"x", text[:cut] + b"x" + text[cut:]} - {text}
+    assert pattern.matches(text)
+    assert not any(map(pattern.matches, others))
+    assert pattern.states == len(text) + 2
+
+
 # The same expression as (POSIX basic, Python's).
 Pair = tuple[str, str]
 ATOMS: st.SearchStrategy[Pair] = st.sampled_from(
