@@ -52,3 +52,14 @@ def test_any_bytes_are_ranges(table: bytes, lasti: int, version: tuple[int, int]
     line = line_of(table, 1, lasti, version)
     assert LineTable(table, 1, version).line(lasti) == line
     assert line is None or isinstance(line, int)
+
+
+def test_instructions_in_any_order() -> None:
+    code = test_lines_of_a_function.__code__
+    ranges = list(line_ranges(code.co_linetable, code.co_firstlineno, sys.version_info[:2]))
+    ats = [at for start, end, _ in ranges for at in (start, end - 1)]
+    expected = {at: line for start, end, line in ranges for at in range(start, end)}
+    for order in (ats, ats[::-1], ats[::2] + ats[1::2]):
+        table = LineTable(code.co_linetable, code.co_firstlineno, sys.version_info[:2])
+        assert [table.line(at) for at in order] == [expected[at] for at in order]
+        assert table.line(ranges[-1][1]) is None

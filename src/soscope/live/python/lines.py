@@ -44,19 +44,27 @@ class LineTable:
     11
     """
 
-    __slots__ = ("_first", "_ranges", "_starts")
+    __slots__ = ("_ends", "_first", "_lines", "_more")
 
     def __init__(self, linetable: bytes, firstlineno: int, version: tuple[int, int]) -> None:
         self._first = firstlineno
-        self._ranges = list(line_ranges(linetable, firstlineno, version))
-        self._starts = [start for start, _, _ in self._ranges]
+        self._ends: list[int] = []
+        self._lines: list[int | None] = []
+        self._more = line_ranges(linetable, firstlineno, version)  # that nobody needed yet
 
     def line(self, lasti: int) -> int | None:
         """Return the line of the instruction at byte `lasti`, None where the table names none."""
         if lasti < 0:
             return self._first
-        at = bisect_right(self._starts, lasti) - 1
-        return self._ranges[at][2] if at >= 0 and lasti < self._ranges[at][1] else None
+        ends = self._ends
+        if not ends or ends[-1] <= lasti:
+            for _, end, line in self._more:
+                ends.append(end)
+                self._lines.append(line)
+                if end > lasti:
+                    return line
+            return None
+        return self._lines[bisect_right(ends, lasti)]
 
 
 def line_ranges(linetable: bytes, firstlineno: int, version: tuple[int, int]) -> Iterator[Line]:
@@ -106,7 +114,11 @@ def _of_locations(table: bytes, line: int) -> Iterator[Line]:
         here, at = at, begins.find(1, at + 1)
         kind, units = table[here] >> 3 & 15, (table[here] & 7) + 1
         if kind in (_LONG, _NO_COLUMNS):
-            line += _svarint(table[here + 1 : at if at >= 0 else None])
+            value = table[here + 1] if here + 1 < len(table) else 0
+            if value >= 64:
+                line += _svarint(table[here + 1 : at if at >= 0 else None])
+            else:  # nearly always
+                line += -(value >> 1) if value & 1 else value >> 1
         elif _FIRST_ONE_LINE <= kind <= _LAST_ONE_LINE:
             line += kind - _FIRST_ONE_LINE
         end = start + 2 * units
