@@ -176,6 +176,61 @@ p Memprof.stop
     assert kept((tmp_path / "t").read_text()) == {11: 1}
 
 
+def test_spans_end_as_they_like(ruby: str, tmp_path: Path) -> None:
+    said = ask(
+        ruby,
+        tmp_path,
+        """\
+require "memprof"
+class Kept; end
+on, off = Queue.new, [Queue.new, Queue.new]
+first = Thread.new { Memprof.track("first") { on << 1; off[0].pop } }
+on.pop
+two = Thread.new { Memprof.dump("two") { $two = Array.new(3) { Kept.new }; on << 1; off[1].pop } }
+on.pop
+off[0] << 1  # the one that has begun first ends first
+first.join
+$late = Array.new(4) { Kept.new }
+off[1] << 1
+two.join
+p Memprof.stop
+Memprof.start
+$outer = Array.new(5) { Kept.new }
+Memprof.track("inner") { Memprof.track("inmost") { $inner = Array.new(6) { Kept.new } } }
+begin
+  Memprof.track("never") { raise IOError, "out" }
+rescue IOError
+  $rest = Array.new(7) { Kept.new }
+end
+Memprof.stats("outer")
+p Memprof.stop
+trap("USR1") { Memprof.track("handler") { $handled = Array.new(8) { Kept.new } } }
+Memprof.track("around") { Process.kill("USR1", $$); sleep 0.01 until $handled }
+p Memprof.stop
+started, wait = Queue.new, Queue.new
+other = Thread.new { Memprof.track("other") { started << 1; wait.pop } }
+started.pop
+Process.wait(fork { Memprof.track("child") { $child = Array.new(9) { Kept.new } }; p Memprof.stop })
+wait << 1
+other.join
+p Memprof.stop
+""",
+        "-f",
+    )
+    assert said.splitlines() == ["false", "true", "false", "false", "false"]
+    written = {name: kept((tmp_path / name).read_text()) for name in ("first", "inner", "inmost")}
+    assert written == {"first": {6: 3}, "inner": {15: 5, 16: 6}, "inmost": {15: 5, 16: 6}}
+    dumped = [json.loads(line) for line in (tmp_path / "two").read_text().splitlines()]
+    lines = Counter(each["line"] for each in dumped if each["class_name"] == "Kept")
+    assert lines == {6: 3, 10: 4}
+    assert kept((tmp_path / "outer").read_text()) == {15: 5, 16: 6, 20: 7}
+    assert kept((tmp_path / "handler").read_text()) == {24: 8}
+    assert kept((tmp_path / "around").read_text()) == {24: 8}
+    assert kept((tmp_path / "child").read_text()) == {30: 9}
+    assert kept((tmp_path / "other").read_text()) == {}
+    assert not (tmp_path / "never").exists()
+
+
 def test_what_was_printed_is_forgotten_only_by_stats_with_a_bang(ruby: str, tmp_path: Path) -> None:
     ask(
         ruby,

@@ -50,6 +50,9 @@ module Memprof
   end
 
   @is_started = false
+  @spans = {}.compare_by_identity # open ones of `track` and `dump`, and their threads
+  @is_of_spans = false # the first of them has started, and the last one stops
+  @lock = Mutex.new # of spans
 
   class << self
     # Count what is made from now on. Return true, or false if it is counted already.
@@ -59,6 +62,7 @@ module Memprof
       return false if @is_started
 
       check(agent.start)
+      @is_of_spans = false
       @is_started = true
     end
 
@@ -91,33 +95,30 @@ module Memprof
     end
 
     # Print what the block makes and leaves alive, as `stats` does.
+    #
+    # Beside or inside of another one, or behind `start`: what was made since the beginning. That
+    # goes on until the last block has ended, or behind `start` until `stop`.
     def track(path = nil)
       raise ArgumentError, "block required" unless block_given?
 
-      start
-      begin
+      span do
         yield
         stats(path)
-      ensure
-        stop
       end
     end
 
     # Write what was made since `start` and is alive: an object a line, in JSON.
     #
     # It has what ObjectSpace.dump says of it, with `file`, `line` and `class_name`. `path` is as
-    # in `stats`. With a block: what that makes and leaves alive; return what it returns.
+    # in `stats`. With a block, as `track`: what that makes and leaves alive; return what it returns.
     # Raises as `stats`.
     def dump(path = nil)
       return dump_objects(path, all: false) unless block_given?
 
-      start
-      begin
+      span do
         result = yield
         dump_objects(path, all: false)
         result
-      ensure
-        stop
       end
     end
 
@@ -144,6 +145,38 @@ module Memprof
     end
 
     private
+
+    # Objects are counted while the block runs, and not behind the last such block.
+    def span
+      own = Object.new
+      exclusively do
+        @is_of_spans = true if start
+        @spans[own] = Thread.current
+      end
+      begin
+        yield
+      ensure
+        exclusively do
+          @spans.delete(own)
+          @spans.select! { |_, thread| thread.alive? } # a forked child has no other threads
+          stop if @is_of_spans && @spans.empty?
+        end
+      end
+    end
+
+    # Let no other thread in between.
+    def exclusively
+      locked = false
+      begin
+        @lock.lock
+        locked = true
+      rescue ThreadError
+        nil # a signal handler must not wait: nothing runs beside it that it could wait for
+      end
+      yield
+    ensure
+      @lock.unlock if locked
+    end
 
     def dump_objects(path, all:)
       raise STOPPED unless all || @is_started
