@@ -39,7 +39,7 @@ static inline bool sosc_chunk_change(uint32_t *word, uint32_t seen, enum sosc_ch
 void sosc_ring_again(void);
 uint32_t sosc_ring_leave(struct sosc_thread *thread);
 uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc_loss loss);
-uint64_t sosc_ring_ahead(const struct sosc_thread *thread);
+uint32_t sosc_ring_ahead(const struct sosc_thread *thread);
 
 #pragma GCC visibility pop
 

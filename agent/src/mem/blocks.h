@@ -24,18 +24,20 @@ struct sosc_block_thread {
 	struct sosc_view view;
 	union {
 		uint64_t tp; // SAMPLE: its thread pointer; set last
-		uint64_t ahead; // EXACT: from its chunk to the one that it will likely have next
+		struct { // EXACT
+			uint32_t ahead; // from its chunk to the one that it will likely have next
+			uint16_t losses; // of the lead, soon after it had it
+			uint16_t led; // times it has read the clock since then
+		};
 	};
 	union { // by the mode
 		struct { // EXACT: see lead.h
 			uint64_t lead; // its number, when it had the lead last
 			uint64_t counted; // its latest time,
 			uint64_t counts_from; // and the one that was read, of which it counts
-			uint32_t may_count; // events until it reads the clock
+			uint64_t counts_until; // the one at which it reads the clock again
 			uint32_t heartbeat; // of soscope, when it was read
 			int32_t patience; // events until it wants the lead
-			uint16_t losses; // of the lead, soon after it had it
-			uint16_t led; // times it has read the clock since then
 		};
 		struct { // SAMPLE
 			uint64_t left; // bytes that it allocates until one is sampled

@@ -54,7 +54,7 @@ static void take(struct sosc_block_thread *state, uint64_t from)
 		state->losses++;
 	state->led = 0;
 	state->patience = patience_of(state);
-	state->may_count = 0; // from an earlier time
+	state->counts_until = 0; // from an earlier time
 	__atomic_store_n(&state->lead, mine, __ATOMIC_RELEASE);
 	(void)exchange(from, mine);
 	sosc_counter_waits();
@@ -77,16 +77,16 @@ static uint64_t count_from(struct sosc_block_thread *state, uint64_t now)
 static uint64_t read(struct sosc_block_thread *state, uint64_t now, uint32_t heartbeat)
 {
 	uint64_t took = now - state->counts_from;
-	bool is_busy = took < (state->may_count ? BUSY : SOON);
+	bool is_busy = took < (state->counts_until ? BUSY : SOON);
 	uint64_t tsc = count_from(state, now);
 
-	state->may_count = 0;
+	state->counts_until = 0;
 	state->counts_from = tsc;
 	state->heartbeat = heartbeat;
 	if (state->led < WORTH)
 		state->led++;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	state->may_count = is_busy ? COUNTS : 0;
+	state->counts_until = is_busy ? tsc + COUNTS : 0;
 	return tsc;
 }
 
@@ -111,6 +111,6 @@ uint64_t sosc_lead_time(struct sosc_block_thread *state)
 			state->patience = patience_of(state);
 		(void)exchange(lead, another() | SOSC_LEAD_NOBODY);
 	}
-	state->may_count = 0;
+	state->counts_until = 0;
 	return 0;
 }

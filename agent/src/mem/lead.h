@@ -36,21 +36,21 @@ static inline uint64_t sosc_lead_behind(uint64_t tsc)
 /** As sosc_block_time; 0: that has to be asked. */
 static inline uint64_t sosc_block_time_soon(struct sosc_block_thread *state)
 {
-	uint64_t lead = __atomic_load_n(sosc_lead, __ATOMIC_ACQUIRE), mine, tsc;
+	const uint64_t *word = sosc_lead;
+	uint64_t mine = __atomic_load_n(&state->lead, __ATOMIC_ACQUIRE), tsc;
+	uint64_t lead = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 
-	if (lead & SOSC_LEAD_NOBODY) {
+	if (lead == mine) {
+		tsc = sosc_local_add(&state->counted, 1) + 1;
+		// looked at behind it: a signal handler may have taken the lead anew, with another number
+		if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == mine && tsc < state->counts_until &&
+		    (uint32_t)sosc_control->heartbeat == state->heartbeat)
+			return tsc;
+	} else if (lead & SOSC_LEAD_NOBODY) {
 		tsc = sosc_ticks();
 		if (--state->patience > 0 && sosc_lead_behind(tsc) == lead)
 			return tsc;
-		return 0;
 	}
-	// in this order: a signal handler may take the lead anew, with another number
-	mine = __atomic_load_n(&state->lead, __ATOMIC_ACQUIRE);
-	tsc = sosc_local_add(&state->counted, 1) + 1;
-	lead = __atomic_load_n(sosc_lead, __ATOMIC_ACQUIRE);
-	if (lead == mine && tsc - state->counts_from < state->may_count &&
-	    (uint32_t)sosc_control->heartbeat == state->heartbeat)
-		return tsc;
 	return 0;
 }
 
