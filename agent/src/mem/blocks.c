@@ -374,19 +374,21 @@ uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, u
 	uint64_t addr, tsc;
 	uint32_t stack;
 
+	(void)b; // there are none: registers are free that would have to be kept for them
+	(void)c;
 	thread = find_thread();
 	if (!thread)
-		return any_malloc(size, b, c, sp, fp, cell);
+		return any_malloc(size, 0, 0, sp, fp, cell);
 	state = state_of(thread);
-	if (!sosc_view_has(&state->view, sp) || state->sp)
-		return any_malloc(size, b, c, sp, fp, cell);
+	if (state->sp)
+		return any_malloc(size, 0, 0, sp, fp, cell);
 	stack = sosc_memo_stack(&state->view, sp, fp, SOSC_API_MALLOC);
 	if (!stack)
-		return any_malloc(size, b, c, sp, fp, cell);
+		return any_malloc(size, 0, 0, sp, fp, cell);
 	state->stack = stack;
 	state->ret = *(const uint64_t *)sp;
 	state->sp = sp;
-	addr = sosc_block_go_on(cell, size, b, c);
+	addr = sosc_block_go_on(cell, size, 0, 0);
 	if (!addr || state->recorded)
 		return end_malloc(cell, thread, 0, addr, size);
 	tsc = sosc_block_time_soon(state);

@@ -12,7 +12,8 @@
 
 enum {
 	MEMO_FRAMES = 2 * SOSC_BLOCK_FRAMES, // an interpreter's among them
-	MEMO_WORDS = 2 * SOSC_BLOCK_FRAMES + 16, // an even number
+	MEMO_WORDS = 2 * SOSC_BLOCK_FRAMES + 16,
+	MEMO_PAIRS = SOSC_BLOCK_FRAMES + 8,
 	MEMO_BITS = 7,
 };
 
@@ -25,15 +26,20 @@ struct sosc_memo {
 	uint64_t high; // behind the words that were read
 	uint64_t fp_mask; // all bits if the walk needed fp
 	uint32_t number; // of the stack
-	uint32_t words; // that were read, an even number
+	uint16_t pairs, words; // that were read
 	uint32_t count; // of its return addresses
 	uint32_t own; // of an interpreter's frames, behind them
 	uint32_t busy; // a walk fills it, or was left in the middle
 	bool is_cut; // there were more frames
+	// A frame pointer and the return address behind it; words that have no such neighbour
+	struct sosc_memo_pair {
+		uint64_t addr;
+		uint64_t value[2];
+	} pair[MEMO_PAIRS];
 	struct sosc_memo_word {
 		uint64_t addr;
 		uint64_t value;
-	} read[MEMO_WORDS];
+	} word[MEMO_WORDS];
 	uint64_t frames[MEMO_FRAMES];
 };
 
@@ -51,6 +57,13 @@ static inline uint64_t sosc_memo_key(enum sosc_block_api api, bool has_own)
 	       (uint64_t)has_own << 16 | api;
 }
 
+static inline bool sosc_memo_has_pair(const struct sosc_memo_pair *pair)
+{
+	const uint64_t *there = (const uint64_t *)pair->addr;
+
+	return there[0] == pair->value[0] && there[1] == pair->value[1];
+}
+
 /**
  * Every word that decided the walk is what it was: it would be the same. @high: how far the stack
  * can be read.
@@ -58,20 +71,28 @@ static inline uint64_t sosc_memo_key(enum sosc_block_api api, bool has_own)
 static inline bool sosc_memo_is_same(const struct sosc_memo *memo, uint64_t ret, uint64_t sp,
 				     uint64_t fp, uint64_t high, uint64_t key)
 {
-	const struct sosc_memo_word *read = memo->read, *end = read + memo->words;
+	const struct sosc_memo_pair *pair = memo->pair, *pairs_end = pair + memo->pairs;
+	const struct sosc_memo_word *word = memo->word, *words_end = word + memo->words;
 	uint64_t other = (memo->ret ^ ret) | (memo->sp ^ sp) | (memo->key ^ key) |
 			 ((memo->fp ^ fp) & memo->fp_mask);
 
 	if (other || memo->high > high)
 		return false;
-	for (; read < end; read += 2)
-		if (*(const uint64_t *)read[0].addr != read[0].value ||
-		    *(const uint64_t *)read[1].addr != read[1].value)
+	for (; pair + 2 <= pairs_end; pair += 2) // half as many turns
+		if (!sosc_memo_has_pair(&pair[0]) || !sosc_memo_has_pair(&pair[1]))
+			return false;
+	if (pair < pairs_end && !sosc_memo_has_pair(pair))
+		return false;
+	for (; word < words_end; word++)
+		if (*(const uint64_t *)word->addr != word->value)
 			return false;
 	return true;
 }
 
-/** The number of a stack of a program without an interpreter, 0: it has to be walked. */
+/**
+ * The number of a stack of a program without an interpreter, 0: it has to be walked. Then @sp lies in
+ * the view, too: words above it were read, and all of those still do.
+ */
 static inline uint32_t sosc_memo_stack(const struct sosc_view *view, uint64_t sp, uint64_t fp,
 				       enum sosc_block_api api)
 {
@@ -79,7 +100,7 @@ static inline uint32_t sosc_memo_stack(const struct sosc_view *view, uint64_t sp
 	const struct sosc_memo *memo;
 	uint32_t number;
 
-	if (!view->memos)
+	if (!view->memos || sp < view->low)
 		return 0;
 	memo = sosc_memo_of(view->memos, ret, sp);
 	// a signal handler may make another one of it meanwhile, which is not the same then

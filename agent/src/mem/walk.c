@@ -93,18 +93,35 @@ struct walk {
 	bool sealed;
 };
 
+// The word at @addr, or a pair of it and the one that was read before.
+static bool keep(struct sosc_memo *memo, uint64_t addr, uint64_t value)
+{
+	struct sosc_memo_word *last = memo->words ? &memo->word[memo->words - 1] : NULL;
+
+	if (last && (last->addr == addr + 8 || last->addr + 8 == addr) &&
+	    memo->pairs < MEMO_PAIRS) {
+		bool first = addr < last->addr;
+
+		memo->pair[memo->pairs++] =
+			(struct sosc_memo_pair){first ? addr : last->addr,
+						{first ? value : last->value,
+						 first ? last->value : value}};
+		memo->words--;
+		return true;
+	}
+	if (memo->words == MEMO_WORDS)
+		return false;
+	memo->word[memo->words++] = (struct sosc_memo_word){addr, value};
+	return true;
+}
+
 static void note(struct walk *walk, uint64_t addr, uint64_t value)
 {
-	struct sosc_memo *memo = walk->memo;
-
-	if (!memo)
+	if (!walk->memo)
 		return;
-	if (memo->words == MEMO_WORDS) {
+	if (!keep(walk->memo, addr, value))
 		walk->memo = NULL;
-		return;
-	}
-	memo->read[memo->words++] = (struct sosc_memo_word){addr, value};
-	if (addr + 8 > walk->high)
+	else if (addr + 8 > walk->high)
 		walk->high = addr + 8;
 }
 
@@ -289,8 +306,6 @@ static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct so
 		memo->number = number;
 		memo->own = own ? own->count : 0;
 		memo->count = count;
-		for (; memo->words & 1; memo->words++)
-			memo->read[memo->words] = (struct sosc_memo_word){call->sp, ret};
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		memo->key = key;
 	}
@@ -354,7 +369,7 @@ static uint32_t stack_of(const struct sosc_stack_call *call, const struct own *o
 	} else {
 		memo->key = 0;
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		memo->words = 0;
+		memo->pairs = memo->words = 0;
 		memo->fp_mask = 0;
 		number = walk(call, ret, memo, memo->frames, own, api);
 	}
