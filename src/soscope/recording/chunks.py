@@ -24,29 +24,32 @@ _FLAGS = layout.CHUNK.offset("flags") // 4
 
 
 class Chunks:
-    """The chunks of a control block, by their index; units are numbered within a chunk."""
+    """The chunks of a control block, by their index; units are numbered within a chunk.
 
-    __slots__ = ("_longs", "_ring", "_words")
+    `seqs`, `tids` and `middles` have a word of each chunk, for who asks for hundreds of them: what
+    `seq` and `tid` return, and the first word of the unit in the middle.
+    """
+
+    __slots__ = ("_longs", "_ring", "_words", "middles", "seqs", "tids")
 
     def __init__(self, block: ControlBlock) -> None:
         self._ring = block.ring
         self._words = self._ring.cast("I")
         self._longs = self._ring.cast("Q")
+        self.seqs = self._longs[_SEQ::_CHUNK_LONGS]
+        self.tids = self._words[_TID::_CHUNK_WORDS]
+        self.middles = self._words[_HEADER_WORDS + UNITS // 2 * _UNIT_WORDS :: _CHUNK_WORDS]
 
     def close(self) -> None:
         """Let go of the block's memory."""
-        for view in (self._words, self._longs, self._ring):
+        for view in (self.middles, self.tids, self.seqs, self._words, self._longs, self._ring):
             view.release()
 
     # ---- headers ----
 
     def seq(self, index: int) -> int:
         """Return its number among all that were given out, 0 while its new owner prepares it."""
-        return self._longs[index * _CHUNK_LONGS + _SEQ]
-
-    def clear_seq(self, index: int) -> None:
-        """Take its number away: it is OWNED again before it has its new number."""
-        self._longs[index * _CHUNK_LONGS + _SEQ] = 0
+        return self.seqs[index]
 
     def given_back(self, index: int) -> int:
         """Return the tsc at which its thread gave it back, 0 before."""
@@ -58,7 +61,7 @@ class Chunks:
 
     def tid(self, index: int) -> int:
         """Return the id of its thread, as the thread's own namespace has it."""
-        return self._words[index * _CHUNK_WORDS + _TID]
+        return self.tids[index]
 
     def pid(self, index: int) -> int:
         """Return the id of its process, as the process's own namespace has it."""
@@ -114,7 +117,7 @@ class Chunks:
         The chunk of a thread that has ended may be nearly empty. One that is half full counts as
         full: it costs less to write it all than to look for its end.
         """
-        if self.commit(index, UNITS // 2):
+        if self.middles[index]:
             return UNITS
         commits = self._commits(index)
         return max((unit + 1 for unit, commit in enumerate(commits) if commit), default=0)

@@ -161,9 +161,10 @@ class Drainer:
         self._begin()
         states = self._block.chunk_states()  # 4096 chunks: looked at all at once
         chunks = self._chunks
-        taken = [(chunks.seq(index), index, True) for index in in_state(states, layout.CHUNK_FULL)]
+        seqs, middles = chunks.seqs, chunks.middles  # a busy program fills hundreds of chunks
+        taken = [(seqs[index], index, True) for index in in_state(states, layout.CHUNK_FULL)]
         for index in in_state(states, layout.CHUNK_OWNED):
-            seq = chunks.seq(index)
+            seq = seqs[index]
             if seq:
                 taken.append((seq, index, ended))
         taken.sort()
@@ -171,8 +172,11 @@ class Drainer:
         self._passing.clear()
         crowded = layout.CHUNK_FREE not in states
         for seq, index, full in taken if ended else self._in_order(taken, crowded):
-            first = self._handed_over(index, seq)
-            end = chunks.used(index) if full else chunks.committed(index, first)
+            first = self._handed_over(index, seq) if index in self._positions else 0
+            if full:
+                end = UNITS if middles[index] else chunks.used(index)
+            else:
+                end = chunks.committed(index, first)
             if index in self._passing:
                 end = max(end, chunks.last_record(index))
             work.append((seq, index, first, end, full))
@@ -194,22 +198,25 @@ class Drainer:
         been waited for long enough to `_passing`; nobody waits where threads wait for
         chunks (`crowded`).
         """
-        chunks, last = self._chunks, {}
-        for seq, index, _ in taken:
-            last[chunks.tid(index)] = seq
+        chunks = self._chunks
+        words = chunks.tids
+        tids = [words[index] for _, index, _ in taken]
+        last = dict(zip(tids, [seq for seq, _, _ in taken], strict=True))
         waits: set[int] = set()
         wanted = []
         before, self._interrupted = self._interrupted, {}
         now = time.monotonic()
         look = now >= self._look_at
-        for seq, index, full in taken:
-            tid = chunks.tid(index)
+        for each, tid in zip(taken, tids, strict=True):
             if tid in waits:
                 continue
-            wanted.append((seq, index, full))
+            wanted.append(each)
+            seq, index, full = each
+            if full:
+                continue
             key = index, seq
             earlier = last[tid] != seq
-            if full or not (earlier or look or key in before):
+            if not (earlier or look or key in before):
                 continue
             missing = chunks.committed(index, self._handed_over(index, seq))
             if not earlier and chunks.last_record(index) <= missing:
@@ -261,11 +268,12 @@ class Drainer:
         """Hand over chunks in order; return the owned ones without anything new."""
         idle = []
         run: list[int] = []
+        opened, passed = self._open, self._passed
         for seq, index, first, end, full in work:
             # In this order: what is late was interrupted by the calls that have returned.
-            if index in self._open:
+            if index in opened:
                 self._hand_over_returned(index, seq)
-            if index in self._passed:
+            if index in passed:
                 self._hand_over_late(index, seq)
             if full and not first and end == UNITS:
                 if run and (index != run[-1] + 1 or len(run) == _RUN):
@@ -364,12 +372,10 @@ class Drainer:
 
     def _release(self, indices: list[int]) -> None:
         self._look_for_starvation(all_held=False)
-        for index in indices:
-            self._chunks.clear_seq(index)
-            self._positions.pop(index, None)
-            self._passed.pop(index, None)
-            self._open.pop(index, None)
-            self._suspects.pop(index, None)
+        known: dict[int, object]
+        for known in (self._positions, self._passed, self._open, self._suspects):  # type: ignore[assignment]  # of any values
+            for index in indices if known else ():  # few chunks have anything there
+                known.pop(index, None)
         self._block.free_chunks(indices)
 
     # ---- threads that ended with a chunk in their hands ----

@@ -110,7 +110,9 @@ def checksum(kind: int, flags: int, parts: tuple[bytes | memoryview, ...]) -> in
     crc = zlib.crc32(HEADER.pack(MAGIC, kind, length, 0, flags))
     if flags & REWRITTEN:
         return crc
-    for part in (parts[0], *parts[1::2]) if flags & HEADS else parts:
+    if flags & HEADS:
+        return zlib.crc32(b"".join((parts[0], *parts[1::2])), crc)
+    for part in parts:
         crc = zlib.crc32(part, crc)
     return crc
 

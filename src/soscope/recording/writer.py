@@ -414,13 +414,15 @@ class Writer(Sink):
         return True
 
     def _write(self, block: list[bytes | memoryview]) -> None:
-        rest: list[bytes | memoryview] = [part for part in block if len(part)]
+        rest = [*block]
         total = sum(map(len, rest))
-        while rest:
+        left = total
+        while left:
             done = os.writev(self._descriptor, rest[:_MOST_BUFFERS])
-            while rest and done >= len(rest[0]):
+            left -= done
+            while left and done >= len(rest[0]):
                 done -= len(rest.pop(0))
-            if rest and done:
+            if left and done:
                 rest[0] = memoryview(rest[0])[done:]
         self.size += total
         if self._behind is not None and not self._behind.written(self.size):

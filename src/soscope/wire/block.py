@@ -521,15 +521,23 @@ class ControlBlock:
 
         A chunk without a sequence number is not read until its next owner has cleared it.
         """
-        for index in indices:
-            self._u64[(self._ring + index * layout.CHUNK_SIZE) // 8] = 0
-            self.set_chunk_state(index, layout.CHUNK_FREE)
-        if indices:
-            # Writers count how often they were woken in vain since it last moved.
-            self.heartbeat += 1
-            self.ring_drained = (self.ring_drained + 1) & 0xFFFF_FFFF
-            if self.ring_waiters:
-                wake(self.mapping, "ring_drained", len(indices))  # more would find nothing
+        if not indices:
+            return
+        first, count = indices[0], len(indices)
+        if indices == [*range(first, first + count)]:  # many at once, while writers run
+            at, step = (self._ring + first * layout.CHUNK_SIZE) // 8, layout.CHUNK_SIZE // 8
+            self._u64[at : at + count * step : step] = memoryview(bytes(8 * count)).cast("Q")
+            free = bytes([layout.CHUNK_FREE]) * count
+            self._states[4 * first : 4 * (first + count) : 4] = free
+        else:
+            for index in indices:
+                self._u64[(self._ring + index * layout.CHUNK_SIZE) // 8] = 0
+                self.set_chunk_state(index, layout.CHUNK_FREE)
+        # Writers count how often they were woken in vain since it last moved.
+        self.heartbeat += 1
+        self.ring_drained = (self.ring_drained + 1) & 0xFFFF_FFFF
+        if self.ring_waiters:
+            wake(self.mapping, "ring_drained", count)  # more would find nothing
 
     def answer(self) -> None:
         """Have who has asked a question go on: the tables have what there is to know."""

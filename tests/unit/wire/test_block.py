@@ -244,6 +244,22 @@ def test_freeing_chunks_tells_the_waiting_writers(block: ControlBlock) -> None:
     assert block.ring_drained == 0
 
 
+@pytest.mark.parametrize("freed", [[0, 1, 2], [1, 2, 3], [0, 2, 3], [2, 0]])
+def test_freed_chunks_have_no_number(block: ControlBlock, freed: list[int]) -> None:
+    assert block.chunks >= 4
+    for index in range(4):
+        block.set_chunk_state(index, layout.CHUNK_FULL)
+        block.chunk(index)[:16] = b"\xff" * 16
+    taken = block.chunk_states()[4:]
+    block.free_chunks(freed)
+    for index in range(4):
+        state = layout.CHUNK_FREE if index in freed else layout.CHUNK_FULL
+        number = bytes(8) if index in freed else b"\xff" * 8
+        assert block.chunk_states()[index] == state
+        assert bytes(block.chunk(index)[:16]) == number + b"\xff" * 8
+    assert block.chunk_states()[4:] == taken
+
+
 @pytest.mark.parametrize("field", ["magic", "wire_version", "control_size", "chunks"])
 def test_a_foreign_file_is_a_format_error(block: ControlBlock, field: str) -> None:
     setattr(block, field, 12345)
