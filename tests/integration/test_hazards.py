@@ -34,6 +34,7 @@ NOT_ALONE = {
     "inside",
     "interrupted",
     "left_open",
+    "lineage",
     "looping",
     "on_demand",
     "parked",

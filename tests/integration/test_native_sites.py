@@ -277,7 +277,7 @@ def test_who_executes_another_program_is_let_go_of(tmp_path: Path) -> None:
     ("options", "flags", "why"),
     [
         (SITES, ["-static"], "statically linked: there are no slots"),
-        ((*SITES, "-f"), [], "-f: not with --engine sites, which puts no agent in"),
+        ((*SITES, "-k"), [], "-k: not with --engine sites, which puts no agent in"),
         (("--engine", "poison"), [], "--engine poison: not with -p"),
     ],
 )

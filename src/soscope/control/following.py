@@ -147,12 +147,14 @@ class Following:
         pid: int,
         parent: int | None,
         about: tuple[int, int, str, str | None, str | None],
+        how: tuple[str, str],
         time_ns: int,
     ) -> None:
         index, owner, path, reason, note = about
         program = self._known.get(index)
         if program is None:
             program = self._known[index] = Program(index, owner, path, time_ns)
+            program.arch, program.engine = how
             self.programs.append(program)
         program.reason = program.reason or reason
         program.note = program.note or note

@@ -47,10 +47,16 @@ if TYPE_CHECKING:  # typing is slow to import
 
 
 class Packets(SessionEvents):
-    """Sends every event to soscope, without ever waiting for it."""
+    """Sends every event to soscope, without ever waiting for it.
 
-    def __init__(self, link: _socket.socket, asker: _socket.socket | None) -> None:
+    `keeps_blocks`: who sends them writes into control blocks of new programs, too.
+    """
+
+    def __init__(
+        self, link: _socket.socket, asker: _socket.socket | None, *, keeps_blocks: bool = False
+    ) -> None:
         self.asker = asker
+        self._keeps_blocks = keeps_blocks
         self._link = link
         self._waiting: list[tuple[bytes, int | None]] = []
 
@@ -65,10 +71,12 @@ class Packets(SessionEvents):
         file = None
         if event != "fork" and program.block is not None:
             file = os.dup(program.block.fd)
-            program.block.close()
-            program.block = None
+            if not self._keeps_blocks:
+                program.block.close()
+                program.block = None
         about = (program.index, program.pid, program.path, program.reason, program.note)
-        self.send((PROCESS, event, pid, parent, about, time_ns), file)
+        how = (program.arch, program.engine)
+        self.send((PROCESS, event, pid, parent, about, how, time_ns), file)
 
     def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
         """Send a signal."""

@@ -287,6 +287,11 @@ class Recorder:
         self._chunk, self._unit, self._owner = index, 0, (pid, tid)
         return True
 
+    def leave(self, tid: int) -> None:
+        """Write no more of a thread that has ended: its chunk is the reader's from then on."""
+        if self._owner[1] == tid:
+            self._chunk, self._owner = -1, (0, 0)
+
     def _give_back(self) -> None:
         if self._chunk < 0:
             return

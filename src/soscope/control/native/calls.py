@@ -23,9 +23,12 @@ _FAR = 1 << 64
 
 
 class _OpenCall:
-    """An open call: when it began, what calls inside of it took, and what its exit needs."""
+    """An open call: when it began, what calls inside of it took, and what its exit needs.
 
-    __slots__ = ("armed_number", "back", "kept", "nested", "start", "treatment")
+    `is_inherited`: it was made by the process that has forked this one.
+    """
+
+    __slots__ = ("armed_number", "back", "is_inherited", "kept", "nested", "start", "treatment")
 
     def __init__(
         self, number: int, treatment: Treatment, back: Trap, start: int, kept: Kept | None
@@ -36,13 +39,20 @@ class _OpenCall:
         self.start = start
         self.kept = kept
         self.nested = 0
+        self.is_inherited = False
+
+    def inherited(self, back: Trap) -> _OpenCall:
+        """Return the same call in a process that was forked inside of it."""
+        call = _OpenCall(self.armed_number, self.treatment, back, self.start, self.kept)
+        call.is_inherited = True
+        return call
 
 
 class NativeCalls:
     """The calls of one process. `unseen` counts those whose return has no breakpoint.
 
-    `lifted` are children because of which nobody stops at traps; `is_stopped`: nothing is
-    written down any more. `hooks` has to be set first.
+    `lifted` are children because of which nobody stops at traps. `follows`: calls of children
+    that have its memory are written down, too. `hooks` has to be set first.
     """
 
     hooks: NativeHooks
@@ -57,9 +67,11 @@ class NativeCalls:
         capturer: Capturer,
         errno: ErrnoPlace,
         lifted: set[int],
+        *,
+        follows: bool,
     ) -> None:
         self.unseen = 0
-        self.is_stopped = False
+        self._follows = follows
         self._threads = threads
         self._traps = traps
         self._recorder = recorder
@@ -76,7 +88,7 @@ class NativeCalls:
 
     def called(self, tid: int, task: NativeTask, armed: Armed, return_addr: int) -> None:
         """Take note of a call that the thread whose registers were read is about to make."""
-        if armed.number < 0 or task.is_child or self.is_stopped:
+        if armed.number < 0 or (task.is_child and not self._follows):
             return
         treatment = armed.call
         assert isinstance(treatment, Treatment)
@@ -144,17 +156,28 @@ class NativeCalls:
         for frame in frames:
             frame.call.back.open -= 1
 
-    def returned(self, tid: int, trap: Trap) -> None:
-        """Take note of the calls that have returned."""
+    def inherit(self, parent: NativeCalls, creator: int, tid: int) -> None:
+        """Have the first thread of a child be in the calls of the thread that has made it.
+
+        The child's `parent` are the calls of the process that thread is of, which may be these.
+        """
+        for frame in parent._frames.open_of(creator):
+            back = self._traps.at.get(frame.return_addr)
+            if back is not None and back.is_back:
+                back.open += 1
+                call = frame.call.inherited(back)
+                self._frames.enter(tid, Frame(frame.return_addr, frame.sp, call))
+
+    def returned(self, tid: int, pid: int, trap: Trap) -> None:
+        """Take note of the calls that a thread of process `pid` has returned from."""
         returned, gone = self._frames.leave(tid, trap.addr, self._threads.values[self._sp])
         if gone:
             self._drop(gone)
         for frame in returned:
             trap.open -= 1
-            if not self.is_stopped:
-                self._record_return(tid, frame)
+            self._record_return(tid, pid, frame)
 
-    def _record_return(self, tid: int, frame: Frame[_OpenCall]) -> None:
+    def _record_return(self, tid: int, pid: int, frame: Frame[_OpenCall]) -> None:
         recorder, call = self._recorder, frame.call
         treatment = call.treatment
         now = recorder.ticks()
@@ -164,6 +187,8 @@ class NativeCalls:
             around.call.nested += ticks
         number, rule = call.armed_number, treatment.function.error_rule
         is_counted = self._kind == layout.INSTRUMENT_STATS
+        if is_counted and call.is_inherited:
+            return  # the process that has made it counts it
         result, failed = 0, False
         if rule != ERROR_NONE or not is_counted:
             is_signed = rule in (ERROR_MINUS_ONE, ERROR_LONG_NEGATIVE)
@@ -178,7 +203,7 @@ class NativeCalls:
                 treatment.function, call.kept, result, treatment.result, treatment.led
             )
         recorder.exit(
-            self._threads.pid,
+            pid,
             tid,
             number,
             sp=frame.sp,

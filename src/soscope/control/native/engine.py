@@ -2,213 +2,203 @@
 """Sees the calls of a native process: what is done at each stop of one of its threads.
 
     a call site ─► a call          a return address ─► a return
-    the loader's event ─► images   a clone, fork or exec ─► threads, children to be cleaned
+    the loader's event ─► images
 
-Each thread stops by itself and goes on at once; nobody else is held meanwhile.
+Each thread stops by itself and goes on at once; nobody else is held meanwhile. Threads and
+processes that come and go are those of `family`.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from _collections_abc import Callable
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control.native.calls import NativeCalls
 from soscope.control.native.entries import NativeEntries
 from soscope.control.native.images import NativeHooks
-from soscope.control.native.process import NativeProgram
+from soscope.control.native.run import Company, NativeRun
 from soscope.control.native.sites import NativeSite, NativeSites
 from soscope.control.remote.capturing import Capturer
 from soscope.control.remote.entries import EntryPoint
 from soscope.control.remote.errnoplace import ErrnoPlace
 from soscope.control.remote.interrupted import InterruptedPoints
-from soscope.control.remote.wanted import Wanted
 from soscope.control.remote.watch import NoSlots
 from soscope.entry import ptrace
 from soscope.entry.breakpoint.points import Points
 from soscope.entry.native.memory import NativeMemory
 from soscope.entry.native.threads import NativeTask, NativeThreads
 from soscope.entry.native.traps import Trap, Traps
-from soscope.errors import NoSuchProcess
 from soscope.proc import status
 from soscope.proc.signals import signal
-from soscope.wire.recorder import Recorder
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from soscope.entry.native.isa import NativeMachine
-
-_TRAPPED = signal.SIGTRAP << 8 | 0x7F  # the wait status of a breakpoint
-_GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-_FORKS = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
-_LEAVING = 3.0  # seconds
-_PAUSE = 0.0005
-_WAIT = ptrace.WALL | os.WNOHANG
 
 LOADER = object()  # the site that is no call: the loader says that images come or go
 
 NOT_DISPLACED = "{:,} calls whose return was not seen: what they return to must stay in place"
-IN_CHILDREN = "calls of forked children were not seen"
-WHILE_STARTING = "calls of other threads were not seen while a child had the same memory"
+UNKNOWN_LOADER = "images that it loads later are not seen: unknown loader"
 
 
 class NativeEngine:
-    """One process. `remarks` say what was not seen; `longest` is the longest stop, in ns.
+    """One process. `lifted` are children that have its memory, and that nobody traces.
 
-    `executed` is the path of the program that it has executed, `exit_status` the wait status that
-    it has ended with, None before. `is_over`: nothing more will be heard of it.
+    `calls` are its calls. All that it says is said to its `company`.
     """
 
     def __init__(
-        self,
-        memory: NativeMemory,
-        machine: NativeMachine,
-        program: NativeProgram,
-        recorder: Recorder,
-        wants: Wanted,
-        *,
-        string_limit: int,
-        on_signal: Callable[[int, int, int], object],
-        on_fork: Callable[[int, int], object],
-        inside: list[str],
-        sees_slots: bool = True,
+        self, memory: NativeMemory, run: NativeRun, company: Company, traps: Traps | None = None
     ) -> None:
-        """Prepare; `on_signal(pid, tid, signal)` and `on_fork(child, parent)` hear of those.
-
-        `inside` names functions whose calls are seen where they begin; not `sees_slots`: no others.
-        """
-        self.remarks: list[str] = []
-        self.executed: str | None = None
-        self.exit_status: int | None = None
-        self.is_over = False
+        """Prepare; `traps` are those that it has already, as the child of a traced process."""
+        self.pid = memory.pid
+        self.run = run
+        self.lifted: set[int] = set()
         self._memory = memory
-        self._machine = machine
-        self._program = program
-        self._recorder = recorder
-        self._wants = wants
-        self._on_signal = on_signal
-        self._on_fork = on_fork
-        self._threads = NativeThreads(memory.pid, machine)
-        self._traps = Traps(memory, machine)
-        convention = machine.convention
-        self._errno = ErrnoPlace(self._threads, memory, convention)
-        capturer = Capturer(self._threads, memory, convention, self._errno, string_limit)
-        self._expected: set[int] = set()  # forked, and not seen standing yet
-        self._early: set[int] = set()  # seen standing, and not told of by their parents yet
-        self._lifted: set[int] = set()  # children that have our memory, and that nobody traces
-        self._calls = NativeCalls(
+        self._company = company
+        machine = self._machine = run.native.machine
+        self._threads = NativeThreads(memory.pid, machine, company.tasks)
+        self._traps = traps or Traps(memory, machine)
+        self._errno = ErrnoPlace(self._threads, memory, machine.convention)
+        capturer = Capturer(
+            self._threads, memory, machine.convention, self._errno, run.string_limit
+        )
+        self.calls = NativeCalls(
             self._threads,
             self._traps,
             machine,
-            recorder,
-            wants.kind,
+            run.recorder,
+            run.wants.kind,
             capturer,
             self._errno,
-            self._lifted,
+            self.lifted,
+            follows=company.follows,
         )
         self._interrupted = InterruptedPoints()
-        self._inside = inside
-        self._sees_slots = sees_slots
-        self._may_trace_all = status.may_trace_setuid()
-        self._is_leaving = False
+        self._hooks: NativeHooks | None = None
+        self._sites = NativeSites(memory, self._traps)
+        self._entries = NativeEntries(
+            run.inside, machine.convention, _points(), self._traps, self._threads
+        )
+        self._brk = self._dynamic = 0
         self._size = machine.word_size
         self._pc, self._sp = machine.pc, machine.sp
 
     # ---- the beginning and the end ----
 
-    def begin(self, dynamic: int, brk: int, loader: ElfImage | None = None) -> None:
+    def begin(
+        self,
+        dynamic: int,
+        brk: int,
+        loader: ElfImage | None = None,
+        before: NativeEngine | None = None,
+    ) -> None:
         """Trace all threads and trap all call sites; `brk` is what the loader calls, 0: nothing.
 
         `loader` is that of a process in which it has not run yet: its images come later.
+        `before` is the first of all that are traced.
         Raises OSError where the process may not be traced, or has ended.
         """
         self._threads.seize()
-        points = Points(lambda _: None, lambda _: None)  # traps are kept in their own way
-        sites = NativeSites(self._memory, self._traps)
-        convention = self._machine.convention
-        hooks = self._hooks = NativeHooks(
-            self._memory,
-            self._program,
-            self._recorder,
-            self._wants,
-            points,
-            sites if self._sees_slots else NoSlots(),
-            self._errno,
-            NativeEntries(self._inside, convention, points, self._traps, self._threads),
-            self._say,
-            dynamic=dynamic,
-            brk=brk,
-        )
-        self._calls.hooks = hooks
+        if before is not None:
+            self._entries.go_on_from(before._entries)
+        hooks = self._hook(dynamic, brk)
         if loader is not None:
             self._traps.caves.add(loader.segments, loader.load_bias)
-        hooks.begin(sites, self._traps)
+        hooks.begin(self._sites, self._traps)
         trap = self._traps.put_back(brk, set()) if brk else None
         if trap is None:
-            self._say("images that it loads later are not seen: unknown loader")
+            self._company.say(UNKNOWN_LOADER)
         else:
             trap.site = LOADER
 
-    def work(self, is_due: Callable[[], bool]) -> None:
-        """Handle stops until `is_due`, asked when a signal came to us, or nobody is traced."""
-        wait, handle = self._threads.wait, self._handle
-        while True:
-            tid, wait_status = wait()
-            if tid > 0:
-                handle(tid, wait_status)
-                if is_due():
-                    return
-            elif tid < 0:
-                self.is_over = True
-                return
-            else:
-                return
+    def _hook(self, dynamic: int, brk: int) -> NativeHooks:
+        run = self.run
+        self._dynamic, self._brk = dynamic, brk
+        hooks = self._hooks = self.calls.hooks = NativeHooks(
+            self._memory,
+            run.native,
+            run.recorder,
+            run.wants,
+            _points(),
+            self._sites if run.sees_slots else NoSlots(),
+            self._errno,
+            self._entries,
+            self._company.say,
+            dynamic=dynamic,
+            brk=brk,
+        )
+        return hooks
+
+    def forked(self, memory: NativeMemory, creator: int, tid: int) -> NativeEngine:
+        """Return the engine of a child whose memory is a copy of this one's.
+
+        Thread `creator` has made it, `tid` is its first one. Raises OSError where it has ended.
+        """
+        child = NativeEngine(memory, self.run, self._company, self._traps.copy_for(memory))
+        child._errno.know(self._errno)
+        child._sites = self._sites.copy_for(memory, child._traps)
+        child._entries = self._entries.copy_for(child._traps, child._threads)
+        if self._hooks is not None:
+            hooks = child._hook(self._dynamic, self._brk)
+            hooks.inherit(self._hooks, child._sites, child._traps)
+        child.calls.inherit(self.calls, creator, tid)
+        self.run.processes += 1
+        return child
+
+    def has_memory_of(self, memory: NativeMemory) -> bool | None:
+        """Say whether a child's memory is that of this process, None where nobody can tell."""
+        return self._traps.is_shared(memory.descriptor)
+
+    def clean(self, memory: NativeMemory) -> None:
+        """Undo in the memory of a forked child what has been done in this one's."""
+        self._traps.clean(memory.descriptor)
+
+    def lift_for(self, child: int) -> None:
+        """Have nobody stop at traps while a child has this memory that nobody traces."""
+        self._traps.lift()
+        self.lifted.add(child)
+
+    def has_own_memory(self, child: int) -> None:
+        """Have threads stop at traps again when no child is left that could run into one."""
+        if child not in self.lifted:
+            return
+        self.lifted.discard(child)
+        if not self.lifted and not self._company.is_leaving:
+            self._traps.put_again()
+            self._look_at_list()
+
+    def _look_at_list(self) -> None:
+        if self._hooks is not None:
+            self._hooks.look_at_list()
 
     def unmatched(self) -> list[str]:
         """Say which of the functions that were asked for have not been seen, and why."""
-        return self._hooks.entries.remarks()
+        return self._entries.remarks()
 
-    def stop(self) -> None:
-        """Record nothing more."""
-        self._calls.is_stopped = True
-
-    def let_go(self) -> None:
-        """Undo all traps, and see to it that no thread is in one; who ends now lets go of all.
-
-        A thread that sleeps in the kernel is not woken.
-        """
-        self._is_leaving = True
+    def undo(self) -> None:
+        """Undo all traps. A thread may be in one, or have run into it."""
         self._traps.remove_all()
-        if self._calls.unseen:
-            self._say(NOT_DISPLACED.format(self._calls.unseen))
-        end = time.monotonic() + _LEAVING
-        asked: set[int] = set()
-        while time.monotonic() < end:
-            while True:
-                try:
-                    tid, wait_status = os.waitpid(-1, _WAIT)
-                except ChildProcessError:
-                    tid = 0
-                    self._threads.tasks.clear()
-                    self._expected.clear()
-                if not tid:
-                    break
-                self._handle(tid, wait_status)
-            moving = [task for task in self._threads.tasks.values() if self._is_moving(task)]
-            if not moving and not self._expected:
-                self._traps.fill_caves(self._memory.descriptor)
-                return
-            for task in moving:
-                if task.tid not in asked:
-                    asked.add(task.tid)
-                    try:
-                        ptrace.interrupt(task.tid)
-                    except OSError:
-                        pass  # it has ended, which the next wait says
-            time.sleep(_PAUSE)
+        if self.calls.unseen:
+            self._company.say(NOT_DISPLACED.format(self.calls.unseen))
 
-    def _is_moving(self, task: NativeTask) -> bool:
+    def fill_caves(self) -> None:
+        """Undo the rest, when no thread is in a copy of what a trap has displaced."""
+        self._traps.fill_caves(self._memory.descriptor)
+
+    def leave(self) -> None:
+        """Hear that no thread has this memory any more."""
+        if self._hooks is not None:
+            self._hooks.leave()
+        if self.calls.unseen:
+            self._company.say(NOT_DISPLACED.format(self.calls.unseen))
+        self._memory.close()
+        self.run.leave()
+
+    def forget(self, tid: int) -> None:
+        """Forget a thread that has ended, or its memory."""
+        self.calls.forget(tid)
+        self._interrupted.forget(tid)
+        self.run.recorder.leave(tid)
+
+    def is_moving(self, task: NativeTask) -> bool:
         """Say whether a thread may be in a trap, or in a copy of what one displaces."""
         state = status.state_of(task.tid)
         if state in "ZXxT":
@@ -222,39 +212,27 @@ class NativeEngine:
 
     # ---- stops ----
 
-    def _handle(self, tid: int, wait_status: int) -> None:
-        try:
-            if wait_status == _TRAPPED:
-                self._trapped(tid)
-            else:
-                self._event(tid, wait_status)
-        except ProcessLookupError:
-            pass  # killed: its end is told next
-
-    def _trapped(self, tid: int) -> None:
-        threads, task = self._threads, self._threads.tasks.get(tid)
-        if task is None:
-            task = self._newcomer(tid)
-            if task is None:
-                return
+    def trapped(self, tid: int, task: NativeTask) -> None:
+        """Handle the stop of a thread at a breakpoint. Raises ProcessLookupError."""
+        threads = self._threads
         threads.fetch(tid)
         values = threads.values
         trap = self._traps.at.get(values[self._pc] - 1)
         task.inside = None
         # one byte behind a trap may be code where a thread is for other reasons
         if trap is None or (trap.is_short and ptrace.is_sent(tid)):
-            self._foreign_trap(tid)
+            self._foreign_trap(tid, task)
             return
         if trap.is_back:
-            self._calls.returned(tid, trap)
+            self.calls.returned(tid, task.pid, trap)
         if trap.entry is not None:
             self._at_entry(tid, task, trap)
         site = trap.site
         if site.__class__ is NativeSite:
             self._at_site(tid, task, trap, site)
         else:
-            if site is not None and not self._lifted:
-                self._hooks.look_at_list()
+            if site is not None and not self.lifted:
+                self._look_at_list()
             if trap.away:
                 task.inside = trap
                 threads.move(tid, trap.away)
@@ -269,31 +247,31 @@ class NativeEngine:
             self._traps.remove(trap)  # it makes the fault itself, as it would
         self._threads.store(tid)
 
-    def _foreign_trap(self, tid: int) -> None:
+    def _foreign_trap(self, tid: int, task: NativeTask) -> None:
         """Let a thread go on from a trap that is not ours, or not any more."""
         threads = self._threads
         place = threads.values[self._pc] - 1
         was_ours = self._memory.read(place, 1) != self._machine.trap and not ptrace.is_sent(tid)
-        if was_ours:
+        if was_ours and self._hooks is not None:
             threads.move(tid, place)
-            self._resume(tid, 0)
+            self.resume(tid, 0)
         else:
-            self._signalled(tid, signal.SIGTRAP)
+            self.signalled(tid, task, signal.SIGTRAP)
 
-    def _resume(self, tid: int, number: int) -> None:
-        """Let a thread go on, untraced where we are about to leave."""
-        if not self._is_leaving:
+    def resume(self, tid: int, number: int) -> None:
+        """Let a thread go on, untraced where we are about to leave. Raises ProcessLookupError."""
+        if not self._company.is_leaving:
             ptrace.resume(tid, number)
             return
         ptrace.detach(tid, number)
-        self._threads.tasks.pop(tid, None)
+        self._company.tasks.pop(tid, None)
 
-    def _signalled(self, tid: int, number: int) -> None:
-        task = self._threads.tasks.get(tid)
+    def signalled(self, tid: int, task: NativeTask, number: int) -> None:
+        """Let a thread go on with a signal. Raises ProcessLookupError."""
         self._out_of_copy(tid)
-        if task is not None and not task.is_child:
-            self._on_signal(task.pid, tid, number)
-        self._resume(tid, number)
+        if self._company.follows or not task.is_child:
+            self._company.events.on_signal(task.pid, tid, number, time.time_ns())
+        self.resume(tid, number)
 
     def _out_of_copy(self, tid: int) -> None:
         """Have a thread be where it would be without us, before it leaves or a handler runs."""
@@ -307,129 +285,16 @@ class NativeEngine:
             if trap is not None and trap.entry is not None:  # that call has been told
                 self._interrupted.leave(tid, place, threads.values[self._sp])
 
-    def _event(self, tid: int, wait_status: int) -> None:
-        threads = self._threads
-        if not os.WIFSTOPPED(wait_status):
-            self._ended(tid, wait_status)
-            return
-        task = threads.tasks.get(tid)
-        if task is None:
-            task = self._newcomer(tid)
-            if task is None:
-                return
-        number, event = os.WSTOPSIG(wait_status), wait_status >> 16
-        if event == ptrace.EVENT_EXEC:
-            self._executed(tid, task)
-        elif event in _FORKS:
-            child = ptrace.event_message(tid)
-            if child not in threads.tasks and child not in self._early:
-                self._expected.add(child)
-            self._early.discard(child)
-            task.is_forking = event == ptrace.EVENT_VFORK
-            self._resume_out(tid)
-        elif event == ptrace.EVENT_VFORK_DONE:
-            task.is_forking = False
-            self._has_own_memory(ptrace.event_message(tid))
-            self._resume_out(tid)
-        elif event == ptrace.EVENT_STOP:
-            if number in _GROUP_STOPS and not self._is_leaving:
-                ptrace.listen(tid)
-            else:
-                self._resume_out(tid)
-        elif event:
-            self._resume(tid, 0)
-        else:
-            self._signalled(tid, number)
+    def resume_out(self, tid: int) -> None:
+        """Let a thread go on from an event; when we leave, out of any copy.
 
-    def _resume_out(self, tid: int) -> None:
-        """Let a thread go on from an event; when we leave, out of any copy."""
-        if self._is_leaving:
+        Raises ProcessLookupError.
+        """
+        if self._company.is_leaving:
             self._out_of_copy(tid)
             if self._machine.bits == 64:
                 _mend(tid)
-        self._resume(tid, 0)
-
-    def _newcomer(self, tid: int) -> NativeTask | None:
-        """Take a thread that was not known; None for a child that has been let go of."""
-        threads = self._threads
-        if tid in self._expected:
-            self._expected.discard(tid)
-        else:
-            self._early.add(tid)
-        try:
-            facts = status.read_status(tid)
-        except NoSuchProcess:
-            return None  # killed meanwhile
-        pid = int(facts.get("Tgid", "0"))
-        known = {task.pid for task in threads.tasks.values()} | {threads.pid}
-        if pid in known:
-            task = threads.tasks[tid] = NativeTask(tid, pid, is_child=pid != threads.pid)
-            return task
-        self._say(IN_CHILDREN)
-        self._on_fork(pid, threads.pid)
-        try:
-            descriptor = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
-            try:
-                is_shared = self._traps.is_shared(descriptor)
-                if is_shared is False:
-                    self._traps.clean(descriptor)
-            finally:
-                os.close(descriptor)
-        except OSError:
-            is_shared = False  # killed meanwhile: it has no memory any more
-        if is_shared is not False:
-            return self._in_our_memory(tid, pid)
-        ptrace.detach(tid)
-        return None
-
-    def _in_our_memory(self, tid: int, pid: int) -> NativeTask | None:
-        """Take a child that has our memory until it executes something; None: it is let go of.
-
-        Who executes a program that is set-user-id gains no privileges while it is traced, unless
-        its tracer has them. So the child of somebody else's user is let go of at once, and nobody
-        stops at a trap until it has a memory of its own.
-        """
-        threads = self._threads
-        if self._may_trace_all:
-            task = threads.tasks[tid] = NativeTask(tid, pid, is_child=True)
-            return task
-        self._traps.lift()
-        self._lifted.add(pid)
-        self._say(WHILE_STARTING)
-        ptrace.detach(tid)
-        return None
-
-    def _has_own_memory(self, child: int) -> None:
-        """Have threads stop at traps again when no child is left that could run into one."""
-        if child not in self._lifted:
-            return
-        self._lifted.discard(child)
-        if not self._lifted and not self._is_leaving:
-            self._traps.put_again()
-            self._hooks.look_at_list()
-
-    def _executed(self, tid: int, task: NativeTask) -> None:
-        """Let go of who runs another program by now, in memory of its own."""
-        threads = self._threads
-        for other in [each for each in threads.tasks.values() if each.pid == task.pid]:
-            del threads.tasks[other.tid]
-        if not task.is_child:
-            self._traps.at.clear()
-            self.executed = status.program_path(tid) or "another program"
-            self.is_over = True
-        try:
-            ptrace.detach(tid)
-        except ProcessLookupError:
-            pass  # killed
-
-    def _ended(self, tid: int, wait_status: int) -> None:
-        self._expected.discard(tid)
-        self._early.discard(tid)
-        self._threads.tasks.pop(tid, None)
-        self._calls.forget(tid)
-        self._interrupted.forget(tid)
-        if tid == self._threads.pid:
-            self.exit_status = wait_status
+        self.resume(tid, 0)
 
     # ---- calls ----
 
@@ -445,7 +310,7 @@ class NativeEngine:
                 self._traps.remove(trap)
         else:
             return_addr = int.from_bytes(memory.read(values[self._sp], size), "little")
-        self._calls.called(tid, task, site.armed, return_addr)
+        self.calls.called(tid, task, site.armed, return_addr)
         if site.is_call:
             values[self._pc] = target
             threads.store(tid)
@@ -458,11 +323,12 @@ class NativeEngine:
         assert isinstance(entry, EntryPoint)
         if not self._interrupted.comes_back(tid, trap.addr, sp):
             word = self._memory.read(sp, self._size)
-            self._calls.called(tid, task, entry, int.from_bytes(word, "little"))
+            self.calls.called(tid, task, entry, int.from_bytes(word, "little"))
 
-    def _say(self, remark: str) -> None:
-        if remark not in self.remarks:
-            self.remarks.append(remark)
+
+def _points() -> Points:
+    """Return points that do nothing: traps are kept in their own way."""
+    return Points(lambda _: None, lambda _: None)
 
 
 def _mend(tid: int) -> None:

@@ -30,6 +30,20 @@ class NativeEntries(EntryPoints):
         self._threads = threads
         self.left: list[str] = []
 
+    def copy_for(self, traps: Traps, threads: NativeThreads) -> NativeEntries:
+        """Return the same of a process that was forked, whose traps are `traps`."""
+        words = [word for word, _, _ in self._words]
+        copied = NativeEntries(words, self._convention, self._points, traps, threads)
+        copied.go_on_from(self)
+        copied._at = dict(self._at)
+        return copied
+
+    def go_on_from(self, before: NativeEntries) -> None:
+        """Have one list for all processes of what has not been seen, and of why."""
+        self._main = before._main
+        self._unmatched = before._unmatched
+        self.left = before.left
+
     def watch(self, slot: CalledSlot, image: ForeignImage, call: object, number: int) -> None:
         """Have threads stop at a function."""
         armed = self._at[slot.addr] = EntryPoint(slot, image, call)

@@ -104,6 +104,21 @@ class NativeHooks(ImageHooks):
     def _wait_for(self, image: ForeignImage) -> None:
         self.hook(image, flags=0)
 
+    def inherit(self, parent: NativeHooks, sites: NativeSites, traps: Traps) -> None:
+        """Begin with what the process has that has forked this one."""
+        self._sites = sites
+        self._traps = traps
+        self._debug, self.has_started = parent._debug, parent.has_started
+        self._images = dict(parent._images)
+        for image in self._images.values():
+            image.processes += 1
+
+    def leave(self) -> None:
+        """Hear that the process has ended, or executed another program."""
+        for image in self._images.values():
+            image.processes -= 1
+        self._images.clear()
+
     def _forget(self, addr: int, image: ForeignImage) -> None:
         self._traps.forget(image.start, image.end + 4095 & -4096)
         super()._forget(addr, image)

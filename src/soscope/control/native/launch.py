@@ -38,6 +38,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
     from typing import Any
 
+_BEFORE = 2.0  # seconds for what the tracer has told before the end of the program
+_PAUSE = 0.002
 _KILLED = "the process that traced it was killed: calls from there on were not seen"
 
 
@@ -45,7 +47,10 @@ class _StartedFollowing(NativeFollowing):
     """The tracer of a program that we have started: its end we hear of ourselves."""
 
     def _ended(self, pid: int, code: int | None, number: int | None, time_ns: int) -> None:
-        self.exit = ExitStatus(code, number)
+        if pid == self.pid:
+            self.exit = ExitStatus(code, number)
+        else:
+            super()._ended(pid, code, number, time_ns)
 
     def _not_begun(self) -> Any:
         return LaunchError(f"cannot trace the command: {self.refused or 'it may not be traced'}")
@@ -57,9 +62,18 @@ class NativeTarget(Target):
     _following: _StartedFollowing | None = None
     _was_stopped = False
 
-    def follow_by(self, following: _StartedFollowing) -> None:
-        """Take who traces it."""
+    _follows = False
+
+    def follow_by(self, following: _StartedFollowing, *, children: bool) -> None:
+        """Take who traces it; `children`: those too."""
         self._following = following
+        self._follows = children
+
+    @property
+    def programs(self) -> list[Program]:
+        """The programs under observation, in the order of their exec."""
+        followed = [] if self._following is None else self._following.programs
+        return [*super().programs, *followed]
 
     def run(self, tick: Tick | None = None) -> ExitStatus:
         """Supervise it until it has ended; see `Target.run`."""
@@ -72,9 +86,9 @@ class NativeTarget(Target):
             if following.refused is not None and program.reason is None:
                 program.reason = following.refused.partition(": ")[2] or following.refused
             self._look_whether_executed(following)
-            block = program.block
-            is_wanted = block is None or block.command != layout.COMMAND_STOP
-            if not is_wanted and not self._was_stopped:
+            blocks = [each.block for each in self.programs if each.block is not None]
+            is_over = any(block.command == layout.COMMAND_STOP for block in blocks)
+            if is_over and not self._was_stopped:
                 self._was_stopped = True
                 following.stop()
         return tick() if tick is not None else None
@@ -87,9 +101,28 @@ class NativeTarget(Target):
 
     def _next_event(self) -> tuple[int, int] | None:
         event = super()._next_event()
-        if event is not None and self._following is not None:
-            self._following.poll()  # what came before
+        following = self._following
+        if event is not None and following is not None:
+            following.poll()  # what came before
+            if self._follows and not os.WIFSTOPPED(event[1]):
+                end = time.monotonic() + _BEFORE
+                while following.exit is None and not following.is_over and time.monotonic() < end:
+                    if not following.poll():
+                        time.sleep(_PAUSE)
         return event
+
+    def _is_over(self) -> bool:
+        following = self._following
+        is_left = not self._follows or following is None or following.is_over
+        return super()._is_over() and (is_left or self._end_forced)
+
+    def _look_at_program(self) -> None:
+        if not self._follows:
+            super()._look_at_program()
+
+    def _look_at_end(self) -> None:
+        if not self._follows:
+            super()._look_at_end()
 
     def remarks(self) -> list[str]:
         """Return what was not seen of it."""
@@ -171,9 +204,10 @@ def _started(
         if program.reason is None:
 
             def live(link: _socket.socket) -> None:
-                trace_started(program, hooks, link, settings)
+                trace_started(program, hooks, link, settings, make_block)
 
-            target.follow_by(_StartedFollowing(program, events, live))
+            following = _StartedFollowing(program, events, live)
+            target.follow_by(following, children=settings.follow)
         child.go(children.BARE)
         target.watch_group()
         failure = child.exec_error()

@@ -43,6 +43,12 @@ class NativeSites(CallWatch):
         self._traps = traps
         self._found: dict[ForeignImage, dict[int, list[Through]]] = {}
 
+    def copy_for(self, memory: NativeMemory, traps: Traps) -> NativeSites:
+        """Return the same of a process that was forked, with its memory and its traps."""
+        copied = NativeSites(memory, traps)
+        copied._found = dict(self._found)
+        return copied
+
     def look(self, image: ForeignImage, arch: Arch, slots: list[CalledSlot]) -> None:
         """Find the call sites of an image's slots, in the memory of the process."""
         coding = self._memory.coding

@@ -7,6 +7,7 @@ import _socket
 import os
 
 from soscope.control import helper
+from soscope.control.follow import MakeBlock
 from soscope.control.helper import Packets
 from soscope.control.native.process import NativeProgram
 from soscope.control.native.tracing import NativeTracer, refuse
@@ -24,7 +25,11 @@ _GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
 def trace_started(
-    program: Program, hooks: Hooks, link: _socket.socket, settings: SessionSettings
+    program: Program,
+    hooks: Hooks,
+    link: _socket.socket,
+    settings: SessionSettings,
+    make_block: MakeBlock,
 ) -> None:
     """Trace a child of soscope that waits before it executes the command.
 
@@ -48,7 +53,7 @@ def trace_started(
         ptrace.detach(program.pid)
         refuse(packets, error)
         return
-    NativeTracer(native, memory, program, hooks, link, settings, places).run()
+    NativeTracer(native, memory, program, hooks, link, settings, places, make_block).run()
 
 
 def _executes(pid: int) -> bool:

@@ -74,8 +74,8 @@ class NativeVisited(Visited):
 
     @property
     def programs(self) -> list[Program]:
-        """The program that it runs."""
-        return [self._program]
+        """The program that it runs, and those that were executed since and are followed."""
+        return [self._program, *self._following.programs]
 
     @property
     def exit(self) -> ExitStatus | None:
@@ -141,7 +141,10 @@ def attach_by_sites(
         program.block = make_block(native.path, None, pid)
 
         def live(link: _socket.socket) -> None:
-            NativeTracer(native, memory, program, hooks, link, settings, places).run()
+            tracer = NativeTracer(
+                native, memory, program, hooks, link, settings, places, make_block
+            )
+            tracer.run()
 
         following = NativeFollowing(program, events, live)
     except BaseException:
@@ -178,8 +181,6 @@ def lacking(settings: SessionSettings, instruments: Sequence[Instrument]) -> str
         return "anything but a trace"
     if settings.check:
         return "--check"
-    if settings.follow:
-        return "-f"
     if settings.gate is not None:
         return "--on, --off or --toggle"
     if settings.flight is not None:

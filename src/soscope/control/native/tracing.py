@@ -12,22 +12,26 @@ child undoes all of it, lets go and ends, too.
 from __future__ import annotations
 
 import _socket
-import os
+import resource
 import time
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control import helper
+from soscope.control.follow import MakeBlock
 from soscope.control.helper import Packets
 from soscope.control.native.engine import NativeEngine
+from soscope.control.native.family import NativeFamily
 from soscope.control.native.process import NativeProgram
+from soscope.control.native.run import Company, NativeRun
 from soscope.control.program import Program
 from soscope.control.remote.wanted import Wanted
-from soscope.control.settings import ENTRIES, WHEN_FULL, SessionSettings
+from soscope.control.settings import ENTRIES, SessionSettings
 from soscope.entry import ptrace
 from soscope.entry.native.memory import NativeMemory
 from soscope.proc.signals import signal
 from soscope.recording.clock import Sampler
 from soscope.wire import layout
+from soscope.wire.block import ControlBlock
 from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
@@ -54,30 +58,34 @@ class NativeTracer:
         link: _socket.socket,
         settings: SessionSettings,
         places: tuple[int, int] | tuple[int, int, ElfImage],
+        make_block: MakeBlock,
     ) -> None:
-        """`places` are those of `NativeProgram.places`.
+        """`places` are those of `NativeProgram.places`; `make_block` is for what it executes.
 
         Or they are `first_places`, of a process of ours that stands where it has executed its
         program.
         """
         self._settings = settings
         self._places = places
-        assert program.block is not None
         self._pid = native.pid
-        self._block = program.block
         self._native = native
         self._memory = memory
         self._hooks = hooks
         self._link = link
-        self._packets = Packets(link, None)
+        self._packets = Packets(link, None, keeps_blocks=True)
         self._program = program
+        self._make_block = make_block
         self._is_due = False
         self._is_first = len(places) > 2
-        self._waits = WHEN_FULL[program.block.when_full] == "block"
+        self._waits = settings.when_full == "block"
 
     def run(self) -> None:
         """Trace it until soscope says stop, or has gone, or the process has."""
-        engine = self._engine()
+        company = Company(self._packets, follows=self._settings.follow)
+        if company.follows:
+            _take_descriptors()
+        engine = NativeEngine(self._memory, self._run_of(self._native, self._program), company)
+        family = NativeFamily(engine, company, self._new_run)
         signal.signal(signal.SIGALRM, self._ring)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
         try:
@@ -85,7 +93,7 @@ class NativeTracer:
         except Exception as error:  # noqa: BLE001  whatever it is, soscope says it
             if self._is_first:
                 ptrace.detach(self._pid)
-            engine.let_go()
+            family.let_go()
             refuse(self._packets, error)
             return
         try:
@@ -93,36 +101,36 @@ class NativeTracer:
             if self._is_first:
                 ptrace.resume(self._pid)
             signal.setitimer(signal.ITIMER_REAL, _TURN, _TURN)
-            while not engine.is_over and not self._is_told():
+            while not family.is_over and not self._is_told():
                 self._is_due = False
-                engine.work(lambda: self._is_due)
+                family.work(lambda: self._is_due)
         except Exception as error:  # noqa: BLE001  the process comes first, then soscope hears
-            engine.remarks.append(f"tracing ended early: {type(error).__name__}: {error}")
+            company.say(f"tracing ended early: {type(error).__name__}: {error}")
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            if engine.executed is None:
-                engine.let_go()
-        self._finish(engine)
+            if family.executed is None:
+                family.let_go()
+        self._finish(company, family)
 
-    def _engine(self) -> NativeEngine:
-        native, hooks = self._native, self._hooks
-        recorder = Recorder(self._block, Sampler().ticks, self._wait_for_room)
-        return NativeEngine(
-            self._memory,
-            native.machine,
+    def _run_of(self, native: NativeProgram, program: Program) -> NativeRun:
+        hooks, block = self._hooks, program.block
+        assert block is not None
+        recorder = Recorder(block, Sampler().ticks, lambda: self._wait_for_room(block))
+        return NativeRun(
             native,
+            program,
             recorder,
             Wanted(hooks, native.convention, native.arch, native.coding),
             string_limit=hooks.string_limit,
-            on_signal=lambda pid, tid, number: self._packets.on_signal(
-                pid, tid, number, time.time_ns()
-            ),
-            on_fork=lambda pid, parent: self._packets.on_process(
-                "fork", pid, parent, self._program, time.time_ns()
-            ),
             inside=self._settings.inside,
             sees_slots=self._settings.engine != ENTRIES,
         )
+
+    def _new_run(self, native: NativeProgram, program: Program) -> NativeRun:
+        """Make what is needed for a program that has been executed. Raises SoscopeError."""
+        program.arch, program.engine = native.arch.unames[0], self._program.engine
+        program.block = self._make_block(program.path, None, 0)
+        return self._run_of(native, program)
 
     def _ring(self, *_: object) -> None:
         self._is_due = True
@@ -139,23 +147,19 @@ class NativeTracer:
         self._packets.flush()
         return False
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_room(self, block: ControlBlock) -> None:
         """Wait until soscope has taken what is in the ring, if nothing may be lost."""
         end = time.monotonic() + _ROOM
-        while self._waits and layout.CHUNK_FREE not in self._block.chunk_states():
+        while self._waits and layout.CHUNK_FREE not in block.chunk_states():
             if time.monotonic() > end:
                 self._waits = False
+            self._packets.flush()  # of a block that it has not heard of it takes nothing
             time.sleep(_PAUSE)
 
-    def _finish(self, engine: NativeEngine) -> None:
-        self._packets.send((REMARKS, (*engine.remarks, *engine.unmatched())))
-        if engine.executed is not None:
-            self._packets.send((EXECUTED, engine.executed))
-        ended = engine.exit_status
-        if ended is not None:
-            code = os.WEXITSTATUS(ended) if os.WIFEXITED(ended) else None
-            number = os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else None
-            self._packets.on_exit(self._pid, code, number, time.time_ns())
+    def _finish(self, company: Company, family: NativeFamily) -> None:
+        self._packets.send((REMARKS, (*company.remarks, *family.unmatched())))
+        if family.executed is not None:
+            self._packets.send((EXECUTED, family.executed))
         self._packets.send((helper.OVER, True))
         end = time.monotonic() + _LAST
         while not self._packets.flush() and time.monotonic() < end:
@@ -167,3 +171,9 @@ def refuse(packets: Packets, error: BaseException) -> None:
     said = error.strerror if isinstance(error, OSError) else None
     packets.send((REFUSED, (said or "").lower() or str(error) or type(error).__name__))
     packets.flush()
+
+
+def _take_descriptors() -> None:
+    """Have as many descriptors as may be had: each process that is followed takes some."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

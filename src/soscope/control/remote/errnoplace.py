@@ -53,6 +53,10 @@ class ErrnoPlace:
             self._distance = self._memory.word(vaddr + load_bias) - offset + at
             self.is_known = True
 
+    def know(self, other: ErrnoPlace) -> None:
+        """Take it to be where that is of the process that has forked this one."""
+        self._distance, self.is_known = other._distance, other.is_known
+
     def learn(self) -> None:
         """Hear that the thread stands where code of ours has left its pointer."""
         self._pointers[self.thread] = self._stub.get(self._convention.thread_at_call)

@@ -200,7 +200,8 @@ class ImageHooks:
             self._points.leave(place)
         self.slots.forget(image)
         self.entries.forget(image)
-        if image.index >= 0:
+        image.processes -= 1
+        if image.index >= 0 and not image.processes:
             self._recorder.close_image(image.index)
 
     def _record_image(self, image: ForeignImage, flags: int) -> None:

@@ -65,7 +65,10 @@ class CountedWords(NamedTuple):
 
 
 class ForeignImage:
-    """One image: `elf` is its file, `linked` the loader's entry of it. `index` is its record's."""
+    """One image: `elf` is its file, `linked` the loader's entry of it. `index` is its record's.
+
+    `processes` is how many have it: a forked one has what its parent had.
+    """
 
     def __init__(self, elf: ElfImage, linked: Linked, path: str, *, is_main: bool) -> None:
         self.elf = elf
@@ -75,6 +78,7 @@ class ForeignImage:
         self.name = os.path.basename(path if is_main else linked.path or path)
         self.is_main = is_main
         self.index = -1
+        self.processes = 1
         loads = [segment for segment in elf.segments if segment.type == c.PT_LOAD]
         self.start = linked.load_bias + min((each.vaddr for each in loads), default=0)
         self.end = linked.load_bias + max((each.vaddr + each.memsz for each in loads), default=0)

@@ -64,6 +64,10 @@ class OpenFrames(Generic[_T]):
                 break
         return returned, gone
 
+    def open_of(self, thread: int) -> list[Frame[_T]]:
+        """Return the open calls of a thread, the oldest first."""
+        return list(self._stacks.get(thread, ()))
+
     def around(self, thread: int) -> Frame[_T] | None:
         """Return the innermost open call of a thread, None where there is none."""
         stack = self._stacks.get(thread)

@@ -85,6 +85,15 @@ class Caves:
         """Say whether an address lies in one of them."""
         return any(cave.start <= addr < cave.end for cave in self._caves)
 
+    def copy_for(self, memory: RemoteMemory) -> Caves:
+        """Return the same of a process that was forked, whose memory is `memory`."""
+        caves = Caves(memory, self._size)
+        for cave in self._caves:
+            copy = _Cave(cave.start, cave.end, cave.before, self._size)
+            copy.free = list(cave.free)
+            caves._caves.append(copy)
+        return caves
+
     def places(self) -> list[tuple[int, bytes]]:
         """Return where each begins, and what lay there before."""
         return [(cave.start, cave.before) for cave in self._caves]

@@ -50,18 +50,20 @@ _ptrace.argtypes = (ctypes.c_long,) * 4
 
 
 class NativeTask:
-    """One traced thread. `is_child`: it is of a forked process that shares the memory.
+    """One traced thread, in the memory of process `owner`; `pid` is its own process.
 
+    `is_child`: that is another one, which was forked and shares the memory.
     `inside` is the trap whose copy it was sent to last, None: it is in none. `is_forking`: it
     waits for a child that has its memory.
     """
 
-    __slots__ = ("inside", "is_child", "is_forking", "pid", "tid")
+    __slots__ = ("inside", "is_child", "is_forking", "owner", "pid", "tid")
 
-    def __init__(self, tid: int, pid: int, *, is_child: bool) -> None:
+    def __init__(self, tid: int, pid: int, owner: int) -> None:
         self.tid = tid
         self.pid = pid
-        self.is_child = is_child
+        self.owner = owner
+        self.is_child = pid != owner
         self.is_forking = False
         self.inside: Trap | None = None
 
@@ -69,16 +71,17 @@ class NativeTask:
 class NativeThreads:
     """The threads of process `pid`, and `values`: the registers of the one that was `fetch`ed.
 
+    `tasks` are those of all processes that are traced together, by their numbers.
     The face that `RemoteStub` has for one stopped thread is here, too: `registers`, `get` and
     `get_bytes`. All methods are to be called from one thread of ours.
     """
 
     order = "<"
 
-    def __init__(self, pid: int, machine: NativeMachine) -> None:
+    def __init__(self, pid: int, machine: NativeMachine, tasks: dict[int, NativeTask]) -> None:
         self.pid = pid
         self.tid = 0
-        self.tasks: dict[int, NativeTask] = {}
+        self.tasks = tasks
         self.values = (ctypes.c_uint64 * machine.register_count)()
         self.registers: dict[str, object] = {**machine.registers, **machine.floats}
         self._machine = machine
@@ -86,8 +89,6 @@ class NativeThreads:
         self._floats = ctypes.create_string_buffer(machine.floats_size)
         self._has_floats = False
         self._at = ctypes.addressof(self.values)
-        self._status = ctypes.c_int()
-        self._status_at = ctypes.addressof(self._status)
 
     # ---- all of them ----
 
@@ -97,10 +98,10 @@ class NativeThreads:
         while new := [tid for tid in self._listed() if tid not in self.tasks]:
             for tid in new:
                 if self._seize_one(tid):
-                    self.tasks[tid] = NativeTask(tid, self.pid, is_child=False)
+                    self.tasks[tid] = NativeTask(tid, self.pid, self.pid)
             if time.monotonic() > end:
                 raise PermissionError("its threads come faster than they can be traced")
-        if not self.tasks:
+        if not any(task.owner == self.pid for task in self.tasks.values()):
             raise ProcessLookupError("it has ended")
 
     def _seize_one(self, tid: int) -> bool:
@@ -137,16 +138,6 @@ class NativeThreads:
             return status.read_status(tid).get("TracerPid") == str(os.getpid())
         except NoSuchProcess:
             return False  # nobody does
-
-    def wait(self) -> tuple[int, int]:
-        """Return the next thread that stops or ends, and its wait status.
-
-        (0, 0) where a signal came to us instead, (-1, 0) where there is no thread any more.
-        """
-        tid = _waitpid(-1, self._status_at, ptrace.WALL)
-        if tid > 0:
-            return tid, self._status.value
-        return (0, 0) if ctypes.get_errno() == 4 else (-1, 0)
 
     # ---- one that has stopped ----
 
@@ -206,6 +197,26 @@ class NativeThreads:
         if len(words) < 3:
             return False, 0
         return int(words[0]) in _MAKING[self._machine.bits], int(words[-1], 16)
+
+
+class Waiting:
+    """Waits for all threads that this one traces."""
+
+    __slots__ = ("_at", "_status")
+
+    def __init__(self) -> None:
+        self._status = ctypes.c_int()
+        self._at = ctypes.addressof(self._status)
+
+    def wait(self) -> tuple[int, int]:
+        """Return the next thread that stops or ends, and its wait status.
+
+        (0, 0) where a signal came to us instead, (-1, 0) where there is no thread any more.
+        """
+        tid = _waitpid(-1, self._at, ptrace.WALL)
+        if tid > 0:
+            return tid, self._status.value
+        return (0, 0) if ctypes.get_errno() == 4 else (-1, 0)
 
 
 def _failure() -> OSError:

@@ -53,6 +53,14 @@ class Trap:
         self.away = 0
         self.open = 0
 
+    def copy(self) -> Trap:
+        """Return the same one of another process, to which no call returns yet."""
+        trap = Trap(self.addr, self.before)
+        trap.site, trap.entry = self.site, self.entry
+        trap.is_back, trap.is_short = self.is_back, self.is_short
+        trap.instruction, trap.code, trap.away = self.instruction, self.code, self.away
+        return trap
+
 
 class Traps:
     """The breakpoints of one process, by address: `at`. Copies by theirs: `copies`."""
@@ -207,6 +215,29 @@ class Traps:
         for addr, before in self._before.items():
             self._restore(descriptor, addr, before)
         self.fill_caves(descriptor)
+
+    def copy_for(self, memory: NativeMemory) -> Traps:
+        """Return the traps that a process has which was forked, whose memory is `memory`.
+
+        They are put right there: what was put or undone since the fork is so in its memory, too.
+        Raises OSError where that memory is gone.
+        """
+        copied = Traps(memory, self._machine)
+        copied.caves = self.caves.copy_for(memory)
+        copied._before = dict(self._before)
+        for start, before in self.caves.places():
+            now = self._memory.read(start, len(before))
+            if now and os.pread(memory.descriptor, len(now), start) != now:
+                os.pwrite(memory.descriptor, now, start)
+        for addr, trap in self.at.items():
+            copied.at[addr] = trap.copy()
+            if os.pread(memory.descriptor, 1, addr) == trap.before:
+                os.pwrite(memory.descriptor, self._machine.trap, addr)
+        for addr in self._before.keys() - self.at.keys():
+            self._restore(memory.descriptor, addr, self._before[addr])
+        copied._backs = {addr: copied.at[addr] for addr in self._backs}
+        copied.copies = {away: copied.at[trap.addr] for away, trap in self.copies.items()}
+        return copied
 
     def put_again(self) -> None:
         """Undo `lift`."""

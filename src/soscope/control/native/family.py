@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes that one tracer has: their threads, children, and the programs they execute.
+
+    a fork ─► the child's copy of all traps is its own, or is undone (without `follows`)
+    a vfork ─► the child runs in its parent's memory, with its parent's traps
+    an exec ─► another program with a control block of its own, or let go of
+
+A child is dealt with when its parent tells of it: who has made it is known then, and both stand
+still.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from _collections_abc import Callable
+
+from soscope.control.exitstatus import ExitStatus
+from soscope.control.native.engine import NativeEngine
+from soscope.control.native.process import STATIC, NativeProgram
+from soscope.control.native.run import Company, NativeRun
+from soscope.control.program import Program
+from soscope.entry import ptrace
+from soscope.entry.native.memory import NativeMemory
+from soscope.entry.native.threads import NativeTask, Waiting
+from soscope.errors import AttachError, NoSuchProcess, SoscopeError
+from soscope.proc import auxv, reasons, status
+from soscope.proc.signals import signal
+
+_TRAPPED = signal.SIGTRAP << 8 | 0x7F  # the wait status of a breakpoint
+_GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+_FORKS = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
+_LEAVING = 3.0  # seconds
+_UNCLAIMED = 1.0  # seconds that a child stands still until its parent has told of it
+_PAUSE = 0.0005
+_WAIT = ptrace.WALL | os.WNOHANG
+
+IN_CHILDREN = "calls of forked children were not seen"
+WHILE_STARTING = "calls of other threads were not seen while a child had the same memory"
+UNCLAIMED = "calls of children were not seen whose parents were killed when they were made"
+
+MakeRun = Callable[[NativeProgram, Program], NativeRun]
+
+
+class _Held:
+    """A child that stands still until its parent tells of it."""
+
+    __slots__ = ("pid", "since", "wait_status")
+
+    def __init__(self, pid: int, wait_status: int) -> None:
+        self.pid = pid
+        self.wait_status = wait_status
+        self.since = time.monotonic()
+
+
+class NativeFamily:
+    """One process, and where the `company` follows its descendants, those too.
+
+    `executed` is the path of the program that it has executed where that is not followed.
+    `is_over`: nothing more will be heard of anybody.
+    """
+
+    def __init__(self, first: NativeEngine, company: Company, make_run: MakeRun) -> None:
+        """Begin with the process of `first`; `make_run` is for programs that are executed."""
+        self.executed: str | None = None
+        self.is_over = False
+        self._first = first
+        self._company = company
+        self._tasks = company.tasks
+        self._make_run = make_run
+        self._waiting = Waiting()
+        self._engines = {first.pid: first}  # by the process whose memory it is
+        self._left: list[NativeEngine] = []  # of memory that nobody has, while some are `_held`
+        self._programs = 1
+        self._expected: dict[int, NativeEngine] = {}  # told of by their parents, not seen yet
+        self._early: set[int] = set()  # seen, and not told of by their parents yet
+        self._held: dict[int, _Held] = {}
+        self._may_trace_all = status.may_trace_setuid()
+
+    # ---- the loop ----
+
+    def work(self, is_due: Callable[[], bool]) -> None:
+        """Handle stops until `is_due`, asked when a signal came to us, or nobody is traced."""
+        wait, handle = self._waiting.wait, self._handle
+        while True:
+            tid, wait_status = wait()
+            if tid > 0:
+                handle(tid, wait_status)
+                if not is_due():
+                    continue
+            elif tid < 0:
+                self.is_over = True
+            if self._held:
+                self._look_at_held(_UNCLAIMED)
+            return
+
+    def let_go(self) -> None:
+        """Undo all traps, and see to it that no thread is in one; who ends now lets go of all.
+
+        A thread that sleeps in the kernel is not woken.
+        """
+        self._company.is_leaving = True
+        for engine in self._engines.values():
+            engine.undo()
+        end = time.monotonic() + _LEAVING
+        asked: set[int] = set()
+        while time.monotonic() < end:
+            self._take_what_is_there()
+            moving = [task for task in self._tasks.values() if self._is_moving(task)]
+            if not moving and not self._expected and not self._held:
+                for engine in self._engines.values():
+                    engine.fill_caves()
+                return
+            for task in moving:
+                if task.tid not in asked:
+                    asked.add(task.tid)
+                    try:
+                        ptrace.interrupt(task.tid)
+                    except OSError:
+                        pass  # it has ended, which the next wait says
+            self._look_at_held(_UNCLAIMED)
+            time.sleep(_PAUSE)
+
+    def _take_what_is_there(self) -> None:
+        while True:
+            try:
+                tid, wait_status = os.waitpid(-1, _WAIT)
+            except ChildProcessError:
+                self._tasks.clear()
+                self._expected.clear()
+                self._held.clear()
+                return
+            if not tid:
+                return
+            self._handle(tid, wait_status)
+
+    def _is_moving(self, task: NativeTask) -> bool:
+        engine = self._engines.get(task.owner)
+        return engine is not None and engine.is_moving(task)
+
+    def _handle(self, tid: int, wait_status: int) -> None:
+        try:
+            task = self._tasks.get(tid)
+            if task is None:
+                task = self._newcomer(tid, wait_status)
+                if task is None:
+                    return
+            engine = self._engines[task.owner]
+            if wait_status == _TRAPPED:
+                engine.trapped(tid, task)
+            else:
+                self._event(engine, tid, task, wait_status)
+        except ProcessLookupError:
+            pass  # killed: its end is told next
+
+    def _event(self, engine: NativeEngine, tid: int, task: NativeTask, wait_status: int) -> None:
+        if not os.WIFSTOPPED(wait_status):
+            self._ended(engine, tid, task, wait_status)
+            return
+        number, event = os.WSTOPSIG(wait_status), wait_status >> 16
+        if event == ptrace.EVENT_EXEC:
+            self._executed(engine, tid, task)
+        elif event in _FORKS:
+            task.is_forking = event == ptrace.EVENT_VFORK
+            self._forked(engine, task, ptrace.event_message(tid))
+            engine.resume_out(tid)
+        elif event == ptrace.EVENT_VFORK_DONE:
+            task.is_forking = False
+            engine.has_own_memory(ptrace.event_message(tid))
+            engine.resume_out(tid)
+        elif event == ptrace.EVENT_STOP:
+            if number in _GROUP_STOPS and not self._company.is_leaving:
+                ptrace.listen(tid)
+            else:
+                engine.resume_out(tid)
+        elif event:
+            engine.resume(tid, 0)
+        else:
+            engine.signalled(tid, task, number)
+
+    # ---- threads and processes that come ----
+
+    def _newcomer(self, tid: int, wait_status: int) -> NativeTask | None:
+        """Take a thread that was not known; None for one that waits, or has been let go of."""
+        if not os.WIFSTOPPED(wait_status):
+            self._expected.pop(tid, None)
+            self._early.discard(tid)
+            self._held.pop(tid, None)
+            return None
+        try:
+            pid = int(status.read_status(tid).get("Tgid", "0"))
+        except NoSuchProcess:
+            return None  # killed meanwhile
+        engine = self._expected.pop(tid, None)
+        task = self._thread_of(tid, pid)
+        if task is not None:
+            if engine is None:
+                self._early.add(tid)
+            return task
+        if engine is None:
+            if self._company.follows:
+                self._held[tid] = _Held(pid, wait_status)
+                return None
+            self._early.add(tid)
+            engine = self._first
+        return self._child(engine, None, tid, pid)
+
+    def _thread_of(self, tid: int, pid: int) -> NativeTask | None:
+        """Take a thread of a process that is known, None where that is not."""
+        owner = pid if pid in self._engines else None
+        if owner is None:
+            owner = next((task.owner for task in self._tasks.values() if task.pid == pid), None)
+        if owner is None:
+            return None
+        task = self._tasks[tid] = NativeTask(tid, pid, owner)
+        return task
+
+    def _forked(self, engine: NativeEngine, creator: NativeTask, child: int) -> None:
+        """Hear of a thread or process from who has made it, and stands still."""
+        held = self._held.pop(child, None)
+        if held is not None:
+            self._take(engine, creator, child, held.wait_status)
+        elif child in self._early or child in self._tasks:
+            self._early.discard(child)
+        elif not self._company.follows or self._company.is_leaving:
+            self._expected[child] = engine
+        else:
+            try:
+                _, wait_status = os.waitpid(child, ptrace.WALL)  # it stops before it does anything
+            except ChildProcessError:
+                return  # killed, and waited for
+            self._take(engine, creator, child, wait_status)
+
+    def _take(self, engine: NativeEngine, creator: NativeTask, tid: int, wait_status: int) -> None:
+        """Take a child or a thread in its first stop."""
+        if not os.WIFSTOPPED(wait_status):
+            return  # killed before it did anything
+        try:
+            pid = int(status.read_status(tid).get("Tgid", "0"))
+        except NoSuchProcess:
+            return  # killed meanwhile
+        task = self._thread_of(tid, pid) or self._child(engine, creator, tid, pid)
+        if task is not None:
+            self._handle(tid, wait_status)
+
+    def _child(
+        self, engine: NativeEngine, creator: NativeTask | None, tid: int, pid: int
+    ) -> NativeTask | None:
+        """Take a forked child, made by a thread that is known where children are followed.
+
+        None: it is let go of.
+        """
+        company = self._company
+        if not company.follows:
+            company.say(IN_CHILDREN)
+        parent = engine.pid if creator is None else creator.pid
+        company.events.on_process("fork", pid, parent, engine.run.program, time.time_ns())
+        is_followed = company.follows and not company.is_leaving and creator is not None
+        try:
+            memory = NativeMemory(pid, engine.run.native.coding)
+        except OSError:  # killed meanwhile: it has no memory any more
+            if is_followed:
+                return self._in_memory_of(engine, tid, pid)
+            ptrace.detach(tid)
+            return None
+        is_kept = False
+        try:
+            is_shared = engine.has_memory_of(memory)
+            if is_shared is not False:
+                if is_followed:
+                    assert creator is not None
+                    engine.calls.inherit(engine.calls, creator.tid, tid)
+                return self._in_memory_of(engine, tid, pid)
+            if is_followed:
+                assert creator is not None
+                self._engines[pid] = engine.forked(memory, creator.tid, tid)
+                is_kept = True
+                return self._in_memory_of(self._engines[pid], tid, pid)
+            engine.clean(memory)
+        except OSError:
+            if is_followed:  # as above
+                return self._in_memory_of(engine, tid, pid)
+        finally:
+            if not is_kept:
+                memory.close()
+        ptrace.detach(tid)
+        return None
+
+    def _in_memory_of(self, engine: NativeEngine, tid: int, pid: int) -> NativeTask | None:
+        """Take a child that has this memory until it executes something; None: it is let go of.
+
+        Who executes a program that is set-user-id gains no privileges while it is traced, unless
+        its tracer has them. So where children are not followed, the child of somebody else's
+        user is let go of at once, and nobody stops at a trap until it has a memory of its own.
+        """
+        if self._may_trace_all or self._company.follows:
+            task = self._tasks[tid] = NativeTask(tid, pid, engine.pid)
+            return task
+        engine.lift_for(pid)
+        self._company.say(WHILE_STARTING)
+        ptrace.detach(tid)
+        return None
+
+    def _look_at_held(self, patience: float) -> None:
+        """Let children go, and clean, whose parents were killed before they could tell of them."""
+        now = time.monotonic()
+        for tid, held in list(self._held.items()):
+            if now - held.since < patience:
+                continue
+            del self._held[tid]
+            self._company.say(UNCLAIMED)
+            try:
+                for engine in (*self._engines.values(), *self._left):
+                    memory = NativeMemory(held.pid, engine.run.native.coding)
+                    engine.clean(memory)
+                    memory.close()
+                ptrace.detach(tid)
+            except OSError:
+                continue  # killed
+        if not self._held:
+            self._left.clear()
+
+    # ---- programs that are executed ----
+
+    def _executed(self, engine: NativeEngine, tid: int, task: NativeTask) -> None:
+        """Take a process that runs another program by now, in memory of its own."""
+        pid = task.pid
+        for other in [each for each in self._tasks.values() if each.pid == pid]:
+            del self._tasks[other.tid]
+            engine.forget(other.tid)
+        path = status.program_path(tid)
+        if not self._company.follows or self._company.is_leaving:
+            if not task.is_child and not self._company.follows:
+                self.executed = path or "another program"
+                self.is_over = True
+            ptrace.detach(tid)
+            return
+        program = Program(self._programs, pid, path, time.time_ns())
+        self._programs += 1
+        self._leave_unused(engine)
+        new = self._begin(program)
+        self._company.events.on_process("exec", pid, None, program, program.time_ns)
+        if new is None:
+            ptrace.detach(tid)
+            return
+        self._tasks[tid] = NativeTask(tid, pid, pid)
+        ptrace.resume(tid)
+
+    def _begin(self, program: Program) -> NativeEngine | None:
+        """See the calls of a program that a process has executed, and where it stands.
+
+        None: it is let go of, for the reason that `program` has then.
+        """
+        pid = program.pid
+        engine: NativeEngine | None = None
+        try:
+            if auxv.read(pid).get(auxv.AT_SECURE):
+                is_lost = not self._may_trace_all
+                program.reason = reasons.SETUID_LOST if is_lost else reasons.SETUID
+                return None
+            native = NativeProgram(pid, is_ours=True)
+            memory = native.open_memory()
+            engine = NativeEngine(memory, self._make_run(native, program), self._company)
+            self._engines[pid] = engine
+            engine.begin(*native.first_places(memory), before=self._first)
+        except (SoscopeError, OSError) as error:
+            program.reason = _reason(error)
+            if engine is not None:
+                engine.undo()
+                engine.fill_caves()
+            if program.block is not None:
+                program.block.close()
+                program.block = None
+        return engine
+
+    # ---- ends ----
+
+    def _ended(self, engine: NativeEngine, tid: int, task: NativeTask, wait_status: int) -> None:
+        self._expected.pop(tid, None)
+        self._early.discard(tid)
+        self._tasks.pop(tid, None)
+        engine.forget(tid)
+        if tid == task.pid and (self._company.follows or not task.is_child):
+            how = ExitStatus.of_wait(wait_status)
+            self._company.events.on_exit(tid, how.status, how.signal, time.time_ns())
+        self._leave_unused(engine)
+
+    def _leave_unused(self, engine: NativeEngine) -> None:
+        """Forget the memory of a process when no thread has it any more."""
+        if any(task.owner == engine.pid for task in self._tasks.values()):
+            return
+        if self._engines.get(engine.pid) is engine:
+            del self._engines[engine.pid]
+        engine.leave()
+        if self._held:
+            self._left.append(engine)
+
+    def unmatched(self) -> list[str]:
+        """Say which of the functions that were asked for have not been seen, and why."""
+        return self._first.unmatched()
+
+
+def _reason(error: SoscopeError | OSError) -> str:
+    """Return why the calls of a program are not seen, in the words of reports."""
+    if not isinstance(error, SoscopeError):
+        return (error.strerror or str(error)).lower()
+    if isinstance(error, AttachError) and str(error).endswith(STATIC):
+        return reasons.STATIC
+    return str(error).partition(": ")[2] or str(error)
