@@ -24,7 +24,7 @@ from soscope.entry import ptrace
 from soscope.entry.native.memory import NativeMemory
 from soscope.entry.native.threads import NativeTask, Waiting
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError
-from soscope.proc import auxv, reasons, status
+from soscope.proc import reasons, status
 from soscope.proc.signals import signal
 
 _TRAPPED = signal.SIGTRAP << 8 | 0x7F  # the wait status of a breakpoint
@@ -354,11 +354,11 @@ class NativeFamily:
         pid = program.pid
         engine: NativeEngine | None = None
         try:
-            if auxv.read(pid).get(auxv.AT_SECURE):
+            native = NativeProgram(pid, is_ours=True)
+            if native.gains_privileges:
                 is_lost = not self._may_trace_all
                 program.reason = reasons.SETUID_LOST if is_lost else reasons.SETUID
                 return None
-            native = NativeProgram(pid, is_ours=True)
             memory = native.open_memory()
             engine = NativeEngine(memory, self._make_run(native, program), self._company)
             self._engines[pid] = engine

@@ -71,6 +71,11 @@ class NativeProgram:
                 raise rights.missing_right(self.pid, "tracing", error.errno) from error
             raise NoSuchProcess(f"no process {self.pid}", errno=error.errno) from error
 
+    @property
+    def gains_privileges(self) -> bool:
+        """Say whether it was to gain privileges when it started. Raises OSError."""
+        return bool(self._vector().get(auxv.AT_SECURE))
+
     def places(self, memory: NativeMemory) -> tuple[int, int]:
         """Return where its dynamic section is, and what its loader calls, 0: nobody says.
 
