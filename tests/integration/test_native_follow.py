@@ -106,11 +106,9 @@ def test_tables_count_all_processes(options: tuple[str, ...], tmp_path: Path) ->
     program, ways = build.program("lineage"), ("nested", "sharing", "executing")
     symbol = options[1]
     table, recording = tmp_path / "table.json", tmp_path / "calls.sosr"
-    for words in (("-c",), ("--count-only",)):
-        done = soscope(
-            *("trace", "-f", "--engine", "sites", *options, *words, "--json", "-o", table),
-            *("--", program, *ways),
-        )
+    for word in ("-c", "--count-only"):
+        words = ("trace", *FOLLOWED, *options, word, "--json", "-o", table, "--")
+        done = soscope(*words, program, *ways)
         assert done.returncode == 7, done.stderr
         assert rows(table)[symbol] == counted(done.stdout).total()
     done = soscope("trace", *FOLLOWED, *options, "--record", recording, "--", program, *ways)
@@ -147,7 +145,8 @@ def test_nobody_notices(tmp_path: Path) -> None:
 def test_an_agent_sees_the_same(tmp_path: Path) -> None:
     """What agents count in all programs of a pipeline, breakpoints count, too."""
     tables = []
-    for engine in ((), SITES):
+    engines: list[tuple[str, ...]] = [(), SITES]
+    for engine in engines:
         table = tmp_path / "table.json"
         words = (
             "-c",
@@ -336,6 +335,72 @@ def test_a_killed_soscope_leaves_all_of_them_alive_and_clean(tmp_path: Path) -> 
         process.stdin.write("end\n")
         process.stdin.close()
         assert process.stdout.read() == "wrong 0"
+
+
+_STORM = """
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int out;
+static void *forking(void *unused)
+{
+    for (;;) {
+        if (!fork()) {
+            char byte = labs(-3) + labs(-4) == 7 ? '.' : 'x';
+            _exit(write(out, &byte, 1) != 1);
+        }
+    }
+    return unused;
+}
+int main(void)
+{
+    int both[2];
+    long lived = 0, wrong = 0;
+    char bytes[4096];
+    ssize_t size;
+    if (pipe(both))
+        return 1;
+    out = both[1];
+    for (int i = 0; i < 20; i++) {
+        pid_t parent = fork();
+        if (!parent) {
+            pthread_t thread;
+            signal(SIGCHLD, SIG_IGN);
+            close(both[0]);
+            for (int k = 0; k < 3; k++)
+                pthread_create(&thread, 0, forking, 0);
+            usleep(20000 + i % 7 * 3000);
+            if (i % 2)
+                execl("/bin/true", "true", NULL);
+            kill(getpid(), SIGKILL);
+        }
+        waitpid(parent, 0, 0);
+    }
+    close(both[1]);
+    while ((size = read(both[0], bytes, sizeof bytes)) > 0)
+        for (ssize_t i = 0; i < size; i++)
+            bytes[i] == '.' ? lived++ : wrong++;
+    printf("lived %ld wrong %ld", lived, wrong);
+    return 7;
+}
+"""
+
+
+def test_children_whose_parents_are_killed_as_they_fork(tmp_path: Path) -> None:
+    """Who has made a child may be killed, or run something else, before anybody hears of that."""
+    program = built(tmp_path, "storm", _STORM, "-O1", "-fno-builtin", "-pthread")
+    table = tmp_path / "table.json"
+    words = ("trace", *FOLLOWED, "-e", "labs", "-c", "--json", "-o", table, "--")
+    done = soscope(*words, program)
+    assert done.returncode == 7, done.stderr
+    said = re.fullmatch(r"lived (\d+) wrong 0", done.stdout)
+    assert said is not None, done.stdout
+    unseen = re.search(r"calls of ([\d,]+) children were not seen", done.stderr)
+    missing = 0 if unseen is None else int(unseen[1].replace(",", ""))
+    assert 2 * (int(said[1]) - missing) <= rows(table)["labs"] <= 2 * int(said[1])
 
 
 def test_a_program_that_breakpoints_cannot_see_is_named(tmp_path: Path) -> None:

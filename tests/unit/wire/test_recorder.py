@@ -155,3 +155,17 @@ def test_functions_are_found_as_the_agent_finds_them() -> None:
     nobody = table.find("nobody_has_this", "", None)
     assert nobody.prototype == layout.NONE
     assert nobody.flags == layout.FN_SIX
+
+
+def test_a_chunk_of_a_thread_that_has_ended_is_the_reader_s(block: ControlBlock) -> None:
+    """It is not handed over a second time, when the reader has taken it back by itself."""
+    recorder = _recorder(block)
+    slot = _slot(recorder, layout.NONE, "f")
+    for tid in (7, 8):
+        assert recorder.entry(
+            7, tid, slot, sp=1, ticks=1, return_addr=2, arg0=3, items=[], is_alone=True
+        )
+        taken = block.chunk_states().index(layout.CHUNK_OWNED)
+        block.free_chunks([taken])
+        recorder.leave(tid)
+    assert set(block.chunk_states()) == {layout.CHUNK_FREE}

@@ -37,7 +37,7 @@ _WAIT = ptrace.WALL | os.WNOHANG
 
 IN_CHILDREN = "calls of forked children were not seen"
 WHILE_STARTING = "calls of other threads were not seen while a child had the same memory"
-UNCLAIMED = "calls of children were not seen whose parents were killed when they were made"
+UNCLAIMED = "calls of {:,} children were not seen: their parents were killed as they made them"
 
 MakeRun = Callable[[NativeProgram, Program], NativeRun]
 
@@ -75,6 +75,7 @@ class NativeFamily:
         self._expected: dict[int, NativeEngine] = {}  # told of by their parents, not seen yet
         self._early: set[int] = set()  # seen, and not told of by their parents yet
         self._held: dict[int, _Held] = {}
+        self._unclaimed = 0
         self._may_trace_all = status.may_trace_setuid()
 
     # ---- the loop ----
@@ -308,7 +309,7 @@ class NativeFamily:
             if now - held.since < patience:
                 continue
             del self._held[tid]
-            self._company.say(UNCLAIMED)
+            self._unclaimed += 1
             try:
                 for engine in (*self._engines.values(), *self._left):
                     memory = NativeMemory(held.pid, engine.run.native.coding)
@@ -395,9 +396,10 @@ class NativeFamily:
         if self._held:
             self._left.append(engine)
 
-    def unmatched(self) -> list[str]:
-        """Say which of the functions that were asked for have not been seen, and why."""
-        return self._first.unmatched()
+    def remarks(self) -> list[str]:
+        """Say what was not seen, at the end."""
+        unclaimed = [UNCLAIMED.format(self._unclaimed)] if self._unclaimed else []
+        return [*self._company.remarks, *unclaimed, *self._first.unmatched()]
 
 
 def _reason(error: SoscopeError | OSError) -> str:

@@ -110,7 +110,7 @@ class NativeTracer:
             signal.setitimer(signal.ITIMER_REAL, 0)
             if family.executed is None:
                 family.let_go()
-        self._finish(company, family)
+        self._finish(family)
 
     def _run_of(self, native: NativeProgram, program: Program) -> NativeRun:
         hooks, block = self._hooks, program.block
@@ -156,8 +156,8 @@ class NativeTracer:
             self._packets.flush()  # of a block that it has not heard of it takes nothing
             time.sleep(_PAUSE)
 
-    def _finish(self, company: Company, family: NativeFamily) -> None:
-        self._packets.send((REMARKS, (*company.remarks, *family.unmatched())))
+    def _finish(self, family: NativeFamily) -> None:
+        self._packets.send((REMARKS, tuple(family.remarks())))
         if family.executed is not None:
             self._packets.send((EXECUTED, family.executed))
         self._packets.send((helper.OVER, True))

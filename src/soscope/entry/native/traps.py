@@ -220,6 +220,7 @@ class Traps:
         """Return the traps that a process has which was forked, whose memory is `memory`.
 
         They are put right there: what was put or undone since the fork is so in its memory, too.
+        Where this process has been killed meanwhile, the child has what it had at the fork.
         Raises OSError where that memory is gone.
         """
         copied = Traps(memory, self._machine)
@@ -230,13 +231,19 @@ class Traps:
             if now and os.pread(memory.descriptor, len(now), start) != now:
                 os.pwrite(memory.descriptor, now, start)
         for addr, trap in self.at.items():
-            copied.at[addr] = trap.copy()
             if os.pread(memory.descriptor, 1, addr) == trap.before:
+                if not self._memory.read(addr, 1):
+                    continue  # who has forked it was killed, and with it what the trap needs
                 os.pwrite(memory.descriptor, self._machine.trap, addr)
+            copied.at[addr] = trap.copy()
         for addr in self._before.keys() - self.at.keys():
             self._restore(memory.descriptor, addr, self._before[addr])
-        copied._backs = {addr: copied.at[addr] for addr in self._backs}
-        copied.copies = {away: copied.at[trap.addr] for away, trap in self.copies.items()}
+        copied._backs = {addr: copied.at[addr] for addr in self._backs if addr in copied.at}
+        copied.copies = {
+            away: copied.at[trap.addr]
+            for away, trap in self.copies.items()
+            if trap.addr in copied.at
+        }
         return copied
 
     def put_again(self) -> None:
@@ -262,6 +269,8 @@ class Traps:
         if place is None:
             return None
         before = os.pread(ours, 1, place)
+        if not before:
+            return False  # the process was killed, and nobody has its memory any more
         other = bytes((before[0] ^ 0xFF,))
         os.pwrite(ours, other, place)
         try:
