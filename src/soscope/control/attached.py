@@ -94,6 +94,10 @@ class Attached(Visited):
         self._following.poll()
         return self._following.is_over
 
+    def hear(self) -> bool:
+        """Hear what has happened to its processes; say whether that is all told."""
+        return self._following is None or self._following.hear()
+
     def _look(self, *, now: bool = False) -> bool:
         """Say whether the process has ended, or runs another program."""
         time_now = time.monotonic()

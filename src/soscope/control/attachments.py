@@ -133,6 +133,10 @@ class Attachments:
         if target.has_ended and target.exit is None:
             self._events.on_exit(target.pid, None, None, time.time_ns())
 
+    def hear(self) -> bool:
+        """Hear what has happened to the processes; say whether that is all told."""
+        return all(target.hear() for target in self.targets)
+
     def attend(self) -> bool:
         """Hear signals while the tick waits for somebody who reads its output.
 

@@ -50,6 +50,7 @@ class Following:
         self.exit: ExitStatus | None = None
         self.is_over = False
         self._began = False
+        self._is_polling = False
         self._known = {0: program}
         self._events = events
         try:
@@ -77,8 +78,24 @@ class Following:
     def _not_begun(self) -> AttachError:
         return AttachError(f"cannot follow process {self.pid}: it may not be traced")
 
+    def hear(self) -> bool:
+        """Take all that the helper has told; False: that is being done, and goes on later."""
+        if self._is_polling:
+            return False
+        self.poll()
+        return True
+
     def poll(self) -> bool:
         """Take what the helper has told; say whether there was something."""
+        if self._is_polling:
+            return False
+        self._is_polling = True
+        try:
+            return self._take_all()
+        finally:
+            self._is_polling = False
+
+    def _take_all(self) -> bool:
         has_taken = False
         while not self.is_over:
             try:

@@ -93,7 +93,8 @@ class Session(SessionEvents):
                 self.asker = instrument.asker or self.asker
             sinks.append(recording)
         self.feed = Feed(sinks[0] if len(sinks) == 1 else Tee(*sinks), Sampler())
-        self._stopped = ""
+        self.feed.hear = lambda: self._target is None or self._target.hear()
+        self._stopped, self._has_ended = "", False
         # the first program is here before `launch` has returned
         self._drainers: dict[Program, Drainer] = {}
         self._ended: dict[object, ProgramOutcome] = {}  # a script runs some again and again
@@ -101,7 +102,6 @@ class Session(SessionEvents):
         self._idle = 0
         pauses = [instrument.pause for instrument in instruments if instrument.hooks is not None]
         self._longest = min(pauses, default=Instrument.pause)
-        self._has_ended = False
         self._stop_at = 0.0
         self._end: Stop | None = None
         self._target: Target | Attachments | HeldTarget | None = None

@@ -146,6 +146,10 @@ class Target:
         self.forget_group()
         self._signals.drop()  # what was sent while the target lived was meant for the target
 
+    def hear(self) -> bool:
+        """Hear what others tell of processes; say whether that is all told."""
+        return True
+
     def verdict(self) -> EngineVerdict | None:
         """Return whether two engines agree, None where there is but one."""
         return None

@@ -105,6 +105,10 @@ class Visited:
         """What was not seen of it."""
         return []
 
+    def hear(self) -> bool:
+        """Hear what has happened to its processes; say whether that is all told."""
+        return True
+
     def is_over(self) -> bool:
         """Say whether the process has ended, or runs another program that is not followed."""
         raise NotImplementedError

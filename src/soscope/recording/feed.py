@@ -6,6 +6,8 @@ One drainer per traced program; a program is an exec, its forked children share 
 
 from __future__ import annotations
 
+from _collections_abc import Callable
+
 from soscope.model.call import ProcessExit, ProcessStart, Signal
 from soscope.recording.clock import SPACING, Clock, Sampler
 from soscope.recording.drain import Drainer
@@ -20,6 +22,9 @@ class Feed:
 
     The feed decides which clock pairs there are. The file and the live decoder get the same
     ones, and so make the same times. `clock` has them, too.
+
+    `hear` has somebody else tell what has happened to processes before what was drained; it says
+    whether that is all told. Until then no clock pair puts anything in order.
     """
 
     __slots__ = (
@@ -33,6 +38,7 @@ class Feed:
         "_sampler",
         "clock",
         "drainers",
+        "hear",
         "inner_pids",
         "sink",
     )
@@ -40,6 +46,7 @@ class Feed:
     def __init__(self, sink: Sink, sampler: Sampler | None = None) -> None:
         self.sink = sink
         self.drainers: list[Drainer] = []
+        self.hear: Callable[[], bool] | None = None
         # What processes in another pid namespace than ours call themselves, by our pid.
         self.inner_pids: dict[int, int] = {}
         self._programs = 0
@@ -78,6 +85,8 @@ class Feed:
         """Hand over what there is; return the number of units."""
         sample = self._sample()
         units = sum([drainer.drain() for drainer in self.drainers])
+        if self.hear is not None and not self.hear():
+            return units
         # A pair says that all from long before it is there: not while some is held back.
         late = sample[2] - self._paired >= _LONGEST
         if late or not any(drainer.waits for drainer in self.drainers):

@@ -124,6 +124,10 @@ class NativeTarget(Target):
         if not self._follows:
             super()._look_at_end()
 
+    def hear(self) -> bool:
+        """Hear what has happened to its processes; say whether that is all told."""
+        return self._following is None or self._following.hear()
+
     def remarks(self) -> list[str]:
         """Return what was not seen of it."""
         following = self._following

@@ -89,6 +89,10 @@ class NativeVisited(Visited):
             return [*self._following.remarks, _KILLED]
         return self._following.remarks
 
+    def hear(self) -> bool:
+        """Hear what has happened to its processes; say whether that is all told."""
+        return self._following.hear()
+
     def is_over(self) -> bool:
         """Say whether the process has ended, or runs another program."""
         self._following.poll()

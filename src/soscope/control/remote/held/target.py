@@ -109,6 +109,10 @@ class HeldTarget:
                 self._events.on_own_signal(received.si_signo)
             received = signal.sigtimedwait(OWN_SIGNALS, 0)
 
+    def hear(self) -> bool:
+        """Say that all is told that has happened: stops are handled in turn."""
+        return True
+
     def attend(self) -> bool:
         """Hear signals while the tick waits for somebody who reads its output; see `Target`."""
         self._take_signals()
