@@ -82,6 +82,10 @@ def test_each_call_is_its_own_process_s(
     assert set(said) <= known
     ends = [each["pid"] for each in trace if each["type"] == "exit"]
     assert Counter(ends) == Counter(known)
+    firsts: dict[int, str] = {}
+    for each in trace:
+        firsts.setdefault(each["pid"], each["type"])
+    assert set(firsts.values()) == {"process"}
     assert {each["engine"] for each in trace if each["type"] == "process"} == {"sites"}
 
 

@@ -38,6 +38,10 @@ from soscope.wire.recorder import Recorder
 
 _KINDS = (layout.INSTRUMENT_TRACE, layout.INSTRUMENT_STATS, layout.INSTRUMENT_COUNT)
 _AT_PHNUM = 5
+_NO_CHILDREN = (
+    "-f: not for programs of another architecture: their emulator's stub tells of one process"
+)
+_NO_CHILDREN_HELD = "-f: not over --remote: children of the stub's program are let go of"
 
 
 def start_foreign(
@@ -107,8 +111,10 @@ def check_settings(settings: SessionSettings, instruments: Sequence[Instrument])
     what = ""
     if len(hooking) != 1 or hooking[0].kind not in _KINDS:
         what = "anything but a trace"
+    elif settings.follow and settings.remote is not None:
+        raise UsageError(_NO_CHILDREN_HELD)
     elif settings.follow:
-        what = "-f"
+        raise UsageError(_NO_CHILDREN)
     elif settings.gate is not None:
         what = "--on, --off or --toggle"
     elif settings.flight is not None:
