@@ -32,6 +32,7 @@ _GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _FORKS = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
 _LEAVING = 3.0  # seconds
 _UNCLAIMED = 1.0  # seconds that a child stands still until its parent has told of it
+_LOOKS = 10  # at least, with stops handled in between: they may have waited for us, not we for them
 _PAUSE = 0.0005
 _WAIT = ptrace.WALL | os.WNOHANG
 
@@ -43,14 +44,15 @@ MakeRun = Callable[[NativeProgram, Program], NativeRun]
 
 
 class _Held:
-    """A child that stands still until its parent tells of it."""
+    """A child that stands still until its parent tells of it; `looks` were made for it."""
 
-    __slots__ = ("pid", "since", "wait_status")
+    __slots__ = ("looks", "pid", "since", "wait_status")
 
     def __init__(self, pid: int, wait_status: int) -> None:
         self.pid = pid
         self.wait_status = wait_status
         self.since = time.monotonic()
+        self.looks = 0
 
 
 class NativeFamily:
@@ -92,7 +94,7 @@ class NativeFamily:
             elif tid < 0:
                 self.is_over = True
             if self._held:
-                self._look_at_held(_UNCLAIMED)
+                self._look_at_held()
             return
 
     def let_go(self) -> None:
@@ -119,7 +121,7 @@ class NativeFamily:
                         ptrace.interrupt(task.tid)
                     except OSError:
                         pass  # it has ended, which the next wait says
-            self._look_at_held(_UNCLAIMED)
+            self._look_at_held()
             time.sleep(_PAUSE)
 
     def _take_what_is_there(self) -> None:
@@ -302,11 +304,12 @@ class NativeFamily:
         ptrace.detach(tid)
         return None
 
-    def _look_at_held(self, patience: float) -> None:
+    def _look_at_held(self) -> None:
         """Let children go, and clean, whose parents were killed before they could tell of them."""
         now = time.monotonic()
         for tid, held in list(self._held.items()):
-            if now - held.since < patience:
+            held.looks += 1
+            if now - held.since < _UNCLAIMED or held.looks < _LOOKS:
                 continue
             del self._held[tid]
             self._unclaimed += 1
