@@ -341,6 +341,30 @@ def test_a_killed_soscope_leaves_all_of_them_alive_and_clean(tmp_path: Path) -> 
         assert process.stdout.read() == "wrong 0"
 
 
+def test_who_ends_the_trace_leaves_children_behind() -> None:
+    """When the command has ended, a signal ends soscope, with the command's status."""
+    script = "sleep 30 2>/dev/null >&2 & echo $!; exit 3"
+    words = ("trace", *FOLLOWED, "-e", "fork", "--", "sh", "-c", script)
+    with subprocess.Popen(
+        [sys.executable, "-m", "soscope", *words],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        child = int(process.stdout.readline())
+        try:
+            while "exited (status 3)" not in process.stderr.readline():
+                assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(15) == 3
+            assert attached.tracer_of(child) == 0
+        finally:
+            os.kill(child, signal.SIGTERM)
+
+
 _STORM = """
 #include <pthread.h>
 #include <signal.h>
