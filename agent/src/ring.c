@@ -63,11 +63,11 @@ static bool take(uint32_t index, enum sosc_chunk_state from, uint32_t process)
 static uint32_t take_free(uint32_t process)
 {
 	uint32_t usual = sosc_chunks_usual(), end = usual;
-	const uint32_t *words = sosc_chunk_state_at(0); // others as well, while `take` says who we are
+	const uint32_t *words = sosc_chunk_state_at(0); // of an earlier ring, too: `take` says so
 
 	for (uint32_t i = 0, held = 0; i < end; i++) {
-		enum sosc_chunk_state state =
-			__atomic_load_n(&words[i], __ATOMIC_RELAXED) & SOSC_CHUNK_STATE;
+		enum sosc_chunk_state state = __atomic_load_n(&words[i], __ATOMIC_RELAXED) &
+					      SOSC_CHUNK_STATE;
 
 		if (state == SOSC_CHUNK_FREE && take(i, SOSC_CHUNK_FREE, process))
 			return i;

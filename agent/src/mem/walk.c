@@ -102,10 +102,9 @@ static bool keep(struct sosc_memo *memo, uint64_t addr, uint64_t value)
 	    memo->pairs < MEMO_PAIRS) {
 		bool first = addr < last->addr;
 
-		memo->pair[memo->pairs++] =
-			(struct sosc_memo_pair){first ? addr : last->addr,
-						{first ? value : last->value,
-						 first ? last->value : value}};
+		memo->pair[memo->pairs++] = (struct sosc_memo_pair){first ? addr : last->addr,
+								    {first ? value : last->value,
+								     first ? last->value : value}};
 		memo->words--;
 		return true;
 	}
