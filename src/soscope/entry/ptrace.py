@@ -163,7 +163,7 @@ def rseq(tid: int) -> tuple[int, int]:
     return value[1] << 32 | value[0], value[3]
 
 
-class _Iovec(ctypes.Structure):
+class Iovec(ctypes.Structure):
     """`struct iovec` of <sys/uio.h>."""
 
     _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))
@@ -172,7 +172,7 @@ class _Iovec(ctypes.Structure):
 def register_set(tid: int, kind: int, most: int) -> bytes:
     """Return a set of registers of a stopped thread (NT_… of <elf.h>), at most so many bytes."""
     buffer = ctypes.create_string_buffer(most)
-    piece = _Iovec(ctypes.addressof(buffer), most)
+    piece = Iovec(ctypes.addressof(buffer), most)
     request(GETREGSET, tid, kind, ctypes.byref(piece))
     return buffer.raw[: piece.size]
 
@@ -180,7 +180,7 @@ def register_set(tid: int, kind: int, most: int) -> bytes:
 def set_register_set(tid: int, kind: int, data: bytes) -> None:
     """Replace a set of registers of a stopped thread."""
     buffer = ctypes.create_string_buffer(data, len(data))
-    request(SETREGSET, tid, kind, ctypes.byref(_Iovec(ctypes.addressof(buffer), len(data))))
+    request(SETREGSET, tid, kind, ctypes.byref(Iovec(ctypes.addressof(buffer), len(data))))
 
 
 def poke(tid: int, addr: int, word: int) -> None:

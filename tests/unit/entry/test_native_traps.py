@@ -65,7 +65,7 @@ def test_a_return_is_trapped_where_an_instruction_can_be_done_elsewhere(place: P
     behind = place.addr + 7  # a return, which needs no copy
     trap = place.traps.put_back(behind, set())
     assert trap is not None
-    assert trap.is_short
+    assert trap.is_doubtful
     assert place.traps.put_back(behind, set()) is trap
     # a no-operation needs a copy, and there is no room for one
     assert place.traps.put_back(place.addr + 6, set()) is None

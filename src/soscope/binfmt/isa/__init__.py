@@ -41,7 +41,7 @@ JUMP = "jump"
 LOAD = "load"
 
 PARTS = {
-    "aarch64": ("stubs", "sites", "listing", "lazy", "macho"),
+    "aarch64": ("stubs", "sites", "listing", "lazy", "macho", "through"),
     "arm": ("stubs", "sites", "listing", "lazy", "macho"),
     "mips": ("stubs", "sites", "listing", "lazy", "slots", "detours", "delay"),
     "ppc": ("stubs", "sites", "listing", "lazy", "slots", "macho", "resolver"),

@@ -17,7 +17,7 @@ from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.native.isa import NativeMachine
+    from soscope.entry.native.machine import NativeMachine
 
 _FAR = 1 << 64
 

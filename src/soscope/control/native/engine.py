@@ -10,7 +10,6 @@ processes that come and go are those of `family`.
 
 from __future__ import annotations
 
-import os
 import time
 
 from soscope.binfmt.elf.image import ElfImage
@@ -78,7 +77,6 @@ class NativeEngine:
             run.inside, machine.convention, _points(), self._traps, self._threads
         )
         self._brk = self._dynamic = 0
-        self._size = machine.word_size
         self._pc, self._sp = machine.pc, machine.sp
 
     # ---- the beginning and the end ----
@@ -217,10 +215,10 @@ class NativeEngine:
         threads = self._threads
         threads.fetch(tid)
         values = threads.values
-        trap = self._traps.at.get(values[self._pc] - 1)
+        trap = self._traps.at.get(values[self._pc] - self._machine.trap_length)
         task.inside = None
         # one byte behind a trap may be code where a thread is for other reasons
-        if trap is None or (trap.is_short and ptrace.is_sent(tid)):
+        if trap is None or (trap.is_doubtful and ptrace.is_sent(tid)):
             self._foreign_trap(tid, task)
             return
         if trap.is_back:
@@ -242,17 +240,17 @@ class NativeEngine:
 
     def _go_from(self, tid: int, trap: Trap) -> None:
         """Have a thread do what a trap displaces."""
-        self._threads.values[self._pc] = trap.addr
-        if not self._traps.go(trap, self._threads.values):
+        values = self._threads.values
+        values[self._pc] = trap.addr
+        if not self._traps.go(trap, values):
             self._traps.remove(trap)  # it makes the fault itself, as it would
         self._threads.store(tid)
 
     def _foreign_trap(self, tid: int, task: NativeTask) -> None:
         """Let a thread go on from a trap that is not ours, or not any more."""
         threads = self._threads
-        place = threads.values[self._pc] - 1
-        was_ours = self._memory.read(place, 1) != self._machine.trap and not ptrace.is_sent(tid)
-        if was_ours and self._hooks is not None:
+        place = threads.values[self._pc] - self._machine.trap_length
+        if self._traps.has_been(place) and not ptrace.is_sent(tid) and self._hooks is not None:
             threads.move(tid, place)
             self.resume(tid, 0)
         else:
@@ -292,7 +290,7 @@ class NativeEngine:
         """
         if self._company.is_leaving:
             self._out_of_copy(tid)
-            if self._machine.bits == 64:
+            if self._machine.restarts:
                 _mend(tid)
         self.resume(tid, 0)
 
@@ -300,19 +298,17 @@ class NativeEngine:
 
     def _at_site(self, tid: int, task: NativeTask, trap: Trap, site: NativeSite) -> None:
         """Take note of a call, and send its thread on to the function."""
-        threads, memory = self._threads, self._memory
-        values, size, descriptor = threads.values, self._size, memory.descriptor
-        target = int.from_bytes(os.pread(descriptor, size, site.slot), "little")
-        if site.is_call:
-            return_addr = trap.addr + self._machine.site_size
-            if not self._machine.push(values, return_addr, memory):
-                target = trap.addr  # it makes the fault itself
-                self._traps.remove(trap)
-        else:
-            return_addr = int.from_bytes(memory.read(values[self._sp], size), "little")
-        self.calls.called(tid, task, site.armed, return_addr)
-        if site.is_call:
-            values[self._pc] = target
+        threads, through = self._threads, site.through
+        done = self._machine.leave(through, trap.before, threads.values, self._memory)
+        if done is None:
+            self._traps.remove(trap)
+            threads.move(tid, trap.addr)  # it makes the fault itself
+            return
+        target, return_addr, is_one = done
+        if is_one:
+            self.calls.called(tid, task, site.armed, return_addr)
+        if through.is_call:
+            self._machine.move(threads.values, target)
             threads.store(tid)
         else:
             threads.move(tid, target)
@@ -322,8 +318,8 @@ class NativeEngine:
         entry, sp = trap.entry, self._threads.values[self._sp]
         assert isinstance(entry, EntryPoint)
         if not self._interrupted.comes_back(tid, trap.addr, sp):
-            word = self._memory.read(sp, self._size)
-            self.calls.called(tid, task, entry, int.from_bytes(word, "little"))
+            return_addr = self._machine.return_addr(self._threads.values, self._memory)
+            self.calls.called(tid, task, entry, return_addr)
 
 
 def _points() -> Points:

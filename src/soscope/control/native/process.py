@@ -20,7 +20,7 @@ from soscope.proc import auxv, rights, status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.native.isa import NativeMachine
+    from soscope.entry.native.machine import NativeMachine
 
 STATIC = "it is statically linked: there are no slots"
 

@@ -21,14 +21,13 @@ from soscope.wire import layout
 
 
 class NativeSite:
-    """One call site: the `slot` that it goes through, by its address, and whose calls these are."""
+    """One call site: what it goes `through`, by addresses, and whose calls these are."""
 
-    __slots__ = ("armed", "is_call", "slot")
+    __slots__ = ("armed", "through")
 
-    def __init__(self, armed: Armed, slot: int, *, is_call: bool) -> None:
+    def __init__(self, armed: Armed, through: Through) -> None:
         self.armed = armed
-        self.slot = slot
-        self.is_call = is_call
+        self.through = through
 
 
 class NativeSites(CallWatch):
@@ -56,8 +55,7 @@ class NativeSites(CallWatch):
         code_of = part(arch, "through")
         uses = part(arch, "uses")
         assert code_of is not None
-        assert uses is not None
-        got = uses.base_of(arch, image.elf, Sections.read(image.elf))
+        got = 0 if uses is None else uses.base_of(arch, image.elf, Sections.read(image.elf))
         base = got + image.linked.load_bias & (1 << coding.bits) - 1 if got else None
         by_slot: dict[int, list[Through]] = {}
         self._found[image] = by_slot
@@ -79,10 +77,7 @@ class NativeSites(CallWatch):
         told = self._found.get(image, {}).get(slot.addr, [])
         if not told:
             return layout.REFUSED_NO_SITE
-        put = [
-            self._traps.put(site.vaddr, NativeSite(armed, slot.addr, is_call=site.is_call))
-            for site in told
-        ]
+        put = [self._traps.put(site.vaddr, NativeSite(armed, site)) for site in told]
         return armed if all(put) else layout.REFUSED_TEXT
 
     def forget(self, image: ForeignImage) -> None:

@@ -20,7 +20,7 @@ from soscope.proc import status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.native.isa import NativeMachine
+    from soscope.entry.native.machine import NativeMachine
 
 GETFPREGS = 14
 POKEUSER = 6
@@ -36,7 +36,7 @@ _ENDED = "ZXx"
 _SEIZING = 2.0  # seconds: threads may come faster than they are traced
 _LETTING_GO = 0.2  # seconds that a tracer takes to end
 _PAUSE = 0.0005
-_MAKING = {64: (56, 57, 58, 435), 32: (2, 120, 190, 435)}  # clone, fork, vfork, clone3
+_WORD = 8  # bytes
 
 # Each stop makes five of these calls: who holds the lock of the interpreter makes them faster, and
 # nobody else is here to want it.
@@ -83,12 +83,21 @@ class NativeThreads:
         self.tid = 0
         self.tasks = tasks
         self.values = (ctypes.c_uint64 * machine.register_count)()
-        self.registers: dict[str, object] = {**machine.registers, **machine.floats}
+        self.registers: dict[str, object] = {
+            **machine.registers,
+            **machine.floats,
+            **machine.apart,
+        }
         self._machine = machine
         self._pc_offset = machine.pc_offset
         self._floats = ctypes.create_string_buffer(machine.floats_size)
         self._has_floats = False
-        self._at = ctypes.addressof(self.values)
+        self._set, self._at = machine.word_set, ctypes.addressof(self.values)
+        self._get, self._put = ptrace.GETREGS, ptrace.SETREGS
+        if self._set:
+            self._get, self._put = ptrace.GETREGSET, ptrace.SETREGSET
+            self._piece = ptrace.Iovec(self._at, ctypes.sizeof(self.values))
+            self._at = ctypes.addressof(self._piece)
 
     # ---- all of them ----
 
@@ -143,19 +152,22 @@ class NativeThreads:
 
     def fetch(self, tid: int) -> None:
         """Read the registers of a thread that has stopped. Raises OSError."""
-        if _ptrace(ptrace.GETREGS, tid, 0, self._at):
+        if _ptrace(self._get, tid, self._set, self._at):
             raise _failure()
         self.tid = tid
         self._has_floats = False
 
     def store(self, tid: int) -> None:
         """Give a thread the registers `values`. Raises OSError."""
-        if _ptrace(ptrace.SETREGS, tid, 0, self._at):
+        if _ptrace(self._put, tid, self._set, self._at):
             raise _failure()
 
     def move(self, tid: int, pc: int) -> None:
-        """Have a thread that has stopped go on elsewhere. Raises OSError."""
-        if _ptrace(POKEUSER, tid, self._pc_offset, pc):
+        """Have the thread that was fetched go on elsewhere. Raises OSError."""
+        if not self._pc_offset:
+            self._machine.move(self.values, pc)
+            self.store(tid)
+        elif _ptrace(POKEUSER, tid, self._pc_offset, pc):
             raise _failure()
 
     @staticmethod
@@ -166,7 +178,11 @@ class NativeThreads:
 
     def get(self, name: str) -> int:
         """Return a register of the thread that was fetched."""
-        return self.values[self._machine.registers[name]]
+        place = self._machine.registers.get(name)
+        if place is not None:
+            return self.values[place]
+        word = ptrace.register_set(self.tid, self._machine.apart[name], _WORD)
+        return int.from_bytes(word, "little")
 
     def upper_half(self, _name: str) -> bytes:
         """Return nothing: all registers are read as they are."""
@@ -178,9 +194,16 @@ class NativeThreads:
         if place is None:
             return self.get(name).to_bytes(8, "little")
         if not self._has_floats:
-            ptrace.request(GETFPREGS, self.tid, None, ctypes.addressof(self._floats))
-            self._has_floats = True
+            self._fetch_floats()
         return self._floats.raw[place[0] : place[0] + place[1]]
+
+    def _fetch_floats(self) -> None:
+        machine = self._machine
+        if machine.float_set:
+            self._floats.raw = ptrace.register_set(self.tid, machine.float_set, machine.floats_size)
+        else:
+            ptrace.request(GETFPREGS, self.tid, None, ctypes.addressof(self._floats))
+        self._has_floats = True
 
     # ---- where one that has not stopped is ----
 
@@ -196,7 +219,7 @@ class NativeThreads:
             return False, 0  # it has ended, or this kernel has no such file
         if len(words) < 3:
             return False, 0
-        return int(words[0]) in _MAKING[self._machine.bits], int(words[-1], 16)
+        return int(words[0]) in self._machine.making, int(words[-1], 16)
 
 
 class Waiting:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Breakpoints in the code of a native process, while its threads run.
 
-One byte is all that changes in place, so that no thread ever finds half of an instruction. What
-it displaces runs as a copy elsewhere (`caves.py`), so that nothing has to be lifted, and no thread
-to be held.
+One byte or word is all that changes in place, so that no thread ever finds half of an instruction.
+What it displaces runs as a copy elsewhere (`caves.py`), so that nothing has to be lifted, and no
+thread to be held.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from soscope.entry.native.memory import NativeMemory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.native.isa import Instruction, NativeMachine, Values
+    from soscope.entry.native.machine import Displaced, NativeMachine, Values
 
 _LONGEST = 15  # bytes of an instruction
 
 
 class Trap:
-    """One breakpoint at `addr`, in whose place the byte `before` was.
+    """One breakpoint at `addr`, in whose place `before` was.
 
     `site` is the caller's, None: calls return here and no more. `entry` is the caller's, too, where
     a function begins here, whatever else there is. `away` is where a copy of the
     `instruction` runs that is displaced, 0: there is none. `open` counts the calls that are to
-    return here, where `is_back`. `is_short`: a single byte is displaced, and not at a `site`.
+    return here, where `is_back`. `is_doubtful`: a thread may stand where it leaves it for another
+    reason.
     """
 
     __slots__ = (
@@ -37,7 +38,7 @@ class Trap:
         "entry",
         "instruction",
         "is_back",
-        "is_short",
+        "is_doubtful",
         "open",
         "site",
     )
@@ -47,8 +48,8 @@ class Trap:
         self.before = before
         self.site: object | None = None
         self.entry: object | None = None
-        self.is_back = self.is_short = False
-        self.instruction: Instruction | None = None
+        self.is_back = self.is_doubtful = False
+        self.instruction: Displaced | None = None
         self.code = b""
         self.away = 0
         self.open = 0
@@ -57,7 +58,7 @@ class Trap:
         """Return the same one of another process, to which no call returns yet."""
         trap = Trap(self.addr, self.before)
         trap.site, trap.entry = self.site, self.entry
-        trap.is_back, trap.is_short = self.is_back, self.is_short
+        trap.is_back, trap.is_doubtful = self.is_back, self.is_doubtful
         trap.instruction, trap.code, trap.away = self.instruction, self.code, self.away
         return trap
 
@@ -118,7 +119,8 @@ class Traps:
         if trap is None:
             code = self._memory.read(addr, _LONGEST)
         else:
-            code = trap.before + self._memory.read(addr + 1, _LONGEST - 1)
+            size = len(trap.before)
+            code = trap.before + self._memory.read(addr + size, _LONGEST - size)
         decoded = self._machine.decode(code)
         if decoded is None:
             return None
@@ -131,14 +133,14 @@ class Traps:
         if new is None:
             return None
         new.instruction, new.code, new.away = decoded, code[: decoded.size], away
-        new.is_short = decoded.size == 1
+        new.is_doubtful = self._machine.is_silent or decoded.size == 1
         if away:
             self.caves.keep(away)
             self.copies[away] = self.copies[away + decoded.size] = new
         return new
 
     def _room(
-        self, code: bytes, decoded: Instruction, addr: int, busy: set[Trap]
+        self, code: bytes, decoded: Displaced, addr: int, busy: set[Trap]
     ) -> tuple[int, bytes]:
         """Return a cell for a copy, and the copy; 0 where no cell can be had."""
         for again in range(2):
@@ -162,17 +164,19 @@ class Traps:
         return bool(idle)
 
     def _insert(self, addr: int, copy: tuple[int, bytes] = (0, b"")) -> Trap | None:
-        before = self._memory.read(addr, 1)
-        if not before or before == self._machine.trap:
+        machine = self._machine
+        before = self._memory.read(addr, len(machine.trap))
+        if len(before) < len(machine.trap) or before == machine.trap:
             return None  # somebody else's
         try:
             if copy[0]:
                 self._memory.write(*copy)
-            self._memory.write(addr, self._machine.trap)
+            self._memory.write(addr, machine.trap)
         except OSError:
             return None  # unmapped meanwhile
         self._before[addr] = before
         trap = self.at[addr] = Trap(addr, before)
+        trap.is_doubtful = machine.is_silent
         return trap
 
     def remove(self, trap: Trap) -> None:
@@ -187,7 +191,7 @@ class Traps:
 
     def _restore(self, descriptor: int, addr: int, before: bytes) -> None:
         try:
-            if os.pread(descriptor, 1, addr) == self._machine.trap:
+            if os.pread(descriptor, len(before), addr) == self._machine.trap:
                 os.pwrite(descriptor, before, addr)
         except OSError:
             pass  # the code is no longer mapped
@@ -231,8 +235,9 @@ class Traps:
             if now and os.pread(memory.descriptor, len(now), start) != now:
                 os.pwrite(memory.descriptor, now, start)
         for addr, trap in self.at.items():
-            if os.pread(memory.descriptor, 1, addr) == trap.before:
-                if not self._memory.read(addr, 1):
+            size = len(trap.before)
+            if os.pread(memory.descriptor, size, addr) == trap.before:
+                if not self._memory.read(addr, size):
                     continue  # who has forked it was killed, and with it what the trap needs
                 os.pwrite(memory.descriptor, self._machine.trap, addr)
             copied.at[addr] = trap.copy()
@@ -248,10 +253,11 @@ class Traps:
 
     def put_again(self) -> None:
         """Undo `lift`."""
+        ours = self._memory.descriptor
         for trap in self.at.values():
             try:
-                if os.pread(self._memory.descriptor, 1, trap.addr) == trap.before:
-                    os.pwrite(self._memory.descriptor, self._machine.trap, trap.addr)
+                if os.pread(ours, len(trap.before), trap.addr) == trap.before:
+                    os.pwrite(ours, self._machine.trap, trap.addr)
             except OSError:
                 continue  # the code is no longer mapped
 
@@ -289,6 +295,10 @@ class Traps:
         if descriptor == self._memory.descriptor:
             self.copies.clear()
 
+    def has_been(self, addr: int) -> bool:
+        """Say whether a thread may be told of late that has run into a trap at `addr`."""
+        return addr in self._before and addr not in self.at
+
     def place_of(self, pc: int) -> int:
         """Return where a thread would be that runs a copy, `pc` where it does not."""
         trap = self.copies.get(pc)
@@ -300,7 +310,7 @@ class Traps:
         Return False where memory is missing that its instruction needs.
         """
         if trap.away:
-            values[self._machine.pc] = trap.away
+            self._machine.move(values, trap.away)
             return True
         assert trap.instruction is not None
         return self._machine.go(trap.code, trap.instruction, trap.addr, values, self._memory)

@@ -6,20 +6,22 @@ A file has the name that a row of model/arch.py has in `isa`.
 
 from __future__ import annotations
 
-from soscope.model.arch import Arch
+from soscope.model.arch import Arch, arch_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.binfmt.isa.x86.instruction import Instruction as Instruction
-    from soscope.entry.native.isa.x86 import NativeMachine as NativeMachine
-    from soscope.entry.native.isa.x86 import Values as Values
+    from soscope.entry.native.machine import NativeMachine
 
-_KNOWN = ("x86",)
+_KNOWN = ("aarch64", "x86")
 
 
 def machine_of(arch: Arch) -> NativeMachine | None:
-    """Return what is known of the processes of an architecture, None where that is nothing."""
-    if arch.isa not in _KNOWN:
+    """Return what is known of the processes of an architecture, None where that is nothing.
+
+    Of what this kernel does not run there are none.
+    """
+    here = arch_here()
+    if arch.isa not in _KNOWN or here is None or arch.number not in (here.number, *here.runs):
         return None
     from importlib import import_module
 

@@ -7,15 +7,21 @@ it runs as a copy, with a jump back behind it, or is done here where it sets the
 
 from __future__ import annotations
 
-import ctypes
+import os
 
 from soscope.binfmt.isa.x86 import instruction as i
 from soscope.binfmt.isa.x86.instruction import Instruction
 from soscope.binfmt.isa.x86.through import SIZE as THROUGH_SIZE
-from soscope.entry.memory import RemoteMemory
+from soscope.binfmt.stubs.through import Through
+from soscope.entry.native.machine import Displaced, NativeMachine, Values
 from soscope.entry.remote.convention import LONG_DOUBLE_X87, Convention, RecordRules
 from soscope.entry.remote.isa.x86 import x86_64
 from soscope.model.arch import Arch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.entry.memory import RemoteMemory
+    from soscope.entry.native.memory import NativeMemory
 
 CELL = 32  # bytes of a copy, at most: an instruction, and a jump of 14 bytes
 _NEAR = (1 << 31) - 256
@@ -37,8 +43,7 @@ _ST_AT, _XMM_AT, _VALUE = 32, 160, 16
 
 _CARRY, _PARITY, _ZERO, _SIGN, _OVERFLOW = (1 << bit for bit in (0, 2, 6, 7, 11))
 
-Values = ctypes.Array[ctypes.c_uint64]
-
+_MAKING = {64: (56, 57, 58, 435), 32: (2, 120, 190, 435)}  # clone, fork, vfork, clone3
 
 # its registers have the names that they have on a kernel of 64 bits
 _I386 = Convention(
@@ -65,31 +70,30 @@ _I386 = Convention(
 )
 
 
-class NativeMachine:
-    """One of the two. `registers` has the places of all in the words that ptrace(2) fills in.
+class X86Machine(NativeMachine):
+    """One of the two."""
 
-    `pc` and `sp` are two of those, `floats` the (offset, size) of others in the bytes of those for
-    floating-point numbers.
-    """
-
-    __slots__ = ("bits", "convention", "floats", "mask", "registers", "word_size")
+    __slots__ = ("making", "restarts")
 
     trap = b"\xcc"
+    trap_length = 1
+    is_silent = False
     cell = CELL
-    site_size = THROUGH_SIZE
     pc, sp = PC, SP
-    pc_offset = PC * 8  # in `struct user`
+    pc_offset = PC * 8
     register_count = COUNT
+    registers = {name: number for number, name in enumerate(_REGISTERS)}  # noqa: RUF012  is read alone
+    floats = {  # noqa: RUF012  as above
+        "st0": (_ST_AT, 10),
+        **{f"xmm{number}": (_XMM_AT + number * _VALUE, 8) for number in range(8)},
+    }
     floats_size = FLOATS_SIZE
+    apart: dict[str, int] = {}  # noqa: RUF012  as above
 
     def __init__(self, convention: Convention, bits: int) -> None:
-        self.convention = convention
-        self.bits = bits
-        self.word_size = bits // 8
-        self.mask = (1 << bits) - 1
-        self.registers = {name: number for number, name in enumerate(_REGISTERS)}
-        self.floats = {f"xmm{number}": (_XMM_AT + number * _VALUE, 8) for number in range(8)}
-        self.floats["st0"] = (_ST_AT, 10)
+        super().__init__(convention, bits)
+        self.making = _MAKING[bits]
+        self.restarts = bits == 64
 
     # ---- what a breakpoint displaces ----
 
@@ -98,15 +102,14 @@ class NativeMachine:
         decoded = i.decode(code, self.bits)
         return None if decoded is None or decoded.kind == i.UNFIT else decoded
 
-    def can_go(self, decoded: Instruction) -> bool:
-        """Say whether an instruction needs no copy, as `go` does all that it does."""
+    def can_go(self, decoded: Displaced) -> bool:
+        """Say whether it sets the program counter."""
+        assert isinstance(decoded, Instruction)
         return decoded.kind != i.PLAIN
 
-    def copy(self, code: bytes, decoded: Instruction, addr: int, place: int) -> bytes | None:
-        """Return what does at `place` the same as the instruction at `addr`, and goes on behind it.
-
-        None where it would not reach from there.
-        """
+    def copy(self, code: bytes, decoded: Displaced, addr: int, place: int) -> bytes | None:
+        """Return it with its displacement mended, and a jump back; see `NativeMachine.copy`."""
+        assert isinstance(decoded, Instruction)
         data = bytearray(code[: decoded.size])
         if decoded.relative:
             number = int.from_bytes(
@@ -124,12 +127,10 @@ class NativeMachine:
         return bytes(data) + b"\xff\x25" + bytes(4) + back.to_bytes(8, "little")
 
     def go(
-        self, code: bytes, decoded: Instruction, addr: int, values: Values, memory: RemoteMemory
+        self, code: bytes, decoded: Displaced, addr: int, values: Values, memory: RemoteMemory
     ) -> bool:
-        """Do what an instruction at `addr` does to the registers `values`, and to the stack.
-
-        Return False where memory that it needs is not there: then nothing is done.
-        """
+        """Do what a call, a jump or a return does; see `NativeMachine.go`."""
+        assert isinstance(decoded, Instruction)
         end = addr + decoded.size
         kind, size = decoded.kind, self.word_size
         if kind in (i.CALL, i.JUMP):
@@ -143,14 +144,33 @@ class NativeMachine:
         if target is None:
             return False
         if kind in (i.CALL, i.CALL_AT):
-            if not self.push(values, end, memory):
+            if not self._push(values, end, memory):
                 return False
         elif kind == i.RETURN:
             values[SP] = values[SP] + size + decoded.number & self.mask
         values[PC] = target & self.mask
         return True
 
-    def push(self, values: Values, word: int, memory: RemoteMemory) -> bool:
+    def move(self, values: Values, pc: int) -> None:
+        """Set the program counter."""
+        values[PC] = pc
+
+    def return_addr(self, values: Values, memory: RemoteMemory) -> int:
+        """Return the word on top of the stack."""
+        return self._read(memory, values[SP]) or 0
+
+    def leave(
+        self, site: Through, before: bytes, values: Values, memory: NativeMemory
+    ) -> tuple[int, int, bool] | None:
+        """Read the slot, and push the return address of a call; see `NativeMachine.leave`."""
+        size = self.word_size
+        target = int.from_bytes(os.pread(memory.descriptor, size, site.slot), "little")
+        if not site.is_call:
+            return target, self.return_addr(values, memory), True
+        return_addr = site.vaddr + THROUGH_SIZE
+        return (target, return_addr, True) if self._push(values, return_addr, memory) else None
+
+    def _push(self, values: Values, word: int, memory: RemoteMemory) -> bool:
         """Put a word onto the stack; say whether there is memory for it."""
         sp = values[SP] - self.word_size & self.mask
         try:
@@ -213,7 +233,7 @@ class NativeMachine:
         return self._read(memory, place)
 
 
-_MACHINES = {64: NativeMachine(x86_64("st0"), 64), 32: NativeMachine(_I386, 32)}
+_MACHINES = {64: X86Machine(x86_64("st0"), 64), 32: X86Machine(_I386, 32)}
 
 
 def machine(arch: Arch) -> NativeMachine | None:

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions of aarch64 that call or jump through slots: in stubs, or in their place.
+
+A slot is named by its page and its place in that, in two instructions. A stub has both, one behind
+the other, so who runs its first one is about to jump. Elsewhere a register is followed from where
+it is loaded to where it is called: what it holds there, the caller compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from soscope.binfmt.isa.aarch64.instruction import SIZE
+from soscope.binfmt.stubs.through import Through
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Words = NDArray[np.uint32]
+
+_FAR = 1024  # instructions between the page and the place: it may be kept while a function runs
+_FOLLOWED = 256  # instructions
+_LINKER = (16, 17)  # registers that stubs may use (IP0, IP1)
+_KEPT = 19  # from this register on functions leave them as they were
+_TO_X17 = (0xD61F0220, 0xD71F0A30)  # br x17; braa x17, x16
+_AUTIA1716 = 0xD503219F
+_SIGNS = (0xD503233F, 0xD503237F)  # paciasp, pacibsp: a function begins
+
+
+def through(
+    code: bytes, vaddr: int, slots: Collection[int], _bits: int, _base: int | None = None
+) -> Iterator[Through]:
+    """Give those in `code`, which lies at `vaddr`; `slots` are addresses."""
+    import numpy as np
+
+    skipped = -vaddr % SIZE
+    start = vaddr + skipped
+    words = np.frombuffer(code, "<u4", max(len(code) - skipped, 0) // SIZE, skipped)
+    told = set()
+    for page, load, slot in _loads(words, start, slots):
+        register = int(words[load]) & 31
+        if page == load - 1 and _is_stub(words, page):
+            yield Through(start + SIZE * page, slot, is_call=False)
+            continue
+        for at, is_call in _followed(words, load, register):
+            if at not in told:
+                told.add(at)
+                yield Through(start + SIZE * at, slot, is_call, register)
+
+
+def _loads(words: Words, start: int, slots: Collection[int]) -> list[tuple[int, int, int]]:
+    """Return where pages are named (adrp), where slots are loaded from them, and which slots."""
+    import numpy as np
+
+    pages = np.flatnonzero(words & 0x9F000000 == 0x90000000)
+    loads = np.flatnonzero(words & 0xFFC00000 == 0xF9400000)  # ldr, of 64 bits
+    named = words[pages].astype(np.int64)
+    numbers = (named >> 5 & 0x7FFFF) << 2 | named >> 29 & 3
+    numbers -= (numbers & 1 << 20) << 1
+    addrs = (start + pages * SIZE & ~0xFFF) + (numbers << 12)
+    known = np.array(sorted(slots), dtype=np.int64)
+    uses: list[tuple[int, int, int]] = []
+    for register in range(31):
+        of = np.flatnonzero(named & 31 == register)
+        using = loads[words[loads] >> 5 & 31 == register]
+        if not len(of) or not len(using):
+            continue
+        last = np.searchsorted(pages[of], using) - 1
+        using, last = using[last >= 0], of[last[last >= 0]]
+        places = addrs[last] + (words[using].astype(np.int64) >> 10 & 0xFFF) * 8
+        fits = np.isin(places, known) & (using - pages[last] <= _FAR)
+        uses += zip(
+            pages[last][fits].tolist(),
+            using[fits].tolist(),
+            places[fits].tolist(),
+            strict=True,
+        )
+    return sorted(uses, key=lambda each: each[1])
+
+
+def _is_stub(words: Words, page: int) -> bool:
+    """Say whether a stub begins here: adrp x16; ldr x17, [x16]; [add x16]; [autia1716]; br x17."""
+    first, load = int(words[page]), int(words[page + 1])
+    if first & 31 != _LINKER[0] or load & 0x3FF != _LINKER[0] << 5 | _LINKER[1]:
+        return False
+    for word in words[page + 2 : page + 5].tolist():
+        if word in _TO_X17:
+            return True
+        if word & 0xFFC003FF != 0x91000210 and word != _AUTIA1716:  # add x16, x16, #number
+            return False
+    return False
+
+
+def _followed(words: Words, load: int, register: int) -> Iterator[tuple[int, bool]]:
+    """Give the calls and jumps to what a register got at `load`, until it gets something else."""
+    call, jump = 0xD63F0000 | register << 5, 0xD61F0000 | register << 5
+    for at, word in enumerate(words[load + 1 : load + _FOLLOWED].tolist(), load + 1):
+        if word == jump:
+            yield at, False
+            return
+        is_call = word & 0xFFFFFC1F == 0xD63F0000 or word >> 26 == 0x25
+        if word == call:
+            yield at, True
+        if is_call and register < _KEPT:
+            return
+        # stp x29, x30, [sp, #number]!
+        if word & 0xFFC07FFF == 0xA9807BFD or word in _SIGNS or register in _written(word):
+            return
+
+
+def _written(word: int) -> tuple[int, ...]:
+    """Return which registers an instruction fills; where that is not clear, rather too many."""
+    group, filled = word >> 25 & 15, word & 31
+    if group in (8, 9):
+        return (filled,)
+    if group & 7 == 5:
+        return () if word & 0x1FE00000 == 0x1A400000 else (filled,)  # ccmp, ccmn
+    if group & 7 == 7:
+        return (filled,) if _leaves_numbers(word) else ()
+    if group & 5 == 4:
+        return _accessed(word)
+    return (filled,) if word & 0xFFF00000 == 0xD5300000 else ()  # mrs
+
+
+def _leaves_numbers(word: int) -> bool:
+    """Say whether an instruction of numbers fills a register of integers."""
+    if word & 0xBFE0EC00 == 0x0E002C00:  # umov, smov
+        return True
+    # fcvt… and fmov, by their opcode
+    return word & 0x7F20FC00 == 0x1E200000 and word >> 16 & 7 in (0, 1, 4, 5, 6)
+
+
+def _accessed(word: int) -> tuple[int, ...]:
+    """Return which registers an access to memory fills."""
+    first, base, second = word & 31, word >> 5 & 31, word >> 10 & 31
+    is_number = word >> 26 & 1
+    is_load = word >> 22 & 1
+    kind = word >> 27 & 7
+    if kind & 3 == 1 and not is_number:  # exclusive accesses: one that stores says how it went
+        return (first, second) if is_load else (word >> 16 & 31,)
+    if kind == 5:
+        moved = (base,) if word >> 23 & 1 else ()
+        return moved if is_number or not is_load else (first, second, *moved)
+    if kind == 7:
+        is_indexed = not word >> 24 & 1
+        is_atomic = is_indexed and word >> 21 & 1 and word >> 10 & 3 == 0
+        moved = (base,) if is_indexed and not word >> 21 & 1 and word >> 10 & 1 else ()
+        fills = word >> 22 & 3 or is_atomic
+        return moved if is_number or not fills else (first, *moved)
+    return () if is_number else (first,)
