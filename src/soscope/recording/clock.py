@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import time
+from _collections_abc import Callable
 from bisect import bisect_right
 
 SPACING = 50_000_000  # ns between kept pairs: the error of one reading spreads over this
@@ -24,6 +25,12 @@ _NO_PIECE: Piece = (1, 0, 0, 0.0, 1.0)
 
 # rdtsc; shl $32, %rdx; or %rdx, %rax; ret
 _RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")
+
+_AGENTS = "x86_64"  # where agents are that stamp records, by uname(2)
+
+
+def _monotonic() -> int:
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
 
 
 class Clock:
@@ -137,16 +144,17 @@ class Clock:
 class Sampler:
     """Reads the counter and the clocks together.
 
-    Where this processor's counter cannot be read from Python (another architecture, no
-    executable memory), the newest time in the stream stands in for it: a pair is then late
-    by the age of that record.
+    Where this processor's counter cannot be read from Python (no executable memory), the newest
+    time in the stream stands in for it: a pair is then late by the age of that record. On a machine
+    for which no agent is made, records are stamped by soscope alone, with the system's clock.
     """
 
     __slots__ = ("_code", "_read")
 
     def __init__(self) -> None:
-        self._read = None
-        if os.uname().machine != "x86_64":
+        self._read: Callable[[], int] | None = None
+        if os.uname().machine != _AGENTS:
+            self._read = _monotonic  # whoever stamps records has no other counter
             return
         import ctypes
         import mmap

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,20 @@ def test_a_step_of_the_realtime_clock_bends_no_duration() -> None:
         now = at * MILLISECOND
         assert abs(clock.time_ns(ticks(now)) - sampler.realtime(now)) <= 3 * JITTER
         assert abs(clock.duration_ns(ticks(10_000) - ticks(0), ticks(now)) - 10_000) <= 2
+
+
+def test_a_machine_without_an_agent_has_the_clock_of_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """soscope alone stamps records there: by nanoseconds."""
+    system = os.uname()
+    other = os.uname_result((*system[:4], "aarch64"))
+    monkeypatch.setattr(os, "uname", lambda: other)
+    sampler, clock = Sampler(), Clock()
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    ticks = sampler.ticks()
+    assert before <= ticks <= time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    clock.add(*sampler.sample())
+    time.sleep(0.02)
+    clock.add(*sampler.sample())
+    assert clock.rate == pytest.approx(1.0, rel=0.05)
