@@ -64,6 +64,7 @@ class Drainer:
         "_dead_at",
         "_dropped",
         "_facts",
+        "_flags",
         "_held_since",
         "_interrupted",
         "_look_at",
@@ -113,6 +114,7 @@ class Drainer:
         self._dropped: tuple[int, ...] = ()
         self._facts: dict[str, object] = {}
         self._begun = False
+        self._flags = 0  # of the agent, when they were told
         self._stopped = False
 
     # ---- while the target runs ----
@@ -182,6 +184,8 @@ class Drainer:
             work.append((seq, index, first, end, full))
         # Names are read after the units that use them have been seen, and go first.
         self._tables.update()
+        if self._begun and self._block.agent_flags != self._flags:
+            self.tell()  # that errno is known decides how units are read
         idle = self._hand_over(work)
         if idle and not ended:
             self._look_for_the_dead(idle)
@@ -481,6 +485,7 @@ class Drainer:
     def tell(self) -> None:
         """Tell the sink what is known of the program."""
         block = self._block
+        self._flags = block.agent_flags
         self.sink.program(
             self.program,
             {
@@ -492,7 +497,7 @@ class Drainer:
                 "state": block.state,
                 "error": block.error,
                 "error_at": block.error_at,
-                "agent_flags": block.agent_flags,
+                "agent_flags": self._flags,
                 "agent_base": block.agent_base,
                 "agent_build_id": block.build_id.rstrip(b"\0").hex(),
                 "loader_hook": block.loader_hook,

@@ -43,8 +43,10 @@ class Kept(Sink):
         self.ends: list[tuple[int, int]] = []
         self.drops: list[tuple[int, ...]] = []
         self.programs = Programs()
+        self.told = 0  # programs, again and again
 
     def program(self, index: int, facts: dict[str, object]) -> None:
+        self.told += 1
         self.programs[index].facts = facts
 
     def table(self, kind: int, program: int, first: int, data: bytes) -> None:

@@ -192,3 +192,19 @@ def test_packed_words_are_signed() -> None:
     commit = layout.UNIT_DATA << 28 | layout.DATA_PACKED << 24 | 1 << 16
     unit = struct.pack("<I4s24s", commit | int.from_bytes(six[28:], "little"), six[24:28], six[:24])
     assert captured((7,), unit).words == (7, *(word & (1 << 64) - 1 for word in words))
+
+
+def test_that_errno_is_known_is_told_before_the_units_behind(target: Target) -> None:
+    """The C library comes later than the program that uses it."""
+    target.block.agent_flags = 0
+    target.calls(1)
+    target.drainer.drain()
+    assert not target.sink.programs[0].knows_errno
+    target.calls(1)
+    target.block.agent_flags |= layout.AGENT_ERRNO
+    target.drainer.drain()
+    assert target.sink.programs[0].knows_errno
+    told = target.sink.told
+    target.calls(1)
+    target.drainer.drain()
+    assert target.sink.told == told
