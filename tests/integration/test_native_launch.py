@@ -79,6 +79,13 @@ def test_all_calls_of_a_program_that_starts(machine: str, tmp_path: Path) -> Non
     assert "; complete" in done.stderr
 
 
+def test_a_static_program_for_i386_is_called_static(tmp_path: Path) -> None:
+    path = built(tmp_path, "alone", "int main(void) { return 7; }", "-m32", "-static")
+    done = soscope("trace", "--", path)
+    assert done.returncode == 7
+    assert "alone ran untraced: it is statically linked" in done.stderr
+
+
 def test_functions_inside(program: Path, tmp_path: Path) -> None:
     table = tmp_path / "table.json"
     done = soscope(

@@ -134,7 +134,9 @@ def reason_without_agent(file: bytes) -> str | None:
                 or header.encoding.bits != arch.BITS
                 or header.machine != arch.MACHINE
             ):
-                return reasons.FOREIGN
+                is_ours = header is not None and _runs_here(header.machine)
+                has_slots = image.interpreter or is_loader(image)
+                return reasons.STATIC if is_ours and not has_slots else reasons.FOREIGN
             if image.interpreter:
                 return None
             return reasons.BY_LOADER if is_loader(image) else reasons.STATIC
@@ -144,6 +146,14 @@ def reason_without_agent(file: bytes) -> str | None:
         return reasons.UNREADABLE
     except OSError:
         return None
+
+
+def _runs_here(machine: int) -> bool:
+    """Say whether this kernel runs programs for a machine (e_machine) itself."""
+    from soscope.model.arch import arch_here
+
+    here = arch_here()
+    return here is not None and machine in (here.number, *here.runs)
 
 
 def launch_error(command: str, number: int) -> LaunchError:

@@ -18,7 +18,7 @@ from soscope.wire.block import ControlBlock
 
 _PACKET = 1 << 16
 _FILES = 4  # bytes of one descriptor
-_BEGIN, _END = 5.0, 5.0  # seconds for the helper to trace, and to let go
+_END = 5.0  # seconds for the helper to let go
 _PAUSE = 0.002
 # The ends on this side. A helper must hold none of another one's: its end tells that soscope
 # has gone.
@@ -34,8 +34,10 @@ class Following:
 
     `programs` are those that were executed since, `pids` the processes that were forked since
     and live. `exit` is how the first process has ended, None before. `is_over` says that nobody
-    is traced any more.
+    is traced any more. `most_to_begin` are the seconds that the helper may take to trace.
     """
+
+    most_to_begin = 5.0
 
     def __init__(
         self, program: Program, events: SessionEvents, live: Callable[[_socket.socket], object]
@@ -67,7 +69,7 @@ class Following:
         self._await_begin()
 
     def _await_begin(self) -> None:
-        end = time.monotonic() + _BEGIN
+        end = time.monotonic() + self.most_to_begin
         while not self._began and not self.is_over and time.monotonic() < end:
             if not self.poll():
                 time.sleep(_PAUSE)

@@ -342,9 +342,9 @@ class Session(SessionEvents):
         machine = agentless(pid)
         if not self.settings.goes_by_breakpoints and not machine:
             return None
-        from soscope.control.native.target import attach_by_sites, engine_line, lacking
+        from soscope.control.native.target import attach_by_sites, engine_line, needs_agent
 
-        if not self.settings.goes_by_breakpoints and lacking(self.settings, self._instruments):
+        if not self.settings.goes_by_breakpoints and needs_agent(self.settings, self._instruments):
             return None
         target = attach_by_sites(pid, self._blocks.make, self.settings, self._instruments, self)
         self.on_engine(f"process {pid}: {engine_line(self.settings, machine)}")
@@ -364,9 +364,9 @@ class Session(SessionEvents):
         if is_foreign(os.fsdecode(command.files[0]), self.settings.cwd):
             return self._begin_foreign()
         from soscope.control.native.launch import is_understood
-        from soscope.control.native.target import lacking
+        from soscope.control.native.target import needs_agent
 
-        if not is_understood(command) or lacking(self.settings, self._instruments):
+        if not is_understood(command) or needs_agent(self.settings, self._instruments):
             return None
         return self._begin_native(command)
 

@@ -11,6 +11,7 @@ SETUID = "setuid"
 SETUID_LOST = "setuid, traced"
 FOREIGN = "foreign architecture"
 UNREADABLE = "not readable"
+NO_AGENT = "no agent for this machine"
 SECCOMP = "seccomp filter"
 UNKNOWN_LOADER = "unknown loader"
 BY_LOADER = "started by its loader"
@@ -25,6 +26,7 @@ _SAID = {
     VALGRIND: "valgrind runs a translation of its program, which soscope cannot go into",
     SETUID: "it gained privileges when it started",
     FOREIGN: "it is made for another architecture",
+    NO_AGENT: "no agent is made for this machine",
     SECCOMP: "its seccomp filter has to be asked first; soscope trace -p does so",
     BY_LOADER: "it is a loader, and has started no program that can be seen",
     UNKNOWN_LOADER: "its loader is of an unknown kind",

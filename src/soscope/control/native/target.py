@@ -21,6 +21,7 @@ from soscope.control.signals import Signals
 from soscope.control.tracer import tell_inner_pid
 from soscope.control.visited import Visited
 from soscope.errors import AttachError, UsageError
+from soscope.model.arch import arch_here
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -37,6 +38,8 @@ class NativeFollowing(Following):
     `remarks` say what it has not seen, `executed` is what the process has executed.
     `has_finished`: it has undone all that it did, and said so.
     """
+
+    most_to_begin = 60.0  # it reads all images first, while the process runs
 
     def __init__(self, program: Program, events: SessionEvents, tracer: Any) -> None:
         self.refused: str | None = None
@@ -190,6 +193,18 @@ def lacking(settings: SessionSettings, instruments: Sequence[Instrument]) -> str
     if settings.flight is not None:
         return "--last"
     return "-k" if hooking[0].flags & layout.PLAN_STACKS else ""
+
+
+def needs_agent(settings: SessionSettings, instruments: Sequence[Instrument]) -> bool:
+    """Say whether something is asked for that only an agent can do.
+
+    Raises UsageError on a machine for which none is made.
+    """
+    what = lacking(settings, instruments)
+    here = arch_here()
+    if what and here is not None and not here.has_agent:
+        raise UsageError(f"{what}: not on {here.name}, for which no agent is made")
+    return bool(what)
 
 
 def engine_line(settings: SessionSettings, machine: str) -> str:

@@ -15,7 +15,7 @@ from soscope.entry.remote.isa import convention_of
 from soscope.errors import FormatError, LaunchError
 from soscope.linker.machine import is_native, kind_of, machine_of
 from soscope.linker.root import Root
-from soscope.model.arch import Arch
+from soscope.model.arch import Arch, arch_here
 
 _FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
 
@@ -37,7 +37,7 @@ class ForeignProgram:
         header = self.elf.header
         arch = None if header is None else header.arch
         convention = None if arch is None else convention_of(arch)
-        if arch is not None and arch.has_agent:
+        if arch is not None and arch is arch_here():
             raise LaunchError(
                 f"cannot emulate '{command[0]}': it is for {arch.name}, as this machine is",
                 hint="leave out --sysroot, --qemu and --check; its engines are sites and entries",

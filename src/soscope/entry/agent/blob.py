@@ -16,6 +16,7 @@ from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
 from soscope.errors import AgentError, FormatError
+from soscope.model.arch import arch_here
 from soscope.wire import layout, sharedfile
 
 
@@ -72,6 +73,13 @@ class Blob:
             with open(path, "rb", buffering=0) as file:
                 data = file.read()
         except OSError as error:
+            here = arch_here()
+            if here is not None and not here.has_agent:
+                raise AgentError(
+                    f"no agent is made for {here.name}",
+                    hint="'soscope trace' sees calls by breakpoints there",
+                    errno=error.errno,
+                ) from error
             raise AgentError(
                 f"no agent at '{path}': {error.strerror}",
                 hint="this soscope was installed without one; install it for this machine",

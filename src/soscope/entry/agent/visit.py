@@ -23,6 +23,7 @@ from soscope.entry.seccomp import filters
 from soscope.entry.stop.loaderlock import LoaderLock, executable_ranges
 from soscope.entry.stop.stopping import Threads
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
+from soscope.model.arch import arch_here
 from soscope.proc import auxv, maps, reasons, rights, status
 from soscope.proc.freezer import frozen_group
 from soscope.proc.reasons import Refused
@@ -348,7 +349,9 @@ def _check_program(pid: int) -> dict[int, int]:
         header = program.header
         assert header is not None
         if header.encoding.bits != arch.BITS or header.machine != arch.MACHINE:
-            raise Refused(reasons.FOREIGN)
+            here = arch_here()
+            is_native = here is not None and header.machine == here.number
+            raise Refused(reasons.NO_AGENT if is_native else reasons.FOREIGN)
         try:
             vector = auxv.read(pid)
         except FormatError as error:

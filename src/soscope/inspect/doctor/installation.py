@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from soscope.entry.agent import blob
 from soscope.errors import AgentError, SoscopeError
 from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK, Finding
+from soscope.model.arch import arch_here
 from soscope.prototypes import load
 from soscope.wire import layout
 
@@ -37,6 +38,9 @@ def _agent() -> Finding:
     try:
         built = blob.Blob.build(path)
     except AgentError as error:
+        here = arch_here()
+        if here is not None and not here.has_agent:
+            return Finding("agent", INFO, error.message)
         return Finding("agent", MISSING, error.message, repair)
     try:
         built.fill()

@@ -10,10 +10,10 @@ import os
 
 from soscope.errors import NoSharedMemory
 from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK, Finding
+from soscope.model.arch import arch_here
 from soscope.wire import sharedfile
 
 _MADV_POPULATE_WRITE = 23
-_NR_GET_ROBUST_LIST = 274
 _NOEXEC = "/proc/sys/vm/memfd_noexec"
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -145,9 +145,11 @@ def _vm_readv() -> Finding:
 def _robust_list() -> Finding:
     """Ask for our own robust list: the way to a thread's variables without ptrace."""
     head, size = ctypes.c_void_p(), ctypes.c_size_t()
+    here = arch_here()
+    number = -1 if here is None else here.calls.get("get_robust_list", -1)  # -1: there is none
     ctypes.set_errno(0)
     failed = _libc.syscall(
-        ctypes.c_long(_NR_GET_ROBUST_LIST),
+        ctypes.c_long(number),
         ctypes.c_long(0),
         ctypes.byref(head),
         ctypes.byref(size),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 
+from soscope.entry.native.isa import machine_of
 from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK, Finding
 from soscope.model.arch import ARCHES, arch_here
 
@@ -21,7 +22,9 @@ def findings() -> list[Finding]:
     if here is None or not here.has_agent:
         known = " and ".join(arch.name for arch in ARCHES if arch.has_agent)
         text = f"{machine}: the agent exists for {known} alone; recordings can be read"
-        return [Finding("processor", MISSING, text)]
+        if here is None or machine_of(here) is None:
+            return [Finding("processor", MISSING, text)]
+        return [Finding("processor", LIMITED, f"{text}, and calls be traced by breakpoints")]
     flags = _flags()
     return [Finding("processor", OK, _name() or machine), _clock(flags), _cet(flags), _wide(flags)]
 
