@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import attached
 from tests.support.crossed import SECURE, TRIPLETS, compiler_of, sysroot
 from tests.support.elffiles import run as build
 from tests.support.run import soscope
@@ -23,25 +24,39 @@ _LIBC = (
 _DATA = re.compile(r"\{events=EPOLLIN, data=.*?\}\}")  # of two pointers, which share bytes
 
 
-def _own_functions() -> list[str]:
+def names_of_values() -> list[str]:
+    """Return the functions whose calls the program writes down."""
     text = (_HERE / "crossed_values.h").read_text()
-    return re.findall(r"^[\w ]*?\**(\w+)\(", text, re.MULTILINE)
+    own = re.findall(r"^[\w ]*?\**(\w+)\(", text, re.MULTILINE)
+    return [*own, *_LIBC.split()]
+
+
+def _built(folder: Path, compiler: list[str]) -> Path:
+    library, path = folder / "libvalues.so", folder / "values"
+    build(*compiler, "-w", "-shared", "-fPIC", "-o", library, _HERE / "crossed_values_lib.c")
+    search = [f"-L{folder}", "-lvalues", f"-Wl,-rpath,{folder}", "-fno-builtin", "-w"]
+    build(*compiler, "-o", path, _HERE / "crossed_values.c", *search)
+    return path
+
+
+def _words(log: Path) -> list[str | Path]:
+    names = "+".join(names_of_values())
+    header = _HERE / "crossed_values.h"
+    return ["-s", "200", "-o", log, "-F", header, "-e", f"{names}@MAIN"]
+
+
+def _shown(log: Path) -> str:
+    shown = re.sub(r" +=", " =", re.sub(r"0x[0-9a-f]{5,}", "ADDRESS", log.read_text()))
+    return shown.replace("values->", "").partition("+++")[0]
 
 
 def _lines(folder: Path, compiler: list[str], words: list[str | Path]) -> tuple[list[str], str]:
     """Return the lines that the program writes down, and the trace's."""
-    library, path, log = folder / "libvalues.so", folder / "values", folder / "log"
-    build(*compiler, "-w", "-shared", "-fPIC", "-o", library, _HERE / "crossed_values_lib.c")
-    search = [f"-L{folder}", "-lvalues", f"-Wl,-rpath,{folder}", "-fno-builtin", "-w"]
-    build(*compiler, "-o", path, _HERE / "crossed_values.c", *search)
-    names = "+".join([*_own_functions(), *_LIBC.split()])
-    header = _HERE / "crossed_values.h"
-    own: list[str | Path] = ["-s", "200", "-o", log, "-F", header, "-e", f"{names}@MAIN"]
-    done = soscope("trace", *own, *words, "--", path)
+    path, log = _built(folder, compiler), folder / "log"
+    done = soscope("trace", *_words(log), *words, "--", path)
     assert done.returncode == 0, done.stderr
     assert "complete" in done.stderr.splitlines()[-1]
-    shown = re.sub(r" +=", " =", re.sub(r"0x[0-9a-f]{5,}", "ADDRESS", log.read_text()))
-    return done.stdout.splitlines(), shown.replace("values->", "").partition("+++")[0]
+    return done.stdout.splitlines(), _shown(log)
 
 
 @pytest.mark.parametrize("how", ["agent", "sites", "i386"])
@@ -49,6 +64,21 @@ def test_its_lines_are_those_of_this_machine(tmp_path: Path, how: str) -> None:
     compiler = [need("clang"), "-O1", *(("-m32",) if how == "i386" else ())]
     told, shown = _lines(tmp_path, compiler, ["--engine", "sites"] if how == "sites" else [])
     assert shown.splitlines() == told
+
+
+@pytest.mark.parametrize("how", ["agent", "sites", "i386"])
+def test_its_lines_are_the_same_where_it_runs_already(tmp_path: Path, how: str) -> None:
+    path = _built(tmp_path, [need("clang"), "-O1", *(("-m32",) if how == "i386" else ())])
+    log = tmp_path / "log"
+    words = [*map(str, _words(log)), *(("--engine", "sites") if how == "sites" else ())]
+    with attached.running([path, "wait"]) as process:
+        tracer = attached.start(process.pid, *words)
+        attached.wait_for_hooks(tracer)
+        status, told, _ = attached.finish(process)
+        notes = tracer.communicate(timeout=attached.LIMIT)[1]
+    assert (status, tracer.returncode) == (0, 0)
+    assert "complete" in notes.splitlines()[-1]
+    assert _shown(log).splitlines() == told.splitlines()
 
 
 @pytest.mark.parametrize("arch", TRIPLETS)
