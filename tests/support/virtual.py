@@ -8,14 +8,17 @@ same folder is the sysroot here. `orders` are a shell's; what they print is the 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.foreign import unpacked
+from tests.support.matrix import REPOSITORY
 from tests.support.run import kill
 from tests.support.tools import need
 
@@ -23,12 +26,23 @@ _PACKAGES = (
     *("busybox-static", "gdbserver", "libc6", "libgcc-s1", "libstdc++6", "coreutils", "libacl1"),
     *("libattr1", "libgmp10", "libselinux1", "libpcre2-8-0"),
 )
+# what soscope needs to run there
+PYTHON = (
+    *("python3-minimal", "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib"),
+    *("libexpat1", "zlib1g", "libffi8", "libbz2-1.0", "liblzma5", "libssl3"),
+    *("python3-numpy", "libblas3", "liblapack3", "libgfortran5"),
+)
+_LIBRARIES = "usr/lib/aarch64-linux-gnu"
+_PACKAGED = "usr/local/lib/python3.11/dist-packages"
+_PLAIN = "cortex-a57"
+NEWEST = "max,pauth-impdef=on"  # with branch targets (BTI) and signed return addresses
 _LINE = "/dev/ttyAMA0"
 _INIT = f"""#!/bin/busybox sh
 /bin/busybox mkdir -p /sbin /bin /proc /sys /dev /tmp
 /bin/busybox --install -s /bin 2>/dev/null
 export PATH=/bin:/usr/bin
 mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
+mkdir -p /dev/shm; mount -t tmpfs none /dev/shm
 exec >/dev/ttyS0 2>&1 </dev/null
 uname -a
 stty -F {_LINE} raw -echo
@@ -57,9 +71,9 @@ class Virtual:
         """Return what its console has shown so far."""
         return self._console.read_text(errors="replace").replace("\r", "")
 
-    def wait_for(self, text: str, times: int = 1) -> str:
+    def wait_for(self, text: str, times: int = 1, limit: float = _BOOT) -> str:
         """Wait until the console has shown a text so often; return all of it."""
-        end = time.monotonic() + _BOOT
+        end = time.monotonic() + limit
         while (shown := self.console()).count(text) < times:
             assert self._process.poll() is None, shown
             assert time.monotonic() < end, shown
@@ -71,15 +85,32 @@ class Virtual:
         self.wait_for("Remote debugging using", number)
 
 
-def system(folder: Path) -> Path:
-    """Download what the machine is made of; return its root."""
+def system(folder: Path, *more: str) -> Path:
+    """Download what the machine is made of, with `more` packages; return its root."""
     need("qemu-system-aarch64")
     need("cpio")
-    return unpacked(folder, "arm64", "bookworm", _PACKAGES, behind="linux-image-arm64")
+    return unpacked(folder, "arm64", "bookworm", (*_PACKAGES, *more), behind="linux-image-arm64")
+
+
+def with_soscope(root: Path) -> None:
+    """Install this soscope below a root that has `PYTHON`, as pip does on such a machine."""
+    for library in ("blas", "lapack"):  # a script of the package would name it
+        for path in (root / _LIBRARIES / library).glob("*.so.3*"):
+            shutil.copy2(path, root / _LIBRARIES, follow_symlinks=False)
+    words = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-cache-dir"]
+    done = subprocess.run(
+        [*words, "--target", str(root / _PACKAGED), str(REPOSITORY)],
+        env={**os.environ, "SOSCOPE_NO_AGENT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @contextlib.contextmanager
-def booted(folder: Path, orders: str) -> Iterator[Virtual]:
+def booted(folder: Path, orders: str, processor: str = _PLAIN) -> Iterator[Virtual]:
     """Boot the machine of `system`, which carries orders out and goes off.
 
     In them `serve END {line} PROGRAM…` has a gdbserver on its serial line, until that says END: it
@@ -101,7 +132,7 @@ def booted(folder: Path, orders: str) -> Iterator[Virtual]:
     process = subprocess.Popen(
         [
             *("nice", "-n", "5"),
-            *("qemu-system-aarch64", "-M", "virt", "-cpu", "cortex-a57", "-m", "1024", "-smp", "1"),
+            *("qemu-system-aarch64", "-M", "virt", "-cpu", processor, "-m", "1024", "-smp", "2"),
             *("-display", "none", "-monitor", "none", "-no-reboot", "-nic", "none"),
             *("-kernel", str(folder / "kernel"), "-initrd", str(folder / "memory")),
             *("-append", "console=ttyS0 quiet rdinit=/init"),

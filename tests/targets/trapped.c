@@ -14,9 +14,15 @@
 #include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
+#ifndef ROUNDS
 #define ROUNDS 400
+#endif
+#ifndef OFTEN
+#define OFTEN 1500 // microseconds between signals
+#endif
 
 static atomic_long calls, wrong, handled, trapped;
 static jmp_buf back;
@@ -41,10 +47,26 @@ static void on_alarm(int number)
 	wrong += counted(-number) != number;
 }
 
-static void on_trap(int number)
+static void on_trap(int number, siginfo_t *about, void *context)
 {
 	trapped++;
+#ifdef __aarch64__
+	// it stands at the breakpoint, not behind it
+	if (about->si_code > 0)
+		((ucontext_t *)context)->uc_mcontext.pc += 4;
+#endif
 	(void)number;
+	(void)about;
+	(void)context;
+}
+
+static void trap(void)
+{
+#ifdef __aarch64__
+	__asm__ volatile("brk #7");
+#else
+	__asm__ volatile("int3");
+#endif
 }
 
 static int compare(const void *left, const void *right)
@@ -76,9 +98,10 @@ static void in_threads(void)
 
 static void in_handlers(void)
 {
-	struct sigaction alarms = {.sa_handler = on_alarm}, traps = {.sa_handler = on_trap};
-	struct itimerval often = {{0, 1500}, {0, 1500}}, never = {{0, 0}, {0, 0}};
+	struct sigaction alarms = {.sa_handler = on_alarm}, traps = {.sa_sigaction = on_trap};
+	struct itimerval often = {{0, OFTEN}, {0, OFTEN}}, never = {{0, 0}, {0, 0}};
 
+	traps.sa_flags = SA_SIGINFO;
 	sigaction(SIGALRM, &alarms, NULL);
 	sigaction(SIGTRAP, &traps, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
@@ -87,7 +110,7 @@ static void in_handlers(void)
 	setitimer(ITIMER_REAL, &never, NULL);
 	for (int i = 0; i < 5; i++) {
 		raise(SIGTRAP);
-		__asm__ volatile("int3");
+		trap();
 	}
 }
 
