@@ -148,11 +148,11 @@ def test_programs_for_arm64_are_traced_there(tmp_path: Path) -> None:
     lines = re.sub(r" +=", " =", re.sub(r"0x[0-9a-f]{5,}", "ADDRESS", told["values.log"]))
     lines = lines.replace("values->", "").partition("+++")[0]
     assert lines.splitlines() == told["values.out"].splitlines()
-    truth = crossed.account(told["inside.out"])
+    truth = crossed.account(told["inside.notes"])
     assert _counts(told["inside.log"]) == {name: truth[name] for name in ("add", "again", "eight")}
     assert told["inside.status"] == "7"
     counts = _counts(told["report"])
-    truth = crossed.account(told["record.out"])
+    truth = crossed.account(told["record.notes"])
     assert {name: counts[name] for name in truth} == truth != {}
     assert "-f: not on aarch64, for which no agent is made" in told["followed.notes"]
     assert told["followed.status"] == "125"
