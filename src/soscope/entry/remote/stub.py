@@ -425,8 +425,9 @@ class RemoteStub:
         if self._later:
             self._send_later()
         pid = self.thread.lstrip("p").partition(".")[0] if "." in self.thread else ""
+        # Who waits for an acknowledgement finds the connection closed. Otherwise an emulator would
+        # find that at the program's next signal, and end by the SIGPIPE of telling us of it.
         self.ask(b"D;" + pid.encode() if pid else b"D")
-        self._packets.acknowledge()
         self.close()
 
     def leave(self, orders: list[bytes]) -> None:
