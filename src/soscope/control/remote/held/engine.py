@@ -12,7 +12,7 @@ import time
 
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.remote import wanted
-from soscope.control.remote.engine import EXECUTED, IN_CHILDREN, Engine
+from soscope.control.remote.engine import EXECUTED, IN_CHILDREN, NOT_FURTHER, Engine
 from soscope.control.remote.held.kept import SIGINT, SIGSEGV, SIGTRAP, without_ours
 from soscope.control.remote.held.memory import HeldMemory
 from soscope.control.remote.watch import Armed
@@ -28,12 +28,17 @@ _PATIENCE = 3.0  # in all
 
 
 class HeldEngine(Engine):
-    """One program. `exit` is how it has ended, None before."""
+    """One program. `exit` is how it has ended, None before.
+
+    `is_for_guard`: it is to be let go by the guard, when it stops next.
+    """
 
     exit: ExitStatus | None = None
+    is_for_guard = False
     _is_lifted = False  # while the loader unmaps images
     _takes_interrupt = False  # it was told to stop
     _lets_go = False
+    _is_to_outlive_us = False
 
     @property
     def keeps_threads(self) -> bool:
@@ -50,6 +55,7 @@ class HeldEngine(Engine):
 
     def join(self) -> None:
         """Begin with a program that runs already: its images are there and relocated."""
+        self._is_to_outlive_us = True
         self._hooks.look_at_list()
         if not self._hooks.has_started:
             raise RemoteError("the program's loader is at work: its images are not known yet")
@@ -82,6 +88,15 @@ class HeldEngine(Engine):
                 self._points.put_down()
                 self._is_lifted = False
         super()._at_point(pc)
+
+    def _prepare_for_threads(self) -> bool:
+        if not self._is_to_outlive_us:
+            return super()._prepare_for_threads()
+        # who has its threads come one by one traces it, and takes it along when killed
+        self._give_all_back()
+        self._say(NOT_FURTHER)
+        self._detach()
+        return False
 
     def _called(self, armed: Armed, pc: int) -> None:
         if not self._lets_go:
@@ -158,9 +173,9 @@ class HeldEngine(Engine):
                 self._finish()
                 return
             self._handle(stop)
-        end = time.monotonic() + _PATIENCE
         # slots that lead to us cannot be left behind: the program is served until it stops
         has_slots = isinstance(self._memory, HeldMemory) and self._slots.changes_slots
+        end = time.monotonic() + (_PATIENCE if self.keeps_threads else 0.0)
         while not self.is_over and (has_slots or time.monotonic() < end):
             if self._is_interrupted():
                 self._finish()
@@ -171,10 +186,14 @@ class HeldEngine(Engine):
     def _leave_orders(self) -> None:
         """Have the stub let the program go when that stops by itself: it reads packets then."""
         self._slots.give_back()
-        size = self._convention.breakpoint
-        orders = [b"z0,%x,%x" % (addr, size) for addr in self._points.addresses]
-        orders += without_ours(programs=self._stub.can.has("QProgramSignals"))
-        self._stub.leave(orders)
+        if self.keeps_threads:
+            size = self._convention.breakpoint
+            orders = [b"z0,%x,%x" % (addr, size) for addr in self._points.addresses]
+            orders += without_ours(programs=self._stub.can.has("QProgramSignals"))
+            self._stub.leave(orders)
+        else:
+            self.is_for_guard = True
+            self._stub.close()
         self._say(LATER)
         self.is_over = self.is_left = True
 
@@ -182,10 +201,12 @@ class HeldEngine(Engine):
         """Tell the program to stop, and say whether it does.
 
         A stub that has just told of a stop does not hear that. One that has heard it sends a
-        signal, which has to be taken before the program is let go.
+        signal, which has to be taken before the program is let go. An emulator never hears it, and
+        takes the byte for a word to say its next stop twice.
         """
-        self._stub.interrupt()
-        self._takes_interrupt = True
+        if self.keeps_threads:
+            self._stub.interrupt()
+            self._takes_interrupt = True
         end = time.monotonic() + _INTERRUPT
         while not self.is_over:
             is_late = time.monotonic() >= end
@@ -197,7 +218,7 @@ class HeldEngine(Engine):
             if is_late and self._is_ours(stop):
                 return True
             self._handle(stop)
-            if not self._takes_interrupt:
+            if self.keeps_threads and not self._takes_interrupt:
                 return True
         return False
 

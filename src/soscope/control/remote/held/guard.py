@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who lets a program go that a stub has attached to, when soscope is killed.
+"""Who lets a program go that a stub holds, when soscope is killed.
 
 A stub takes breakpoints of ours for those of somebody who may come back, and leaves them in
 the program's memory when the connection ends. So a child of soscope has the connection as
 well, and is told of each breakpoint. When soscope is gone, it takes them out and lets go.
+
+A stub that hears us while its program stands still, and at no other time, tells of the next stop
+whoever is there: its program ends by SIGPIPE where nobody is. So the child stays until then.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import time
-from _collections_abc import Callable
+from _collections_abc import Callable, Iterator
 from contextlib import suppress
 
-from soscope.control.remote.held.kept import without_ours
+from soscope.control.remote.held.kept import SIGTRAP, without_ours
+from soscope.entry.remote import stops
 from soscope.entry.remote.packets import PacketStream
 from soscope.errors import RemoteError
 from soscope.proc.signals import signal
@@ -23,6 +28,7 @@ _STOP = 2.0  # seconds in which a program stops, if it was running
 _ANSWER = 2.0
 _OVER = b"."
 _PIECE = 1 << 16
+_MARK, _MARKED = b"qC", b"QC"  # a question whose answer is like no other one
 
 
 class Guard:
@@ -30,10 +36,18 @@ class Guard:
 
     __slots__ = ("_child", "_pipe")
 
-    def __init__(self, connected: Callable[[], socket.socket], pid: int, *, programs: bool) -> None:
-        """Make it, with the connection that `connected` returns and the program's number.
+    def __init__(
+        self,
+        connected: Callable[[], socket.socket],
+        pid: int,
+        *,
+        programs: bool,
+        at_stops: bool,
+    ) -> None:
+        """Make it, with the connection that `connected` returns and the stub's number for it.
 
-        `programs` says that the stub can be told which signals to keep from the program.
+        That is 0 where the stub has none. `programs` says that the stub can be told which signals
+        to keep from the program, `at_stops` that it hears us while that stands still alone.
         Raises OSError where there is no process, or no descriptor, to be had.
         """
         ours, self._pipe = os.pipe2(os.O_CLOEXEC)
@@ -41,7 +55,7 @@ class Guard:
         if not self._child:
             try:
                 os.close(self._pipe)
-                _watch(ours, connected, pid, programs=programs)
+                _watch(ours, connected, pid, programs=programs, at_stops=at_stops)
             finally:
                 os._exit(0)
         os.close(ours)
@@ -60,8 +74,21 @@ class Guard:
             with suppress(ChildProcessError):  # somebody else's handler of SIGCHLD took it
                 os.waitpid(self._child, 0)
 
+    def stay(self) -> None:
+        """Have it let the program go, and wait no longer. May be called twice."""
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
 
-def _watch(pipe: int, connected: Callable[[], socket.socket], pid: int, *, programs: bool) -> None:
+
+def _watch(
+    pipe: int,
+    connected: Callable[[], socket.socket],
+    pid: int,
+    *,
+    programs: bool,
+    at_stops: bool,
+) -> None:
     """Wait until soscope is gone; undo then what it has not undone."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     points: set[bytes] = set()
@@ -72,16 +99,67 @@ def _watch(pipe: int, connected: Callable[[], socket.socket], pid: int, *, progr
             if packet == _OVER:
                 return
             (points.add if packet[:1] == b"Z" else points.discard)(packet[1:])
+    detach = b"D;%x" % pid if pid else b"D"
     with suppress(RemoteError):  # it has ended
-        stream = PacketStream(connected())
-        stream.acknowledge_no_more()
-        stream.interrupt()
-        end = time.monotonic() + _STOP
-        while (left := end - time.monotonic()) > 0:
-            answer = stream.receive(left)  # or one to what soscope has asked
-            if answer is None or answer[:1] in (b"T", b"S", b"W", b"X"):
-                break
-        orders = [b"z" + point for point in points]
-        stream.leave([*orders, *without_ours(programs=programs), b"D;%x" % pid])
-        while stream.receive(_ANSWER) is not None:
-            pass  # it is read, or the program has not stopped yet
+        if at_stops:
+            _let_go_at_stop(connected(), detach)
+        else:
+            _let_go(connected(), points, detach, programs=programs)
+
+
+def _let_go(connected: socket.socket, points: set[bytes], detach: bytes, *, programs: bool) -> None:
+    stream = PacketStream(connected)
+    stream.acknowledge_no_more()
+    stream.interrupt()
+    end = time.monotonic() + _STOP
+    while (left := end - time.monotonic()) > 0:
+        answer = stream.receive(left)  # or one to what soscope has asked
+        if answer is None or answer[:1] in (b"T", b"S", b"W", b"X"):
+            break
+    orders = [b"z" + point for point in points]
+    stream.leave([*orders, *without_ours(programs=programs), detach])
+    while stream.receive(_ANSWER) is not None:
+        pass  # it is read, or the program has not stopped yet
+
+
+def _let_go_at_stop(connected: socket.socket, detach: bytes) -> None:
+    """Let the program go when it stops next, or now; its breakpoints go with that.
+
+    What soscope has asked may be unanswered, or its answer not acknowledged: that is done ahead.
+    The answer to the last word is not: who waits for that finds the connection closed, and is done
+    with it. A signal that the program has stopped for is sent on in the same piece, as a stub that
+    has let go has nothing more to say to it.
+    """
+    _leave_files(connected.fileno())
+    stream = PacketStream(connected)
+    stream.leave([_MARK])
+    orders = [detach]
+    for packet in _packets(stream):
+        if packet.startswith(_MARKED):
+            break
+        if packet[:1] in (b"T", b"S"):
+            stop = stops.parse(packet)
+            go = b"vCont;C%02x:%s;c" % (stop.number, stop.thread.encode())
+            orders = [detach] if stop.number in (0, SIGTRAP) else [go, detach]
+    stream.leave(orders)
+    next(_packets(stream), None)
+
+
+def _packets(stream: PacketStream) -> Iterator[bytes]:
+    """Give packets as they come, until the other side has gone."""
+    while not stream.is_over:
+        packet = stream.receive(0)
+        if packet is not None:
+            yield packet
+        elif not stream.is_over:
+            select.select([stream], [], [])
+
+
+def _leave_files(kept: int) -> None:
+    """Close what somebody may wait for the end of: this process may be here for long."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        if descriptor != kept:
+            os.dup2(null, descriptor)
+    os.closerange(3, kept)
+    os.closerange(max(kept + 1, 3), os.sysconf("SC_OPEN_MAX"))

@@ -77,9 +77,11 @@ def trace_held(
         program.arch, program.engine = _name(held.arch), choice.name
         recorder = Recorder(program.block, Sampler().ticks, make_room)
         events.on_process("start", space.pid, None, program, program.time_ns)
-        if not is_new:
+        at_stops = not stub.can.has("QNonStop")
+        if at_stops or not is_new:
             programs = stub.can.has("QProgramSignals")
-            target.guard = Guard(stub.connection, space.pid, programs=programs)
+            number = stub.pid if at_stops else space.pid
+            target.guard = Guard(stub.connection, number, programs=programs, at_stops=at_stops)
             stub.noted = target.guard.note
         engine = _engine(
             stub, space, held, memory, recorder, hooks, events, choice, settings.inside
@@ -151,8 +153,10 @@ def _choice(
             f"--engine {settings.engine}: not for a program that runs already, as it would not"
             " outlive us"
         )
-    if not stub.can.has("QNonStop"):
-        raise RemoteError("the stub's program runs already, and its threads are not held together")
+    if not stub.can.has("QNonStop") and len(stub.threads()) > 1:
+        raise RemoteError(
+            "the stub's program runs already, with several threads, which it does not hold together"
+        )
     because = "" if settings.engine == SITES else _ON_RUNNING
     return EngineChoice(SITES, arch, is_checked=False, because=because)
 

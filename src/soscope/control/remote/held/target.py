@@ -143,7 +143,9 @@ class HeldTarget:
         if engine is not None and not engine.is_over:
             engine.is_over = True
         self._stub.let_go()
-        if self.guard is not None:
+        if self.guard is not None and engine is not None and engine.is_for_guard:
+            self.guard.stay()
+        elif self.guard is not None:
             self.guard.dismiss()
         self._memory.close()
 
