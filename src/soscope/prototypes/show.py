@@ -126,6 +126,8 @@ def scalar(show: row.Show, names: NamedTypes) -> Callable[[int], Shown]:
 
     if how == row.SHOW_STRUCT:
         return lambda bits: (structure(bits.to_bytes(8, "little"), detail, names), None)
+    if how == row.SHOW_COMPLEX:
+        return lambda bits: (_complex(bits.to_bytes(8, "little"), size), None)
     return _number_shower(how, read, mask, names.enums.get(detail), names.flags.get(detail))
 
 
