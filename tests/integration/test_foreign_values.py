@@ -21,6 +21,7 @@ _LIBC = (
     "snprintf open close setenv nanosleep setitimer gmtime_r sigaction sigprocmask fstat pipe"
     " writev getrlimit fcntl wcslen poll select epoll_ctl connect"
 )
+_BIG = ("s390x", "ppc", "ppc64", "mips")
 _DATA = re.compile(r"\{events=EPOLLIN, data=.*?\}\}")  # of two pointers, which share bytes
 
 
@@ -86,9 +87,15 @@ def test_values_are_what_the_program_says(tmp_path: Path, arch: str) -> None:
     secure = SECURE if arch == "ppc" else ()
     told, shown = _lines(tmp_path, [*compiler_of(arch), *secure], ["--sysroot", sysroot(arch)])
     seen = shown.splitlines()
-    if arch in ("s390x", "ppc", "ppc64", "mips"):
+    if arch in ("s390x", "ppc64"):
         told = [_DATA.sub("ADDRESS", line) for line in told]
+    unlike: tuple[str, ...] = ()
+    if arch in _BIG:  # of the two fields of different sizes one is nowhere
+        unlike += ("wide(",)
     if arch == "ppc":
-        # clang gives a float on the stack eight bytes there, and GNU's compiler four
-        told, seen = ([each for each in all_ if "floats(" not in each] for all_ in (told, seen))
+        # clang gives a float on the stack eight bytes there, and GNU's compiler four; it passes
+        # complex numbers by address, and GNU's compiler in words
+        unlike += ("floats(", "turned(", "turned_wide(", "complexes(")
+    told, seen = ([each for each in all_ if not each.startswith(unlike)] for all_ in (told, seen))
     assert seen == told
+    assert not any("{d=" in line for line in shown.splitlines()) or arch not in _BIG

@@ -93,6 +93,47 @@ static void structures(void)
 	     passed(5, named, 6));
 }
 
+static void unions(void)
+{
+	union either e = either(1, (union either){.f = 2.5f}, 0.25f), given = {.f = 2.5f};
+	union small s = small((union small){{1.5f, -2}}, 3, 0.5);
+	struct tagged t = tagged(4, (struct tagged){-5, {.f = 1.5f}}), told = {-5, {.f = 1.5f}};
+	union wide w = wide(2, (union wide){.d = -2.5}, 8.25), wide_given = {.d = -2.5};
+
+	TELL("either(1, {i=%d, f=%g}, 0.25) = {i=%d, f=%g}\n", given.i, (double)given.f, e.i,
+	     (double)e.f);
+	TELL("small({f=[1.5, -2], p={x=1.5, y=-2}}, 3, 0.5) = {f=[%g, %g], p={x=%g, y=%g}}\n",
+	     (double)s.f[0], (double)s.f[1], (double)s.p.x, (double)s.p.y);
+	TELL("tagged(4, {kind=-5, value={i=%d, f=%g}}) = {kind=%d, value={i=%d, f=%g}}\n",
+	     told.value.i, (double)told.value.f, t.kind, t.value.i, (double)t.value.f);
+	TELL("wide(2, {d=%g, f=%g}, 8.25) = {d=%g, f=%g}\n", wide_given.d, (double)wide_given.f,
+	     w.d, (double)w.f);
+}
+
+#define COMPLEX(type, real, imaginary)     \
+	({                                 \
+		type _Complex made;        \
+		__real__ made = real;      \
+		__imag__ made = imaginary; \
+		made;                      \
+	})
+
+static void complex_numbers(void)
+{
+	float _Complex z = turned(1, COMPLEX(float, 2.5f, -3.5f), 0.25f);
+	double _Complex y = turned_wide(2, COMPLEX(double, -4.5, 5.25), 8.5);
+	int n = complexes(COMPLEX(float, 1, 2), 3, COMPLEX(double, 4, 5), 6, COMPLEX(float, 7, 8),
+			  COMPLEX(double, 9, -10), COMPLEX(double, 11.5, 12),
+			  COMPLEX(float, 13, 14), COMPLEX(float, 15, 16.5f),
+			  COMPLEX(double, -17, 18), 19, COMPLEX(float, 20, -21), 22.25);
+
+	TELL("turned(1, 2.5-3.5i, 0.25) = %g%+gi\n", (double)__real__ z, (double)__imag__ z);
+	TELL("turned_wide(2, -4.5+5.25i, 8.5) = %g%+gi\n", __real__ y, __imag__ y);
+	TELL("complexes(1+2i, 3, 4+5i, 6, 7+8i, 9-10i, 11.5+12i, 13+14i, 15+16.5i, -17+18i, 19, "
+	     "20-21i, 22.25) = %d\n",
+	     n);
+}
+
 static void formats(void)
 {
 	char line[256];
@@ -222,6 +263,8 @@ int main(int argc, char **argv)
 	numbers();
 	floating();
 	structures();
+	unions();
+	complex_numbers();
 	formats();
 	failures();
 	times();

@@ -54,6 +54,35 @@ struct named {
 	int n;
 };
 
+union either {
+	int i;
+	float f;
+};
+union small {
+	float f[2];
+	struct {
+		float x;
+		float y;
+	} p;
+};
+struct tagged {
+	int kind;
+	union either value;
+};
+union wide {
+	double d;
+	float f;
+};
+
+union either either(int n, union either e, float by);
+union small small(union small s, int n, double x);
+struct tagged tagged(int n, struct tagged t);
+union wide wide(int n, union wide w, double by);
+float _Complex turned(int n, float _Complex z, float by);
+double _Complex turned_wide(int n, double _Complex z, double by);
+int complexes(float _Complex a, int b, double _Complex c, float d, float _Complex e,
+	      double _Complex f, double _Complex g, float _Complex h, float _Complex i,
+	      double _Complex j, int k, float _Complex l, double m);
 int weighed(const struct named *n, int x);
 int passed(int x, struct named n, int y);
 struct tiny tiny(struct tiny t, int n);

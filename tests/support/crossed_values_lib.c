@@ -97,6 +97,53 @@ int many(int a, int b, int c, int d, int e, int f, int g, struct pair p, int h, 
 	return a + b + c + d + e + f + g + p.a + p.b + h + l.a + l.d + i;
 }
 
+union either either(int n, union either e, float by)
+{
+	return (union either){.f = e.f + (float)n + by};
+}
+
+union small small(union small s, int n, double x)
+{
+	return (union small){{s.f[1] + (float)n, s.f[0] + (float)x}};
+}
+
+struct tagged tagged(int n, struct tagged t)
+{
+	return (struct tagged){t.kind + n, t.value};
+}
+
+union wide wide(int n, union wide w, double by)
+{
+	return (union wide){w.d + n + by};
+}
+
+float _Complex turned(int n, float _Complex z, float by)
+{
+	float _Complex result;
+
+	__real__ result = __imag__ z + (float)n;
+	__imag__ result = __real__ z + by;
+	return result;
+}
+
+double _Complex turned_wide(int n, double _Complex z, double by)
+{
+	double _Complex result;
+
+	__real__ result = __imag__ z + n;
+	__imag__ result = __real__ z + by;
+	return result;
+}
+
+int complexes(float _Complex a, int b, double _Complex c, float d, float _Complex e,
+	      double _Complex f, double _Complex g, float _Complex h, float _Complex i,
+	      double _Complex j, int k, float _Complex l, double m)
+{
+	return (int)(__real__ a + __imag__ c + __real__ e + __imag__ f + __real__ g + __imag__ h +
+		     __real__ i + __imag__ j + __real__ l + d + m) +
+	       b + k;
+}
+
 int weighed(const struct named *n, int x)
 {
 	return n->n + n->k + (int)n->weight + x + !n->name;

@@ -21,6 +21,9 @@ STRUCTS: row.Structs = {
     "own": (("p", 0, _POINTER, ()), ("n", 8, _INT, ())),
     "long": (("p", 0, _POINTER, ()), ("n", 8, _LONG, ())),
     "either": (("n", 0, _INT, ()), ("p", 0, _POINTER, ())),
+    "number": (("f", 0, (row.SHOW_FLOAT, 4, True, ""), ()), ("n", 0, _INT, ())),
+    "wide": (("d", 0, (row.SHOW_FLOAT, 8, True, ""), ()), ("n", 0, _INT, ())),
+    "apart": (("d", 0, (row.SHOW_FLOAT, 8, True, ""), ()), ("p", 0, _POINTER, ())),
     "chosen": (
         ("kind", 0, _INT, ()),
         ("n", 8, _INT, ((0, 4, "==", (1,)),)),
@@ -114,7 +117,28 @@ def test_fields_in_a_row_are_aligned_as_there() -> None:
     )
 
 
-def test_how_unions_are_passed_is_not_known() -> None:
+def test_fields_in_one_place_are_all_as_x86_64_has_them_or_none_is() -> None:
+    for order in "<>":
+        plan = _plan(_struct("number", 4), 32, order)
+        assert plan is not None
+        assert plan.turned(struct.pack(f"{order}f", 2.5)) == struct.pack("<f", 2.5)
+        plan = _plan(_struct("either", 8), 32, order)
+        assert plan is not None
+        assert (plan.reads(8), plan.turned(struct.pack(f"{order}I", 5))) == (
+            4,
+            struct.pack("<Q", 5),
+        )
+    plan = _plan(_struct("wide", 8), 32, "<")
+    assert plan is not None
+    assert plan.turned(struct.pack("<d", 2.5)) == struct.pack("<d", 2.5)
+    # the int is the upper half of the double there, and the lower one here
+    assert _plan(_struct("wide", 8), 32, ">") is _plan(_struct("either", 8), 64, ">") is None
+    # a pointer as wide as here lies over all of the double
+    assert _plan(_struct("apart", 8), 32, "<") is None
+    assert _plan(_struct("apart", 8), 64, "<") is not None
+
+
+def test_what_is_passed_in_a_way_that_is_not_known_has_no_kind() -> None:
     union: row.ArgumentRow = (
         *("union u", row.PLACE_INT, 0, (row.SHOW_STRUCT, 8, False, "either")),
         *("", None, 0, None, False, "u"),

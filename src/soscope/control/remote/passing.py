@@ -151,6 +151,8 @@ class Reader:
         convention, coding = self._convention, self._memory.coding
         size = coding.bits // 8
         count = -(-of.size // size)
+        if of.is_split:
+            return self._numbers(of)
         if of.is_apart:
             floats = sum(number.is_float for number in of.numbers)
             has_room = self._floats + floats <= len(convention.floats)
@@ -164,13 +166,14 @@ class Reader:
                 self._floats = len(convention.floats)
         if of.is_by_address:
             return self._memory.read(self._word(), of.size)
+        in_memory = of.is_apart and not convention.records.is_mixed
+        in_memory = in_memory and convention.by != WORDS_BY_PLACE
         if convention.pairs_even and of.alignment > size:
-            if self._words < len(convention.words):
+            if self._words < len(convention.words) and not in_memory:
                 self._words += self._words % 2
             else:
                 self._on_stack += self._on_stack % 2
-        in_memory = of.is_apart and not convention.records.is_mixed
-        if in_memory and convention.by != WORDS_BY_PLACE:
+        if in_memory:
             words = [self._stacked() for _ in range(count)]
         else:
             if convention.records.is_undivided and self._words + count > len(convention.words):
@@ -193,21 +196,26 @@ class Reader:
 
     def _apart(self, of: PassedRecord, count: int) -> bytes:
         """Take each field by itself; `count` is how many words they would take."""
-        convention, order = self._convention, self._memory.coding.order
+        convention = self._convention
         by_place = convention.by == WORDS_BY_PLACE
-        made = bytearray(of.size)
         before = self._words, self._on_stack
+        made = self._numbers(of)
+        if by_place:  # numbers of four bytes share a word
+            self._words, self._on_stack = before
+            registers = min(count, len(convention.words) - self._words)
+            self._words += registers
+            self._on_stack += count - registers
+        return made
+
+    def _numbers(self, of: PassedRecord) -> bytes:
+        order = self._memory.coding.order
+        made = bytearray(of.size)
         for number in of.numbers:
             if number.is_float:
                 data = self._number(is_single=number.size == _EIGHT // 2)[: number.size]
             else:
                 data = self._word().to_bytes(_EIGHT, "little")[: number.size]
             made[number.at : number.at + number.size] = data if order == "<" else data[::-1]
-        if by_place:  # numbers of four bytes share a word
-            self._words, self._on_stack = before
-            registers = min(count, len(convention.words) - self._words)
-            self._words += registers
-            self._on_stack += count - registers
         return bytes(made)
 
     def _put(self, of: PassedRecord, data: bytes) -> None:

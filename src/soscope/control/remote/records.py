@@ -1,10 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structures that are passed and returned by value: what of one lies where on x86-64 and there."""
+"""What is passed and returned by value: which part of it lies where on x86-64 and there.
+
+That is structures, unions and complex numbers.
+"""
 
 from __future__ import annotations
 
 from soscope.control.remote.relaid import AS_IT_IS, Planner, Relaying
-from soscope.entry.remote.convention import Convention
+from soscope.entry.remote.convention import (
+    COMPLEX_POINTER,
+    COMPLEX_RECORD,
+    COMPLEX_SPLIT,
+    COMPLEX_UNKNOWN,
+    COMPLEX_WORDS,
+    Convention,
+)
 from soscope.prototypes import row
 from soscope.prototypes.leaves import is_whole, leaves_of
 
@@ -12,6 +22,7 @@ _EIGHT = 8
 _MIXED = 2  # fields that RISC-V passes each for itself
 _RESULT_AT = {0: 0, 1: 8, row.SECOND_FLOAT: 16, row.SECOND_FLOAT + 1: 24}  # of OP_RESULT
 _ANY = -1
+_COMPLEX = (8, 16)  # bytes: those of long doubles have other ones in them
 
 
 class Number:
@@ -26,10 +37,11 @@ class Number:
 
 
 class PassedRecord:
-    """One structure by value. `size` is that there; `numbers` are its fields.
+    """One structure by value. `size` is that there; `numbers` are its fields, each place once.
 
-    `is_apart`: each field is passed by itself, where registers for them are left. `is_by_address`:
-    it lies elsewhere. `has_hidden`, of a result: the caller has passed the address for it.
+    `is_apart`: each field is passed by itself, where registers for them are left; `is_split`: as
+    an argument of its own anyway; `returns_apart`: so it is returned. `is_by_address`: it lies
+    elsewhere. `has_hidden`, of a result: the caller has passed the address for it.
     """
 
     __slots__ = (
@@ -37,16 +49,25 @@ class PassedRecord:
         "has_hidden",
         "is_apart",
         "is_by_address",
+        "is_split",
         "numbers",
         "place",
         "places",
         "plan",
+        "returns_apart",
         "size",
     )
 
     def __init__(
-        self, of: row.ArgumentRow, plan: Relaying, numbers: list[Number], convention: Convention
+        self,
+        of: row.ArgumentRow,
+        plan: Relaying,
+        numbers: list[Number],
+        convention: Convention,
+        *,
+        is_union: bool = False,
     ) -> None:
+        """`is_union`: more than one field lies in one place."""
         self.plan = plan
         self.size = plan.there
         self.numbers = numbers
@@ -56,7 +77,10 @@ class PassedRecord:
         if self.place in (row.PLACE_REGISTERS, row.PLACE_RESULT):
             self.places = row.unpacked(of[2], plan.here)
         rules = convention.records
-        self.is_apart = self._is_apart(rules.numbers, is_mixed=rules.is_mixed)
+        may_be_apart = not is_union or rules.has_unions
+        self.is_apart = may_be_apart and self._is_apart(rules.numbers, is_mixed=rules.is_mixed)
+        self.is_split = False
+        self.returns_apart = self.is_apart
         by_value = rules.most == _ANY or self.size <= rules.most
         if rules.sizes and self.size not in rules.sizes:
             by_value = False
@@ -85,6 +109,28 @@ class PassedRecord:
         return bytes(kept)
 
 
+class PassedComplex(PassedRecord):
+    """A complex number by value: two numbers of one size."""
+
+    __slots__ = ()
+
+    def __init__(self, of: row.ArgumentRow, plan: Relaying, convention: Convention) -> None:
+        half = of[3][1] // 2
+        numbers = [Number(at, half, is_float=True) for at in (0, half)]
+        super().__init__(of, plan, numbers, convention)
+        if of[1] == row.PLACE_FLOAT:
+            self.places = [row.SECOND_FLOAT]
+        how = convention.complex
+        if how == COMPLEX_RECORD:
+            return
+        self.is_split = how == COMPLEX_SPLIT
+        self.is_by_address = how == COMPLEX_POINTER
+        has_floats = bool(convention.floats)
+        self.is_apart = False
+        self.returns_apart = self.is_split or (how == COMPLEX_WORDS and has_floats)
+        self.has_hidden = self.is_by_address or (not has_floats and self.size > _EIGHT)
+
+
 class ClassedRecord(PassedRecord):
     """One by the classes of x86-64's psABI, whatever its fields are.
 
@@ -99,7 +145,7 @@ class ClassedRecord(PassedRecord):
         self.size = size
         self.numbers = []
         self.alignment = _EIGHT
-        self.is_apart = self.is_by_address = False
+        self.is_apart = self.is_by_address = self.is_split = self.returns_apart = False
         self.place, self.index = of[1], of[2]
         self.has_hidden = self.place == row.PLACE_MEMORY
         self.places = []
@@ -126,23 +172,32 @@ def record_of(
     how, here, _, name = of[3]
     if convention.records.by_class:
         return _classed(of)
-    leaves = leaves_of(name, structs) if how == row.SHOW_STRUCT else []
+    if how == row.SHOW_COMPLEX:
+        if convention.complex == COMPLEX_UNKNOWN or here not in _COMPLEX:
+            return None
+        return PassedComplex(of, planner.numbers(here, 2), convention)
+    leaves = leaves_of(name, structs)
     if not leaves or not is_whole(name, structs):
         return None
-    if any(
-        first.at < second.at + second.show[1] and second.at < first.at + first.show[1]
-        for number, first in enumerate(leaves)
-        for second in leaves[:number]
-    ):
-        return None  # a union
     if any(leaf.show[0] in (row.SHOW_TEXT, row.SHOW_SIGNALS) for leaf in leaves):
         return None
     places = planner.places(name, here, leaves)
     plan = planner.structure(name, here, structs)
     if places is None or plan is None:
         return None
-    numbers = [
-        Number(at, size, is_float=leaf.show[0] == row.SHOW_FLOAT)
-        for leaf, (at, size) in zip(leaves, places[1], strict=True)
-    ]
-    return PassedRecord(of, plan, numbers, convention)
+    numbers: dict[int, Number] = {}
+    is_union = False
+    for leaf, (at, size) in zip(leaves, places[1], strict=True):
+        is_float = leaf.show[0] == row.SHOW_FLOAT
+        is_union |= any(
+            at < each.at + each.size and each.at < at + size for each in numbers.values()
+        )
+        first = numbers.get(at)
+        if first is None:
+            numbers[at] = Number(at, size, is_float=is_float)
+        else:
+            # a place where other things lie as well is that of no number alone
+            first.is_float &= is_float and first.size == size
+            first.size = max(first.size, size)
+    of_each = sorted(numbers.values(), key=lambda each: each.at)
+    return PassedRecord(of, plan, of_each, convention, is_union=is_union)

@@ -117,6 +117,16 @@ class Planner:
             there = _HALF
         return Relaying(size, there, partial(self._integer, show=show))
 
+    def numbers(self, size: int, count: int) -> Relaying:
+        """Return the plan for `count` numbers of one size side by side, `size` bytes in all."""
+        each = size // count
+        if self._order == "little":
+            return Relaying(size, size, lambda data: data)
+        starts = range(0, size, each)
+        return Relaying(
+            size, size, lambda data: b"".join(data[at : at + each][::-1] for at in starts)
+        )
+
     def _integer(self, data: bytes, *, show: row.Show) -> bytes:
         _, size, is_signed, name = show
         value = int.from_bytes(data, self._order, signed=is_signed)
@@ -145,7 +155,23 @@ class Planner:
             return here, same
         if all(size <= _HALF for _, size in same):  # such lie alike on all
             return here, same
+        if not any(leaf.at for leaf in leaves):
+            return self._in_one_place(here, leaves)
         return self._in_a_row(here, leaves)
+
+    def _in_one_place(
+        self, here: int, leaves: list[Leaf]
+    ) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+        """Return the same where all fields begin at the beginning, as those of a union do."""
+        each = [self._in_a_row(leaf.show[1], [leaf]) for leaf in leaves]
+        known = [row_of_one for row_of_one in each if row_of_one is not None]
+        if len(known) < len(each):
+            return None
+        size = max(there for there, _ in known)
+        aligned = max(min(there, self._most_aligned) for there, _ in known)
+        is_padded = here > max(leaf.show[1] for leaf in leaves)  # by something that is not shown
+        places = tuple(places[0] for _, places in known)
+        return None if is_padded else (size + -size % aligned, places)
 
     def _in_a_row(
         self, here: int, leaves: list[Leaf]
@@ -177,16 +203,43 @@ class Planner:
     def structure(self, name: str, here: int, structs: row.Structs) -> Relaying | None:
         """Return the plan for a structure of `here` bytes on x86-64, None: not known."""
         leaves = leaves_of(name, structs)
-        if leaves is None or (self._order == "big" and _overlap(leaves)):
+        if leaves is None:
             return None
         laid = self.places(name, here, leaves)
-        if laid is None:
+        if laid is None or self._are_in_the_way(leaves, laid[1]):
             return None
         there, places = laid
         there = max(there, *(at + size for at, size in places)) if places else there
         moves = list(zip(leaves, places, strict=True))
         moves.sort(key=lambda move: bool(move[0].when))  # what they depend on comes first
         return Relaying(here, there, partial(self._fields, here=here, moves=moves))
+
+    def _are_in_the_way(self, leaves: list[Leaf], places: tuple[tuple[int, int], ...]) -> bool:
+        """Say whether two fields share bytes, which cannot be both as x86-64 has them.
+
+        Where nothing says which of them is there.
+        """
+        known = list(zip(leaves, places, strict=True))
+        return any(
+            first.when == second.when
+            and first.at < second.at + second.show[1]
+            and second.at < first.at + first.show[1]
+            and not self._agree((first, there), (second, other))
+            for number, (first, there) in enumerate(known)
+            for second, other in known[:number]
+        )
+
+    def _agree(
+        self, first: tuple[Leaf, tuple[int, int]], second: tuple[Leaf, tuple[int, int]]
+    ) -> bool:
+        (leaf, (at, size)), (other, (other_at, other_size)) = first, second
+        is_wider, is_other_wider = leaf.show[1] > size, other.show[1] > other_size
+        if leaf.at == other.at and at == other_at and size == other_size:
+            # what is wider on x86-64 has its sign in front of the rest
+            return not (is_wider and is_other_wider) or leaf.show[2] == other.show[2]
+        if self._order == "big":
+            return False
+        return not ((is_wider and other_size > size) or (is_other_wider and size > other_size))
 
     def _fields(
         self, data: bytes, *, here: int, moves: list[tuple[Leaf, tuple[int, int]]]
@@ -205,17 +258,6 @@ class Planner:
                 piece = self._integer(piece, show=leaf.show)
             made[leaf.at : leaf.at + len(piece)] = piece
         return bytes(made[:here])
-
-
-def _overlap(leaves: list[Leaf]) -> bool:
-    """Say whether two fields share bytes, and nothing says which of them is there."""
-    return any(
-        first.when == second.when
-        and first.at < second.at + second.show[1]
-        and second.at < first.at + first.show[1]
-        for number, first in enumerate(leaves)
-        for second in leaves[:number]
-    )
 
 
 def _socket(data: bytes) -> bytes:

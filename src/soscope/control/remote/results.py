@@ -34,19 +34,22 @@ _TWO_WORDS = 16  # bytes
 def record_result(
     stub: StoppedThread, memory: WordMemory, convention: Convention, of: PassedRecord, hidden: int
 ) -> bytes:
-    """Return the bytes of a structure that a call has returned; `hidden` is the address for it."""
+    """Return the bytes of a structure that a call has returned, or of a complex number.
+
+    `hidden` is the address for it.
+    """
     if of.has_hidden:
         return memory.read(hidden, of.size)
     if isinstance(of, ClassedRecord):
         return _of_registers(stub, of)[: of.size]
     order: Literal["little", "big"] = "little" if memory.coding.order == "<" else "big"
     size = memory.coding.bits // 8
-    if not of.is_apart:
-        names = convention.words[: -(-of.size // size)]
+    if not of.returns_apart:
+        names = convention.result_words[: -(-of.size // size)]
         return b"".join(stub.get(name).to_bytes(size, order) for name in names)[: of.size]
     made = bytearray(of.size)
-    floats = iter(convention.floats)
-    words = iter(convention.words)
+    floats = iter(convention.result_floats)
+    words = iter(convention.result_words)
     half = b""
     for number in of.numbers:
         if not number.is_float:

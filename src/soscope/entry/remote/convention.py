@@ -17,13 +17,21 @@ LONG_DOUBLE_PAIR = "pair"  # the sum of two doubles, which are passed as two are
 LONG_DOUBLE_QUAD = "quad"  # of 128 bits, in one register, or two of integers
 LONG_DOUBLE_POINTER = "pointer"  # the same, by its address; so is a result
 
+# How a complex number is passed and returned.
+COMPLEX_RECORD = "record"  # as a structure of two numbers is
+COMPLEX_SPLIT = "split"  # as two arguments are; a result is in the first two registers for those
+COMPLEX_POINTER = "pointer"  # by its address; so is a result
+COMPLEX_WORDS = "words"  # as it lies in memory; a result in registers for numbers, or two words
+COMPLEX_UNKNOWN = ""  # compilers do not agree
+
 
 class RecordRules:
     """How structures are passed and returned by value.
 
     Those of up to `most` bytes (-1: all) and of one of `sizes` (none: any) are passed in words as
     they lie in memory, others by address. `numbers`: one of up to so many floating-point numbers
-    of one size is passed as those; with `is_mixed` so are up to two fields, not both integers.
+    of one size is passed as those, with `has_unions` also where some lie in one place; with
+    `is_mixed` so are up to two fields, not both integers, none in one place.
     `is_right`: smaller ones than a word are at its lower end. `is_undivided`: not in registers and
     memory both. Results of up to `result_most` bytes are in registers, in the same way; for others
     the caller passes an address as the first word, or in `pointer`. With `by_class` nothing of this
@@ -32,6 +40,7 @@ class RecordRules:
 
     __slots__ = (
         "by_class",
+        "has_unions",
         "is_mixed",
         "is_right",
         "is_undivided",
@@ -47,6 +56,7 @@ class RecordRules:
         *,
         most: int,
         numbers: int = 0,
+        has_unions: bool = False,
         is_mixed: bool = False,
         sizes: tuple[int, ...] = (),
         is_right: bool = False,
@@ -56,6 +66,7 @@ class RecordRules:
         by_class: bool = False,
     ) -> None:
         self.by_class = by_class
+        self.has_unions = has_unions
         self.most = most
         self.numbers = numbers
         self.is_mixed = is_mixed
@@ -73,7 +84,8 @@ class Convention:
     behind the stack pointer at the entry. `by` is WORDS_BY_KIND or WORDS_BY_PLACE.
     `variadic_in_words`: numbers behind `...` are passed as integers are, `spills_into_words`: so
     are those that find no register. `pairs_even`: what takes two words begins at an even one.
-    `long_double` is one of the above; `floats_hold_quads`: a register of numbers has room for it.
+    `long_double` and `complex` are of the above; `floats_hold_quads`: a register of numbers has
+    room for a long double.
     `records` are the rules for structures; nothing in one is aligned to more than `most_aligned`.
     `instead` are beginnings of names of `floats`, and what a stub may call them as well. A float
     lies in its register as a double (`single_as_double`), in the upper half (`singles_high`), or
@@ -91,7 +103,8 @@ class Convention:
     Results: `result`, with `result_upper` for the upper half of 64 bits where `result` is the lower
     one, or has the upper one and `result_lower` the lower; `result_float`, and `result_x87` of
     those of 80 bits, "": it has no name that is known. With `result_top` the number of both is in
-    bits 11 to 13 of that one.
+    bits 11 to 13 of that one. `result_words` and `result_floats` have results of several numbers,
+    none: those of arguments do.
 
     Calls: `returns` holds the return address, "": it is on the stack, which a return takes
     `popped` bytes off, at least and at most. `target` has to hold the address of a function that
@@ -116,6 +129,7 @@ class Convention:
         "breakpoint",
         "by",
         "code",
+        "complex",
         "descriptor",
         "errnos",
         "flags",
@@ -139,9 +153,11 @@ class Convention:
         "records",
         "result",
         "result_float",
+        "result_floats",
         "result_lower",
         "result_top",
         "result_upper",
+        "result_words",
         "result_x87",
         "returns",
         "single_as_double",
@@ -176,6 +192,8 @@ class Convention:
         by: str = WORDS_BY_KIND,
         result: str,
         result_float: str = "",
+        result_floats: tuple[str, ...] = (),
+        result_words: tuple[str, ...] = (),
         target: str = "",
         thread: tuple[str, ...],
         slot_in: str = "",
@@ -191,6 +209,7 @@ class Convention:
         singles_packed: bool = False,
         pairs_even: bool = False,
         long_double: str,
+        complex: str = COMPLEX_RECORD,  # noqa: A002  what C calls it
         records: RecordRules,
         most_aligned: int = 8,
         floats_hold_quads: bool = False,
@@ -227,6 +246,8 @@ class Convention:
         self.by = by
         self.result = result
         self.result_float = result_float
+        self.result_floats = result_floats or floats
+        self.result_words = result_words or words
         self.target = target
         self.slot_in = slot_in
         self.behind_in = behind_in
@@ -253,6 +274,7 @@ class Convention:
         self.local_entries = local_entries
         self.pairs_even = pairs_even
         self.long_double = long_double
+        self.complex = complex
         self.records = records
         self.most_aligned = most_aligned
         self.floats_hold_quads = floats_hold_quads

@@ -14,7 +14,12 @@ from soscope.binfmt.isa.x86.instruction import Instruction
 from soscope.binfmt.isa.x86.through import SIZE as THROUGH_SIZE
 from soscope.binfmt.stubs.through import Through
 from soscope.entry.native.machine import Displaced, NativeMachine, Values
-from soscope.entry.remote.convention import LONG_DOUBLE_X87, Convention, RecordRules
+from soscope.entry.remote.convention import (
+    COMPLEX_WORDS,
+    LONG_DOUBLE_X87,
+    Convention,
+    RecordRules,
+)
 from soscope.entry.remote.isa.x86 import x86_64
 from soscope.model.arch import Arch
 
@@ -54,11 +59,13 @@ _I386 = Convention(
     stack=4,
     result="rax",
     result_upper="rdx",
+    result_words=("rax", "rdx"),
     result_float="st0",
     result_x87="st0",
     popped=(4, 8),  # a hidden pointer to the result goes with the return address
     long_double=LONG_DOUBLE_X87,
     single_as_double=True,  # of a result
+    complex=COMPLEX_WORDS,
     records=RecordRules(most=-1),
     most_aligned=4,
     thread=("gs_base",),

@@ -20,7 +20,9 @@ _AAPCS64 = Convention(
     target="x17",  # a stub loads it there
     long_double=LONG_DOUBLE_QUAD,
     floats_hold_quads=True,
-    records=RecordRules(most=16, numbers=4, is_undivided=True, result_most=16, pointer="x8"),
+    records=RecordRules(
+        most=16, numbers=4, has_unions=True, is_undivided=True, result_most=16, pointer="x8"
+    ),
     thread=("TPIDR_EL0",),
     system=bytes.fromhex("010000d4"),  # svc 0
     flags=_FLAGS,

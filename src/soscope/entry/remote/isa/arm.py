@@ -25,7 +25,7 @@ _AAPCS = Convention(
     code=2,
     breakpoint=4,
     long_double=LONG_DOUBLE_SHORT,
-    records=RecordRules(most=-1, numbers=4, result_most=4),
+    records=RecordRules(most=-1, numbers=4, has_unions=True, result_most=4),
     thread=("TPIDRURO",),
     system=bytes.fromhex("00df"),  # svc 0, in Thumb
     flags=_FLAGS,

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
-from soscope.entry.remote.convention import LONG_DOUBLE_SHORT, Convention, RecordRules
+from soscope.entry.remote.convention import (
+    COMPLEX_WORDS,
+    LONG_DOUBLE_SHORT,
+    Convention,
+    RecordRules,
+)
 from soscope.model.arch import Arch
 
 # <bits/fcntl.h>: O_APPEND, O_DSYNC, O_NONBLOCK, O_CREAT, O_EXCL, O_NOCTTY, O_ASYNC, O_LARGEFILE,
@@ -116,7 +121,9 @@ def _o32(order: str) -> Convention:
         result_lower="r3" if is_big else "",
         result_upper="" if is_big else "r3",
         result_float="f0",
+        result_floats=("f0", "f2"),
         long_double=LONG_DOUBLE_SHORT,
+        complex=COMPLEX_WORDS,
         records=RecordRules(most=-1),
         flags=_FLAGS,
         values=_VALUES,

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from soscope.entry.remote.convention import (
+    COMPLEX_SPLIT,
+    COMPLEX_UNKNOWN,
     LONG_DOUBLE_PAIR,
     WORDS_BY_PLACE,
     Convention,
@@ -39,7 +41,8 @@ _ELF_V2 = Convention(
     unlike=_UNLIKE,
     flags=_FLAGS,
     long_double=LONG_DOUBLE_PAIR,
-    records=RecordRules(most=-1, numbers=8, result_most=16),
+    complex=COMPLEX_SPLIT,
+    records=RecordRules(most=-1, numbers=8, has_unions=True, result_most=16),
     thread=("r13",),
     system=bytes.fromhex("02000044"),  # sc
     number="r0",
@@ -62,6 +65,7 @@ _ELF_V1 = Convention(
     unlike=_UNLIKE,
     flags=_FLAGS,
     long_double=LONG_DOUBLE_PAIR,
+    complex=COMPLEX_SPLIT,
     records=RecordRules(most=-1, numbers=1, is_right=True),
     thread=("r13",),
     system=bytes.fromhex("44000002"),
@@ -83,6 +87,7 @@ _32 = Convention(
     unlike=_UNLIKE,
     flags=_FLAGS,
     long_double=LONG_DOUBLE_PAIR,
+    complex=COMPLEX_UNKNOWN,  # GNU's passes words, clang before 19 an address
     records=RecordRules(most=0),
     thread=("r2",),
     system=bytes.fromhex("44000002"),

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
-from soscope.entry.remote.convention import LONG_DOUBLE_POINTER, Convention, RecordRules
+from soscope.entry.remote.convention import (
+    COMPLEX_POINTER,
+    LONG_DOUBLE_POINTER,
+    Convention,
+    RecordRules,
+)
 from soscope.model.arch import Arch
 
 _S390X = Convention(
@@ -20,6 +25,7 @@ _S390X = Convention(
     code=2,
     breakpoint=2,
     long_double=LONG_DOUBLE_POINTER,
+    complex=COMPLEX_POINTER,
     records=RecordRules(most=8, numbers=1, sizes=(1, 2, 4, 8), is_right=True),
     thread=("acr0", "acr1"),
     system=bytes.fromhex("0a5a"),  # svc 90: the number is part of it

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
-from soscope.entry.remote.convention import LONG_DOUBLE_X87, Convention, RecordRules
+from soscope.entry.remote.convention import (
+    COMPLEX_WORDS,
+    LONG_DOUBLE_X87,
+    Convention,
+    RecordRules,
+)
 from soscope.model.arch import Arch
 
 _I386 = Convention(
@@ -14,6 +19,7 @@ _I386 = Convention(
     stack=4,  # behind the return address
     result="eax",
     result_upper="edx",
+    result_words=("eax", "edx"),
     result_float="st",
     result_x87="st",
     result_top="fstat",  # qemu names registers by where they lie, not from the top of the stack
@@ -22,6 +28,7 @@ _I386 = Convention(
     breakpoint=1,
     long_double=LONG_DOUBLE_X87,
     single_as_double=True,  # of a result
+    complex=COMPLEX_WORDS,
     records=RecordRules(most=-1),
     most_aligned=4,
     thread=("gs_base",),
