@@ -93,6 +93,23 @@ static void structures(void)
 	     passed(5, named, 6));
 }
 
+// More than registers have room for.
+static void many_numbers(void)
+{
+	int sum = quads(1, 2, (struct quad){3, 4, 5, 6.5}, (struct quad){7, 8, 9, 10},
+			(struct quad){11, -12, 13, 14}, 15, 16);
+	int filling = filled(1, 2.5, (struct three){3, 4, 5}, 6, 7, (union small){{8, 9}},
+			     (struct three){10, 11, 12}, (struct three){13, 14, 15.5f}, 16,
+			     (struct one){17});
+
+	TELL("quads(1, 2, {a=3, b=4, c=5, d=6.5}, {a=7, b=8, c=9, d=10}, {a=11, b=-12, c=13, d=14}, "
+	     "15, 16) = %d\n",
+	     sum);
+	TELL("filled(1, 2.5, {x=3, y=4, z=5}, 6, 7, {f=[8, 9], p={x=8, y=9}}, {x=10, y=11, z=12}, "
+	     "{x=13, y=14, z=15.5}, 16, {f=17}) = %d\n",
+	     filling);
+}
+
 static void unions(void)
 {
 	union either e = either(1, (union either){.f = 2.5f}, 0.25f), given = {.f = 2.5f};
@@ -263,6 +280,7 @@ int main(int argc, char **argv)
 	numbers();
 	floating();
 	structures();
+	many_numbers();
 	unions();
 	complex_numbers();
 	formats();

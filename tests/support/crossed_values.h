@@ -74,6 +74,16 @@ union wide {
 	float f;
 };
 
+struct quad {
+	double a;
+	double b;
+	double c;
+	double d;
+};
+
+int quads(double a, double b, struct quad c, struct quad d, struct quad e, double f, int g);
+int filled(float a, double b, struct three c, float d, float e, union small f, struct three g,
+	   struct three h, int i, struct one j);
 union either either(int n, union either e, float by);
 union small small(union small s, int n, double x);
 struct tagged tagged(int n, struct tagged t);

@@ -97,6 +97,17 @@ int many(int a, int b, int c, int d, int e, int f, int g, struct pair p, int h, 
 	return a + b + c + d + e + f + g + p.a + p.b + h + l.a + l.d + i;
 }
 
+int quads(double a, double b, struct quad c, struct quad d, struct quad e, double f, int g)
+{
+	return (int)(a + b + c.a + c.d + d.a + d.d + e.a + e.d + f) + g;
+}
+
+int filled(float a, double b, struct three c, float d, float e, union small f, struct three g,
+	   struct three h, int i, struct one j)
+{
+	return (int)(a + (float)b + c.x + d + e + f.f[1] + g.y + h.z + j.f) + i;
+}
+
 union either either(int n, union either e, float by)
 {
 	return (union either){.f = e.f + (float)n + by};

@@ -67,7 +67,7 @@ class Reader:
     __slots__ = (
         "_convention",
         "_floats",
-        "_half",
+        "_halves",
         "_leads",
         "_memory",
         "_on_stack",
@@ -86,7 +86,7 @@ class Reader:
         self._sp = sp
         self._words = 0
         self._floats = 0
-        self._half = b""  # of a register, for another float
+        self._halves: list[tuple[int, bytes]] = []  # for floats, of which register
         self._leads = True  # nothing but numbers so far
         self._on_stack = 0
         self.taken = PassedArguments()
@@ -153,21 +153,23 @@ class Reader:
         count = -(-of.size // size)
         if of.is_split:
             return self._numbers(of)
-        if of.is_apart:
+        is_by_place = convention.by == WORDS_BY_PLACE
+        if of.is_apart and not is_by_place:
             floats = sum(number.is_float for number in of.numbers)
-            has_room = self._floats + floats <= len(convention.floats)
             integers = len(of.numbers) - floats
-            if (
-                has_room
+            if convention.singles_packed and of.numbers[0].size == _EIGHT // 2:
+                if self._has_room_for_singles(floats):
+                    return self._singles(of)
+            elif (
+                self._floats + floats <= len(convention.floats)
                 and self._words + integers <= len(convention.words) + (not integers) * count
             ):
-                return self._apart(of, count)
+                return self._numbers(of)
             if not convention.records.is_mixed:
-                self._floats = len(convention.floats)
+                self._take_no_floats()
         if of.is_by_address:
             return self._memory.read(self._word(), of.size)
-        in_memory = of.is_apart and not convention.records.is_mixed
-        in_memory = in_memory and convention.by != WORDS_BY_PLACE
+        in_memory = of.is_apart and not (convention.records.is_mixed or is_by_place)
         if convention.pairs_even and of.alignment > size:
             if self._words < len(convention.words) and not in_memory:
                 self._words += self._words % 2
@@ -181,7 +183,9 @@ class Reader:
             words = [self._word() for _ in range(count)]
         order: Literal["little", "big"] = "little" if coding.order == "<" else "big"
         data = b"".join(word.to_bytes(size, order) for word in words)
-        return data[-of.size :] if convention.records.is_right and count == 1 else data[: of.size]
+        is_right = convention.records.is_right and count == 1
+        data = data[-of.size :] if is_right else data[: of.size]
+        return self._with_numbers(of, data) if of.is_apart and is_by_place else data
 
     def _by_class(self, of: ClassedRecord) -> None:
         """Take a structure from where it is to stand."""
@@ -194,18 +198,45 @@ class Reader:
             while self._on_stack < of.index - (-of.size // _EIGHT):
                 self.taken.stack.append(self._stacked())
 
-    def _apart(self, of: PassedRecord, count: int) -> bytes:
-        """Take each field by itself; `count` is how many words they would take."""
-        convention = self._convention
-        by_place = convention.by == WORDS_BY_PLACE
-        before = self._words, self._on_stack
-        made = self._numbers(of)
-        if by_place:  # numbers of four bytes share a word
-            self._words, self._on_stack = before
-            registers = min(count, len(convention.words) - self._words)
-            self._words += registers
-            self._on_stack += count - registers
-        return made
+    def _has_room_for_singles(self, count: int) -> bool:
+        """Say whether floats find registers in a row, two of which make one."""
+        if count == 1 and self._halves:
+            return True
+        before = sum(at == self._floats - 1 for at, _ in self._halves)
+        return self._floats + -(-(count - before) // 2) <= len(self._convention.floats)
+
+    def _singles(self, of: PassedRecord) -> bytes:
+        """Take floats in a row: no half is one of them that has something behind it."""
+        aside = [half for half in self._halves if half[0] != self._floats - 1]
+        if len(of.numbers) > 1:
+            self._halves = self._halves[len(aside) :]
+            made = self._numbers(of)
+            self._halves = aside + self._halves
+            return made
+        return self._numbers(of)
+
+    def _take_no_floats(self) -> None:
+        """Take none from registers any more, as one has found no room there."""
+        self._floats = len(self._convention.floats)
+        self._halves.clear()
+
+    def _with_numbers(self, of: PassedRecord, data: bytes) -> bytes:
+        """Take the first fields from registers for numbers, as long as there are some.
+
+        The words that they have a place in, which `data` is of, are left empty.
+        """
+        convention, order = self._convention, self._memory.coding.order
+        made = bytearray(data)
+        left = len(convention.floats) - self._floats
+        for number in of.numbers[: max(left, 0)]:
+            self._floats += 1
+            name = convention.floats[self._floats - 1]
+            value = float_register(self._stub, convention, name)
+            if number.size == _EIGHT // 2:
+                value = as_single(value, convention)
+            value = value[: number.size]
+            made[number.at : number.at + number.size] = value if order == "<" else value[::-1]
+        return bytes(made)
 
     def _numbers(self, of: PassedRecord) -> bytes:
         order = self._memory.coding.order
@@ -294,21 +325,23 @@ class Reader:
                 self._words += 1
             elif self._floats < len(convention.floats):
                 self._on_stack += 1
-        if is_single and self._half:
-            half, self._half = self._half, b""
-            return half + bytes(4)
+        if is_single and self._halves:
+            return self._halves.pop(0)[1] + bytes(4)
         if self._floats < len(convention.floats):
             self._floats += 1
             data = float_register(self._stub, convention, convention.floats[self._floats - 1])
             if is_single and convention.singles_packed:
-                self._half = data[4:]
+                self._halves.append((self._floats - 1, data[4:]))
             return as_single(data, convention) if is_single else data
+        self._halves.clear()
         if convention.spills_into_words:
             return self._word().to_bytes(8, "little")
         if is_single or self._memory.coding.bits == 64:
             return self._stacked().to_bytes(8, "little")
-        self._words = len(convention.words)
-        return self._wide().to_bytes(8, "little")
+        words, self._words = self._words, len(convention.words)
+        value = self._wide()
+        self._words = words  # those of integers are still there
+        return value.to_bytes(8, "little")
 
     def _leading(self, *, is_single: bool) -> bytes:
         """Take a number whose place among the words is passed over where a register has it."""
