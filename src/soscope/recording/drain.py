@@ -63,7 +63,6 @@ class Drainer:
         "_clock",
         "_dead_at",
         "_dropped",
-        "_facts",
         "_flags",
         "_held_since",
         "_interrupted",
@@ -112,7 +111,6 @@ class Drainer:
         self._dead_at = 0.0
         self._held_since = 0.0  # nothing was freed since, and threads own every chunk; 0: not so
         self._dropped: tuple[int, ...] = ()
-        self._facts: dict[str, object] = {}
         self._begun = False
         self._flags = 0  # of the agent, when they were told
         self._stopped = False
