@@ -110,10 +110,10 @@ int main(int argc, char **argv)
 	fputs("from here on\n", stderr);
 	raise(SIGTRAP); // where the stub has no client, it ends here
 	if (!strcmp(how, "loops")) {
-		while (!ended) {
+		do { // at least once, so that the same slots are bound however late it gets here
 			add(1, 1);
 			usleep(20000);
-		}
+		} while (!ended);
 	} else if (!strcmp(how, "later")) {
 		add(1, 1);
 		add(2, 2);
