@@ -464,7 +464,7 @@ def test_an_agent_of_another_version_is_not_asked(
 ) -> None:
     shutil.copytree(Path(str(soscope_mem.__file__)).parent, tmp_path / "soscope_mem")
     table = tmp_path / "soscope_mem" / "_tables.py"
-    text, count = re.subn(r"(?m)^FINGERPRINT = \d", "FINGERPRINT = ", table.read_text())
+    text, count = re.subn(r"(?m)^FINGERPRINT = (\d+)$", r"FINGERPRINT = \1 ^ 1", table.read_text())
     assert count == 1
     table.write_text(text)
     (tmp_path / "soscope").symlink_to(Path(str(soscope_package.__file__)).parent)
