@@ -117,9 +117,7 @@ def test_a_running_process_is_left_as_it_was() -> None:
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # noqa: PLW1509  as `&`
         )
-        assert profiler.stderr is not None
-        begun = profiler.stderr.readline()
-        assert begun == f"soscope: profiling process {process.pid}; Ctrl-C ends it\n"
+        attached.assert_it_profiles(profiler, process.pid)
         done = soscope("prof", "detach", "-p", str(process.pid))
         assert done.returncode == 0
         left = f"process {process.pid}: soscope {profiler.pid} has let go of it"

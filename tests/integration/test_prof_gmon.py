@@ -69,7 +69,7 @@ int main(void)
     dl_iterate_phdr(look, NULL);
     monstartup(low, high);
     for (int i = 0; i < 500; i++)
-        outer(40000);
+        outer(200000);
     _mcleanup();
     printf("{\\"inner\\": %ld, ", inner_made());
     printf("\\"bias\\": %lu, \\"program\\": %lu}\\n", bias, program);

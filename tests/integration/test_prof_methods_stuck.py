@@ -42,8 +42,7 @@ def profiler(pid: int) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert started.stderr is not None
-    assert "Ctrl-C ends it" in started.stderr.readline()
+    attached.assert_it_profiles(started, pid)
     return started
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import build
+from tests.support import attached, build
 from tests.support.pythons import DISTRIBUTION
 from tests.support.run import soscope
 from tests.support.sampled import missed_ns
@@ -127,8 +127,7 @@ def test_children_of_a_running_process(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             text=True,
         ) as observer:
-            assert observer.stderr is not None
-            assert observer.stderr.readline().endswith("Ctrl-C ends it\n")
+            attached.assert_it_profiles(observer, program.pid)
             told, _ = program.communicate("go\n", timeout=60)
             said, _ = observer.communicate(timeout=60)
     assert program.returncode == 0

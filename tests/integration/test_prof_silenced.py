@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.test_prof_hazards import said
 from tests.integration.test_prof_patchable import busy, code_of
-from tests.support import reported
+from tests.support import attached, reported
 from tests.support.run import run
 from tests.support.tools import need
 
@@ -36,11 +36,8 @@ def attached_to(pid: int) -> subprocess.Popen[str]:
     """Return a soscope that keeps a process quiet."""
     words = [sys.executable, "-m", "soscope", "prof", "attach", "-p", str(pid), "--mode", "quiet"]
     soscope = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    assert soscope.stderr is not None
-    for line in soscope.stderr:  # it may take a while, and says so
-        if line == f"soscope: profiling process {pid}; Ctrl-C ends it\n":
-            return soscope
-    raise AssertionError("it has ended")
+    attached.assert_it_profiles(soscope, pid)
+    return soscope
 
 
 @pytest.mark.parametrize("way", WAYS, ids="".join)

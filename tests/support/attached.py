@@ -188,6 +188,13 @@ def begin(pid: int, *options: str) -> subprocess.Popen[str]:
     return tracer
 
 
+def assert_it_profiles(soscope: subprocess.Popen[str], pid: int) -> None:
+    """Wait until a soscope says that it profiles; it may say before that it takes a while."""
+    assert soscope.stderr is not None
+    begun = f"soscope: profiling process {pid}; Ctrl-C ends it\n"
+    assert any(line == begun for line in soscope.stderr), "it has ended"
+
+
 def wait_for_hooks(soscope: subprocess.Popen[str], seconds: float = 30) -> None:
     """Wait until soscope has gone into its process and out again: it waits for signals then."""
     end = time.monotonic() + seconds
