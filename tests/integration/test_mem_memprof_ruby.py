@@ -24,7 +24,7 @@ pytestmark = pytest.mark.shares
 
 ALIVE, ASKED = TARGETS / "alive.rb", TARGETS / "asked.rb"
 GEM = REPOSITORY / "integrations" / "ruby"
-ROW = re.compile(r"( {6}\d| {5}\d\d| {4}\d{3}| {3}\d{4}) (.*):(\d+):(.*)")
+ROW = re.compile(r"((?=.{6}\d ) *\d+|\d{8,}) (.*):(\d+):(.*)")  # "%7d %s:%d:%s"
 
 # The programs of memprof's article, as they stand there.
 ARTICLE = """\
