@@ -99,11 +99,16 @@ def read_arenas(space: Space, main: int, layout: StateLayout) -> list[Arena]:
     seen: set[int] = set()
     while addr not in seen and len(arenas) < _MOST_ARENAS:
         data = space.read(addr, layout.size)
-        if len(data) < layout.size or not _has_bins(space, addr + layout.bins_at, data, layout):
+        if len(data) < layout.size:
+            return []
+        arena = Arena(addr, data, layout, is_main=addr == main)
+        if 0 < abs(arena.following - addr) < layout.size:  # two arenas share no bytes
+            return []
+        if not _has_bins(space, addr + layout.bins_at, data, layout):
             return []
         seen.add(addr)
-        arenas.append(Arena(addr, data, layout, is_main=addr == main))
-        addr = arenas[-1].following
+        arenas.append(arena)
+        addr = arena.following
     return arenas if addr == main else []
 
 
@@ -126,15 +131,20 @@ def _first_bins(data: bytearray, start: int) -> list[int]:
         for at in own_words(data, start, _EMPTY)
         if data[at : at + 8] == data[at + 8 : at + 16]
     ]
-    known = set(pairs)
+    known = bytearray(len(data) >> 3)  # by the word; a bin is two of them
+    for pair in pairs:
+        known[pair - start >> 3] = 1
+    even, odd = known[::2], known[1::2]
     firsts: list[int] = []
     tried: set[int] = set()
     for pair in pairs:
-        for first in range(pair, pair - BINS * 16, -16):
+        count = (odd if pair - start & 8 else even).count
+        for first in range(pair, max(pair - BINS * 16, start - 1), -16):
             if first in tried:
                 continue
             tried.add(first)
-            if len(known.intersection(range(first, first + BINS * 16, 16))) >= _LEAST_EMPTY:
+            at = first - start >> 4
+            if count(1, at, at + BINS) >= _LEAST_EMPTY:
                 firsts.append(first)
         if len(firsts) > 4 * BINS:
             break
