@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _RTLD_GLOBAL = b"_rtld_global"
 _MAX_PRIVATE = 1 << 14  # of _rtld_global, and of a link map
 _MUSL_DSO = 1024
+_MOST_LISTED = 4096  # images of a namespace
 
 Watched = list[tuple[int, bytes]]
 
@@ -207,7 +208,7 @@ def _namespaces_in(images: Images, data: bytes) -> list[tuple[int, int]]:
         if not head or head % size or head in images.by_link_map:
             continue
         count = int.from_bytes(data[at + size : at + size + 4], images.space.endian)
-        namespace = _namespace(images, head, count)
+        namespace = _namespace(images, head, count) if count <= _MOST_LISTED else 0
         if namespace:
             heads.setdefault(namespace, head)
     return sorted(heads.items())
@@ -229,7 +230,7 @@ def _namespace(images: Images, head: int, count: int) -> int:
     size = space.bits // 8
     namespace = 0
     addr, before = head, 0
-    for _ in range(min(count, 4096)):
+    for _ in range(count):
         data = space.read(addr, 7 * size)
         words = [
             int.from_bytes(data[at : at + size], images.space.endian)

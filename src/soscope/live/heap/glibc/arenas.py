@@ -141,7 +141,7 @@ def _first_bins(data: bytearray, start: int) -> list[int]:
         count = (odd if pair - start & 8 else even).count
         for first in range(pair, max(pair - BINS * 16, start - 1), -16):
             if first in tried:
-                continue
+                break  # so are those below it
             tried.add(first)
             at = first - start >> 4
             if count(1, at, at + BINS) >= _LEAST_EMPTY:
