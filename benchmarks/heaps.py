@@ -47,6 +47,16 @@ def _memray(tools: Tools) -> list[str]:
     return [tools.memray_python, "-m", "memray", "run", "-q", "-f", "-o", out]
 
 
+def _python_of(tools: Tools) -> str:
+    """Return the interpreter that peers run in, where there are any: all run the same one."""
+    return tools.memray_python if {"memray", "scalene"} & {*tools.peers} else _PYTHON
+
+
+def _scalene(tools: Tools) -> list[str]:
+    """Return scalene, which samples time and memory by line, as it is without options."""
+    return [tools.memray_python, "-m", "scalene", "run", "-o", tools.path("heap.scalene.json")]
+
+
 def _ratio(
     table: Table, name: str, goal: float | None, cases: dict[str, Callable[[], float]], count: int
 ) -> None:
@@ -71,7 +81,7 @@ def _own_clock(words: list[str]) -> Callable[[], float]:
 
 
 def _python_blocks(tools: Tools, table: Table, count: int) -> None:
-    python = tools.memray_python if "memray" in tools.peers else _PYTHON
+    python = _python_of(tools)
     work = [os.path.join(TARGETS, "objects_ops.py"), "5", "100000"]
     cases = {
         "base": _own_clock([python, *work]),
@@ -79,6 +89,8 @@ def _python_blocks(tools: Tools, table: Table, count: int) -> None:
     }
     if "memray" in tools.peers:
         cases["memray"] = _own_clock([*_memray(tools), *work])
+    if "scalene" in tools.peers:
+        cases["scalene"] = _own_clock([*_scalene(tools), *work])
     _ratio(table, "Python, object-heavy: native blocks, default mode", 1.3, cases, count)
 
 
@@ -128,7 +140,7 @@ def _ruby(tools: Tools, table: Table, count: int) -> None:
 
 def measure_start(tools: Tools, table: Table, count: int) -> None:
     """Add rows of the fixed costs: a Python program that does nothing, and its own memory."""
-    python = tools.memray_python if "memray" in tools.peers else _PYTHON
+    python = _python_of(tools)
 
     def wall(words: list[str]) -> Callable[[], float]:
         return lambda: timed(words).seconds * 1000

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure what soscope costs, beside its peers, and write RESULTS.md.
 
-python3 benchmarks/run.py [--quick] [--peers uftrace,ltrace,audit,frida,gdb,lldb,drgn] [-o FILE]
+python3 benchmarks/run.py [--quick] [--peers uftrace,ltrace,audit,frida,gdb,lldb,drgn,…] [-o FILE]
 
 Changes nothing on the machine: no frequency is fixed, no processor reserved. On a machine
 that does other things, too, look at the least of the rounds as well, and run it again.
@@ -76,7 +76,9 @@ def _arguments() -> argparse.Namespace:
         "--drgn-python", default=sys.executable, help="an interpreter that has the package drgn"
     )
     parser.add_argument(
-        "--memray-python", default=sys.executable, help="an interpreter that has the package memray"
+        "--memray-python",
+        default=sys.executable,
+        help="an interpreter that has the packages memray and scalene",
     )
     parser.add_argument("--ppc64el", help="where a Debian of ppc64el is unpacked, for `emulated`")
     parser.add_argument("-o", "--output", default=os.path.join(HERE, "RESULTS.md"))

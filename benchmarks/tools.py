@@ -14,7 +14,10 @@ from benchmarks.measure import Failed, run
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 TARGETS = os.path.join(HERE, "targets")
-PEERS = ["uftrace", "ltrace", "audit", "frida", "gdb", "lldb", "drgn", "fiu-run", "memray", "lttng"]
+PEERS = [
+    "uftrace", "ltrace", "audit", "frida", "gdb", "lldb", "drgn", "fiu-run", "memray", "scalene",
+    "lttng",
+]  # fmt: skip
 
 
 class Tools:
@@ -57,6 +60,7 @@ class Tools:
             "frida": self.frida_python,
             "drgn": self.drgn_python,
             "memray": self.memray_python,
+            "scalene": self.memray_python,
         }
         if peer not in packages:
             if shutil.which(peer) is None:
