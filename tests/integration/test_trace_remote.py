@@ -72,20 +72,6 @@ def test_calls_are_those_that_it_counts(folder: Path, tmp_path: Path, engine: st
     assert "calls of forked children were not seen" in done.stderr
 
 
-def test_children_are_not_followed(folder: Path, tmp_path: Path) -> None:
-    """The stub's program is not touched: it is still there for who comes next."""
-    plain = run([folder / "held"])
-    with gdbserver(folder / "held", stdout=subprocess.PIPE) as stub:
-        refused = _trace(stub.address, tmp_path / "none", "-f")
-        assert refused.returncode == 125
-        assert "-f: not over --remote: children of the stub's program are let go of" in (
-            refused.stderr
-        )
-        done = _trace(stub.address, tmp_path / "log")
-        out, _ = stub.process.communicate(timeout=20)
-    assert (done.returncode, out) == (plain.returncode, plain.stdout)
-
-
 def test_two_engines_at_once(folder: Path, tmp_path: Path) -> None:
     words = ("plain", "jumps", "plugins", "signals")
     plain = run([folder / "crossed", *words])

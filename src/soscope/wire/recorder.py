@@ -292,6 +292,11 @@ class Recorder:
         if self._owner[1] == tid:
             self._chunk, self._owner = -1, (0, 0)
 
+    def leave_process(self, pid: int) -> None:
+        """Do so for all threads of a process."""
+        if self._owner[0] == pid:
+            self._chunk, self._owner = -1, (0, 0)
+
     def _give_back(self) -> None:
         if self._chunk < 0:
             return

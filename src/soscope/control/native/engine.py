@@ -136,7 +136,8 @@ class NativeEngine:
         child._entries = self._entries.copy_for(child._traps, child._threads)
         if self._hooks is not None:
             hooks = child._hook(self._dynamic, self._brk)
-            hooks.inherit(self._hooks, child._sites, child._traps)
+            hooks.use(child._sites, child._traps)
+            hooks.inherit(self._hooks)
         child.calls.inherit(self.calls, creator, tid)
         self.run.processes += 1
         return child

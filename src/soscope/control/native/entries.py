@@ -38,10 +38,10 @@ class NativeEntries(EntryPoints):
         copied._at = dict(self._at)
         return copied
 
-    def go_on_from(self, before: NativeEntries) -> None:
+    def go_on_from(self, before: EntryPoints) -> None:
         """Have one list for all processes of what has not been seen, and of why."""
-        self._main = before._main
-        self._unmatched = before._unmatched
+        super().go_on_from(before)
+        assert isinstance(before, NativeEntries)
         self.left = before.left
 
     def watch(self, slot: CalledSlot, image: ForeignImage, call: object, number: int) -> None:

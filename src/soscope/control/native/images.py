@@ -52,8 +52,7 @@ class NativeHooks(ImageHooks):
 
     def begin(self, sites: NativeSites, traps: Traps) -> None:
         """Trap what there is already."""
-        self._sites = sites
-        self._traps = traps
+        self.use(sites, traps)
         self.look_at_list()
 
     def _open(self, entry: Linked, *, is_main: bool) -> ForeignImage | None:
@@ -104,20 +103,10 @@ class NativeHooks(ImageHooks):
     def _wait_for(self, image: ForeignImage) -> None:
         self.hook(image, flags=0)
 
-    def inherit(self, parent: NativeHooks, sites: NativeSites, traps: Traps) -> None:
-        """Begin with what the process has that has forked this one."""
+    def use(self, sites: NativeSites, traps: Traps) -> None:
+        """Have what goes through slots found and trapped by these, of the same process."""
         self._sites = sites
         self._traps = traps
-        self._debug, self.has_started = parent._debug, parent.has_started
-        self._images = dict(parent._images)
-        for image in self._images.values():
-            image.processes += 1
-
-    def leave(self) -> None:
-        """Hear that the process has ended, or executed another program."""
-        for image in self._images.values():
-            image.processes -= 1
-        self._images.clear()
 
     def _forget(self, addr: int, image: ForeignImage) -> None:
         self._traps.forget(image.start, image.end + 4095 & -4096)

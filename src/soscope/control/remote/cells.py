@@ -63,7 +63,7 @@ def make(
     for name, value in changed.items():
         stub.put(name, value)
     stub.insert(behind, convention.breakpoint)
-    stub.resume()
+    stub.resume_alone()
     stop = stub.wait(_ANSWER)
     if stop is None or stop.kind != stops.SIGNAL or stub.get(convention.pc) != behind:
         raise RemoteError("a system call of the program's loader could not be borrowed")

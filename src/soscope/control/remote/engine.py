@@ -51,13 +51,43 @@ EXECUTED = "the program has executed another program: calls from there on were n
 IN_CHILDREN = "calls of forked children were not seen"
 
 
+def serve(
+    stub: RemoteStub,
+    handle: Callable[[RemoteStop], object],
+    is_done: Callable[[], bool],
+    seconds: float,
+) -> tuple[bool, bool]:
+    """Handle stops for so long; return whether there were any, and whether no more have come.
+
+    Raises RemoteError for what a stub says that is still there.
+    """
+    end = time.monotonic() + seconds
+    some = False
+    for _ in range(_MANY):
+        if is_done():
+            break
+        try:
+            stop = stub.wait(max(end - time.monotonic(), 0.0))
+            if stop is not None:
+                some = True
+                handle(stop)
+        except RemoteError:
+            if not stub.is_over:
+                raise  # else it has been killed, or executes another program, or ends
+            stop = None
+        if stop is None:
+            return some, True
+    return some, False
+
+
 class _Call:
     """An open call: when it began, what calls inside of it took, and what its exit needs.
 
-    `armed` is None for one that makes a process.
+    `armed` is None for one that makes a process. `is_inherited`: it was made by the process that
+    has forked this one.
     """
 
-    __slots__ = ("armed", "is_seen", "kept", "nested", "start")
+    __slots__ = ("armed", "is_inherited", "is_seen", "kept", "nested", "start")
 
     def __init__(
         self, armed: Armed | None, start: int, kept: Kept | None, *, is_seen: bool
@@ -67,6 +97,13 @@ class _Call:
         self.kept = kept
         self.nested = 0
         self.is_seen = is_seen
+        self.is_inherited = False
+
+    def inherited(self) -> _Call:
+        """Return the same call in a process that was forked inside of it."""
+        call = _Call(self.armed, self.start, self.kept, is_seen=self.is_seen)
+        call.is_inherited = True
+        return call
 
 
 class Engine:
@@ -85,7 +122,7 @@ class Engine:
         wants: Wanted,
         *,
         string_limit: int,
-        on_signal: Callable[[int, int], object],
+        on_signal: Callable[[int, int, int], object],
         dynamic: int,
         brk: int,
         make_watch: Callable[[Points], CallWatch],
@@ -93,7 +130,7 @@ class Engine:
     ) -> None:
         """Prepare, while the program stands at its loader's first instruction.
 
-        `on_signal(tid, signal)` hears of its signals. `dynamic` is its dynamic section, `brk`
+        `on_signal(pid, tid, signal)` hears of its signals. `dynamic` is its dynamic section, `brk`
         what the loader calls when images have come or gone. `make_watch` returns how calls are
         noticed; `inside` names functions that are noticed where they begin. Raises RemoteError.
         """
@@ -108,12 +145,11 @@ class Engine:
         self._on_signal = on_signal
         self._errno = ErrnoPlace(stub, memory, convention)
         self._capturer = Capturer(stub, memory, convention, self._errno, string_limit)
-        size = convention.breakpoint
         self._late = LateStops()
-        self._points = Points(lambda at: stub.insert(at, size), self._remove_point)
+        self._points = Points(self._insert_point, self._remove_point)
         self._frames: OpenFrames[_Call] = OpenFrames(*convention.popped)
         self._slots = make_watch(self._points)
-        self._entries = entries = EntryPoints(inside, convention, self._points)
+        self._entries = entries = self._make_entries(inside)
         self._hooks = ImageHooks(
             memory,
             program,
@@ -129,9 +165,16 @@ class Engine:
             guarded=self._guarded,
         )
         self._delay = part(program.arch, "delay")
+        self._pid = memory.pid
         self._tid = 0
         self._interrupted = InterruptedPoints()
         self.turnstile: Turnstile | None = None  # once there may be several threads
+
+    def _make_entries(self, inside: list[str]) -> EntryPoints:
+        return EntryPoints(inside, self._convention, self._points)
+
+    def _insert_point(self, addr: int) -> None:
+        self._stub.insert(addr, self._convention.breakpoint)
 
     def _remove_point(self, addr: int) -> None:
         self._stub.remove(addr, self._convention.breakpoint)
@@ -155,24 +198,15 @@ class Engine:
 
         `until_started`: no more of them when the first images are there.
         """
-        end = time.monotonic() + seconds
-        some = False
-        for _ in range(_MANY):
-            if self.is_over or (until_started and self._hooks.has_started):
-                break
-            try:
-                stop = self._stub.wait(max(end - time.monotonic(), 0.0))
-                if stop is not None:
-                    some = True
-                    self._handle(stop)
-            except RemoteError:
-                if not self._stub.is_over:
-                    raise  # else it has been killed, or executes another program, or ends
-                stop = None
-            if stop is None:
-                self.is_over |= self._stub.is_over
-                self.has_ended |= self.turnstile is not None and self.turnstile.is_ending
-                break
+        some, is_silent = serve(
+            self._stub,
+            self._handle,
+            lambda: self.is_over or (until_started and self._hooks.has_started),
+            seconds,
+        )
+        if is_silent:
+            self.is_over |= self._stub.is_over
+            self.has_ended |= self.turnstile is not None and self.turnstile.is_ending
         return some
 
     def _handle(self, stop: RemoteStop) -> None:
@@ -201,7 +235,7 @@ class Engine:
         elif stop.number == _SIGTRAP and (is_late or not self._is_trap(stop)):
             self._stub.resume()
         else:
-            self._on_signal(self._tid, stops.linux_signal(stop.number))
+            self._on_signal(self._pid, self._tid, stops.linux_signal(stop.number))
             self._stub.resume(stop.number)
 
     def _forget_ended(self, turnstile: Turnstile) -> None:
@@ -345,9 +379,9 @@ class Engine:
         else:
             stub.resume()
 
-    def _enter(self, return_addr: int, sp: int, call: _Call) -> None:
-        """Have the thread stop where a call returns to."""
-        for frame in self._frames.enter(self._tid, Frame(return_addr, sp, call)):
+    def _enter(self, return_addr: int, sp: int, call: _Call, tid: int = 0) -> None:
+        """Have the thread stop where a call returns to, or thread `tid`."""
+        for frame in self._frames.enter(tid or self._tid, Frame(return_addr, sp, call)):
             self._points.leave(frame.return_addr)
             self._after_fork(frame.call)
         self._points.want(return_addr)
@@ -431,7 +465,7 @@ class Engine:
             treatment.flags,
         )
         is_there = recorder.entry(
-            self._memory.pid,
+            self._pid,
             self._tid,
             armed.number,
             sp=sp,
@@ -476,6 +510,8 @@ class Engine:
             around.call.nested += ticks
         number = call.armed.number
         if self._kind == layout.INSTRUMENT_STATS:
+            if call.is_inherited:
+                return  # the process that has made it counts it
             recorder.returned(number, ticks, max(ticks - call.nested, 0), is_error=failed)
             return
         items = []
@@ -484,7 +520,7 @@ class Engine:
                 function, call.kept, result, treatment.result, treatment.led
             )
         recorder.exit(
-            self._memory.pid,
+            self._pid,
             self._tid,
             number,
             sp=frame.sp,

@@ -84,6 +84,22 @@ class EntryPoints:
         armed.number = number
         self._points.want(slot.addr)
 
+    def forked(self, points: Points) -> EntryPoints:
+        """Return the same of a process that was forked, with its points.
+
+        One list is for both of what has not been seen.
+        """
+        copied = EntryPoints([], self._convention, points)
+        copied._words = self._words
+        copied._at = dict(self._at)
+        copied.go_on_from(self)
+        return copied
+
+    def go_on_from(self, before: EntryPoints) -> None:
+        """Have one list for all processes of what has not been seen."""
+        self._main = before._main
+        self._unmatched = before._unmatched
+
     def remarks(self) -> list[str]:
         """Say which words have named nothing."""
         said = []

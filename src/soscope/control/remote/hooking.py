@@ -187,6 +187,21 @@ class ImageHooks:
         self.waiting.setdefault(addr, []).append(image)
         self._points.want(addr)
 
+    def inherit(self, parent: ImageHooks) -> None:
+        """Begin with what the process has that has forked this one."""
+        self._debug, self.has_started = parent._debug, parent.has_started
+        self.guards = dict(parent.guards)
+        self.waiting = {addr: list(images) for addr, images in parent.waiting.items()}
+        self._images = dict(parent._images)
+        for image in self._images.values():
+            image.processes += 1
+
+    def leave(self) -> None:
+        """Hear that the process has ended, or executed another program."""
+        for image in self._images.values():
+            image.processes -= 1
+        self._images.clear()
+
     def _forget(self, addr: int, image: ForeignImage) -> None:
         del self._images[addr]
         for place, images in list(self.waiting.items()):

@@ -29,6 +29,12 @@ class InterruptedPoints:
                 return True
         return False
 
+    def inherit(self, other: InterruptedPoints, creator: int, thread: int) -> None:
+        """Have the first thread of a child be where the one is that has made it."""
+        places = other._places.get(creator)
+        if places:
+            self._places[thread] = list(places)
+
     def forget(self, thread: int) -> None:
         """Forget a thread that has ended."""
         self._places.pop(thread, None)

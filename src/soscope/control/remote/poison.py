@@ -42,6 +42,12 @@ class Poisoned(Armed):
         self.poison = poison
         self.cell = cell
 
+    def copy(self) -> Poisoned:
+        """Return the same slot of a process that was forked."""
+        copied = Poisoned(self.slot, self.image, self.call, poison=self.poison, cell=self.cell)
+        copied.number, copied.is_part, copied.before = self.number, self.is_part, self.before
+        return copied
+
 
 class PoisonedSlots(CallWatch):
     """All slots of one program that lead to addresses of ours."""
@@ -182,6 +188,22 @@ class PoisonedSlots(CallWatch):
         if not self.is_given_back:
             self.give_back()
             self.is_given_back = False  # not in the program itself
+
+    def forked(self, memory: GuestMemory, points: Points) -> PoisonedSlots:
+        """Return the same of a process that was forked."""
+        copied = PoisonedSlots(
+            memory,
+            self._send.copy_for(memory),
+            self._cells,
+            self._cells_end - self._cells,
+            words=len(self._behind) + 1,
+            points=points,
+        )
+        copied._entries = dict(self._entries)
+        copied._next, copied._free = self._next, list(self._free)
+        copied.armed = {poison: armed.copy() for poison, armed in self.armed.items()}
+        copied.is_given_back = self.is_given_back
+        return copied
 
     def take_again(self) -> None:
         """Undo `give_back`: what slots hold now is where they lead."""

@@ -152,6 +152,16 @@ class SiteWatch(CallWatch):
                 del self._at[addr]
                 self._points.leave(addr)
 
+    def forked(self, memory: GuestMemory, points: Points) -> SiteWatch:
+        """Return the same of a process that was forked."""
+        copied = SiteWatch(self._stub, memory, self._convention, points)
+        copied._sites = dict(self._sites)
+        copied._first = dict(self._first)
+        copied._unclear = dict(self._unclear)
+        copied._armed = dict(self._armed)
+        copied._at = dict(self._at)
+        return copied
+
     def retire(self) -> bool:
         """Have threads stop at no call site any more."""
         for addr in self._at:

@@ -41,7 +41,6 @@ _AT_PHNUM = 5
 _NO_CHILDREN = (
     "-f: not for programs of another architecture: their emulator's stub tells of one process"
 )
-_NO_CHILDREN_HELD = "-f: not over --remote: children of the stub's program are let go of"
 
 
 def start_foreign(
@@ -111,9 +110,7 @@ def check_settings(settings: SessionSettings, instruments: Sequence[Instrument])
     what = ""
     if len(hooking) != 1 or hooking[0].kind not in _KINDS:
         what = "anything but a trace"
-    elif settings.follow and settings.remote is not None:
-        raise UsageError(_NO_CHILDREN_HELD)
-    elif settings.follow:
+    elif settings.follow and settings.remote is None:
         raise UsageError(_NO_CHILDREN)
     elif settings.gate is not None:
         what = "--on, --off or --toggle"
@@ -198,7 +195,7 @@ def _begin(
         recorder,
         Wanted(hooks, foreign.convention, foreign.arch, coding),
         string_limit=hooks.string_limit,
-        on_signal=lambda tid, number: events.on_signal(target.pid, tid, number, _now()),
+        on_signal=lambda _, tid, number: events.on_signal(target.pid, tid, number, _now()),
         dynamic=dynamic,
         brk=brk + at,
         make_watch=WatchMaker(choice, stub, memory, foreign, at),

@@ -11,6 +11,7 @@ from soscope.control.outcome import EngineVerdict
 from soscope.control.remote.guest import GuestMemory
 from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.settings import ENTRIES
+from soscope.entry.breakpoint.points import Points
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.stub import RemoteStub
 from soscope.wire import layout
@@ -113,6 +114,13 @@ class CallWatch:
     def take_again(self) -> None:
         """Undo `give_back`."""
 
+    def forked(self, _memory: GuestMemory, _points: Points) -> CallWatch | None:
+        """Return the same of a process that was forked, with its memory and points.
+
+        None: there is no such thing.
+        """
+        return None
+
     def clean_copy(self) -> None:
         """Have a copy of the program's memory, which is asked for now, as without us."""
 
@@ -126,6 +134,10 @@ class NoSlots(CallWatch):
 
     name = ENTRIES
     notices_slots = False
+
+    def forked(self, _memory: GuestMemory, _points: Points) -> CallWatch:
+        """Return the same of a process that was forked."""
+        return self
 
 
 class Sender:
@@ -150,6 +162,10 @@ class Sender:
             stub.put(name, state | (target & 1) << bit)
             stub.put(convention.pc, target & ~1)
         self._put_descriptor(place)
+
+    def copy_for(self, memory: GuestMemory) -> Sender:
+        """Return the same of another process."""
+        return Sender(self._stub, self._convention, memory)
 
     def comes_from_slot(self, pc: int) -> bool:
         """Say whether a slot has led it to `pc`, as far as registers tell."""

@@ -64,6 +64,11 @@ class OpenFrames(Generic[_T]):
                 break
         return returned, gone
 
+    @property
+    def threads(self) -> list[int]:
+        """The threads that have made calls."""
+        return list(self._stacks)
+
     def open_of(self, thread: int) -> list[Frame[_T]]:
         """Return the open calls of a thread, the oldest first."""
         return list(self._stacks.get(thread, ()))

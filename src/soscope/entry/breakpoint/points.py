@@ -77,6 +77,11 @@ class Points:
             for addr in spare:
                 self._remove(addr)
 
+    def know(self, other: Points) -> None:
+        """Take those to be there that are there in the process that has forked this one."""
+        self._counts = dict(other._counts)
+        self._spare = dict(other._spare)
+
     def lift(self) -> None:
         """Have nobody stop anywhere until `put_down`."""
         for addr in (*self._counts, *self._spare):

@@ -43,10 +43,24 @@ class RemoteStop:
     @property
     def tid(self) -> int:
         """The thread's number, 0 where it is not known."""
-        try:
-            return int(self.thread.rpartition(".")[2].lstrip("p") or "0", 16)
-        except ValueError:
-            return 0  # a stub may name threads as it likes
+        return tid_of(self.thread)
+
+
+def tid_of(thread: str) -> int:
+    """Return the number in a thread's name, 0 where it is not known."""
+    try:
+        return int(thread.rpartition(".")[2].lstrip("p") or "0", 16)
+    except ValueError:
+        return 0  # a stub may name threads as it likes
+
+
+def process_of(thread: str) -> int:
+    """Return the number of the process in a thread's name, 0 where threads alone are named."""
+    process, dot, _ = thread.partition(".")
+    try:
+        return int(process.lstrip("p"), 16) if dot else 0
+    except ValueError:
+        return 0  # as above
 
 
 def parse(packet: bytes) -> RemoteStop:

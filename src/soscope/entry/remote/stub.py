@@ -86,6 +86,7 @@ class RemoteStub:
     the registers of the next stop. What it refuses is found out at that stop.
     `turns` are taken by the program's threads, None: it has one, or the stub holds all.
     `upper` says what it does not tell of registers, None: it tells all.
+    `waiting` are threads that stay where they are when others go on.
     `noted` hears of each packet that sets or removes a breakpoint, before it is sent.
     Raises RemoteError everywhere where the stub is gone or does not answer as it should.
     """
@@ -119,6 +120,7 @@ class RemoteStub:
         self.turns: Turns | None = None
         self.upper: Callable[[str], bytes] | None = None
         self.noted: Callable[[bytes], object] | None = None
+        self.waiting: set[str] = set()
         self.goes = 0  # how often the program was let go on
         try:
             self._begin(_OFFER + _EVENTS * events)
@@ -306,6 +308,11 @@ class RemoteStub:
         if self.ask(b"G" + bytes(whole).hex().encode()) != b"OK":
             raise RemoteError(f"the stub did not set registers {', '.join(changed)}")
 
+    def forget_registers(self) -> None:
+        """Leave those unset that are to be set: the thread is not there any more."""
+        self._changed.clear()
+        self._all = None
+
     def set_now(self, values: dict[str, int]) -> None:
         """Set registers while the thread stands still."""
         for name, value in values.items():
@@ -357,9 +364,28 @@ class RemoteStub:
         return stop
 
     def resume(self, signal: int = 0) -> None:
-        """Let the program go on, with the protocol's signal `signal`."""
-        thread = self.thread.encode()
-        self._go(b"vCont;C%02x:%s;c" % (signal, thread) if signal else b"vCont;c")
+        """Let all go on but those that wait, with the protocol's signal `signal`."""
+        actions = [b"C%02x:%s" % (signal, self.thread.encode())] if signal else []
+        actions += [b"c:" + name.encode() for name in self._moving()] if self.waiting else [b"c"]
+        self._go(b";".join([b"vCont", *actions]))
+
+    def resume_alone(self, signal: int = 0) -> None:
+        """Let the thread that has stopped go on with such a signal, and no other one."""
+        how = b"C%02x" % signal if signal else b"c"
+        self._go(b"vCont;%s:%s" % (how, self.thread.encode()) if self.thread else b"vCont;" + how)
+
+    def _moving(self) -> list[str]:
+        """Return the names of all threads that do not wait, those of a process together."""
+        processes: dict[str, list[str]] = {}
+        for name in self.threads():
+            processes.setdefault(name.partition(".")[0], []).append(name)
+        moving = []
+        for process, names in processes.items():
+            if self.waiting.isdisjoint(names):
+                moving.append(f"{process}.-1")
+            else:
+                moving += [name for name in names if name not in self.waiting]
+        return moving
 
     def _go(self, how: bytes, *, is_step: bool = False) -> None:
         if self._is_asked:
@@ -411,23 +437,21 @@ class RemoteStub:
     @property
     def pid(self) -> int:
         """The number of the process, 0 where the stub names threads alone."""
-        name = self.thread.lstrip("p").partition(".")[0] if "." in self.thread else ""
-        return int(name, 16) if name else 0
+        return stops.process_of(self.thread)
 
     @property
     def tid(self) -> int:
         """The number of the thread that has stopped last, 0 where it is not known."""
-        return stops.RemoteStop(stops.SIGNAL, 0, self.thread, {}).tid
+        return stops.tid_of(self.thread)
 
     def detach(self) -> None:
         """Let the program go on by itself, and close the connection."""
         self._write_registers()
         if self._later:
             self._send_later()
-        pid = self.thread.lstrip("p").partition(".")[0] if "." in self.thread else ""
         # Who waits for an acknowledgement finds the connection closed. Otherwise an emulator would
         # find that at the program's next signal, and end by the SIGPIPE of telling us of it.
-        self.ask(b"D;" + pid.encode() if pid else b"D")
+        self.ask(b"D;%x" % self.pid if self.pid else b"D")
         self.close()
 
     def leave(self, orders: list[bytes]) -> None:

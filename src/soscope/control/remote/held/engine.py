@@ -1,49 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees the calls of a program whose stub may hold all its threads, and tell of its children.
+"""Sees the calls of one process whose stub may hold all its threads.
 
-fork    a copy of the program's memory: slots are put back in it, and the child is let go
-vfork   the child runs in the program's memory: no slot leads to us until it is done
-exec    nothing of ours is left
+Which processes there are, and how they end, is for its `family`: an engine hears of stops of
+threads that have its memory.
 """
 
 from __future__ import annotations
 
-import time
+from _collections_abc import Callable
+from typing import Protocol
 
-from soscope.control.exitstatus import ExitStatus
 from soscope.control.remote import wanted
-from soscope.control.remote.engine import EXECUTED, IN_CHILDREN, NOT_FURTHER, Engine
-from soscope.control.remote.held.kept import SIGINT, SIGSEGV, SIGTRAP, without_ours
+from soscope.control.remote.engine import NOT_FURTHER, Engine
+from soscope.control.remote.entries import EntryPoints
+from soscope.control.remote.guest import GuestMemory
+from soscope.control.remote.held.kept import SIGSEGV, SIGTRAP
 from soscope.control.remote.held.memory import HeldMemory
-from soscope.control.remote.watch import Armed
+from soscope.control.remote.held.run import HeldRun
+from soscope.control.remote.watch import Armed, CallWatch
+from soscope.entry.breakpoint.frames import Frame
+from soscope.entry.breakpoint.points import Points
 from soscope.entry.remote import stops
-from soscope.entry.remote.stops import RemoteStop
+from soscope.entry.remote.stops import RemoteStop, process_of, tid_of
+from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
 
-BESIDE_CHILDREN = "calls made while a child ran in the program's memory (vfork) were not seen"
-LATER = "the stub did not stop the program: its breakpoints go when it stops by itself"
-_NATURAL = 0.5  # seconds for a stop of its own
-_INTERRUPT = 1.0  # seconds for one that it is told to make
-_PATIENCE = 3.0  # in all
+_THUMB2 = 3  # the protocol's word for four bytes
+
+WHILE_UNMAPPED = "calls of a child were not seen that was made while images were unmapped"
+
+
+class HeldCompany(Protocol):
+    """Who knows all processes of the stub. `lets_go`: all of them are being let go of."""
+
+    lets_go: bool
+
+    def handle(self, stop: RemoteStop) -> None:
+        """Handle a stop, whatever process it is of."""
+
+    def say(self, remark: str) -> None:
+        """Take note of what was not seen, once."""
+
+    def signalled(self, pid: int, tid: int, number: int) -> None:
+        """Hear of a signal that is about to be delivered."""
 
 
 class HeldEngine(Engine):
-    """One program. `exit` is how it has ended, None before.
+    """One memory, and the processes that have it: `pid` is whose it is for the stub.
 
-    `is_for_guard`: it is to be let go by the guard, when it stops next.
+    `home` is a thread of that process, as the stub calls it.
     """
 
-    exit: ExitStatus | None = None
-    is_for_guard = False
     _is_lifted = False  # while the loader unmaps images
-    _takes_interrupt = False  # it was told to stop
-    _lets_go = False
     _is_to_outlive_us = False
+
+    def __init__(
+        self,
+        stub: RemoteStub,
+        memory: GuestMemory,
+        run: HeldRun,
+        company: HeldCompany,
+        parent: HeldEngine | None = None,
+    ) -> None:
+        """Prepare; `parent` is the engine of the process that has forked this one.
+
+        Raises RemoteError.
+        """
+        self.run = run
+        self.home = stub.thread
+        self.pid = stub.pid
+        self._company = company
+        self._parent = parent
+        # while a child has the memory as well: what the stub knows of its breakpoints, and bytes
+        # that others have displaced
+        self._shared: frozenset[int] = frozenset()
+        self._displaced: dict[int, bytes] = {}
+        super().__init__(
+            stub,
+            memory,
+            run.held,
+            run.recorder,
+            run.wants,
+            string_limit=run.string_limit,
+            on_signal=company.signalled,
+            dynamic=run.dynamic,
+            brk=run.brk,
+            make_watch=run.make_watch if parent is None else self._watch_of_child,
+            inside=run.inside,
+        )
 
     @property
     def keeps_threads(self) -> bool:
         """Say whether all threads stand still at a stop: a stub that can leave that does it."""
         return self._stub.can.has("QNonStop")
+
+    @property
+    def has_slots(self) -> bool:
+        """Say whether slots lead to us, and by packets alone can be had to lead elsewhere."""
+        return isinstance(self._memory, HeldMemory) and self._slots.changes_slots
+
+    @property
+    def has_started(self) -> bool:
+        """Say whether the program's first images are there."""
+        return self._hooks.has_started
+
+    @property
+    def points(self) -> list[int]:
+        """Where threads stop."""
+        return self._points.addresses
 
     @property
     def _guarded(self) -> frozenset[str]:
@@ -61,21 +125,153 @@ class HeldEngine(Engine):
             raise RemoteError("the program's loader is at work: its images are not known yet")
         self._stub.resume()
 
+    # ---- processes ----
+
+    def forked(self, thread: str, creator: int) -> HeldEngine:
+        """Return the engine of a child that has a copy of this memory, and is chosen.
+
+        `thread` is its first one, `creator` the one that has made it. Raises RemoteError.
+        """
+        memory = HeldMemory(self._stub, self._memory.coding)
+        child = HeldEngine(self._stub, memory, self.run, self._company, self)
+        child._points.know(self._points)
+        child._errno.know(self._errno)
+        child._hooks.inherit(self._hooks)
+        child._is_lifted = self._is_lifted
+        child._is_to_outlive_us = self._is_to_outlive_us
+        child._interrupted.inherit(self._interrupted, creator, tid_of(thread))
+        if self._is_lifted:
+            self._say(WHILE_UNMAPPED)
+        for tid in self._frames.threads:
+            for frame in self._frames.open_of(tid):
+                if tid == creator:
+                    call = frame.call.inherited()
+                    child._frames.enter(tid_of(thread), Frame(frame.return_addr, frame.sp, call))
+                else:
+                    child._points.leave(frame.return_addr)  # that thread is not there
+        return child
+
+    def _watch_of_child(self, points: Points) -> CallWatch:
+        assert self._parent is not None
+        watch = self._parent._slots.forked(self._memory, points)
+        if watch is None:
+            raise RemoteError(f"engine {self._parent._slots.name} does not follow children")
+        return watch
+
+    def _make_entries(self, inside: list[str]) -> EntryPoints:
+        if self._parent is None:
+            return super()._make_entries(inside)
+        return self._parent._entries.forked(self._points)
+
+    def go_on_from(self, before: HeldEngine) -> None:
+        """Have one list for all programs of the functions that have not been seen."""
+        self._entries.go_on_from(before._entries)
+
+    def share(self, thread: str, creator: str) -> None:
+        """Have a child run in this memory, whose `creator` waits meanwhile."""
+        self.home = creator
+        if not self._shared:
+            self._shared = frozenset(self.points)
+        self._interrupted.inherit(self._interrupted, tid_of(creator), tid_of(thread))
+        for frame in self._frames.open_of(tid_of(creator)):
+            call = frame.call.inherited()
+            self._enter(frame.return_addr, frame.sp, call, tid_of(thread))
+
+    def move(self, thread: str) -> None:
+        """Hear that the memory is that of a child alone by now, whose `thread` is named.
+
+        What the stub knows of the child's breakpoints is what there was when it was made.
+        """
+        stub, size = self._stub, self._convention.breakpoint
+        self.home, self.pid = thread, process_of(thread)
+        stub.choose(thread)
+        points = frozenset(self.points)
+        for addr in self._shared - points:
+            stub.remove(addr, size)
+        for addr in points - self._shared:
+            if stub.write(addr, self._displaced.get(addr, b"")):
+                stub.insert(addr, size)
+        self.stop_sharing()
+
+    def stop_sharing(self) -> None:
+        """Hear that one process has this memory alone again."""
+        self._shared = frozenset()
+        self._displaced.clear()
+
+    def clean_copy(self) -> None:
+        """Have the memory of a forked child, which is chosen, as it would be without us."""
+        self._slots.clean_copy()
+        self._lift_in_child()
+
+    def lift_for(self, child: str) -> None:
+        """Have the memory as it would be while a child has it that is let go of."""
+        self._slots.give_back()
+        self._points.lift()
+        self._stub.choose(child)
+        self._lift_in_child()
+
+    def _lift_in_child(self) -> None:
+        """Take all points out of the child that is chosen: it has those of its parent."""
+        for addr in self._points.addresses:
+            self._stub.remove(addr, self._convention.breakpoint)
+
+    def put_down(self) -> None:
+        """Undo `lift_for`."""
+        self._points.put_down()
+        if not self._recorder.is_stopped:
+            self._slots.take_again()
+
+    def forget_thread(self, tid: int) -> None:
+        """Forget a thread that has ended, or has other memory by now."""
+        self._late.forget(tid)
+        self._interrupted.forget(tid)
+        for frame in self._frames.forget(tid):
+            self._points.leave(frame.return_addr)
+
+    def leave(self) -> None:
+        """Hear that nobody has this memory any more."""
+        self.is_over = True
+        self._hooks.leave()
+
     # ---- stops ----
 
     def _handle(self, stop: RemoteStop) -> None:
-        if self._is_event(stop):
-            return
-        if self._takes_interrupt and stop.kind == stops.SIGNAL and stop.number == SIGINT:
-            self._takes_interrupt = False  # ours: the program stays where it is
-            return
-        if stop.kind == stops.EXITED:
-            self.exit = ExitStatus(stop.number, None)
-        elif stop.kind == stops.KILLED:
-            self.exit = ExitStatus(None, stops.linux_signal(stop.number))
-        elif self.keeps_threads:
+        self._company.handle(stop)
+
+    def take(self, stop: RemoteStop) -> None:
+        """Handle a stop of a thread that has this memory, or hear of the first process's end."""
+        if stop.kind == stops.SIGNAL and self.keeps_threads:
             self._tid = stop.tid
+        if process_of(stop.thread):
+            self._pid = process_of(stop.thread)
         super()._handle(stop)
+
+    def _insert_point(self, addr: int) -> None:
+        if self._shared:
+            self._at_home(self._keep_displaced, addr)
+        self._at_home(self._stub.insert, addr)
+
+    def _keep_displaced(self, addr: int, size: int) -> None:
+        self._displaced[addr] = self._stub.read(addr, 4 if size == _THUMB2 else size)
+
+    def _remove_point(self, addr: int) -> None:
+        self._at_home(self._stub.remove, addr)
+        self._late.gone(addr)
+
+    def _at_home(self, change: Callable[[int, int], None], addr: int) -> None:
+        """Change a breakpoint by the name of the process whose memory it is.
+
+        The stub has a list for each process, and what the one of a child says that has its
+        parent's memory is of no account: it ends with that.
+        """
+        stub, size = self._stub, self._convention.breakpoint
+        thread = stub.thread
+        if stub.pid == self.pid:
+            change(addr, size)
+            return
+        stub.choose(self.home)
+        change(addr, size)
+        stub.choose(thread)
 
     def _at_point(self, pc: int) -> None:
         if pc == self._hooks.brk and self.keeps_threads:
@@ -99,7 +295,7 @@ class HeldEngine(Engine):
         return False
 
     def _called(self, armed: Armed, pc: int) -> None:
-        if not self._lets_go:
+        if not self._company.lets_go:
             super()._called(armed, pc)
         elif self._slots.send(armed, pc):  # each further stop is a chance to end it there
             self._stub.resume()
@@ -110,142 +306,29 @@ class HeldEngine(Engine):
         if not self.keeps_threads:
             return super()._step(pc)
         # it stops there again; nobody else runs meanwhile
-        size = self._convention.breakpoint
-        self._stub.remove(pc, size)
+        self._at_home(self._stub.remove, pc)
         stop = self._stub.step()
         if stop.kind == stops.SIGNAL:
-            self._stub.insert(pc, size)
+            self._at_home(self._stub.insert, pc)
+        elif self._shared:  # a child was killed, and its parent has the memory
+            self._stub.choose(self.home)
+            self._stub.insert(pc, self._convention.breakpoint)
         return stop
 
-    def _is_event(self, stop: RemoteStop) -> bool:
-        """Handle what is no stop of a thread at an instruction; say whether it was that."""
-        facts = stop.facts
-        if "exec" in facts:
-            self._say(EXECUTED)
-            self._detach()
-            return True
-        if "fork" in facts:
-            self._forked(stop.thread, facts["fork"])
-        elif "vfork" in facts:
-            self._vforked(stop.thread, facts["vfork"])
-        elif "vforkdone" in facts:
-            self._points.put_down()
-            if not self._recorder.is_stopped:
-                self._slots.take_again()
-        else:
-            return False
-        self._stub.resume()
-        return True
-
-    def _forked(self, parent: str, child: str) -> None:
-        """Have a child's memory as it would be without us, and let it go."""
-        self._say(IN_CHILDREN)
-        self._stub.choose(child)
-        self._slots.clean_copy()
-        self._points.lift()  # of the child: it has all of its parent's
-        self._stub.release(_process(child))
-        self._stub.choose(parent)
-
-    def _vforked(self, parent: str, child: str) -> None:
-        """Have the memory that both have as it would be, and let the child go."""
-        self._say(BESIDE_CHILDREN)
-        self._slots.give_back()
-        self._points.lift()
-        self._stub.choose(child)
-        self._points.lift()  # it has those of its parent, by its own name
-        self._stub.release(_process(child))
-        self._stub.choose(parent)
+    def _say(self, remark: str) -> None:
+        self._company.say(remark)
 
     # ---- the end ----
 
-    def let_go(self) -> None:
-        """Undo all of it, and let the program go on alone. It runs, or is over.
-
-        Raises RemoteError where the stub is gone.
-        """
-        self._lets_go = True
-        end = time.monotonic() + _NATURAL
-        while not self.is_over:
-            stop = self._stub.wait(max(end - time.monotonic(), 0.0))
-            if stop is None:
-                break
-            if self._is_ours(stop):
-                self._finish()
-                return
-            self._handle(stop)
-        # slots that lead to us cannot be left behind: the program is served until it stops
-        has_slots = isinstance(self._memory, HeldMemory) and self._slots.changes_slots
-        end = time.monotonic() + (_PATIENCE if self.keeps_threads else 0.0)
-        while not self.is_over and (has_slots or time.monotonic() < end):
-            if self._is_interrupted():
-                self._finish()
-                return
-        if not self.is_over:
-            self._leave_orders()
-
-    def _leave_orders(self) -> None:
-        """Have the stub let the program go when that stops by itself: it reads packets then."""
-        self._slots.give_back()
-        if self.keeps_threads:
-            size = self._convention.breakpoint
-            orders = [b"z0,%x,%x" % (addr, size) for addr in self._points.addresses]
-            orders += without_ours(programs=self._stub.can.has("QProgramSignals"))
-            self._stub.leave(orders)
-        else:
-            self.is_for_guard = True
-            self._stub.close()
-        self._say(LATER)
-        self.is_over = self.is_left = True
-
-    def _is_interrupted(self) -> bool:
-        """Tell the program to stop, and say whether it does.
-
-        A stub that has just told of a stop does not hear that. One that has heard it sends a
-        signal, which has to be taken before the program is let go. An emulator never hears it, and
-        takes the byte for a word to say its next stop twice.
-        """
-        if self.keeps_threads:
-            self._stub.interrupt()
-            self._takes_interrupt = True
-        end = time.monotonic() + _INTERRUPT
-        while not self.is_over:
-            is_late = time.monotonic() >= end
-            stop = self._stub.wait(_NATURAL if is_late else end - time.monotonic())
-            if stop is None and is_late:
-                break
-            if stop is None:
-                continue
-            if is_late and self._is_ours(stop):
-                return True
-            self._handle(stop)
-            if self.keeps_threads and not self._takes_interrupt:
-                return True
-        return False
-
-    def _is_ours(self, stop: RemoteStop) -> bool:
+    def is_ours(self, stop: RemoteStop) -> bool:
         """Say whether a thread has stopped for us, and for nobody else."""
         if stop.kind != stops.SIGNAL or stop.number not in (SIGTRAP, SIGSEGV):
-            return False
-        if stop.facts.keys() & {"fork", "vfork", "vforkdone", "exec"}:
             return False
         pc = self._stub.get(self._convention.pc)
         return pc in self._points or self._slots.at_fault(pc) is not None
 
-    def _finish(self) -> None:
-        if self.keeps_threads:
-            # threads that have come to a slot as well, and have not been heard
-            for packet in without_ours(programs=self._stub.can.has("QProgramSignals")):
-                self._stub.ask(packet)
-            for name in self._stub.threads():
-                self._stub.choose(name)
-                self._send_on()
-        else:
-            self._send_on()
-        self._give_all_back()
-        self._detach()
-
-    def _send_on(self) -> None:
-        """Send a thread on that stands at an address of ours."""
+    def send_on(self) -> None:
+        """Send the chosen thread on that stands at an address of ours."""
         pc = self._stub.get(self._convention.pc)
         armed = self._slots.at_fault(pc)
         if armed is None and pc in self._points:
@@ -253,6 +336,10 @@ class HeldEngine(Engine):
         if armed is not None:
             self._slots.send(armed, pc)
 
+    def give_back_slots(self) -> None:
+        """Have slots lead where they would without us."""
+        self._slots.give_back()
 
-def _process(thread: str) -> int:
-    return int(thread.lstrip("p").partition(".")[0], 16)
+    def give_all_back(self) -> None:
+        """Have the memory as it would be without us: a thread of it is chosen."""
+        self._give_all_back()

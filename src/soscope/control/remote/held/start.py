@@ -9,35 +9,33 @@ from __future__ import annotations
 import time
 from _collections_abc import Callable, Sequence
 
-from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import Encoding, encoding
-from soscope.binfmt.elf.relative import relative_words
+from soscope.binfmt.elf.encoding import encoding
 from soscope.control.events import SessionEvents
 from soscope.control.follow import MakeBlock
-from soscope.control.instrument import Hooks, Instrument
+from soscope.control.instrument import Instrument
 from soscope.control.program import Program
-from soscope.control.remote.choose import EngineChoice, WatchMaker
+from soscope.control.remote.choose import EngineChoice
 from soscope.control.remote.guest import GuestMemory, base_of
 from soscope.control.remote.held.engine import HeldEngine
+from soscope.control.remote.held.family import HeldFamily
 from soscope.control.remote.held.guard import Guard
 from soscope.control.remote.held.memory import HeldMemory
 from soscope.control.remote.held.program import HeldProgram
+from soscope.control.remote.held.run import HeldRuns, code_of_loader
 from soscope.control.remote.held.target import HeldTarget
 from soscope.control.remote.space import RemoteSpace
 from soscope.control.remote.start import check_settings
-from soscope.control.remote.wanted import Wanted
-from soscope.control.settings import AUTO, SITES, SessionSettings
+from soscope.control.settings import AUTO, SITES, SLOT, SessionSettings
 from soscope.control.signals import Signals
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError, UsageError
 from soscope.model.arch import Arch
 from soscope.proc import auxv, reasons
-from soscope.recording.clock import Sampler
-from soscope.wire.recorder import Recorder
 
 _ON_STOPS = "one stop a call, and no step"
 _ON_RUNNING = "the program runs already, and is to outlive us"
 _AT_RANDOM = 25
+_TO_FOLLOW = ("multiprocess", "fork-events", "vfork-events", "exec-events", "QNonStop")
 _RANDOM = 16  # bytes that no other process has
 
 
@@ -56,9 +54,12 @@ def trace_held(
     hooks = check_settings(settings, instruments)
     assert settings.remote is not None
     stub = RemoteStub(settings.remote.connect(), "<", events=True)
+    runs = HeldRuns(stub, settings, hooks, make_block, make_room)
     signals = Signals()
     program = target = None
     try:
+        if settings.follow:
+            _check_follow(settings, stub)
         given = settings.command[0] if settings.command else None
         space = RemoteSpace(stub, given, settings.sysroot)
         held = HeldProgram(space)
@@ -71,11 +72,9 @@ def trace_held(
             events.on_process("start", space.pid, None, program, program.time_ns)
             return target
         is_new = _is_new(stub, space, held)
-        choice = _choice(settings, held.arch, stub, is_new=is_new)
+        choice = runs.choice = _choice(settings, held.arch, stub, is_new=is_new)
         events.on_engine(choice.line)
-        program.block = make_block(program.path, None, 0)
-        program.arch, program.engine = _name(held.arch), choice.name
-        recorder = Recorder(program.block, Sampler().ticks, make_room)
+        run = runs.begin(program, held, space, memory)
         events.on_process("start", space.pid, None, program, program.time_ns)
         at_stops = not stub.can.has("QNonStop")
         if at_stops or not is_new:
@@ -83,10 +82,10 @@ def trace_held(
             number = stub.pid if at_stops else space.pid
             target.guard = Guard(stub.connection, number, programs=programs, at_stops=at_stops)
             stub.noted = target.guard.note
-        engine = _engine(
-            stub, space, held, memory, recorder, hooks, events, choice, settings.inside
-        )
-        target.engine = engine
+        family = HeldFamily(runs, program, events, follows=settings.follow)
+        engine = HeldEngine(stub, memory, run, family)
+        family.begin(engine)
+        target.family = family
         if is_new:
             engine.go()
         else:
@@ -100,10 +99,6 @@ def trace_held(
             program.block.close()
         raise
     return target
-
-
-def _name(arch: Arch) -> str:
-    return arch.name if arch.has_agent else arch.emulator
 
 
 def _memory(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> GuestMemory:
@@ -161,58 +156,24 @@ def _choice(
     return EngineChoice(SITES, arch, is_checked=False, because=because)
 
 
+def _check_follow(settings: SessionSettings, stub: RemoteStub) -> None:
+    """Raise RemoteError, UsageError where children cannot be followed."""
+    missing = [word for word in _TO_FOLLOW if not stub.can.has(word)]
+    if missing:
+        raise RemoteError(
+            f"-f: the stub does not offer {', '.join(missing)}: it does not say enough of children"
+        )
+    if settings.check:
+        raise UsageError("-f: not with --check, which compares the calls of one process")
+    if settings.engine == SLOT:
+        raise UsageError(f"-f: not over --remote with --engine {SLOT}")
+
+
 def _is_new(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> bool:
     """Say whether the program is at its loader's first instruction."""
     assert held.loader is not None
     assert held.loader.header is not None
-    entry = _code(held, held.loader.header.entry, encoding(space.bits, space.order))
+    entry = code_of_loader(held, held.loader.header.entry, encoding(space.bits, space.order))
     entry += space.auxv.get(auxv.AT_BASE, 0)
     mask = ~1 if held.convention.state is not None else -1
     return stub.get(held.convention.pc) == entry & mask
-
-
-def _code(held: HeldProgram, vaddr: int, coding: Encoding) -> int:
-    """Return where the code of a function of the loader is, which a descriptor may name."""
-    loader = held.loader
-    assert loader is not None
-    if not held.convention.descriptor:
-        return vaddr
-    word = coding.word
-    told = relative_words(loader).get(vaddr)
-    return told or int(word.unpack(loader.read(vaddr, word.size, ".opd"))[0])
-
-
-def _engine(
-    stub: RemoteStub,
-    space: RemoteSpace,
-    held: HeldProgram,
-    memory: GuestMemory,
-    recorder: Recorder,
-    hooks: Hooks,
-    events: SessionEvents,
-    choice: EngineChoice,
-    inside: list[str],
-) -> HeldEngine:
-    """Prepare everything while the program stands still."""
-    loader, coding = held.loader, encoding(space.bits, space.order)
-    assert loader is not None
-    at = space.auxv.get(auxv.AT_BASE, 0)
-    segments = space.headers()
-    bias = space.bias(segments)
-    dynamic = next((each.vaddr for each in segments if each.type == c.PT_DYNAMIC), 0) + bias
-    brk = loader.symbols.addr("_dl_debug_state")
-    if brk is None:
-        raise RemoteError("the program's loader is of an unknown kind: it has no _dl_debug_state")
-    return HeldEngine(
-        stub,
-        memory,
-        held,
-        recorder,
-        Wanted(hooks, held.convention, held.arch, coding),
-        string_limit=hooks.string_limit,
-        on_signal=lambda tid, number: events.on_signal(space.pid, tid, number, time.time_ns()),
-        dynamic=dynamic,
-        brk=_code(held, brk, coding) + at,
-        make_watch=WatchMaker(choice, stub, memory, held, at),
-        inside=inside,
-    )

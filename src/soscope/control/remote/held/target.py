@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import time
-
 from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program
 from soscope.control.remote.guest import GuestMemory
-from soscope.control.remote.held.engine import HeldEngine
+from soscope.control.remote.held.family import HeldFamily
 from soscope.control.remote.held.guard import Guard
+from soscope.control.remote.held.leaving import HeldLeaving
 from soscope.control.signals import ENDING, OWN_SIGNALS, Signals
 from soscope.control.supervise import Tick
 from soscope.entry.remote.stub import RemoteStub
@@ -23,7 +22,7 @@ _TURN = 0.02  # seconds for the program's stops before everybody else's turn
 
 
 class HeldTarget:
-    """One program; it belongs to somebody else. `engine` sees its calls, None: it has none.
+    """One program; it belongs to somebody else. `family` are its processes, None: none is traced.
 
     `guard` lets it go when soscope is killed, None: the stub ends it then.
 
@@ -38,9 +37,10 @@ class HeldTarget:
         signals: Signals,
         events: SessionEvents,
     ) -> None:
-        self.programs = [program]
         self.pid = program.pid
-        self.engine: HeldEngine | None = None
+        self.family: HeldFamily | None = None
+        self._program = program
+        self._leaving: HeldLeaving | None = None
         self.guard: Guard | None = None
         self._stub = stub
         self._memory = memory
@@ -49,10 +49,15 @@ class HeldTarget:
         self._asked = 0  # times that soscope was asked to end
 
     @property
+    def programs(self) -> list[Program]:
+        """The program, and those that its processes have executed since."""
+        return [self._program] if self.family is None else self.family.programs
+
+    @property
     def exit(self) -> ExitStatus | None:
         """How the program ended; after it was let go: status 0, as for processes."""
-        if self.engine is not None and self.engine.exit is not None:
-            return self.engine.exit
+        if self.family is not None and self.family.exit is not None:
+            return self.family.exit
         return ExitStatus(0, None)
 
     def run(self, tick: Tick | None = None) -> None:
@@ -66,34 +71,33 @@ class HeldTarget:
                 if self._is_asked_to_stop():
                     self._let_go()
                     break
-                if self.engine is not None:
-                    self.engine.work(_TURN)
+                if self.family is not None:
+                    self.family.work(_TURN)
                 if tick is not None:
                     tick()
-            self._tell_end()
+            self._check_end()
             if tick is not None:
                 tick()
         finally:
             self.close()
 
     def _is_over(self) -> bool:
-        return self.engine is None or self.engine.is_over
+        return self.family is None or self.family.is_over
 
     def _is_asked_to_stop(self) -> bool:
-        block = self.programs[0].block
-        return bool(self._asked) or (block is not None and block.command == layout.COMMAND_STOP)
+        if self._asked:
+            return True
+        blocks = [program.block for program in self.programs if program.block is not None]
+        return any(block.command == layout.COMMAND_STOP for block in blocks)
 
     def _let_go(self) -> None:
-        if self.engine is not None:
-            self.engine.let_go()
+        if self.family is not None:
+            self._leaving = HeldLeaving(self.family)
+            self._leaving.let_go()
 
-    def _tell_end(self) -> None:
-        engine = self.engine
-        if engine is None:
-            return
-        if engine.exit is not None:
-            self._events.on_exit(self.pid, engine.exit.status, engine.exit.signal, time.time_ns())
-        elif not engine.is_left:
+    def _check_end(self) -> None:
+        family = self.family
+        if family is not None and family.exit is None and not family.is_left:
             raise RemoteError(
                 "the stub is gone, and its program has not ended: nothing is known of that one's"
                 " end",
@@ -126,24 +130,22 @@ class HeldTarget:
     @property
     def is_left(self) -> bool:
         """Say whether it was let go on unobserved though nobody asked for that."""
-        return self.engine is not None and self.engine.is_left and not self._is_asked_to_stop()
+        return self.family is not None and self.family.is_left and not self._is_asked_to_stop()
 
     def remarks(self) -> list[str]:
         """Return what its engine has not seen."""
-        engine = self.engine
-        return [] if engine is None else [*engine.remarks, *engine.unmatched()]
+        return [] if self.family is None else self.family.remarks()
 
     def verdict(self) -> EngineVerdict | None:
         """Return whether two engines agree, None where there is but one."""
-        return None if self.engine is None else self.engine.verdict()
+        return None if self.family is None else self.family.first.verdict()
 
     def close(self) -> None:
         """Let go of the program, if that has not been done. May be called twice."""
-        engine = self.engine
-        if engine is not None and not engine.is_over:
-            engine.is_over = True
+        if self.family is not None:
+            self.family.is_over = True
         self._stub.let_go()
-        if self.guard is not None and engine is not None and engine.is_for_guard:
+        if self.guard is not None and self._leaving is not None and self._leaving.is_for_guard:
             self.guard.stay()
         elif self.guard is not None:
             self.guard.dismiss()

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes that a stub holds: the first one, and where they are followed its descendants.
+
+fork    a copy of the memory with all that is ours: an engine of its own, or put back and let go
+vfork   the child runs in its parent's memory, whose thread waits at its event until the child is
+        done: the kernel could not stop it before. Or nothing of ours is there until then
+exec    another program, with a control block of its own. Or all of it is over
+
+A stop of one thread is one of all processes.
+"""
+
+from __future__ import annotations
+
+import time
+
+from soscope.binfmt.elf.encoding import encoding
+from soscope.control.events import SessionEvents
+from soscope.control.exitstatus import ExitStatus
+from soscope.control.program import Program
+from soscope.control.remote.engine import EXECUTED, IN_CHILDREN, NEVER, serve
+from soscope.control.remote.held.engine import HeldEngine
+from soscope.control.remote.held.kept import SIGINT, SIGTRAP
+from soscope.control.remote.held.memory import HeldMemory
+from soscope.control.remote.held.program import HeldProgram
+from soscope.control.remote.held.run import HeldRuns
+from soscope.control.remote.space import RemoteSpace
+from soscope.entry.remote import stops
+from soscope.entry.remote.stops import RemoteStop, process_of, tid_of
+from soscope.errors import RemoteError, SoscopeError
+from soscope.proc import reasons
+
+BESIDE_CHILDREN = "calls made while a child ran in the program's memory (vfork) were not seen"
+GONE = "the stub is gone: calls of children from there on were not seen"
+_ANSWER = 10.0  # seconds
+_MOST_FAILURES = 8  # stops in a row of threads that answer nothing
+
+
+class HeldFamily:
+    """All of them. `exit` is how the first one has ended, None before.
+
+    `is_over`: nothing more will be heard of anybody, `is_left`: as they were let go on alone.
+    `takes_interrupt`: they were told to stop. `programs` are those that were executed.
+    """
+
+    def __init__(
+        self, runs: HeldRuns, program: Program, events: SessionEvents, *, follows: bool
+    ) -> None:
+        """Begin with the process of `program`; `begin` has to be called next."""
+        self.exit: ExitStatus | None = None
+        self.is_over = self.is_left = False
+        self.lets_go = self.takes_interrupt = False
+        self.programs = [program]
+        self.stub = runs.stub
+        self.engines: dict[int, HeldEngine] = {}  # by the process that has its memory
+        self.first: HeldEngine
+        self.first_pid = 0
+        self._runs = runs
+        self._events = events
+        self._follows = follows
+        self._remarks: list[str] = []
+        # children in their parents' memory: the threads that wait for them, and their own
+        self._sharing: dict[int, tuple[str, str]] = {}
+        self._failures = 0
+
+    def begin(self, engine: HeldEngine) -> None:
+        """Take the engine of the first process."""
+        self.first, self.first_pid = engine, engine.pid
+        self.engines[engine.pid] = engine
+
+    # ---- the loop ----
+
+    def work(self, seconds: float) -> None:
+        """Handle stops for so long."""
+        _, is_silent = serve(self.stub, self.handle, lambda: self.is_over, seconds)
+        if is_silent and self.stub.is_over:
+            if self.exit is not None and not self.is_over:
+                self.say(GONE)
+            self.is_over = True
+
+    def handle(self, stop: RemoteStop) -> None:
+        """Handle a stop, whatever process it is of."""
+        if stop.kind != stops.SIGNAL:
+            self._ended(stop)
+            return
+        engine = self.engine_of(stop.thread)
+        facts = stop.facts
+        if engine is None:
+            self.stub.resume()  # of a process that has been let go of
+        elif "exec" in facts:
+            self._executed(engine, stop)
+        elif "fork" in facts:
+            self._forked(engine, stop, facts["fork"])
+        elif "vfork" in facts:
+            self._vforked(engine, stop, facts["vfork"])
+        elif "vforkdone" in facts:
+            if not self._follows:
+                engine.put_down()
+            self.stub.resume()
+        elif self.takes_interrupt and stop.number == SIGINT:
+            self.takes_interrupt = False  # ours: all stay where they are
+        else:
+            self._stopped(engine, stop)
+
+    def engine_of(self, thread: str) -> HeldEngine | None:
+        """Return the engine of a thread's memory, None for who has been let go of."""
+        return self.engines.get(process_of(thread))
+
+    def _stopped(self, engine: HeldEngine, stop: RemoteStop) -> None:
+        try:
+            engine.take(stop)
+            self._failures = 0
+        except RemoteError:
+            # who is killed where it stands answers nothing; its end is told when it goes on
+            if self.stub.is_over or not self._follows or self._failures == _MOST_FAILURES:
+                raise
+            self._failures += 1
+            self.stub.forget_registers()
+            self.stub.resume()
+        self.is_left |= engine.is_left
+        self.is_over |= engine is self.first and engine.is_left
+
+    def say(self, remark: str) -> None:
+        """Take note of what was not seen, once."""
+        if remark not in self._remarks:
+            self._remarks.append(remark)
+
+    def remarks(self) -> list[str]:
+        """Say what was not seen, at the end."""
+        return [*self._remarks, *self.first.unmatched()]
+
+    def signalled(self, pid: int, tid: int, number: int) -> None:
+        """Hear of a signal that is about to be delivered."""
+        self._events.on_signal(pid, tid, number, time.time_ns())
+
+    # ---- processes that come ----
+
+    def _forked(self, engine: HeldEngine, stop: RemoteStop, child: str) -> None:
+        stub, pid = self.stub, process_of(child)
+        stub.choose(child)
+        if self._follows:
+            self.engines[pid] = engine.forked(child, stop.tid)
+            self._tell_fork(engine, stop, pid)
+        else:
+            self.say(IN_CHILDREN)
+            engine.clean_copy()
+            stub.release(pid)
+        stub.choose(stop.thread)
+        stub.resume()
+
+    def _vforked(self, engine: HeldEngine, stop: RemoteStop, child: str) -> None:
+        stub, pid = self.stub, process_of(child)
+        if self._follows:
+            engine.share(child, stop.thread)
+            self.engines[pid] = engine
+            self._sharing[pid] = stop.thread, child
+            stub.waiting.add(stop.thread)
+            self._tell_fork(engine, stop, pid)
+        else:
+            self.say(BESIDE_CHILDREN)
+            engine.lift_for(child)
+            stub.release(pid)
+            stub.choose(stop.thread)
+        stub.resume()
+
+    def _tell_fork(self, engine: HeldEngine, stop: RemoteStop, pid: int) -> None:
+        parent = process_of(stop.thread)
+        self._events.on_process("fork", pid, parent, engine.run.program, time.time_ns())
+
+    # ---- programs that are executed ----
+
+    def _executed(self, engine: HeldEngine, stop: RemoteStop) -> None:
+        """See the calls of the program that a process runs by now; it stands where that begins."""
+        stub = self.stub
+        if not self._follows:
+            self.say(EXECUTED)
+            stub.detach()
+            self.is_over = self.is_left = True
+            return
+        pid = process_of(stop.thread)
+        del self.engines[pid]
+        self._part(engine, pid)
+        stub.choose(stop.thread)
+        program = Program(len(self.programs), pid, "", time.time_ns())
+        self.programs.append(program)
+        end = self._begin(program)
+        self._events.on_process("exec", pid, None, program, program.time_ns)
+        if end is not None:
+            self._ended(end)
+            return
+        if pid not in self.engines:
+            stub.choose(stop.thread)
+            stub.release(pid)
+            self.is_over = not self.engines
+        if not self.is_over:
+            stub.resume()
+
+    def _begin(self, program: Program) -> RemoteStop | None:
+        """Have an engine for a program that a process has executed, where its calls can be seen.
+
+        Return how the process has ended meanwhile, None where it has not.
+        """
+        settings, stub = self._runs.settings, self.stub
+        try:
+            space = RemoteSpace(stub, None, settings.sysroot)
+            program.path = space.files.program or ""
+            held = HeldProgram(space)
+            program.path = held.path
+            program.reason = self._unseen(held)
+            if program.reason is not None:
+                return None
+            end = self._run_to_entry(held)
+            if end is not None:
+                return end
+            memory = HeldMemory(stub, encoding(space.bits, space.order))
+            run = self._runs.begin(program, held, space, memory)
+            engine = HeldEngine(stub, memory, run, self)
+            engine.go_on_from(self.first)
+            self.engines[program.pid] = engine
+        except (SoscopeError, OSError) as error:
+            if stub.is_over:
+                raise
+            program.reason = str(error)
+            if program.block is not None:
+                program.block.close()
+                program.block = None
+        return None
+
+    def _unseen(self, held: HeldProgram) -> str | None:
+        """Return why the calls of a program are not seen, None where they are."""
+        if held.loader is None:
+            return reasons.STATIC
+        first = self.first.run.held.arch
+        if held.arch is not first:
+            return f"it is for {held.arch.name}, and the stub's first program for {first.name}"
+        return None
+
+    def _run_to_entry(self, held: HeldProgram) -> RemoteStop | None:
+        """Have a process leave the system call that has executed a program.
+
+        It stands at its first instruction already. But what that call returns would be put into
+        a register at the next step. Return how the process has ended instead, None: it has not.
+        """
+        stub, convention = self.stub, held.convention
+        entry = stub.get(convention.pc)
+        stub.insert(entry, convention.breakpoint)
+        stub.resume_alone()
+        while True:
+            stop = stub.wait(_ANSWER)
+            if stop is None:
+                raise RemoteError("the program did not come to its first instruction")
+            if stop.kind != stops.SIGNAL:
+                return stop
+            if stop.number == SIGTRAP and stub.get(convention.pc) == entry:
+                stub.remove(entry, convention.breakpoint)
+                return None
+            number = stops.linux_signal(stop.number)
+            self.signalled(process_of(stop.thread), stop.tid, number)
+            stub.resume_alone(stop.number)
+
+    # ---- ends ----
+
+    def _ended(self, stop: RemoteStop) -> None:
+        pid = self.first_pid
+        if self._follows:
+            pid = int(stop.facts.get("process", "0"), 16)
+        if stop.kind == stops.EXITED:
+            how = ExitStatus(stop.number, None)
+        else:
+            how = ExitStatus(None, stops.linux_signal(stop.number))
+        engine = self.engines.pop(pid, None)
+        if engine is not None:
+            self._part(engine, pid)
+            self._events.on_exit(
+                pid or self.programs[0].pid, how.status, how.signal, time.time_ns()
+            )
+        if pid == self.first_pid:
+            self.exit = how
+            if not self.first.has_started:
+                self.say(NEVER)
+        if not self.engines:
+            self.is_over = True
+        else:
+            self.stub.resume()
+
+    def _part(self, engine: HeldEngine, pid: int) -> None:
+        """Hear that a process has not its memory any more."""
+        engine.run.recorder.leave_process(pid)
+        parent, thread = self._sharing.pop(pid, ("", ""))
+        self.stub.waiting.discard(parent)
+        sharing = [each for each, other in self.engines.items() if other is engine]
+        if not sharing:
+            engine.leave()
+            return
+        if pid == engine.pid:
+            _, home = self._sharing[sharing[0]]
+            engine.move(home)
+        else:
+            self.stub.choose(engine.home)
+        engine.forget_thread(tid_of(thread))
+        if len(sharing) == 1:
+            engine.stop_sharing()

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets go of all processes that a stub holds: they stop, all that is ours is undone, they go on.
+
+One stop of one thread is enough, as all others stand still then.
+"""
+
+from __future__ import annotations
+
+import time
+
+from soscope.control.remote.held.engine import HeldEngine
+from soscope.control.remote.held.family import HeldFamily
+from soscope.control.remote.held.kept import without_ours
+from soscope.entry.remote.stops import RemoteStop
+
+LATER = "the stub did not stop the program: its breakpoints go when it stops by itself"
+_NATURAL = 0.5  # seconds for a stop of its own
+_INTERRUPT = 1.0  # seconds for one that it is told to make
+_PATIENCE = 3.0  # in all
+
+
+class HeldLeaving:
+    """Lets go of a family that runs, or is over.
+
+    `is_for_guard`: that is left to the guard, when the program stops next.
+    """
+
+    def __init__(self, family: HeldFamily) -> None:
+        self.is_for_guard = False
+        self._family = family
+        self._stub = family.stub
+        self._keeps_threads = family.first.keeps_threads
+
+    def let_go(self) -> None:
+        """Undo all of it, and let all go on alone. Raises RemoteError where the stub is gone."""
+        family = self._family
+        family.lets_go = True
+        end = time.monotonic() + _NATURAL
+        while not family.is_over:
+            stop = self._stub.wait(max(end - time.monotonic(), 0.0))
+            if stop is None:
+                break
+            if self._is_ours(stop):
+                self._finish()
+                return
+            family.handle(stop)
+        # slots that lead to us cannot be left behind: the program is served until it stops
+        has_slots = any(engine.has_slots for engine in self._engines())
+        end = time.monotonic() + (_PATIENCE if self._keeps_threads else 0.0)
+        while not family.is_over and (has_slots or time.monotonic() < end):
+            if self._is_interrupted():
+                self._finish()
+                return
+        if not family.is_over:
+            self._leave_orders()
+
+    def _engines(self) -> list[HeldEngine]:
+        return list(dict.fromkeys(self._family.engines.values()))
+
+    def _leave_orders(self) -> None:
+        """Have the stub let the program go when that stops by itself: it reads packets then."""
+        for engine in self._engines():
+            engine.give_back_slots()
+        if self._keeps_threads:
+            self._stub.leave(self._orders())
+        else:
+            self.is_for_guard = True
+            self._stub.close()
+        self._family.say(LATER)
+        self._family.is_over = self._family.is_left = True
+
+    def _orders(self) -> list[bytes]:
+        orders = without_ours(programs=self._stub.can.has("QProgramSignals"))
+        size = self._family.first.run.held.convention.breakpoint
+        for engine in self._engines():
+            orders.append(b"Hg" + engine.home.encode())
+            orders += [b"z0,%x,%x" % (addr, size) for addr in engine.points]
+        return orders + [b"D;%x" % pid for pid in self._others()]
+
+    def _others(self) -> list[int]:
+        """Return the processes but the one that the stub lets go of at last: children first."""
+        *others, last = sorted(self._family.engines, key=self._family.first_pid.__ne__)[::-1]
+        self._stub.thread = self._family.engines[last].home
+        return others
+
+    def _is_interrupted(self) -> bool:
+        """Tell the program to stop, and say whether it does.
+
+        A stub that has just told of a stop does not hear that. One that has heard it sends a
+        signal, which has to be taken before the program is let go. An emulator never hears it, and
+        takes the byte for a word to say its next stop twice.
+        """
+        family = self._family
+        if self._keeps_threads:
+            self._stub.interrupt()
+            family.takes_interrupt = True
+        end = time.monotonic() + _INTERRUPT
+        while not family.is_over:
+            is_late = time.monotonic() >= end
+            stop = self._stub.wait(_NATURAL if is_late else end - time.monotonic())
+            if stop is None and is_late:
+                break
+            if stop is None:
+                continue
+            if is_late and self._is_ours(stop):
+                return True
+            family.handle(stop)
+            if self._keeps_threads and not family.takes_interrupt:
+                return True
+        return False
+
+    def _is_ours(self, stop: RemoteStop) -> bool:
+        """Say whether a thread has stopped for us, and for nobody else."""
+        if stop.facts.keys() & {"fork", "vfork", "vforkdone", "exec"}:
+            return False
+        engine = self._family.engine_of(stop.thread)
+        return engine is not None and engine.is_ours(stop)
+
+    def _finish(self) -> None:
+        family, stub = self._family, self._stub
+        if self._keeps_threads:
+            # threads that have come to a slot as well, and have not been heard
+            for packet in without_ours(programs=stub.can.has("QProgramSignals")):
+                stub.ask(packet)
+            for name in stub.threads():
+                engine = family.engine_of(name)
+                if engine is not None:
+                    stub.choose(name)
+                    engine.send_on()
+            for engine in self._engines():
+                stub.choose(engine.home)
+                engine.give_all_back()
+            for pid in self._others():
+                stub.release(pid)
+        else:
+            family.first.send_on()
+            family.first.give_all_back()
+        stub.detach()
+        family.is_over = family.is_left = True
