@@ -7,7 +7,11 @@ The programs count their own calls, process by process, and check how their chil
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -15,7 +19,9 @@ import pytest
 
 from tests.integration.test_native_follow import WAYS, called, counted, events
 from tests.support import build
-from tests.support.run import soscope
+from tests.support.elffiles import built
+from tests.support.launching import environment
+from tests.support.run import kill, soscope
 from tests.support.waiting import Waiting, gdbserver
 
 ENGINES = ("poison", "sites")
@@ -96,3 +102,89 @@ def test_an_agent_sees_the_same(tmp_path: Path) -> None:
         )
     assert tables[0] == tables[1] == tables[2]
     assert {caller for caller, _ in tables[0]} >= {"ls", "sort", "wc"}
+
+
+# Children that wait, in its group and outside, and one that calls: each ends with 3 at SIGUSR1.
+_WAITING = """
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile sig_atomic_t is_told;
+static void tell(int number)
+{
+    (void)number;
+    is_told = 1;
+}
+int main(void)
+{
+    int wrong = 0, status;
+    pid_t pids[4];
+    sigset_t told, before;
+    alarm(60);
+    sigemptyset(&told);
+    sigaddset(&told, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &told, &before);
+    signal(SIGUSR1, tell);
+    for (int i = 0; i < 4; i++) {
+        pids[i] = fork();
+        if (pids[i])
+            continue;
+        alarm(60);
+        if (i == 1)
+            setsid();
+        wrong += labs(-3) != 3;
+        if (i == 2) {
+            sigprocmask(SIG_SETMASK, &before, NULL);
+            while (!is_told) {
+                wrong += labs(-4) != 4;
+                usleep(100);
+            }
+        }
+        while (!is_told)
+            sigsuspend(&before);
+        wrong += labs(-5) != 5;
+        _exit(wrong ? 4 : 3);
+    }
+    puts("ready");
+    fflush(stdout);
+    while (!is_told)
+        sigsuspend(&before);
+    for (int i = 0; i < 4; i++) {
+        kill(pids[i], SIGUSR1);
+        wrong += waitpid(pids[i], &status, 0) != pids[i] || status != 3 << 8;
+    }
+    printf("wrong %d", wrong);
+    return 7;
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("how", ["duration", "interrupt"])
+@pytest.mark.parametrize("seen", ["labs", "setsid"])
+def test_all_are_let_go_of(how: str, engine: str, seen: str, tmp_path: Path) -> None:
+    """Whether one of them stops by itself meanwhile, as it calls what is seen, or none does."""
+    program = built(tmp_path, "waiting", _WAITING, "-fno-builtin")
+    options = ["--duration", "300ms"] if how == "duration" else []
+    words = ["trace", "-f", "-c", "--engine", engine, "-e", seen, *options]
+    with gdbserver(program, stdout=subprocess.PIPE) as stub:
+        tracing = subprocess.Popen(
+            [sys.executable, "-m", "soscope", *words, "--remote", stub.address],
+            stderr=subprocess.PIPE,
+            env=environment(),
+            text=True,
+        )
+        try:
+            assert stub.process.stdout is not None
+            assert stub.process.stdout.readline() == "ready\n"
+            if how == "interrupt":
+                time.sleep(0.3)
+                tracing.send_signal(signal.SIGINT)
+            _, said = tracing.communicate(timeout=30)
+            assert tracing.returncode == 0, said
+        finally:
+            kill(tracing)
+        os.kill(stub.pid, signal.SIGUSR1)
+        assert stub.process.stdout.read() == "wrong 0"

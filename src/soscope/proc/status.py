@@ -124,6 +124,11 @@ def read_status(pid: int) -> dict[str, str]:
         text = os.fsdecode(_slurp(f"/proc/{pid}/status"))
     except OSError as error:
         raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+    return fields_of(text)
+
+
+def fields_of(text: str) -> dict[str, str]:
+    """Return the fields of a text of /proc/PID/status, wherever it was read."""
     fields = {}
     for line in text.splitlines():
         name, _, value = line.partition(":")

@@ -86,7 +86,8 @@ class RemoteStub:
     the registers of the next stop. What it refuses is found out at that stop.
     `turns` are taken by the program's threads, None: it has one, or the stub holds all.
     `upper` says what it does not tell of registers, None: it tells all.
-    `waiting` are threads that stay where they are when others go on.
+    `waiting` are threads that stay where they are when others go on; `only` is the process
+    that goes on at all, 0: all do.
     `noted` hears of each packet that sets or removes a breakpoint, before it is sent.
     Raises RemoteError everywhere where the stub is gone or does not answer as it should.
     """
@@ -120,6 +121,7 @@ class RemoteStub:
         self.turns: Turns | None = None
         self.upper: Callable[[str], bytes] | None = None
         self.noted: Callable[[bytes], object] | None = None
+        self.only = 0
         self.waiting: set[str] = set()
         self.goes = 0  # how often the program was let go on
         try:
@@ -366,7 +368,10 @@ class RemoteStub:
     def resume(self, signal: int = 0) -> None:
         """Let all go on but those that wait, with the protocol's signal `signal`."""
         actions = [b"C%02x:%s" % (signal, self.thread.encode())] if signal else []
-        actions += [b"c:" + name.encode() for name in self._moving()] if self.waiting else [b"c"]
+        if self.waiting or self.only:
+            actions += [b"c:" + name.encode() for name in self._moving()]
+        else:
+            actions.append(b"c")
         self._go(b";".join([b"vCont", *actions]))
 
     def resume_alone(self, signal: int = 0) -> None:
@@ -375,9 +380,11 @@ class RemoteStub:
         self._go(b"vCont;%s:%s" % (how, self.thread.encode()) if self.thread else b"vCont;" + how)
 
     def _moving(self) -> list[str]:
-        """Return the names of all threads that do not wait, those of a process together."""
+        """Return the names of all threads that are to go on, those of a process together."""
         processes: dict[str, list[str]] = {}
         for name in self.threads():
+            if self.only and stops.process_of(name) != self.only:
+                continue
             processes.setdefault(name.partition(".")[0], []).append(name)
         moving = []
         for process, names in processes.items():

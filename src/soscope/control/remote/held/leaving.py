@@ -10,8 +10,10 @@ import time
 
 from soscope.control.remote.held.engine import HeldEngine
 from soscope.control.remote.held.family import HeldFamily
-from soscope.control.remote.held.kept import without_ours
+from soscope.control.remote.held.kept import SIGINT, without_ours
+from soscope.entry.remote.files import RemoteFiles
 from soscope.entry.remote.stops import RemoteStop
+from soscope.proc import status
 
 LATER = "the stub did not stop the program: its breakpoints go when it stops by itself"
 _NATURAL = 0.5  # seconds for a stop of its own
@@ -27,6 +29,7 @@ class HeldLeaving:
 
     def __init__(self, family: HeldFamily) -> None:
         self.is_for_guard = False
+        self._has_interrupted = False
         self._family = family
         self._stub = family.stub
         self._keeps_threads = family.first.keeps_threads
@@ -93,6 +96,7 @@ class HeldLeaving:
         family = self._family
         if self._keeps_threads:
             self._stub.interrupt()
+            self._has_interrupted = True
             family.takes_interrupt = True
         end = time.monotonic() + _INTERRUPT
         while not family.is_over:
@@ -116,9 +120,32 @@ class HeldLeaving:
         engine = self._family.engine_of(stop.thread)
         return engine is not None and engine.is_ours(stop)
 
+    def _take_interrupts(self) -> None:
+        """Take what a stub has sent to a whole group of processes, and is to be of no effect.
+
+        Those who have not told of it yet would end by it as soon as they are let go of.
+        """
+        family, stub = self._family, self._stub
+        files = RemoteFiles(stub, 0)
+        end = time.monotonic() + _PATIENCE
+        for pid in list(family.engines):
+            if not _is_interrupted(files, pid):
+                continue
+            stub.only, family.takes_interrupt = pid, True
+            stub.resume()
+            while family.takes_interrupt and not family.is_over and time.monotonic() < end:
+                stop = stub.wait(_NATURAL)
+                if stop is None:
+                    stub.interrupt()  # somebody else has taken it
+                else:
+                    family.handle(stop)
+        stub.only = 0
+
     def _finish(self) -> None:
         family, stub = self._family, self._stub
         if self._keeps_threads:
+            if self._has_interrupted and len(family.engines) > 1:
+                self._take_interrupts()
             # threads that have come to a slot as well, and have not been heard
             for packet in without_ours(programs=stub.can.has("QProgramSignals")):
                 stub.ask(packet)
@@ -137,3 +164,14 @@ class HeldLeaving:
             family.first.give_all_back()
         stub.detach()
         family.is_over = family.is_left = True
+
+
+def _is_interrupted(files: RemoteFiles, pid: int) -> bool:
+    """Say whether a process has a SIGINT to take as soon as it runs, where its system tells that.
+
+    One that blocks it has a use for it, or takes it when it does so no more: that is left to it.
+    """
+    text = files.read(f"/proc/{pid}/status")
+    fields = status.fields_of((text or b"").decode("utf-8", "replace"))
+    pending = int(fields.get("ShdPnd", "0"), 16) & ~int(fields.get("SigBlk", "0"), 16)
+    return bool(pending >> SIGINT - 1 & 1)
