@@ -6,23 +6,28 @@ The programs count their own calls, process by process, and check how their chil
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.test_native_follow import WAYS, called, counted, events
-from tests.support import build
+from tests.support import attached, build, crossed
 from tests.support.elffiles import built
 from tests.support.launching import environment
 from tests.support.run import kill, soscope
-from tests.support.waiting import Waiting, gdbserver
+from tests.support.waiting import Waiting, emulator, gdbserver
 
 ENGINES = ("poison", "sites")
 
@@ -104,7 +109,8 @@ def test_an_agent_sees_the_same(tmp_path: Path) -> None:
     assert {caller for caller, _ in tables[0]} >= {"ls", "sort", "wc"}
 
 
-# Children that wait, in its group and outside, and one that calls: each ends with 3 at SIGUSR1.
+# Waits for a byte first, with an argument. Its children wait, in its group and outside, or call:
+# each ends with 3 at SIGUSR1.
 _WAITING = """
 #include <signal.h>
 #include <stdio.h>
@@ -117,10 +123,16 @@ static void tell(int number)
     (void)number;
     is_told = 1;
 }
-int main(void)
+int main(int argc, char **argv)
 {
     int wrong = 0, status;
     pid_t pids[4];
+    (void)argv;
+    if (argc > 1) {
+        puts("waits");
+        fflush(stdout);
+        getchar();
+    }
     sigset_t told, before;
     alarm(60);
     sigemptyset(&told);
@@ -188,3 +200,228 @@ def test_all_are_let_go_of(how: str, engine: str, seen: str, tmp_path: Path) -> 
             kill(tracing)
         os.kill(stub.pid, signal.SIGUSR1)
         assert stub.process.stdout.read() == "wrong 0"
+
+
+@contextlib.contextmanager
+def _attached(program: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], Waiting]]:
+    """Run a program that waits for a byte, in a group of its own, and have gdbserver hold it."""
+    with subprocess.Popen(
+        [str(program), *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "waits\n"
+            with gdbserver("--attach", str(process.pid)) as stub:
+                yield process, stub
+        finally:
+            kill(process)
+
+
+@pytest.mark.parametrize("seen", ["labs", "setsid"])
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_who_ran_already_goes_on(seen: str, end: signal.Signals, tmp_path: Path) -> None:
+    """Also when soscope is killed: it and all its children, whether they call or not."""
+    program = built(tmp_path, "waiting", _WAITING, "-fno-builtin")
+    table = tmp_path / "table"
+    words = ["trace", "-f", "-c", "-e", seen, "-o", str(table)]
+    with _attached(program, "first") as (process, stub):
+        tracing = subprocess.Popen(
+            [sys.executable, "-m", "soscope", *words, "--remote", stub.address],
+            stderr=subprocess.PIPE,
+            env=environment(),
+            text=True,
+        )
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert tracing.stderr is not None
+            assert "engine sites" in tracing.stderr.readline()
+            time.sleep(0.5)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(0.3)
+            tracing.send_signal(end)
+            _, said = tracing.communicate(timeout=30)
+            assert tracing.returncode == (0 if end == signal.SIGINT else -end), said
+        finally:
+            kill(tracing)
+        assert stub.process.wait(20) == 0
+        children = _children(process.pid)
+        assert len(children) == 4
+        assert {attached.tracer_of(pid) for pid in (process.pid, *children)} == {0}
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.read() == "wrong 0"
+        assert process.wait(10) == 7
+
+
+def _children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+_BESIDE = """
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define MAKERS 2
+#define TIMES 12
+extern char **environ;
+static volatile int is_over;
+static long calls[MAKERS + 1], children, wrong;
+static char *words[] = {"true", NULL};
+static void expect(pid_t pid, int code)
+{
+    int status;
+    if (waitpid(pid, &status, 0) != pid || status != code << 8)
+        __atomic_add_fetch(&wrong, 1, __ATOMIC_SEQ_CST);
+}
+static void *calling(void *unused)
+{
+    while (!is_over) {
+        calls[MAKERS] += labs(-1);
+        usleep(200);
+    }
+    return unused;
+}
+static void *making(void *own)
+{
+    long *count = own;
+    for (int i = 0; i < TIMES; i++) {
+        pid_t pid = vfork();
+        if (!pid) {
+            __atomic_add_fetch(&children, labs(-1) + labs(-2) - 1, __ATOMIC_SEQ_CST);
+            if (i % 3 == 1)
+                execv("/bin/true", words);
+            if (i % 3 == 2)
+                kill(getpid(), 9);
+            _exit(3);
+        }
+        if (i % 3 == 2) {
+            int status;
+            if (waitpid(pid, &status, 0) != pid || status != 9)
+                __atomic_add_fetch(&wrong, 1, __ATOMIC_SEQ_CST);
+        } else {
+            expect(pid, i % 3 ? 0 : 3);
+        }
+        *count += labs(-1);
+        pid = fork();
+        if (!pid)
+            _exit((int)labs(-4));
+        __atomic_add_fetch(&children, 1, __ATOMIC_SEQ_CST);
+        expect(pid, 4);
+        if (posix_spawn(&pid, "/bin/true", NULL, NULL, words, environ))
+            __atomic_add_fetch(&wrong, 1, __ATOMIC_SEQ_CST);
+        else
+            expect(pid, 0);
+    }
+    return NULL;
+}
+int main(void)
+{
+    pthread_t other, makers[MAKERS];
+    pthread_create(&other, NULL, calling, NULL);
+    for (int i = 0; i < MAKERS; i++)
+        pthread_create(&makers[i], NULL, making, &calls[i]);
+    for (int i = 0; i < MAKERS; i++)
+        pthread_join(makers[i], NULL);
+    is_over = 1;
+    pthread_join(other, NULL);
+    for (int i = 0; i < MAKERS; i++)
+        calls[MAKERS] += calls[i];
+    printf("%d %ld %ld %ld", getpid(), calls[MAKERS], children, wrong);
+    return 7;
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_threads_that_make_children_beside_others_that_call(engine: str, tmp_path: Path) -> None:
+    program = built(tmp_path, "beside", _BESIDE, "-O0", "-fno-builtin", "-pthread", "-Wl,-z,lazy")
+    path = tmp_path / "calls.json"
+    words = ("--engine", engine, "--json", "-o", path, "-e", "labs,vfork")
+    with gdbserver(program, stdout=subprocess.PIPE) as stub:
+        done, out = _trace(stub, *words)
+    assert done.returncode == 7, done.stderr
+    pid, own, children, wrong = map(int, out.split())
+    assert wrong == 0
+    calls = called(events(path), "labs")
+    assert calls.pop(pid) == own
+    assert calls.total() == children
+    assert called(events(path), "vfork") == {pid: 2 * 12}
+    assert "; complete" in done.stderr
+
+
+# ---- stubs that cannot do it -------------------------------------------------
+
+
+@contextlib.contextmanager
+def _without(word: bytes, stub: Waiting) -> Iterator[str]:
+    """Give the address of a stub that is another one, but does not offer what `word` names."""
+    with socket.create_server(("localhost", 0)) as server:
+        host, _, port = stub.address.partition(":")
+        proxy = threading.Thread(target=_pass_on, args=(server, (host, int(port)), word))
+        proxy.start()
+        yield f"localhost:{server.getsockname()[1]}"
+        proxy.join(20)
+        assert not proxy.is_alive()
+
+
+def _pass_on(server: socket.socket, to: tuple[str, int], word: bytes) -> None:
+    server.settimeout(20)
+    with server.accept()[0] as front, socket.create_connection(to) as back:
+        while ready := select.select([front, back], [], [], 20)[0]:
+            for source in ready:
+                data = source.recv(1 << 16)
+                if not data:
+                    return
+                if source is back and word in data:
+                    packet = data[data.index(b"$") + 1 : data.rindex(b"#")].replace(word, b"")
+                    data = b"+$%s#%02x" % (packet, sum(packet) & 0xFF)
+                (back if source is front else front).sendall(data)
+
+
+@pytest.mark.parametrize("word", ["vfork-events", "exec-events"])
+def test_a_stub_that_tells_too_little(word: str) -> None:
+    with gdbserver(build.program("lineage"), "sharing", stdout=subprocess.PIPE) as stub:
+        with _without(b"%s+;" % word.encode(), stub) as address:
+            done = soscope("trace", "-f", "--remote", address)
+        out, _ = stub.process.communicate(timeout=20)
+    assert done.returncode == 125
+    said = f"-f: the stub does not offer {word}: it does not say enough of children"
+    assert said in done.stderr
+    assert counted(out).total() == 13
+
+
+def test_an_emulator(tmp_path: Path) -> None:
+    """Its stub tells of no children: the program is let go of, and they are clean."""
+    path = crossed.program(tmp_path, "ppc64le")
+    plain = crossed.untraced(path, "ppc64le", "plain", "forks")
+    with emulator("ppc64le", path, "plain", "forks") as stub:
+        done = soscope("trace", "-f", "--remote", stub.address, "--", path)
+        out, err = stub.process.communicate(timeout=30)
+    assert done.returncode == 125
+    assert "-f: the stub does not offer fork-events, vfork-events, exec-events" in done.stderr
+    assert (stub.process.returncode, out, err) == (plain.returncode, plain.stdout, plain.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--check"], "-f: not with --check, which compares the calls of one process"),
+        (["--engine", "slot"], "-f: not over --remote with --engine slot"),
+    ],
+)
+def test_usage(words: list[str], why: str) -> None:
+    with gdbserver("/bin/true") as stub:
+        done = soscope("trace", "-f", *words, "--remote", stub.address)
+        assert stub.process.wait(20) == 0
+    assert done.returncode == 125
+    assert why in done.stderr

@@ -19,6 +19,7 @@ from soscope.control.exitstatus import ExitStatus
 from soscope.control.program import Program
 from soscope.control.remote.engine import EXECUTED, IN_CHILDREN, NEVER, serve
 from soscope.control.remote.held.engine import HeldEngine
+from soscope.control.remote.held.guard import Guard
 from soscope.control.remote.held.kept import SIGINT, SIGTRAP
 from soscope.control.remote.held.memory import HeldMemory
 from soscope.control.remote.held.program import HeldProgram
@@ -43,9 +44,18 @@ class HeldFamily:
     """
 
     def __init__(
-        self, runs: HeldRuns, program: Program, events: SessionEvents, *, follows: bool
+        self,
+        runs: HeldRuns,
+        program: Program,
+        events: SessionEvents,
+        guard: Guard | None,
+        *,
+        follows: bool,
     ) -> None:
-        """Begin with the process of `program`; `begin` has to be called next."""
+        """Begin with the process of `program`; `begin` has to be called next.
+
+        `guard` lets all of them go when soscope is killed.
+        """
         self.exit: ExitStatus | None = None
         self.is_over = self.is_left = False
         self.lets_go = self.takes_interrupt = False
@@ -55,6 +65,7 @@ class HeldFamily:
         self.first: HeldEngine
         self.first_pid = 0
         self._runs = runs
+        self._guard = guard
         self._events = events
         self._follows = follows
         self._remarks: list[str] = []
@@ -164,6 +175,8 @@ class HeldFamily:
 
     def _tell_fork(self, engine: HeldEngine, stop: RemoteStop, pid: int) -> None:
         parent = process_of(stop.thread)
+        if self._guard is not None:
+            self._guard.forked(parent, pid)
         self._events.on_process("fork", pid, parent, engine.run.program, time.time_ns())
 
     # ---- programs that are executed ----
@@ -285,6 +298,8 @@ class HeldFamily:
     def _part(self, engine: HeldEngine, pid: int) -> None:
         """Hear that a process has not its memory any more."""
         engine.run.recorder.leave_process(pid)
+        if self._guard is not None:
+            self._guard.gone(pid)
         parent, thread = self._sharing.pop(pid, ("", ""))
         self.stub.waiting.discard(parent)
         sharing = [each for each, other in self.engines.items() if other is engine]

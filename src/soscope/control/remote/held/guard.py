@@ -18,21 +18,27 @@ import time
 from _collections_abc import Callable, Iterator
 from contextlib import suppress
 
-from soscope.control.remote.held.kept import SIGTRAP, without_ours
+from soscope.control.remote.held.kept import SIGTRAP, is_interrupted, without_ours
 from soscope.entry.remote import stops
+from soscope.entry.remote.files import RemoteFiles
 from soscope.entry.remote.packets import PacketStream
+from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
 from soscope.proc.signals import signal
 
 _STOP = 2.0  # seconds in which a program stops, if it was running
 _ANSWER = 2.0
 _OVER = b"."
+_PointsOf = dict[int, set[bytes]]  # by process
 _PIECE = 1 << 16
 _MARK, _MARKED = b"qC", b"QC"  # a question whose answer is like no other one
 
 
 class Guard:
-    """The child. `note` hears of each packet that sets or removes a breakpoint."""
+    """The child. `note` hears of each packet that sets or removes a breakpoint.
+
+    `forked` and `gone` hear of processes that come and go. Of the first one it knows.
+    """
 
     __slots__ = ("_child", "_pipe")
 
@@ -60,15 +66,26 @@ class Guard:
                 os._exit(0)
         os.close(ours)
 
-    def note(self, packet: bytes) -> None:
-        """Tell it of a packet that is about to be sent."""
+    def note(self, pid: int, packet: bytes) -> None:
+        """Tell it of a packet that is about to be sent, and of which process that is."""
+        self._tell(b"%x %s" % (pid, packet))
+
+    def forked(self, parent: int, child: int) -> None:
+        """Tell it of a child that has what its parent has."""
+        self._tell(b"%x =%x" % (parent, child))
+
+    def gone(self, pid: int) -> None:
+        """Tell it of a process that has ended, or has other memory by now."""
+        self._tell(b"%x -" % pid)
+
+    def _tell(self, line: bytes) -> None:
         with suppress(OSError):  # it has been killed: then there is none
-            os.write(self._pipe, packet + b"\n")
+            os.write(self._pipe, line + b"\n")
 
     def dismiss(self) -> None:
         """Have it end: the program has been let go. May be called twice."""
         if self._pipe >= 0:
-            self.note(_OVER)
+            self._tell(_OVER)
             os.close(self._pipe)
             self._pipe = -1
             with suppress(ChildProcessError):  # somebody else's handler of SIGCHLD took it
@@ -91,23 +108,38 @@ def _watch(
 ) -> None:
     """Wait until soscope is gone; undo then what it has not undone."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    points: set[bytes] = set()
+    points: _PointsOf = {pid: set()}
     rest = b""
     while data := os.read(pipe, _PIECE):
-        *packets, rest = (rest + data).split(b"\n")
-        for packet in packets:
-            if packet == _OVER:
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            if line == _OVER:
                 return
-            (points.add if packet[:1] == b"Z" else points.discard)(packet[1:])
-    detach = b"D;%x" % pid if pid else b"D"
+            _hear(points, line)
     with suppress(RemoteError):  # it has ended
         if at_stops:
-            _let_go_at_stop(connected(), detach)
+            _let_go_at_stop(connected(), _detached(pid))
         else:
-            _let_go(connected(), points, detach, programs=programs)
+            _let_go(connected(), points, pid, programs=programs)
 
 
-def _let_go(connected: socket.socket, points: set[bytes], detach: bytes, *, programs: bool) -> None:
+def _hear(points: _PointsOf, line: bytes) -> None:
+    number, what = line.split(b" ", 1)
+    pid = int(number, 16)
+    if what == b"-":
+        points.pop(pid, None)
+    elif what[:1] == b"=":
+        points[int(what[1:], 16)] = set(points.get(pid, ()))
+    else:
+        own = points.setdefault(pid, set())
+        (own.add if what[:1] == b"Z" else own.discard)(what[1:])
+
+
+def _detached(pid: int) -> bytes:
+    return b"D;%x" % pid if pid else b"D"
+
+
+def _let_go(connected: socket.socket, points: _PointsOf, first: int, *, programs: bool) -> None:
     stream = PacketStream(connected)
     stream.acknowledge_no_more()
     stream.interrupt()
@@ -116,10 +148,39 @@ def _let_go(connected: socket.socket, points: set[bytes], detach: bytes, *, prog
         answer = stream.receive(left)  # or one to what soscope has asked
         if answer is None or answer[:1] in (b"T", b"S", b"W", b"X"):
             break
-    orders = [b"z" + point for point in points]
-    stream.leave([*orders, *without_ours(programs=programs), detach])
+    if len(points) > 1:
+        _let_all_go(RemoteStub(connected, "<", events=True), points, first, programs=programs)
+        return
+    orders = [b"z" + point for point in points.get(first, ())]
+    stream.leave([*orders, *without_ours(programs=programs), _detached(first)])
     while stream.receive(_ANSWER) is not None:
         pass  # it is read, or the program has not stopped yet
+
+
+def _let_all_go(stub: RemoteStub, points: _PointsOf, first: int, *, programs: bool) -> None:
+    """Let several processes go that stand still, the first one at last."""
+    for packet in without_ours(programs=programs):
+        stub.ask(packet)
+    for pid, own in points.items():
+        stub.ask(b"Hgp%x.%x" % (pid, pid))
+        for point in own:
+            stub.ask(b"z" + point)
+    files = RemoteFiles(stub, 0)
+    left = sorted(points, key=first.__eq__)
+    end = time.monotonic() + _STOP
+    for pid in points:
+        while is_interrupted(files, pid) and time.monotonic() < end:
+            stub.only = pid
+            stub.resume()
+            stop = stub.wait(_STOP)
+            if stop is None:
+                return  # it has not stopped, and the stub hears nobody
+            if "vfork" in stop.facts:  # who has made it goes on when it is done
+                stub.ask(_detached(stops.process_of(stop.facts["vfork"])))
+            elif "fork" in stop.facts:
+                left.insert(0, stops.process_of(stop.facts["fork"]))
+    for pid in left:
+        stub.ask(_detached(pid))
 
 
 def _let_go_at_stop(connected: socket.socket, detach: bytes) -> None:

@@ -10,10 +10,9 @@ import time
 
 from soscope.control.remote.held.engine import HeldEngine
 from soscope.control.remote.held.family import HeldFamily
-from soscope.control.remote.held.kept import SIGINT, without_ours
+from soscope.control.remote.held.kept import is_interrupted, without_ours
 from soscope.entry.remote.files import RemoteFiles
 from soscope.entry.remote.stops import RemoteStop
-from soscope.proc import status
 
 LATER = "the stub did not stop the program: its breakpoints go when it stops by itself"
 _NATURAL = 0.5  # seconds for a stop of its own
@@ -129,7 +128,7 @@ class HeldLeaving:
         files = RemoteFiles(stub, 0)
         end = time.monotonic() + _PATIENCE
         for pid in list(family.engines):
-            if not _is_interrupted(files, pid):
+            if not is_interrupted(files, pid):
                 continue
             stub.only, family.takes_interrupt = pid, True
             stub.resume()
@@ -164,14 +163,3 @@ class HeldLeaving:
             family.first.give_all_back()
         stub.detach()
         family.is_over = family.is_left = True
-
-
-def _is_interrupted(files: RemoteFiles, pid: int) -> bool:
-    """Say whether a process has a SIGINT to take as soon as it runs, where its system tells that.
-
-    One that blocks it has a use for it, or takes it when it does so no more: that is left to it.
-    """
-    text = files.read(f"/proc/{pid}/status")
-    fields = status.fields_of((text or b"").decode("utf-8", "replace"))
-    pending = int(fields.get("ShdPnd", "0"), 16) & ~int(fields.get("SigBlk", "0"), 16)
-    return bool(pending >> SIGINT - 1 & 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from _collections_abc import Callable, Sequence
+from functools import partial
 
 from soscope.binfmt.elf.encoding import encoding
 from soscope.control.events import SessionEvents
@@ -81,8 +82,8 @@ def trace_held(
             programs = stub.can.has("QProgramSignals")
             number = stub.pid if at_stops else space.pid
             target.guard = Guard(stub.connection, number, programs=programs, at_stops=at_stops)
-            stub.noted = target.guard.note
-        family = HeldFamily(runs, program, events, follows=settings.follow)
+            stub.noted = partial(_note, stub, target.guard)
+        family = HeldFamily(runs, program, events, target.guard, follows=settings.follow)
         engine = HeldEngine(stub, memory, run, family)
         family.begin(engine)
         target.family = family
@@ -154,6 +155,10 @@ def _choice(
         )
     because = "" if settings.engine == SITES else _ON_RUNNING
     return EngineChoice(SITES, arch, is_checked=False, because=because)
+
+
+def _note(stub: RemoteStub, guard: Guard, packet: bytes) -> None:
+    guard.note(stub.pid, packet)
 
 
 def _check_follow(settings: SessionSettings, stub: RemoteStub) -> None:
