@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_native_follow import WAYS, called, counted, events
+from tests.integration.test_native_follow import _FORKING, WAYS, called, counted, events
 from tests.support import attached, build, crossed
 from tests.support.elffiles import built
 from tests.support.launching import environment
@@ -425,3 +425,33 @@ def test_usage(words: list[str], why: str) -> None:
         assert stub.process.wait(20) == 0
     assert done.returncode == 125
     assert why in done.stderr
+
+
+def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
+    program = built(tmp_path, "forking", _FORKING, "-fno-builtin")
+    with attached.running([program]) as process:
+        before = attached.snapshot(process.pid)
+        for end in (signal.SIGINT, signal.SIGKILL) * 3:
+            table = tmp_path / "table"
+            words = ["trace", "-f", "-c", "-e", "labs", "-o", str(table)]
+            with gdbserver("--attach", str(process.pid)) as stub:
+                tracing = subprocess.Popen(
+                    [sys.executable, "-m", "soscope", *words, "--remote", stub.address],
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env=environment(),
+                )
+                try:
+                    assert tracing.stderr is not None
+                    assert "engine sites" in tracing.stderr.readline()
+                    time.sleep(0.7)
+                    tracing.send_signal(end)
+                    _, said = tracing.communicate(timeout=20)
+                    assert tracing.returncode == (0 if end == signal.SIGINT else -end), said
+                finally:
+                    kill(tracing)
+                assert stub.process.wait(20) == 0
+            assert attached.differences(before, process.pid) == []
+            assert attached.tracer_of(process.pid) == 0
+            assert "labs" in table.read_text() or end == signal.SIGKILL
+        assert attached.finish(process) == (7, "wrong 0", "")

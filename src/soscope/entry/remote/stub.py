@@ -88,7 +88,8 @@ class RemoteStub:
     `upper` says what it does not tell of registers, None: it tells all.
     `waiting` are threads that stay where they are when others go on; `only` is the process
     that goes on at all, 0: all do.
-    `noted` hears of each packet that sets or removes a breakpoint, before it is sent.
+    `noted` hears of each packet that sets or removes a breakpoint: of one that sets it before that
+    is done, of one that removes it afterwards.
     Raises RemoteError everywhere where the stub is gone or does not answer as it should.
     """
 
@@ -343,15 +344,19 @@ class RemoteStub:
 
     def insert(self, addr: int, size: int) -> None:
         """Have threads stop at an instruction of `size` bytes."""
-        self._change(b"Z0,%x,%x" % (addr, size))
+        packet = b"Z0,%x,%x" % (addr, size)
+        if self.noted is not None:
+            self.noted(packet)
+        self._change(packet)
 
     def remove(self, addr: int, size: int) -> None:
         """Undo `insert`."""
-        self._change(b"z0,%x,%x" % (addr, size))
-
-    def _change(self, packet: bytes) -> None:
+        packet = b"z0,%x,%x" % (addr, size)
+        self._change(packet)
         if self.noted is not None:
             self.noted(packet)
+
+    def _change(self, packet: bytes) -> None:
         if self._packets.piece:
             self._later.append(packet)
         else:

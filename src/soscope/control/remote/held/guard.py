@@ -67,7 +67,7 @@ class Guard:
         os.close(ours)
 
     def note(self, pid: int, packet: bytes) -> None:
-        """Tell it of a packet that is about to be sent, and of which process that is."""
+        """Tell it of a packet of process `pid`: it may be told of a breakpoint that is none."""
         self._tell(b"%x %s" % (pid, packet))
 
     def forked(self, parent: int, child: int) -> None:
@@ -161,6 +161,9 @@ def _let_all_go(stub: RemoteStub, points: _PointsOf, first: int, *, programs: bo
     """Let several processes go that stand still, the first one at last."""
     for packet in without_ours(programs=programs):
         stub.ask(packet)
+    every = set().union(*points.values())
+    for name in stub.threads():  # a child that was not told of yet has what its parent has
+        points.setdefault(stops.process_of(name), every)
     for pid, own in points.items():
         stub.ask(b"Hgp%x.%x" % (pid, pid))
         for point in own:

@@ -42,7 +42,7 @@ class HeldLeaving:
             stop = self._stub.wait(max(end - time.monotonic(), 0.0))
             if stop is None:
                 break
-            if self._is_ours(stop):
+            if self._is_ours(stop) and self._knows_all():
                 self._finish()
                 return
             family.handle(stop)
@@ -50,11 +50,21 @@ class HeldLeaving:
         has_slots = any(engine.has_slots for engine in self._engines())
         end = time.monotonic() + (_PATIENCE if self._keeps_threads else 0.0)
         while not family.is_over and (has_slots or time.monotonic() < end):
-            if self._is_interrupted():
+            if not self._is_interrupted():
+                continue
+            if self._knows_all():
                 self._finish()
                 return
+            self._stub.resume()
         if not family.is_over:
             self._leave_orders()
+
+    def _knows_all(self) -> bool:
+        """Say whether each process has been told of: a child's event may wait in the stub."""
+        if not self._keeps_threads:
+            return True
+        names = self._stub.threads()
+        return all(self._family.engine_of(name) is not None for name in names)
 
     def _engines(self) -> list[HeldEngine]:
         return list(dict.fromkeys(self._family.engines.values()))
@@ -105,7 +115,7 @@ class HeldLeaving:
                 break
             if stop is None:
                 continue
-            if is_late and self._is_ours(stop):
+            if is_late and self._is_ours(stop) and self._knows_all():
                 return True
             family.handle(stop)
             if self._keeps_threads and not family.takes_interrupt:
