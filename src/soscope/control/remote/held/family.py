@@ -147,6 +147,7 @@ class HeldFamily:
 
     def _forked(self, engine: HeldEngine, stop: RemoteStop, child: str) -> None:
         stub, pid = self.stub, process_of(child)
+        self._tell_guard(stop, pid)
         stub.choose(child)
         if self._follows:
             self.engines[pid] = engine.forked(child, stop.tid)
@@ -154,12 +155,13 @@ class HeldFamily:
         else:
             self.say(IN_CHILDREN)
             engine.clean_copy()
-            stub.release(pid)
+            self._release(pid)
         stub.choose(stop.thread)
         stub.resume()
 
     def _vforked(self, engine: HeldEngine, stop: RemoteStop, child: str) -> None:
         stub, pid = self.stub, process_of(child)
+        self._tell_guard(stop, pid)
         if self._follows:
             engine.share(child, stop.thread)
             self.engines[pid] = engine
@@ -169,15 +171,22 @@ class HeldFamily:
         else:
             self.say(BESIDE_CHILDREN)
             engine.lift_for(child)
-            stub.release(pid)
+            self._release(pid)
             stub.choose(stop.thread)
         stub.resume()
 
+    def _tell_guard(self, stop: RemoteStop, pid: int) -> None:
+        if self._guard is not None:
+            self._guard.forked(process_of(stop.thread), pid)
+
     def _tell_fork(self, engine: HeldEngine, stop: RemoteStop, pid: int) -> None:
         parent = process_of(stop.thread)
-        if self._guard is not None:
-            self._guard.forked(parent, pid)
         self._events.on_process("fork", pid, parent, engine.run.program, time.time_ns())
+
+    def _release(self, pid: int) -> None:
+        self.stub.release(pid)
+        if self._guard is not None:
+            self._guard.gone(pid)
 
     # ---- programs that are executed ----
 
@@ -202,7 +211,7 @@ class HeldFamily:
             return
         if pid not in self.engines:
             stub.choose(stop.thread)
-            stub.release(pid)
+            self._release(pid)
             self.is_over = not self.engines
         if not self.is_over:
             stub.resume()

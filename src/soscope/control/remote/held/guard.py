@@ -27,7 +27,6 @@ from soscope.errors import RemoteError
 from soscope.proc.signals import signal
 
 _STOP = 2.0  # seconds in which a program stops, if it was running
-_ANSWER = 2.0
 _OVER = b"."
 _PointsOf = dict[int, set[bytes]]  # by process
 _PIECE = 1 << 16
@@ -148,41 +147,33 @@ def _let_go(connected: socket.socket, points: _PointsOf, first: int, *, programs
         answer = stream.receive(left)  # or one to what soscope has asked
         if answer is None or answer[:1] in (b"T", b"S", b"W", b"X"):
             break
-    if len(points) > 1:
-        _let_all_go(RemoteStub(connected, "<", events=True), points, first, programs=programs)
-        return
-    orders = [b"z" + point for point in points.get(first, ())]
-    stream.leave([*orders, *without_ours(programs=programs), _detached(first)])
-    while stream.receive(_ANSWER) is not None:
-        pass  # it is read, or the program has not stopped yet
+    _let_all_go(RemoteStub(connected, "<", events=True), points, first, programs=programs)
 
 
 def _let_all_go(stub: RemoteStub, points: _PointsOf, first: int, *, programs: bool) -> None:
-    """Let several processes go that stand still, the first one at last."""
+    """Let processes go that stand still: children before their parents, who may wait for them."""
     for packet in without_ours(programs=programs):
         stub.ask(packet)
     every = set().union(*points.values())
     for name in stub.threads():  # a child that was not told of yet has what its parent has
         points.setdefault(stops.process_of(name), every)
     for pid, own in points.items():
-        stub.ask(b"Hgp%x.%x" % (pid, pid))
+        if pid:
+            stub.ask(b"Hgp%x.%x" % (pid, pid))
         for point in own:
             stub.ask(b"z" + point)
     files = RemoteFiles(stub, 0)
-    left = sorted(points, key=first.__eq__)
     end = time.monotonic() + _STOP
-    for pid in points:
-        while is_interrupted(files, pid) and time.monotonic() < end:
+    for pid in [*(pid for pid in reversed(points) if pid != first), first]:
+        while pid and is_interrupted(files, pid) and time.monotonic() < end:
             stub.only = pid
             stub.resume()
             stop = stub.wait(_STOP)
             if stop is None:
                 return  # it has not stopped, and the stub hears nobody
-            if "vfork" in stop.facts:  # who has made it goes on when it is done
-                stub.ask(_detached(stops.process_of(stop.facts["vfork"])))
-            elif "fork" in stop.facts:
-                left.insert(0, stops.process_of(stop.facts["fork"]))
-    for pid in left:
+            child = stop.facts.get("fork") or stop.facts.get("vfork")
+            if child is not None:
+                stub.ask(_detached(stops.process_of(child)))
         stub.ask(_detached(pid))
 
 

@@ -12,7 +12,7 @@ from soscope.control.remote.held.engine import HeldEngine
 from soscope.control.remote.held.family import HeldFamily
 from soscope.control.remote.held.kept import is_interrupted, without_ours
 from soscope.entry.remote.files import RemoteFiles
-from soscope.entry.remote.stops import RemoteStop
+from soscope.entry.remote.stops import RemoteStop, process_of
 
 LATER = "the stub did not stop the program: its breakpoints go when it stops by itself"
 _NATURAL = 0.5  # seconds for a stop of its own
@@ -138,7 +138,7 @@ class HeldLeaving:
         files = RemoteFiles(stub, 0)
         end = time.monotonic() + _PATIENCE
         for pid in list(family.engines):
-            if not is_interrupted(files, pid):
+            if not is_interrupted(files, pid) or not self._may_go_on(pid):
                 continue
             stub.only, family.takes_interrupt = pid, True
             stub.resume()
@@ -149,6 +149,11 @@ class HeldLeaving:
                 else:
                     family.handle(stop)
         stub.only = 0
+
+    def _may_go_on(self, pid: int) -> bool:
+        """Say whether a thread of a process does not wait for a child that has its memory."""
+        names = self._stub.threads()
+        return any(process_of(name) == pid and name not in self._stub.waiting for name in names)
 
     def _finish(self) -> None:
         family, stub = self._family, self._stub

@@ -80,8 +80,7 @@ def trace_held(
         at_stops = not stub.can.has("QNonStop")
         if at_stops or not is_new:
             programs = stub.can.has("QProgramSignals")
-            number = stub.pid if at_stops else space.pid
-            target.guard = Guard(stub.connection, number, programs=programs, at_stops=at_stops)
+            target.guard = Guard(stub.connection, stub.pid, programs=programs, at_stops=at_stops)
             stub.noted = partial(_note, stub, target.guard)
         family = HeldFamily(runs, program, events, target.guard, follows=settings.follow)
         engine = HeldEngine(stub, memory, run, family)
