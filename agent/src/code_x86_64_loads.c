@@ -265,6 +265,21 @@ static uint64_t load_end(uint64_t start, uint64_t end, uint64_t displacement)
 	return 0;
 }
 
+/** Whether an instruction begins at @addr, by the table of functions. */
+bool sosc_is_instruction(const struct sosc_loaded *image, uint64_t addr)
+{
+	struct sosc_frame function;
+	struct sosc_insn insn;
+	uint64_t at;
+
+	if (!sosc_frame_at(image, addr, &function))
+		return false;
+	for (at = function.start; at < addr; at += insn.length)
+		if (!sosc_decode((const uint8_t *)at, function.end - at, &insn))
+			return false;
+	return at == addr;
+}
+
 /**
  * Whether the four bytes at @displacement are the displacement of an instruction. Where
  * an image has no table of its functions that cannot be told, and is taken for granted.

@@ -13,7 +13,7 @@
 #include "loads.h"
 #include "memory.h"
 
-enum { STUB_OPCODE = 0x25ff, CALL_OPCODE = 0x15ff };
+enum { STUB_OPCODE = 0x25ff, CALL_OPCODE = 0x15ff, DIRECT_CALL = 0xe8 };
 
 // .plt.got: GNU ld: ff 25 rel32 66 90; with IBT endbr64 before and 66 0f 1f 44
 // 00 00 after; mold: endbr64 before and cc after.
@@ -39,6 +39,11 @@ static void found(struct sosc_scan *scan, struct sosc_scanned *slot, uint64_t di
 	uint16_t opcode;
 
 	memcpy(&opcode, (const void *)(displacement - 2), 2);
+	if (scan->of_code) {
+		if (opcode >> 8 == DIRECT_CALL)
+			sosc_scan_keep(scan, slot, displacement);
+		return;
+	}
 	if (opcode == STUB_OPCODE && is_stub(displacement - 2, scan->end)) {
 		slot->uses |= SOSC_USE_STUB;
 	} else if (opcode == STUB_OPCODE) {

@@ -165,6 +165,7 @@ bool sosc_hook_some(struct sosc_hooking *work, uint64_t until, bool alone)
 void sosc_hook_forget(struct sosc_hooking *work)
 {
 	sosc_scan_end(&work->scan);
+	sosc_scan_end(&work->silence.scan);
 	sosc_methods_end(&work->methods);
 	if (work->size)
 		(void)sosc_sys3(SYS_MUNMAP, (long)work->scan.slots, (long)work->size, 0);

@@ -7,6 +7,7 @@
 
 #include "methods.h"
 #include "scan.h"
+#include "prof/silence.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -19,6 +20,7 @@ struct sosc_hooking { // of one image, which may take several turns
 	uint64_t size; // bytes of scan.slots
 	struct sosc_scan scan;
 	struct sosc_methods methods;
+	struct sosc_silence silence;
 	enum {
 		HOOK_JUMP_SLOTS,
 		FIND_DATA_SLOTS,

@@ -243,7 +243,6 @@ void sosc_hook_data_slot(struct sosc_hooking *work, uint64_t i)
 									       SOSC_SLOT_GLOB_DAT;
 	at.scan = &work->scan;
 	at.uses = slot;
-	at.defers = work->defers;
 	if (!is_absolute(at.rela))
 		patch_data_slot(&at);
 	if (work->only_patches)

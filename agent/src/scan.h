@@ -43,6 +43,7 @@ struct sosc_scan { // of an image's text, for all of its slots
 	uint32_t count; // of slots
 	uint32_t used, room; // of sites
 	bool sites_lost; // there was no room for all of them
+	bool of_code; // slots are places in code, and direct calls of them are looked for
 };
 
 void sosc_scan_sort(struct sosc_scan *scan);

@@ -28,7 +28,6 @@ struct sosc_candidate {
 	enum sosc_slot_kind kind;
 	const struct sosc_scan *scan; // PLT_GOT, CALL_SITES: where its uses are
 	struct sosc_scanned *uses;
-	bool defers; // as that of struct sosc_hooking
 	bool shared; // it gets what all words get that hold the function's address
 };
 

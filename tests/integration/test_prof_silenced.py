@@ -7,48 +7,72 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from soscope.wire.layout import PAGE
 from tests.integration.test_prof_hazards import said
 from tests.integration.test_prof_patchable import busy, code_of
 from tests.support import attached, reported
 from tests.support.run import run
 from tests.support.tools import need
 
-NOTHING = bytes.fromhex("660f1f440000")
-CYG = ("gcc", "cyg", "-fno-plt")
-WAYS = [("gcc", "pg"), ("gcc", "fentry"), CYG]
-HOOK = re.compile(r"<(?:mcount|__fentry__|__cyg_profile_func_\w+)@")
+# by the size of a call: through a slot, or of the linker's stub
+NOTHING = {6: bytes.fromhex("660f1f440000"), 5: bytes.fromhex("0f1f440000")}
+WAYS = [
+    ("gcc", "pg"),
+    ("gcc", "fentry", "-fcf-protection"),
+    ("gcc", "cyg", "-fno-plt"),
+    ("gcc", "cyg", "-O2", "-fcf-protection"),
+    ("gcc", "cyg", "-Os", "-Wl,-z,lazy"),
+    ("gcc", "pg", "-O2", "-fuse-ld=gold"),
+    ("gcc", "cyg", "-O2", "-fcf-protection", "-fuse-ld=mold", "-Wl,-z,lazy"),
+    ("clang", "pg", "-fcf-protection"),
+    ("clang", "pg", "-O2", "-Wl,-z,lazy"),
+    ("clang", "cyg", "-Os"),
+    ("clang", "cyg", "-O2", "-fuse-ld=lld"),
+    ("clang", "fentry", "-fno-plt"),
+]
+HOOK = re.compile(r"<(?:mcount|__fentry__|__cyg_profile_func_\w+)(?:@|\$plt)")
 
 
-def call_sites(library: Path) -> list[int]:
-    """Return where objdump sees hooks called by a slot, from the start of the code's segment."""
+def call_sites(library: Path) -> dict[int, int]:
+    """Return the sizes of calls of hooks as objdump sees them, by the place in the code's pages."""
     listing = run([need("objdump"), "-dw", str(library)], timeout=60).stdout
-    found = re.findall(r"^ *([0-9a-f]+):\t(ff 15 [0-9a-f ]+)\t(.*)$", listing, re.MULTILINE)
+    found = re.findall(r"^ *([0-9a-f]+):\t((?:ff 15|e8) [0-9a-f ]+)\t(.*)$", listing, re.MULTILINE)
     headers = run([need("readelf"), "-lW", str(library)], timeout=60).stdout
     (start,) = re.findall(r"LOAD +0x[0-9a-f]+ 0x([0-9a-f]+) .* R E ", headers)
-    return [int(at, 16) - int(start, 16) for at, _, text in found if HOOK.search(text)]
+    return {
+        int(at, 16) - (int(start, 16) & -PAGE): len(code.split())
+        for at, code, text in found
+        if HOOK.search(text)
+    }
 
 
-def attached_to(pid: int) -> subprocess.Popen[str]:
-    """Return a soscope that keeps a process quiet."""
+@contextmanager
+def attached_to(pid: int) -> Iterator[subprocess.Popen[str]]:
+    """Give a soscope that keeps a process quiet, until the end of the block or of the test."""
     words = [sys.executable, "-m", "soscope", "prof", "attach", "-p", str(pid), "--mode", "quiet"]
-    soscope = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    attached.assert_it_profiles(soscope, pid)
-    return soscope
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as soscope:
+        try:
+            attached.assert_it_profiles(soscope, pid)
+            yield soscope
+            soscope.wait(60)
+        finally:
+            soscope.kill()
 
 
-@pytest.mark.parametrize("way", WAYS, ids="".join)
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
 def test_calls_become_no_operations_and_come_back(way: tuple[str, ...]) -> None:
     with busy(*way) as (pid, library):
         before, sites = code_of(pid, library), call_sites(library)
         assert len(sites) >= 5
         quiet = bytearray(before)
-        for at in sites:
-            assert before[at : at + 2] == b"\xff\x15"
-            quiet[at : at + len(NOTHING)] = NOTHING
+        for at, size in sites.items():
+            quiet[at : at + size] = NOTHING[size]
         with attached_to(pid) as soscope:
             assert code_of(pid, library) == quiet
             soscope.send_signal(signal.SIGINT)
@@ -76,11 +100,12 @@ def test_what_a_killed_soscope_has_left_is_put_back() -> None:
         assert code_of(pid, library) == before
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("hooks", ["pg", "fentry", "cyg"])
-@pytest.mark.parametrize("opt", ["-O0", "-O2 -fno-plt"])
-def test_a_program_finds_what_it_finds(hooks: str, opt: str) -> None:
+@pytest.mark.parametrize("opt", ["-O0", "-O2 -fno-plt", "-Os -fcf-protection"])
+def test_a_program_finds_what_it_finds(opt: str, hooks: str, compiler: str) -> None:
     """Signals, coroutines, vfork, aligned frames, nested functions: see the target."""
-    command = reported.program("hazards", hooks, "gcc", *opt.split())
+    command = reported.program("hazards", hooks, compiler, *opt.split())
     plain = run(command, timeout=30)
     account = reported.observe("quiet", command)
     assert account.status == plain.returncode == 5

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from itertools import product
-from pathlib import Path
 
 import pytest
 
+from tests.integration.test_prof_patchable import busy, code_of
 from tests.support import reported
 
 pytestmark = pytest.mark.soak
@@ -44,20 +43,17 @@ def test_no_call_of_ten_million_is_lost(
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize("modes", [("time", "count", "sample", "quiet"), ("quiet",)], ids="-".join)
 @pytest.mark.parametrize(
-    ("hooks", "symbol"), [("cyg", "__cyg_profile_func_enter"), ("pg", "mcount")]
+    ("hooks", "symbol"),
+    [("cyg", "__cyg_profile_func_enter"), ("pg", "mcount"), ("fentry", "__fentry__")],
 )
-def test_a_thousand_visits_leave_the_slots_as_they_were(hooks: str, symbol: str) -> None:
-    command = reported.program("reported", hooks, "gcc", "-O2")
-    library = str(Path(command[0]).with_name(LIBRARY))
-    with subprocess.Popen([*command, "0", "2"], stdin=subprocess.PIPE) as program:
-        before = None
+def test_a_thousand_visits_leave_slots_and_code_as_they_were(
+    hooks: str, symbol: str, modes: tuple[str, ...]
+) -> None:
+    with busy("gcc", hooks) as (pid, library):
+        slot, code = reported.slot_of(pid, str(library), symbol), code_of(pid, library)
         for visit in range(VISITS):
-            mode = ("time", "count", "sample", "quiet")[visit % 4]
-            reported.looked(program.pid, mode, 5_000_000)
-            after = reported.slot_of(program.pid, library, symbol)
-            assert before in (None, after)
-            before = after
-        program.communicate(b"\n", timeout=30)
-    # 4: some result was wrong
-    assert program.returncode == 3
+            reported.looked(pid, modes[visit % len(modes)], 5_000_000)
+            assert reported.slot_of(pid, str(library), symbol) == slot
+            assert code_of(pid, library) == code

@@ -64,15 +64,52 @@ bool sosc_prof_is_unseen(uint32_t hook, uint64_t site)
 	return false;
 }
 
-/**
- * The no-operation that may stand in the place of a call through memory, whose displacement this is,
- * and where; NULL: another instruction has it.
- */
-const uint8_t *sosc_prof_no_call(uint64_t displacement, uint64_t *ret_addr)
-{
-	static const uint8_t nothing[SOSC_PROF_CALL_SIZE] = {0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
-	const uint8_t *code = (const uint8_t *)displacement - 2;
+enum { ENDBR64 = 0xfa1e0ff3 };
 
-	*ret_addr = (uint64_t)code;
-	return code[0] == 0xff && code[1] == 0x15 ? nothing : NULL;
+// The bytes in front of @code, as far as they belong to it.
+static bool ends_with(const uint8_t *code, const uint8_t *bytes, uint32_t size)
+{
+	return !memcmp(code - size, bytes, size);
+}
+
+/**
+ * Where calls of the linker's stub begin whose jump has the displacement at @displacement; 0: another
+ * instruction has it. There may be a landing mark, a prefix (bnd), and what mold's stubs say to
+ * the one that binds ("mov $index, %r11d").
+ */
+uint64_t sosc_prof_stub_start(const struct sosc_loaded *image, uint64_t displacement)
+{
+	enum { JUMP = 0x25ff, BND = 0xf2, INDEX = 0xbb41, ALIGNED = 8, FRONT = 10 };
+	const uint8_t *code = (const uint8_t *)displacement - 2;
+	const uint32_t mark = ENDBR64;
+	uint16_t opcode, index;
+
+	memcpy(&opcode, code, sizeof(opcode));
+	if (opcode != JUMP || !sosc_addr_executable(image, (uint64_t)code - FRONT))
+		return 0;
+	memcpy(&index, code - 6, sizeof(index));
+	if (code[-1] == BND)
+		code--;
+	else if (index == INDEX)
+		code -= 6;
+	if (ends_with(code, (const uint8_t *)&mark, sizeof(mark)))
+		code -= sizeof(mark);
+	return (uint64_t)code % ALIGNED ? 0 : (uint64_t)code;
+}
+
+/**
+ * What may stand in the place of a call whose displacement is at @displacement: of a slot that it
+ * calls through, or @to_code. Whether it is an instruction is another question.
+ */
+struct sosc_no_call sosc_prof_no_call(uint64_t displacement, bool to_code)
+{
+	static const uint8_t five[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+	static const uint8_t six[] = {0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
+	const uint8_t *code = (const uint8_t *)displacement;
+
+	if (to_code && code[-1] == 0xe8)
+		return (struct sosc_no_call){displacement - 1, sizeof(five), five};
+	if (!to_code && code[-2] == 0xff && code[-1] == 0x15)
+		return (struct sosc_no_call){displacement - 2, sizeof(six), six};
+	return (struct sosc_no_call){0};
 }

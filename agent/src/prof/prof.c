@@ -106,16 +106,17 @@ static uint64_t of_cyg(const struct sosc_candidate *at)
 static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 {
 	bool is_fentry = sosc_same(at->symbol, "__fentry__");
-	uint64_t handler;
 
 	(void)cell;
 	if (!sosc_prof)
 		return (uint64_t)sosc_h_jump;
 	__atomic_fetch_add(&sosc_prof->slots, 1, __ATOMIC_RELAXED);
-	handler = is_fentry || is_mcount(at->symbol) ? of_mcount(at, is_fentry) : of_cyg(at);
-	if (handler == (uint64_t)sosc_prof_quiet)
-		sosc_prof_silence(at);
-	return handler;
+	return is_fentry || is_mcount(at->symbol) ? of_mcount(at, is_fentry) : of_cyg(at);
+}
+
+static bool change_code(struct sosc_hooking *work, uint64_t until)
+{
+	return sosc_prof_silence(work, until) && sosc_prof_entries(work, until);
 }
 
 static void start(void)
@@ -147,7 +148,7 @@ void sosc_instrument_prof(struct sosc_instrument *instrument)
 	instrument->needs = SOSC_NEEDS_IDS | SOSC_NEEDS_CLOCK;
 	instrument->hooked = hooked;
 	instrument->exit_handler = (uint64_t)(logs ? sosc_x_prof_log : sosc_x_prof);
-	instrument->code = sosc_prof_entries;
+	instrument->code = change_code;
 	instrument->start = start;
 	instrument->closed = sosc_prof_closed;
 }

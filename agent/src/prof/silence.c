@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hooks that nobody wants called: where code calls one through a slot that holds its address, the call
-// becomes a no-operation of its size, so that code takes no longer than with room at its entries. One
-// instruction takes the place of one: whatever a thread stands at, or returns to, is right before and
-// after. What is not known to be an instruction keeps its call, which does nothing either.
+// Hooks that nobody wants called: where code calls one, through the slot that holds its address or by
+// the linker's stub that jumps there, the call becomes a no-operation of its size, so that code takes
+// no longer than with room at its entries. One instruction takes the place of one: whatever a thread
+// stands at, or returns to, is right before and after. What is not known to be an instruction keeps
+// its call, which does nothing either.
 //
 // Who writes is as with entries: the agent where nobody runs the code, else soscope by the journal.
 
 #include "silence.h"
+#include "arch.h"
+#include "cell.h"
 #include "changes.h"
+#include "clock.h"
 #include "frame.h"
+#include "hook.h"
 #include "image.h"
 #include "loads.h"
 #include "memory.h"
 #include "prof.h"
-#include "scan.h"
-#include "slot.h"
+
+enum {
+	OFTEN = 16, // calls between looks at the clock
+	DEFERRED_MOST = 1000, // that soscope is to write in one turn
+	CHANGES_MOST = SOSC_MAX_CHANGES / 2, // slots of images that come later need room
+};
 
 // What is to be written: the code from the lowest no-operation to the end of the highest one, at the
-// end of `bytes`. Call sites come from the last one on.
+// end of `bytes`. Calls come from the last one on.
 struct window {
 	uint64_t low, high;
 	uint8_t bytes[SOSC_PAGE];
@@ -33,50 +42,158 @@ static void flush(struct window *window)
 	window->low = window->high = 0;
 }
 
-static void put(struct window *window, uint64_t addr, const uint8_t *code)
+static void put(struct window *window, const struct sosc_no_call *call)
 {
-	uint64_t end = addr + SOSC_PROF_CALL_SIZE, gap;
+	uint64_t end = call->addr + call->size, gap;
 	uint8_t *to;
 
-	if (end > window->low || window->high - addr > sizeof(window->bytes)) {
+	if (end > window->low || window->high - call->addr > sizeof(window->bytes)) {
 		flush(window);
 		window->low = window->high = end;
 	}
 	gap = window->low - end;
-	to = window->bytes + sizeof(window->bytes) - (window->high - addr);
-	memcpy(to + SOSC_PROF_CALL_SIZE, (const void *)end, gap);
-	memcpy(to, code, SOSC_PROF_CALL_SIZE);
-	window->low = addr;
+	to = window->bytes + sizeof(window->bytes) - (window->high - call->addr);
+	memcpy(to + call->size, (const void *)end, gap);
+	memcpy(to, call->code, call->size);
+	window->low = call->addr;
 }
 
-static bool note(const struct sosc_loaded *image, uint64_t addr, const uint8_t *code)
+static bool note(const struct sosc_loaded *image, const struct sosc_no_call *call)
 {
-	struct sosc_change change = {.addr = addr, .size = SOSC_PROF_CALL_SIZE};
+	struct sosc_change change = {.addr = call->addr, .size = (uint8_t)call->size};
 
-	memcpy(&change.before, (const void *)addr, SOSC_PROF_CALL_SIZE);
-	memcpy(&change.after, code, SOSC_PROF_CALL_SIZE);
+	if (sosc_inside.change_count >= CHANGES_MOST)
+		return false;
+	memcpy(&change.before, (const void *)call->addr, call->size);
+	memcpy(&change.after, call->code, call->size);
 	return sosc_change_code(image, change);
 }
 
-/** Have no code call the hook whose slot is @at, and is about to be hooked. */
-void sosc_prof_silence(const struct sosc_candidate *at)
+// Whether calls through the slot at @addr come to a handler that returns, and to no other one.
+static bool is_silent(const struct sosc_loaded *image, uint64_t addr)
 {
-	const struct sosc_scan *scan = at->scan;
+	uint64_t entry;
+
+	if (addr < image->start || addr + sizeof(entry) > image->end || addr % sizeof(entry))
+		return false;
+	entry = *(const uint64_t *)addr - (uint64_t)sosc_entries;
+	return entry < SOSC_MAX_SLOTS * SOSC_ENTRY_SIZE && !(entry % SOSC_ENTRY_SIZE) &&
+	       sosc_cells[entry / SOSC_ENTRY_SIZE].handler == (uint64_t)sosc_prof_quiet;
+}
+
+static uint32_t add(struct sosc_scanned *places, uint32_t count, uint64_t addr)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (places[i].addr == addr)
+			return count;
+	if (count == SOSC_SILENT_SLOTS)
+		return count;
+	places[count] = (struct sosc_scanned){.addr = addr};
+	return count + 1;
+}
+
+static uint32_t find_slots(struct sosc_silence *work, const struct sosc_loaded *image,
+			   const Elf64_Rela *rela, uint64_t size, uint32_t count)
+{
+	for (uint64_t i = 0; i < size; i++) {
+		uint32_t type = (uint32_t)ELF64_R_TYPE(rela[i].r_info);
+		uint64_t addr = image->bias + rela[i].r_offset;
+
+		if ((type == SOSC_RELOCATION_GLOB_DAT || type == SOSC_RELOCATION_JUMP_SLOT) &&
+		    is_silent(image, addr))
+			count = add(work->slots, count, addr);
+	}
+	return count;
+}
+
+static void look_for(struct sosc_silence *work, const struct sosc_loaded *image,
+		     struct sosc_scanned *places, uint32_t count, bool of_code)
+{
+	sosc_scan_end(&work->scan);
+	work->scan = (struct sosc_scan){
+		.image = image, .slots = places, .count = count, .of_code = of_code};
+	work->done = 0;
+	sosc_scan_sort(&work->scan);
+}
+
+static void begin(struct sosc_silence *work, const struct sosc_loaded *image)
+{
+	uint32_t count = find_slots(work, image, image->jmprel, image->jmprelcount, 0);
+
+	count = find_slots(work, image, image->rela, image->relacount, count);
+	look_for(work, image, work->slots, count, false);
+}
+
+static uint64_t site_at(const struct sosc_scan *scan, uint32_t number)
+{
+	return scan->image->start + scan->sites[number].offset;
+}
+
+static void find_stubs(struct sosc_silence *work, const struct sosc_loaded *image)
+{
+	for (uint32_t i = 1; i <= work->scan.used; i++) {
+		uint64_t start = sosc_prof_stub_start(image, site_at(&work->scan, i));
+
+		if (start)
+			work->stub_count = add(work->stubs, work->stub_count, start);
+	}
+	look_for(work, image, work->stubs, work->stub_count, true);
+}
+
+// Have all calls do nothing that the scan has found; false: it is past @until.
+static bool change(struct sosc_silence *work, const struct sosc_hooking *of, uint64_t until)
+{
 	struct window window = {0};
+	uint32_t seen = 0;
+	bool in_time = true;
 
-	// elsewhere the address may be had in other ways, or the code leads to another slot
-	if (at->kind != SOSC_SLOT_GLOB_DAT || !scan || scan->sites_lost ||
-	    !sosc_has_frames(at->image))
-		return;
-	for (uint32_t i = at->uses->site; i; i = scan->sites[i].next) {
-		uint64_t displacement = scan->image->start + scan->sites[i].offset;
-		const uint8_t *code;
-		uint64_t addr;
+	while (work->done < work->scan.used && in_time) {
+		uint64_t at = site_at(&work->scan, work->scan.used - work->done++);
+		struct sosc_no_call call = sosc_prof_no_call(at, work->scan.of_code);
 
-		code = sosc_prof_no_call(displacement, &addr);
-		if (code && sosc_is_displacement(at->image, displacement) &&
-		    note(at->image, addr, code) && !at->defers)
-			put(&window, addr, code);
+		if (call.size && sosc_is_instruction(of->image, call.addr) &&
+		    note(of->image, &call) && !of->defers)
+			put(&window, &call);
+		in_time = ++seen % OFTEN ||
+			  (!sosc_is_over(until) && (!of->defers || seen < DEFERRED_MOST));
 	}
 	flush(&window);
+	return work->done == work->scan.used;
+}
+
+/** Have no code of work->image call hooks that do nothing; false: it is past @until. */
+bool sosc_prof_silence(struct sosc_hooking *of, uint64_t until)
+{
+	struct sosc_silence *work = &of->silence;
+
+	switch (work->stage) {
+	case SILENCE_SLOTS:
+		// only where calls are counted at most are there any
+		if (!sosc_prof || sosc_prof->mode > SOSC_PROF_COUNT || !sosc_has_frames(of->image))
+			break;
+		begin(work, of->image);
+		work->stage = SILENCE_USES; // fall through
+	case SILENCE_USES:
+		if (!sosc_scan_text(&work->scan, until))
+			return false;
+		work->stage = SILENCE_CALLS_BY_SLOT; // fall through
+	case SILENCE_CALLS_BY_SLOT:
+		if (!change(work, of, until))
+			return false;
+		find_stubs(work, of->image);
+		work->stage = SILENCE_STUBS; // fall through
+	case SILENCE_STUBS:
+		if (!sosc_scan_text(&work->scan, until))
+			return false;
+		work->stage = SILENCE_CALLS_BY_STUB; // fall through
+	case SILENCE_CALLS_BY_STUB:
+		if (!change(work, of, until))
+			return false;
+		break;
+	default:
+		return true;
+	}
+	sosc_scan_end(&work->scan);
+	work->stage = SILENCE_DONE;
+	return true;
 }
