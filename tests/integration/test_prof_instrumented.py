@@ -12,6 +12,7 @@ import pytest
 
 from tests.support import reported
 from tests.support.run import run
+from tests.support.tools import need
 
 LIBRARY = "libreported.so"
 NAMES = ("leaf", "mid", "fib", "even", "odd")
@@ -108,6 +109,48 @@ def test_a_program_that_gprof_profiles_goes_on_to_be(
     (program,) = account.facts["programs"]
     assert program["foreign"] == program["slots"] > 0
     assert not account.calls(LIBRARY)
+
+
+STARTS = """
+void monstartup(unsigned long, unsigned long), _mcleanup(void);
+int outer(int);
+void start(void)
+{
+    unsigned long page = (unsigned long)outer & -4096ul;
+    monstartup(page, page + 4096);
+}
+void stop(void) { _mcleanup(); }
+"""
+STARTED = """
+void start(void), stop(void);
+int outer(int);
+int main(void) { start(); int found = outer(1000); stop(); return found % 100; }
+"""
+OUTER = """
+static __attribute__((noinline, noclone)) int inner(int n) { __asm__(""); return n + 1; }
+int outer(int n) { int sum = 0; while (n--) sum += inner(n); return sum; }
+"""
+
+
+@pytest.mark.parametrize("mode", ["quiet", "count"])
+def test_a_gprof_that_a_library_starts_goes_on(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("starts", STARTS), ("started", STARTED), ("outer", OUTER)):
+        (tmp_path / f"{name}.c").write_text(text)
+    library, outer = tmp_path / "libstarts.so", tmp_path / "libouter.so"
+    shared = [need("gcc"), "-O1", "-fPIC", "-shared", "-o"]
+    run([*shared, str(outer), "-pg", str(tmp_path / "outer.c")], timeout=60)
+    run([*shared, str(library), str(tmp_path / "starts.c"), str(outer)], timeout=60)
+    program = str(tmp_path / "started")
+    words = [need("gcc"), "-o", program, str(tmp_path / "started.c"), str(library), str(outer)]
+    run([*words, f"-Wl,-rpath,{tmp_path}"], timeout=60)
+    monkeypatch.setenv("GMON_OUT_PREFIX", str(tmp_path / "gmon"))
+    account = reported.observe(mode, [program])
+    assert account.status == 500_500 % 100
+    (file,) = tmp_path.glob("gmon.*")
+    assert arcs(file.read_bytes()) == [1000]
+    assert not account.calls("libouter.so")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,32 @@ static bool is_of_libc(const struct sosc_candidate *at)
 	return callee && (callee->loader || sosc_same(callee->name, "libc.so.6"));
 }
 
+static uint8_t starts_gprof[SOSC_MAX_IMAGES]; // by image: 1 + whether it does, 0 = not looked at
+
+// Whether code of the process starts gprof's half of mcount: what a program does that was linked for
+// it, and any image may.
+static bool has_gprof(void)
+{
+	for (uint32_t i = 0; i < sosc_loaded_count; i++) {
+		const struct sosc_loaded *image = &sosc_loaded[i];
+
+		if (!image->map)
+			continue;
+		if (!starts_gprof[i])
+			starts_gprof[i] = 1 + (sosc_imports(image, "__monstartup") ||
+					       sosc_imports(image, "monstartup"));
+		if (starts_gprof[i] > 1)
+			return true;
+	}
+	return false;
+}
+
+static void closed(const struct sosc_loaded *image)
+{
+	starts_gprof[image - sosc_loaded] = 0;
+	sosc_prof_closed(image);
+}
+
 // The handler of calls of entries that are patched.
 static uint64_t of_entries(void)
 {
@@ -50,13 +76,12 @@ static uint64_t of_fentry(void)
 	return (uint64_t)(sosc_prof_mask ? sosc_h_prof_fentry_some : sosc_h_prof_fentry);
 }
 
-// mcount and __fentry__ of the C library, while nobody else has a use for what they do: gprof's
-// half of it runs where the program was linked for it.
+// mcount and __fentry__ of the C library, while nobody else has a use for what they do.
 static uint64_t of_mcount(const struct sosc_candidate *at, bool is_fentry)
 {
 	bool sees = sosc_prof->mode >= SOSC_PROF_SAMPLE && sosc_prof_sees_exits;
 
-	if (!is_of_libc(at) || sosc_imports(&sosc_loaded[0], "__monstartup")) {
+	if (!is_of_libc(at) || has_gprof()) {
 		__atomic_fetch_add(&sosc_prof->foreign, 1, __ATOMIC_RELAXED);
 		return (uint64_t)sosc_h_jump;
 	}
@@ -135,6 +160,7 @@ static void start(void)
 		sosc_prof->flags |= SOSC_PROF_FOLLOWED;
 	sosc_prof_mask = sosc_prof->period - 1;
 	sosc_prof_sees_exits = !(plan->flags & SOSC_PLAN_ENTRY_ONLY);
+	memset(starts_gprof, 0, sizeof(starts_gprof));
 	if (sosc_prof->mode >= SOSC_PROF_SAMPLE)
 		sosc_prof_calibrate();
 	sosc_prof_entries_start(of_entries());
@@ -150,5 +176,5 @@ void sosc_instrument_prof(struct sosc_instrument *instrument)
 	instrument->exit_handler = (uint64_t)(logs ? sosc_x_prof_log : sosc_x_prof);
 	instrument->code = change_code;
 	instrument->start = start;
-	instrument->closed = sosc_prof_closed;
+	instrument->closed = closed;
 }
