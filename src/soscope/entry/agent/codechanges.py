@@ -34,18 +34,20 @@ class CodeChanges:
     kernel has not allowed.
     """
 
-    __slots__ = ("_agent", "_seen", "_visit", "refused", "waiting")
+    __slots__ = ("_agent", "_last", "_seen", "_visit", "refused", "waiting")
 
     def __init__(self, visit: Visit, agent: Resident) -> None:
         self._visit = visit
         self._agent = agent
         self._seen = 0
+        self._last = b""  # the last entry that has been seen
         self.waiting: list[Change] = []
         self.refused = 0
 
     def apply(self) -> None:
         """Write what can be written, while all threads are stopped."""
-        changes = self.waiting + self._new()
+        new = self._new()
+        changes = self.waiting + new
         held = self._held([change for change in changes if change[4]])
         self.waiting = [change for change in changes if change[1] in held]
         self._write(change for change in changes if change[1] not in held)
@@ -60,14 +62,17 @@ class CodeChanges:
         return count
 
     def _new(self) -> list[Change]:
-        """Return what has come into the journal since the last time."""
+        """Return what has come into the journal since the last time.
+
+        Where images have gone, others may have their places by now: all of it is read again.
+        """
         self._agent.look()
         count = min(self._agent.fields["change_count"], layout.MAX_CHANGES)
-        if count < self._seen:
-            self._seen = 0  # images have gone
-        start = self._agent.fields["changes"] + self._seen * layout.CHANGE.size
-        data = self._visit.memory.read(start, (count - self._seen) * layout.CHANGE.size)
-        words = array("Q", data[: len(data) // layout.CHANGE.size * layout.CHANGE.size])
+        if count < self._seen or self._entries(self._seen - 1, self._seen) != self._last:
+            self._seen = 0
+            self.waiting = []
+        data = self._entries(self._seen, count)
+        words = array("Q", data)
         changes = []
         for place, (addr, before, after, last) in enumerate(
             zip(*(words[field::_FIELDS] for field in range(_FIELDS)), strict=True), self._seen
@@ -78,7 +83,15 @@ class CodeChanges:
             old, new = (word.to_bytes(_WORD, "little")[:size] for word in (before, after))
             changes.append((place, addr, old, new, bool(last >> 8 & layout.CHANGE_SPLIT)))
         self._seen = count
+        self._last = data[-layout.CHANGE.size :] or self._last
         return changes
+
+    def _entries(self, first: int, end: int) -> bytes:
+        """Return the journal's entries from one place to in front of another, none before 0."""
+        first = max(first, 0)
+        start = self._agent.fields["changes"] + first * layout.CHANGE.size
+        data = self._visit.memory.read(start, (end - first) * layout.CHANGE.size)
+        return data[: len(data) // layout.CHANGE.size * layout.CHANGE.size]
 
     def _write(self, changes: Iterable[Change]) -> None:
         """Write them, a page at a time, where the old bytes stand."""
