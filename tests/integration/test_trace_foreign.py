@@ -247,6 +247,8 @@ def test_what_does_not_fit_is_said(folder: Path, tmp_path: Path) -> None:
     assert "there is no such directory" in refused("--sysroot", tmp_path / "none", "--", path)
     assert "qemu-none is not here" in refused("--qemu", "qemu-none", "--", path)
     assert "has not opened its stub" in refused("--qemu", "/bin/true", "--", path)
+    switched = refused("--on", "add", "--", path)
+    assert "--on, --off or --toggle: not for programs of another architecture" in switched
     children = refused("-f", "--", path)
     assert "-f: not for programs of another architecture" in children
     assert "their emulator's stub tells of one process" in children

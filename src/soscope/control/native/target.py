@@ -7,6 +7,7 @@ import _socket
 import time
 from collections.abc import Sequence
 
+from soscope.control.agentless import needing_agent
 from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import MakeBlock
@@ -22,14 +23,12 @@ from soscope.control.tracer import tell_inner_pid
 from soscope.control.visited import Visited
 from soscope.errors import AttachError, UsageError
 from soscope.model.arch import arch_here
-from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
     from typing import Any
 
 _KILLED = "the process that traced it was killed: calls from there on were not seen"
-_KINDS = (layout.INSTRUMENT_TRACE, layout.INSTRUMENT_STATS, layout.INSTRUMENT_COUNT)
 
 
 class NativeFollowing(Following):
@@ -183,16 +182,8 @@ def hooks_of(settings: SessionSettings, instruments: Sequence[Instrument]) -> Ho
 
 def lacking(settings: SessionSettings, instruments: Sequence[Instrument]) -> str:
     """Return what is asked for that only an agent can do, "" for nothing."""
-    hooking = [each.hooks for each in instruments if each.hooks is not None]
-    if len(hooking) != 1 or hooking[0].kind not in _KINDS:
-        return "anything but a trace"
-    if settings.check:
-        return "--check"
-    if settings.gate is not None:
-        return "--on, --off or --toggle"
-    if settings.flight is not None:
-        return "--last"
-    return "-k" if hooking[0].flags & layout.PLAN_STACKS else ""
+    what = needing_agent(settings, instruments)
+    return what or ("--check" if settings.check else "")
 
 
 def needs_agent(settings: SessionSettings, instruments: Sequence[Instrument]) -> bool:

@@ -12,6 +12,7 @@ from _collections_abc import Callable, Sequence
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.relative import relative_words
 from soscope.control import child as children
+from soscope.control.agentless import needing_agent
 from soscope.control.command import Command, launch_error
 from soscope.control.events import SessionEvents
 from soscope.control.follow import AgentSource, MakeBlock
@@ -33,10 +34,8 @@ from soscope.errors import FormatError, LaunchError, RemoteError, UsageError
 from soscope.live.images.linkmaps import program_segments
 from soscope.proc import auxv, reasons
 from soscope.recording.clock import Sampler
-from soscope.wire import layout
 from soscope.wire.recorder import Recorder
 
-_KINDS = (layout.INSTRUMENT_TRACE, layout.INSTRUMENT_STATS, layout.INSTRUMENT_COUNT)
 _AT_PHNUM = 5
 _NO_CHILDREN = (
     "-f: not for programs of another architecture: their emulator's stub tells of one process"
@@ -106,21 +105,12 @@ def start_foreign(
 
 def check_settings(settings: SessionSettings, instruments: Sequence[Instrument]) -> Hooks:
     """Return what is to be seen. Raises UsageError for what only an agent can do."""
-    hooking = [each.hooks for each in instruments if each.hooks is not None]
-    what = ""
-    if len(hooking) != 1 or hooking[0].kind not in _KINDS:
-        what = "anything but a trace"
-    elif settings.follow and settings.remote is None:
+    if settings.follow and settings.remote is None:
         raise UsageError(_NO_CHILDREN)
-    elif settings.gate is not None:
-        what = "--on, --off or --toggle"
-    elif settings.flight is not None:
-        what = "--last"
-    elif hooking[0].flags & layout.PLAN_STACKS:
-        what = "-k"
+    what = needing_agent(settings, instruments)
     if what:
         raise UsageError(f"{what}: not for programs of another architecture")
-    return hooking[0]
+    return next(each.hooks for each in instruments if each.hooks is not None)
 
 
 def _forked(

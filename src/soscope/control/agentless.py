@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only an agent can do, of what a session is asked for."""
+
+from __future__ import annotations
+
+from _collections_abc import Sequence
+
+from soscope.control.instrument import Instrument
+from soscope.control.settings import SessionSettings
+from soscope.wire import layout
+
+_KINDS = (layout.INSTRUMENT_TRACE, layout.INSTRUMENT_STATS, layout.INSTRUMENT_COUNT)
+
+
+def needing_agent(settings: SessionSettings, instruments: Sequence[Instrument]) -> str:
+    """Return what needs an agent in the program, "" for nothing."""
+    if settings.gate is not None:  # whose calls are hooked beside the trace's own
+        return "--on, --off or --toggle"
+    if settings.flight is not None:
+        return "--last"
+    hooking = [each.hooks for each in instruments if each.hooks is not None]
+    if len(hooking) != 1 or hooking[0].kind not in _KINDS:
+        return "anything but a trace"
+    return "-k" if hooking[0].flags & layout.PLAN_STACKS else ""
