@@ -129,6 +129,20 @@ def test_code_of_another_encoding_is_listed(tmp_path: Path) -> None:
     assert "some of its code is MIPS16 or microMIPS" in done.stderr
 
 
+def test_a_program_without_slots(tmp_path: Path) -> None:
+    """No engine sees its calls, so none is named, and two of them have not agreed."""
+    path = built_alone(tmp_path, "ppc64le", "crossed_inside", "-static")
+    plain = untraced(path, "ppc64le")
+    done = soscope("trace", "--", path)
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    assert "engine" not in done.stderr
+    assert "ran untraced: it is statically linked" in done.stderr
+    checked = soscope("trace", "--check", "--", path)
+    assert (checked.returncode, checked.stdout) == (1, plain.stdout)
+    expected = "check: no calls to compare, as the program ran untraced"
+    assert checked.stderr.splitlines()[-1] == expected
+
+
 def test_which_engine_is_said(folder: Path, tmp_path: Path) -> None:
     path, recording = _built(folder, "ppc"), tmp_path / "run.sosr"
     done = soscope("trace", "-c", "--record", recording, "-e", "add", "--", path, "plain")

@@ -57,7 +57,8 @@ def start_foreign(
     hooks = check_settings(settings, instruments)
     foreign = ForeignProgram(settings.command, settings.cwd, settings.sysroot, settings.qemu)
     choice = EngineChoice(settings.engine, foreign.arch, is_checked=settings.check)
-    events.on_engine(choice.line)
+    if foreign.loader is not None:
+        events.on_engine(choice.line)
     place = Socket()
     signals = Signals()
     try:
@@ -80,6 +81,7 @@ def start_foreign(
             )
             if program.block is None:
                 stub.detach()
+                target.is_uncompared = settings.check
                 return target
             recorder = Recorder(program.block, Sampler().ticks, make_room)
             _begin(

@@ -26,13 +26,14 @@ _END = 2.0  # seconds in which the emulator ends when its program has
 class RemoteTarget(Target):
     """The emulator's process, which ends as the program does.
 
-    `engine` sees its calls.
+    `engine` sees its calls, None: nobody does. `is_uncompared`: two were to see them all the same.
     """
 
     def __init__(self, tracer: Tracer, agents: AgentSource, signals: Signals) -> None:
         super().__init__(tracer, agents, signals, follow=False)
         self.engine: Engine | None = None
         self.memory: GuestMemory | None = None
+        self.is_uncompared = False
         self._emulator = ""
 
     def run(self, tick: Tick | None = None) -> ExitStatus:
@@ -73,7 +74,11 @@ class RemoteTarget(Target):
         return [] if engine is None else [*engine.remarks, *engine.unmatched()]
 
     def verdict(self) -> EngineVerdict | None:
-        """Return whether two engines agree, None where there is but one."""
+        """Return whether two engines agree, None where there were not to be two."""
+        if self.is_uncompared:
+            return EngineVerdict(
+                "check: no calls to compare, as the program ran untraced", is_same=False
+            )
         return None if self.engine is None else self.engine.verdict()
 
     @property
