@@ -75,6 +75,13 @@ def test_threads_that_end_inside_of_calls(folder: Path, tmp_path: Path) -> None:
     assert "not complete" not in notes
 
 
+def test_the_first_thread_ends_before_the_others(folder: Path, tmp_path: Path) -> None:
+    """Nobody is told that it has ended before all of them have."""
+    seen, notes = _traced(folder, tmp_path / "log", "ppc64le", "last", "10")
+    assert seen == {"together": 4 * 10}
+    assert "not complete" not in notes
+
+
 def test_signals_for_threads_that_wait(folder: Path, tmp_path: Path) -> None:
     seen, _ = _traced(folder, tmp_path / "log", "ppc64le", "signals", "5")
     assert seen == {"together": 20}

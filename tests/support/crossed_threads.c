@@ -184,7 +184,12 @@ int main(int argc, char **argv)
 		signals(threads);
 	else if (!strcmp(how, "forks"))
 		forks(threads);
-	else
+	else if (!strcmp(how, "last")) {
+		// the first thread ends before the others have begun to call
+		atexit(account);
+		start(threads, calling, NULL);
+		pthread_exit(NULL);
+	} else
 		start(threads, endless, NULL);
 	if (!strcmp(how, "exits"))
 		usleep(20000);

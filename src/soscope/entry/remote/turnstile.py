@@ -54,6 +54,7 @@ _STRONG_DOUBT = 0.05  # so that it is stopped for that
 _SLEEP = 0.02  # longest: somebody else may have taken our SIGCHLD
 
 _RUNS, _WAITS, _STANDS, _STOPPED = range(4)
+_NO_CALL = -1, 0  # of a thread that has ended
 
 
 class _Thread:
@@ -240,7 +241,7 @@ class Turnstile:
                 return None
             return int(words[0]), int(words[1], 16)
         except (OSError, IndexError):
-            return -1, 0  # it has ended
+            return _NO_CALL
 
     def _look_inside(self) -> None:
         """Look whether a thread for which others wait is behind the stub, or never goes there.
@@ -253,6 +254,13 @@ class Turnstile:
         elif now >= self._looked + _DOUBT and not (self._is_stepping or self._is_shut):
             self._looked = now
             call = self._call_of(inside)
+            if call == _NO_CALL and inside.tid == self._pid:
+                # the kernel tells of the first thread's end behind that of all others
+                inside.is_asked = False
+                self.ended.append(inside.tid)
+                self._inside = None
+                self._admit()
+                return
             waits = call is not None and call[0] in arch.FOR_SIGNALS
             if waits or (call is None and now >= self._since + _STRONG_DOUBT):
                 self._since = now
