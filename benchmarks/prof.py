@@ -30,6 +30,7 @@ _ROWS: list[tuple[str, str, int, float | None]] = [
     ("quiet", "-pg", 1, 2.5),
     ("quiet", "-mfentry", 1, 2.5),
     (_LOADED, _INST, 1, None),
+    ("quiet", _INST, 1, 2.5),
     ("count", "-pg", 1, 4.0),
     ("count", "-pg", 2, 4.0),
     ("count", "-mfentry", 1, 4.0),
@@ -84,7 +85,7 @@ def measure(tools: Tools, count: int, parts: int, say: Callable[[str], None]) ->
         return lambda: typical(run(words, timeout=120).output)
 
     peers = Peers(tools)
-    cases = {"plain": timer(_LOADED, "plain", 1, "mid")}
+    cases = {name: timer(_LOADED, "plain", 1, name) for name in _FUNCTIONS}
     for mode, how, threads, _ in _ROWS:
         for function in _FUNCTIONS:
             cases[_name(mode, how, threads, function)] = timer(mode, how, threads, function)
@@ -95,7 +96,9 @@ def measure(tools: Tools, count: int, parts: int, say: Callable[[str], None]) ->
     finally:
         peers.close()
     table.failed(failed | peers.missing)
-    table.rows.append(Row("a call that reports nothing (mid)", None, figures.get("plain")))
+    for function in _FUNCTIONS:
+        name = f"a call that reports nothing ({function})"
+        table.rows.append(Row(name, None, figures.get(function)))
     for mode, how, threads, goal in _ROWS:
         for function in _FUNCTIONS:
             name = _name(mode, how, threads, function)
