@@ -203,8 +203,11 @@ def test_all_are_let_go_of(how: str, engine: str, seen: str, tmp_path: Path) -> 
 
 
 @contextlib.contextmanager
-def _attached(program: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], Waiting]]:
-    """Run a program that waits for a byte, in a group of its own, and have gdbserver hold it."""
+def _leading(program: Path, *words: str, ready: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a program in a group of its own, as gdbserver stops groups, until the end of the block.
+
+    It has printed `ready` when that begins.
+    """
     with subprocess.Popen(
         [str(program), *words],
         stdin=subprocess.PIPE,
@@ -214,9 +217,8 @@ def _attached(program: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str
     ) as process:
         try:
             assert process.stdout is not None
-            assert process.stdout.readline() == "waits\n"
-            with gdbserver("--attach", str(process.pid)) as stub:
-                yield process, stub
+            assert process.stdout.readline() == ready
+            yield process
         finally:
             kill(process)
 
@@ -228,7 +230,10 @@ def test_who_ran_already_goes_on(seen: str, end: signal.Signals, tmp_path: Path)
     program = built(tmp_path, "waiting", _WAITING, "-fno-builtin")
     table = tmp_path / "table"
     words = ["trace", "-f", "-c", "-e", seen, "-o", str(table)]
-    with _attached(program, "first") as (process, stub):
+    with (
+        _leading(program, "first", ready="waits\n") as process,
+        gdbserver("--attach", str(process.pid)) as stub,
+    ):
         tracing = subprocess.Popen(
             [sys.executable, "-m", "soscope", *words, "--remote", stub.address],
             stderr=subprocess.PIPE,
@@ -428,8 +433,11 @@ def test_usage(words: list[str], why: str) -> None:
 
 
 def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
-    program = built(tmp_path, "forking", _FORKING, "-fno-builtin")
-    with attached.running([program]) as process:
+    # a child from before that is in the group of its parent would end by the stub's SIGINT
+    apart = "if (!staying) {\n        setsid();"
+    text = _FORKING.replace("if (!staying) {", apart)
+    program = built(tmp_path, "forking", text, "-fno-builtin")
+    with _leading(program, ready="ready\n") as process:
         before = attached.snapshot(process.pid)
         for end in (signal.SIGINT, signal.SIGKILL) * 3:
             table = tmp_path / "table"
@@ -451,7 +459,8 @@ def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
                 finally:
                     kill(tracing)
                 assert stub.process.wait(20) == 0
-            assert attached.differences(before, process.pid) == []
+            assert attached.differences(before, process.pid) == [], stub.said()
             assert attached.tracer_of(process.pid) == 0
             assert "labs" in table.read_text() or end == signal.SIGKILL
-        assert attached.finish(process) == (7, "wrong 0", "")
+        out, _ = process.communicate("end\n", timeout=20)
+        assert (process.returncode, out) == (7, "wrong 0")
