@@ -364,6 +364,54 @@ def test_threads_that_make_children_beside_others_that_call(engine: str, tmp_pat
     assert "; complete" in done.stderr
 
 
+_SURVIVING = """
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+    int status, both[2];
+    long sum = 0, size;
+    char byte = 0;
+    if (pipe(both))
+        return 1;
+    pid_t parent = fork();
+    if (!parent) {
+        if (!vfork()) {
+            kill(getppid(), SIGKILL);
+            for (int i = 1; i <= 3; i++)
+                sum += labs(-i);
+            byte = sum == 6 ? 'y' : 'n';
+            _exit(write(both[1], &byte, 1) != 1);
+        }
+        _exit(1);
+    }
+    close(both[1]);
+    waitpid(parent, &status, 0);
+    size = read(both[0], &byte, 1);
+    printf("%ld %c %d", size, byte, status);
+    return 7;
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_child_of_vfork_whose_parent_is_killed(engine: str, tmp_path: Path) -> None:
+    """It goes on alone in the memory that was its parent's."""
+    program = built(tmp_path, "surviving", _SURVIVING, "-O0", "-fno-builtin")
+    path = tmp_path / "calls.json"
+    words = ("--engine", engine, "--json", "-o", path, "-e", "labs")
+    with gdbserver(program, stdout=subprocess.PIPE) as stub:
+        done, out = _trace(stub, *words)
+    assert (done.returncode, out) == (7, "1 y 9"), done.stderr
+    trace = events(path)
+    child = [each["pid"] for each in trace if each.get("event") == "fork"][-1]
+    assert called(trace, "labs") == {child: 3}
+    assert "; complete" in done.stderr
+
+
 # ---- stubs that cannot do it -------------------------------------------------
 
 
