@@ -154,8 +154,8 @@ def test_programs_for_arm64_are_traced_there(tmp_path: Path) -> None:
     counts = _counts(told["report"])
     truth = crossed.account(told["record.notes"])
     assert {name: counts[name] for name in truth} == truth != {}
-    assert "-f: not on aarch64, for which no agent is made" in told["followed.notes"]
-    assert told["followed.status"] == "125"
+    assert "(no agent is made for aarch64)" in told["followed.notes"]
+    assert told["followed.status"] == "7"
     assert told["static.status"] == "0"
     assert "statically linked" in told["static.notes"]
     said = _SAID.search(told["attached.said"])

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,19 +108,39 @@ static void signals(void)
 	add(1, 1);
 }
 
+static sigjmp_buf where;
+static void *page;
+
 static void faulted(int number)
 {
 	callback(number);
-	longjmp(back, 1);
+	siglongjmp(where, 1);
+}
+
+static void mended(int number)
+{
+	callback(number);
+	mprotect(page, 4096, PROT_READ | PROT_WRITE);
 }
 
 // A fault of its own, while SIGSEGV may not be delivered to anybody else.
 static void catches(void)
 {
 	signal(SIGSEGV, faulted);
-	if (!setjmp(back))
-		*(volatile int *)8 = 1;
+	for (volatile int i = 0; i < 3; i++)
+		if (!sigsetjmp(where, 1))
+			*(volatile int *)8 = 1;
 	add(7, 7);
+}
+
+// One that its handler repairs, so that the same instruction runs once more.
+static void returns(void)
+{
+	signal(SIGSEGV, mended);
+	page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	add(8, 8);
+	*(volatile int *)page = 1;
+	add(9, 9);
 }
 
 int main(int argc, char **argv)
@@ -147,6 +168,8 @@ int main(int argc, char **argv)
 			execl("/bin/sh", "sh", "-c", "echo executed; exit 3", (char *)NULL);
 		else if (!strcmp(argv[i], "catches"))
 			catches();
+		else if (!strcmp(argv[i], "returns"))
+			returns();
 		else if (!strcmp(argv[i], "waits"))
 			pause();
 	}

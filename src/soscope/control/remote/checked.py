@@ -39,6 +39,7 @@ class CheckedWatch(CallWatch):
     def __init__(self, at_sites: SiteWatch, at_slots: CallWatch, name: str) -> None:
         self.name = name
         self.for_one_thread = at_slots.for_one_thread
+        self.faults = at_slots.faults
         self._at_sites = at_sites
         self._at_slots = at_slots
         self._sites: _Counts = {}

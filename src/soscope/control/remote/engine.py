@@ -21,6 +21,7 @@ from soscope.control.remote import wanted
 from soscope.control.remote.capturing import Capturer, Kept
 from soscope.control.remote.entries import EntryPoints
 from soscope.control.remote.errnoplace import ErrnoPlace
+from soscope.control.remote.faults import IN_HANDLERS, OwnFaults
 from soscope.control.remote.guest import GuestMemory
 from soscope.control.remote.hooking import ImageHooks
 from soscope.control.remote.interrupted import InterruptedPoints
@@ -168,6 +169,7 @@ class Engine:
         self._pid = memory.pid
         self._tid = 0
         self._interrupted = InterruptedPoints()
+        self._faults = OwnFaults(self._slots, self._points, self._hooks, memory)
         self.turnstile: Turnstile | None = None  # once there may be several threads
 
     def _make_entries(self, inside: list[str]) -> EntryPoints:
@@ -212,6 +214,7 @@ class Engine:
     def _handle(self, stop: RemoteStop) -> None:
         if stop.kind != stops.SIGNAL:
             self.is_over = self.has_ended = True
+            self._faults.ended(is_killed=stop.kind == stops.KILLED)
             if not self._hooks.has_started:
                 self.is_left = True
                 self._say(NEVER)
@@ -235,6 +238,8 @@ class Engine:
         elif stop.number == _SIGTRAP and (is_late or not self._is_trap(stop)):
             self._stub.resume()
         else:
+            if stop.number == _SIGSEGV:
+                self._faults.begin(pc)
             self._on_signal(self._pid, self._tid, stops.linux_signal(stop.number))
             self._stub.resume(stop.number)
 
@@ -253,6 +258,7 @@ class Engine:
         return not stop.facts.keys() & {"swbreak", "hwbreak"}
 
     def _at_point(self, pc: int) -> None:
+        self._faults.at_point(pc, is_stopped=self._recorder.is_stopped)
         if self._interrupted.comes_back(self._tid, pc, self._stub.get(self._convention.sp)):
             self._go_on(pc)
             return
@@ -538,7 +544,8 @@ class Engine:
 
     def unmatched(self) -> list[str]:
         """Say which functions are in no image, and what those who notice calls have to say."""
-        return [*self._entries.remarks(), *self._slots.remarks()]
+        told = [IN_HANDLERS] if self._faults.any_survived else []
+        return [*told, *self._entries.remarks(), *self._slots.remarks()]
 
     def verdict(self) -> EngineVerdict | None:
         """Return whether two engines agree, None where there is but one."""

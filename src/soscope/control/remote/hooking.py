@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from _collections_abc import Callable
+from _collections_abc import Callable, Iterable
 
 from soscope.control.remote import wanted
 from soscope.control.remote.entries import EntryPoints
@@ -154,14 +154,22 @@ class ImageHooks:
     def _guard(self, image: ForeignImage) -> None:
         """Have the program stop in functions that make threads or processes, whoever calls them."""
         for symbol in self._guarded:
-            try:
-                named = image.entry_of(symbol, local=self._convention.local_entries)
-                addr = self._function(image, named)
-            except FormatError:
-                continue  # an image without such a name is the usual case
+            addr = self._place_of(symbol, image)
             if addr and addr not in self.guards:
                 self.guards[addr] = symbol
                 self._points.want(addr)
+
+    def places_of(self, symbols: Iterable[str]) -> set[int]:
+        """Return where functions of these names have their first instructions, in any image."""
+        images = self._images.values()
+        return {self._place_of(symbol, image) for image in images for symbol in symbols} - {0}
+
+    def _place_of(self, symbol: str, image: ForeignImage) -> int:
+        try:
+            named = image.entry_of(symbol, local=self._convention.local_entries)
+            return self._function(image, named)
+        except FormatError:
+            return 0  # an image without such a name is the usual case
 
     def guard_ends(self) -> None:
         """Guard who ends the program from here on, and nobody else."""

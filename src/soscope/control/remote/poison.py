@@ -68,6 +68,7 @@ class PoisonedSlots(CallWatch):
 
     name = POISON
     changes_slots = True
+    faults = True
 
     def __init__(
         self,

@@ -43,13 +43,15 @@ class CallWatch:
 
     `notices_slots`: the slots of images are to be hooked at all. `for_one_thread` is the
     engine that loses calls where several threads make some at once, "": none does.
-    `changes_slots`: the program cannot go on without us before `give_back`.
+    `changes_slots`: the program cannot go on without us before `give_back`. `faults`: a call is a
+    fault.
     """
 
     name = ""
     for_one_thread = ""
     notices_slots = True
     changes_slots = False
+    faults = False
 
     def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
         """Have calls through a slot noticed; return why they cannot be, a REFUSED_ of `layout`."""
