@@ -206,6 +206,15 @@ def test_faults_of_its_own(folder: Path, tmp_path: Path) -> None:
     assert "calls in handlers of SIGSEGV were not seen" in notes
 
 
+def test_it_closes_all_descriptors(folder: Path, tmp_path: Path) -> None:
+    """The stub's is one of them: it is let go before."""
+    words = ("signals", "closes", "plain", "threads")
+    lines, notes = _json(_built(folder, "ppc64le"), tmp_path / "log", *words)
+    assert [line["symbol"] for line in lines if "args" in line] == ["callback", "add"]
+    assert "the program was about to close the stub's descriptor" in notes
+    assert "not complete" in notes.splitlines()[-1]
+
+
 def test_it_dies_with_soscope(folder: Path) -> None:
     """Its slots lead nowhere without soscope."""
     path = _built(folder, "ppc64le")

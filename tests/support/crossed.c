@@ -170,6 +170,8 @@ int main(int argc, char **argv)
 			catches();
 		else if (!strcmp(argv[i], "returns"))
 			returns();
+		else if (!strcmp(argv[i], "closes"))
+			closefrom(3);
 		else if (!strcmp(argv[i], "waits"))
 			pause();
 	}

@@ -26,7 +26,7 @@ from soscope.control.remote.guest import GuestMemory
 from soscope.control.remote.hooking import ImageHooks
 from soscope.control.remote.interrupted import InterruptedPoints
 from soscope.control.remote.program import ForeignProgram
-from soscope.control.remote.threads import LateStops, makes_thread
+from soscope.control.remote.threads import LateStops, closes_socket, makes_thread
 from soscope.control.remote.wanted import Treatment, Wanted
 from soscope.control.remote.watch import Armed, CallWatch
 from soscope.entry.breakpoint.frames import Frame, OpenFrames
@@ -47,6 +47,7 @@ _MOST_STOPS = 8  # of one instruction and one that it waits for
 _MANY = 500  # stops that are handled before somebody else's turn
 
 NOT_FURTHER = "a second thread was about to start: calls from there on were not seen"
+CLOSES = "the program was about to close the stub's descriptor: calls from there on were not seen"
 NEVER = "the loader has never said which images there are: nothing was seen"
 EXECUTED = "the program has executed another program: calls from there on were not seen"
 IN_CHILDREN = "calls of forked children were not seen"
@@ -184,8 +185,8 @@ class Engine:
 
     @property
     def _guarded(self) -> frozenset[str]:
-        """Functions that make threads or processes of which the stub does not tell."""
-        return wanted.THREADS | wanted.PROCESSES
+        """Functions that make threads or processes of which the stub does not tell, or end it."""
+        return wanted.THREADS | wanted.PROCESSES | wanted.CLOSERS
 
     # ---- the loop ----
 
@@ -400,6 +401,13 @@ class Engine:
                 self.turnstile.shut()
             return False
         sp = self._stub.get(self._convention.sp)
+        if name in wanted.CLOSERS:
+            if not closes_socket(self._stub, self._memory, self._convention, sp):
+                return False
+            self._give_all_back()
+            self._say(CLOSES)
+            self._detach()
+            return True
         if name in wanted.THREADS or (
             name in wanted.CLONES and makes_thread(self._stub, self._memory, self._convention, sp)
         ):

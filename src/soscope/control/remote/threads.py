@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 from soscope.control.remote import kinds, passing
 from soscope.control.remote.guest import GuestMemory
 from soscope.entry.remote.convention import Convention
@@ -48,3 +50,21 @@ def makes_thread(stub: RemoteStub, memory: GuestMemory, convention: Convention, 
     reader = passing.Reader(stub, memory, convention, sp)
     reader.take([kinds.WORD] * (_FLAGS + 1))
     return bool(reader.taken.words[_FLAGS] & _CLONE_THREAD)
+
+
+def closes_socket(stub: RemoteStub, memory: GuestMemory, convention: Convention, sp: int) -> bool:
+    """Say whether closefrom(3), whose first instruction a thread stands at, is to close a socket.
+
+    The emulator's own are among them, at numbers that the program does not know of.
+    """
+    reader = passing.Reader(stub, memory, convention, sp)
+    reader.take([kinds.WORD])
+    first = reader.taken.words[0] & 0xFFFF_FFFF
+    folder = f"/proc/{memory.pid}/fd"
+    try:
+        return any(
+            int(name) >= first and os.readlink(f"{folder}/{name}").startswith("socket:")
+            for name in os.listdir(folder)
+        )
+    except OSError:
+        return True  # nobody knows, so it is not to be found out by closing it

@@ -30,6 +30,8 @@ THREADS = frozenset(
 )
 # Who makes either, by its flags.
 CLONES = frozenset(("clone", "__clone"))
+# Who closes descriptors without a name for each, that of an emulator's stub among them.
+CLOSERS = frozenset(("closefrom", "close_range"))
 # Who ends the program, however many threads it has.
 ENDS = frozenset(("_exit", "_Exit"))
 PROCESSES = frozenset(
