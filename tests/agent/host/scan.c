@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// scan SEED SLOTS GAP TURN: a text of chance bytes with displacements to slots that lie GAP
+// scan SEED SLOTS GAP TURN slots|code: a text of chance bytes with displacements to slots that lie GAP
 // bytes apart; what is found must be what looking at each place by itself finds. TURN: ns
-// for which the text is looked through at a time, 0 = to the end.
+// for which the text is looked through at a time, 0 = to the end. code: slots are code that is
+// called, and other uses are none.
 #include "host.h"
 
 #include "clock.h"
@@ -32,7 +33,8 @@ int main(int argc, char **argv)
 	uint64_t gap, low, turn, turns = 0, found = 0;
 	uint8_t *text;
 
-	CHECK(argc == 5);
+	CHECK(argc == 6);
+	scan.of_code = !strcmp(argv[5], "code");
 	state = strtoull(argv[1], NULL, 10) * 0x9e3779b97f4a7c15;
 	scan.count = (uint32_t)atoi(argv[2]);
 	gap = strtoull(argv[3], NULL, 10);
@@ -53,7 +55,10 @@ int main(int argc, char **argv)
 		uint64_t slot = slots[chance() % scan.count].addr;
 		int32_t displacement = (int32_t)(slot - (image.start + at + 4));
 
-		memcpy(text + at - 2, chance() & 1 ? "\xff\x15" : "\xff\x25", 2);
+		if (scan.of_code && chance() & 1)
+			text[at - 1] = 0xe8;
+		else
+			memcpy(text + at - 2, chance() & 1 ? "\xff\x15" : "\xff\x25", 2);
 		memcpy(text + at, &displacement, 4);
 	}
 	host_control(SOSC_INSTRUMENT_COUNT, 1);
@@ -70,9 +75,11 @@ int main(int argc, char **argv)
 		target = image.start + at + 4 + (uint64_t)(int64_t)displacement;
 		for (uint32_t i = 0; i < scan.count; i++)
 			if (slots[i].addr == target) {
-				uses[i]++;
-				sites[i] += text[at - 2] == 0xff &&
-					    (text[at - 1] == 0x15 || text[at - 1] == 0x25);
+				uses[i] += !scan.of_code;
+				sites[i] += scan.of_code ?
+						    text[at - 1] == 0xe8 :
+						    text[at - 2] == 0xff && (text[at - 1] == 0x15 ||
+									     text[at - 1] == 0x25);
 				found++;
 			}
 	}
