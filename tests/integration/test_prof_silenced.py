@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from soscope.proc import status
 from soscope.wire.layout import PAGE
 from tests.integration.test_prof_hazards import said
 from tests.integration.test_prof_patchable import busy, code_of
 from tests.support import attached, reported
+from tests.support.launching import environment
 from tests.support.run import run
 from tests.support.tools import need
 
@@ -77,6 +81,48 @@ def test_calls_become_no_operations_and_come_back(way: tuple[str, ...]) -> None:
             assert code_of(pid, library) == quiet
             soscope.send_signal(signal.SIGINT)
         assert code_of(pid, library) == before
+
+
+def program_of(soscope: int, program: str) -> int:
+    """Return the process of a program that a soscope runs."""
+    end = time.monotonic() + 60
+    while True:
+        for pid in status.descendants(soscope):
+            with suppress(FileNotFoundError):  # one that is over, or not there yet
+                if os.readlink(f"/proc/{pid}/exe") == program:
+                    return pid
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("bind", ["", "1"], ids=["lazy", "bound"])
+@pytest.mark.parametrize("way", [("gcc", "cyg"), ("clang", "pg")], ids=" ".join)
+def test_a_program_that_is_started_makes_no_calls(way: tuple[str, str], bind: str) -> None:
+    compiler, hooks = way
+    program, *_ = reported.program("reported", hooks, compiler, "-O0", "-Wl,-z,lazy")
+    library = Path(program).with_name("libreported.so")
+    words = [sys.executable, "-m", "soscope", "prof", "run", "-q", "--mode", "quiet", "--"]
+    with subprocess.Popen(
+        [*words, program, "0", "2"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**environment(), "LD_BIND_NOW": bind},
+    ) as soscope:
+        try:
+            pid = program_of(soscope.pid, program)
+            reported.until_loaded(pid, str(library))
+            end, sites = time.monotonic() + 20, call_sites(library)
+            while left := [
+                at
+                for at, size in sites.items()
+                if code_of(pid, library)[at:][:size] != NOTHING[size]
+            ]:
+                assert time.monotonic() < end, left
+                time.sleep(0.05)
+        finally:
+            soscope.communicate(b"\n", timeout=60)
+    assert len(sites) >= 5
+    assert soscope.returncode == 3
 
 
 def test_it_comes_and_goes_often_while_threads_call() -> None:

@@ -81,6 +81,14 @@ static bool is_silent(const struct sosc_loaded *image, uint64_t addr)
 	       sosc_cells[entry / SOSC_ENTRY_SIZE].handler == (uint64_t)sosc_prof_quiet;
 }
 
+// Where a relocation's slot lies: one that is not bound yet has the loader bind the cell instead.
+static uint64_t slot_of(const struct sosc_loaded *image, const Elf64_Rela *rela)
+{
+	uint64_t addr = image->bias + rela->r_offset, cell = addr - (uint64_t)sosc_cells;
+
+	return cell < sizeof(sosc_cells) ? sosc_layers[cell / sizeof(*sosc_cells)].addr : addr;
+}
+
 static uint32_t add(struct sosc_scanned *places, uint32_t count, uint64_t addr)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -97,7 +105,7 @@ static uint32_t find_slots(struct sosc_silence *work, const struct sosc_loaded *
 {
 	for (uint64_t i = 0; i < size; i++) {
 		uint32_t type = (uint32_t)ELF64_R_TYPE(rela[i].r_info);
-		uint64_t addr = image->bias + rela[i].r_offset;
+		uint64_t addr = slot_of(image, &rela[i]);
 
 		if ((type == SOSC_RELOCATION_GLOB_DAT || type == SOSC_RELOCATION_JUMP_SLOT) &&
 		    is_silent(image, addr))
