@@ -123,7 +123,10 @@ class SiteWatch(CallWatch):
         if site.way != sites.JUMP:
             return False
         convention, place = self._convention, armed.slot.addr
-        self._send.send(self._memory.word(place), place)
+        target = self._memory.word(place)
+        if not target:  # it could not be read: the jump itself can
+            return False
+        self._send.send(target, place)
         if convention.slot_in:
             self._stub.put(convention.slot_in, place)
         if convention.behind_in:

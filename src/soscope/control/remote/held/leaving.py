@@ -43,7 +43,7 @@ class HeldLeaving:
             if stop is None:
                 break
             if self._is_ours(stop) and self._knows_all():
-                self._finish()
+                self.finish()
                 return
             family.handle(stop)
         # slots that lead to us cannot be left behind: the program is served until it stops
@@ -53,7 +53,7 @@ class HeldLeaving:
             if not self._is_interrupted():
                 continue
             if self._knows_all():
-                self._finish()
+                self.finish()
                 return
             self._stub.resume()
         if not family.is_over:
@@ -155,7 +155,8 @@ class HeldLeaving:
         names = self._stub.threads()
         return any(process_of(name) == pid and name not in self._stub.waiting for name in names)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Undo all of it where all stand still, and let them go on. Raises RemoteError."""
         family, stub = self._family, self._stub
         if self._keeps_threads:
             if self._has_interrupted and len(family.engines) > 1:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.outcome import EngineVerdict
@@ -78,6 +80,9 @@ class HeldTarget:
             self._check_end()
             if tick is not None:
                 tick()
+        except RemoteError:
+            self._undo()
+            raise
         finally:
             self.close()
 
@@ -94,6 +99,12 @@ class HeldTarget:
         if self.family is not None:
             self._leaving = HeldLeaving(self.family)
             self._leaving.let_go()
+
+    def _undo(self) -> None:
+        """Let the program go whose stub has failed us, as far as it still hears us."""
+        if self.family is not None and not self._stub.is_over:
+            with suppress(RemoteError):  # what has failed once may fail again
+                HeldLeaving(self.family).finish()
 
     def _check_end(self) -> None:
         family = self.family
