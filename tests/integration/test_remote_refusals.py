@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_remote_follow import built
+from tests.support.elffiles import built
 from tests.support.run import run, soscope
 from tests.support.waiting import Waiting, gdbserver
 
