@@ -26,7 +26,9 @@ static bool is_of_libc(const struct sosc_candidate *at)
 	return callee && (callee->loader || sosc_same(callee->name, "libc.so.6"));
 }
 
-static uint8_t starts_gprof[SOSC_MAX_IMAGES]; // by image: 1 + whether it does, 0 = not looked at
+enum { NOT_LOOKED_AT, STARTS, STARTS_NOT };
+
+static uint8_t starts_gprof[SOSC_MAX_IMAGES]; // by image
 
 // Whether code of the process starts gprof's half of mcount: what a program does that was linked for
 // it, and any image may.
@@ -37,10 +39,12 @@ static bool has_gprof(void)
 
 		if (!image->map)
 			continue;
-		if (!starts_gprof[i])
-			starts_gprof[i] = 1 + (sosc_imports(image, "__monstartup") ||
-					       sosc_imports(image, "monstartup"));
-		if (starts_gprof[i] > 1)
+		if (starts_gprof[i] == NOT_LOOKED_AT)
+			starts_gprof[i] = sosc_imports(image, "__monstartup") ||
+							  sosc_imports(image, "monstartup") ?
+						  STARTS :
+						  STARTS_NOT;
+		if (starts_gprof[i] == STARTS)
 			return true;
 	}
 	return false;
@@ -48,7 +52,7 @@ static bool has_gprof(void)
 
 static void closed(const struct sosc_loaded *image)
 {
-	starts_gprof[image - sosc_loaded] = 0;
+	starts_gprof[image - sosc_loaded] = NOT_LOOKED_AT;
 	sosc_prof_closed(image);
 }
 
