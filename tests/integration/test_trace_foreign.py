@@ -258,7 +258,8 @@ def test_what_does_not_fit_is_said(folder: Path, tmp_path: Path) -> None:
     assert "leave out --sysroot" in native
     assert "there is no such directory" in refused("--sysroot", tmp_path / "none", "--", path)
     assert "qemu-none is not here" in refused("--qemu", "qemu-none", "--", path)
-    assert "has not opened its stub" in refused("--qemu", "/bin/true", "--", path)
+    early = refused("--qemu", "/bin/true", "--", path)
+    assert "has not opened its stub, and has ended with status 0" in early
     switched = refused("--on", "add", "--", path)
     assert "--on, --off or --toggle: not for programs of another architecture" in switched
     children = refused("-f", "--", path)

@@ -54,10 +54,11 @@ class Socket:
         """Return the command that runs `program`, as `command` names it, and waits for us."""
         return [emulator, "-g", self.path, "-L", sysroot, "-0", command[0], program, *command[1:]]
 
-    def connect(self, has_ended: Callable[[], bool]) -> socket.socket:
+    def connect(self, ended: Callable[[], str]) -> socket.socket:
         """Connect to the stub, as soon as it is there.
 
-        Raises RemoteError where it never is, or `has_ended` says that it will not be.
+        Raises RemoteError where it never is; `ended` says how the emulator has ended, "" while it
+        has not.
         """
         end = time.monotonic() + _LONGEST
         while True:
@@ -66,9 +67,11 @@ class Socket:
                 connected.connect(self.path)
             except OSError as error:
                 connected.close()
-                if has_ended() or time.monotonic() >= end:
+                how = ended()
+                if how or time.monotonic() >= end:
+                    behind = f", and has ended with {how}" if how else ""
                     raise RemoteError(
-                        "the emulator has not opened its stub", slug="remote-gone"
+                        f"the emulator has not opened its stub{behind}", slug="remote-gone"
                     ) from error
                 time.sleep(_SOON)
                 continue

@@ -74,7 +74,7 @@ def start_foreign(
         signals.block()
         target = _forked(command, program, agents, signals, events, settings.command[0])
         try:
-            connected = place.connect(lambda: not target.lives())
+            connected = place.connect(target.ended)
             target.emulator_runs()
             stub = RemoteStub(
                 connected, foreign.elf.encoding.order, PIECE, plain=foreign.convention.plain

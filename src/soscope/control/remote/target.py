@@ -90,10 +90,13 @@ class RemoteTarget(Target):
         """Take note of which program the emulator is."""
         self._emulator = status.program_path(self.pid)
 
-    def lives(self) -> bool:
-        """Say whether the emulator is still there."""
+    def ended(self) -> str:
+        """Say how the emulator has ended, "" while it is still there."""
         self._take_events()
-        return self.exit is None
+        if self.exit is None:
+            return ""
+        number = self.exit.signal
+        return f"status {self.exit.status}" if number is None else f"signal {number}"
 
     def kill(self) -> None:
         """End the emulator, which has not run any of its program."""
