@@ -6,15 +6,14 @@ from __future__ import annotations
 from soscope.proc.maps import Mapping, parse_line
 
 _KIB = 1024
-_FIRST = b"\nSize:"  # of the fields of a mapping, behind its own line
-_WANTED = (
-    (b"\nRss:", "rss"),
-    (b"\nAnonymous:", "anonymous"),
-    (b"\nAnonHugePages:", "huge"),
-    (b"\nShared_Hugetlb:", "hugetlb"),
-    (b"\nPrivate_Hugetlb:", "hugetlb"),
-    (b"\nSwap:", "swap"),
-)
+_WANTED = {
+    b"Rss:": "rss",
+    b"Anonymous:": "anonymous",
+    b"AnonHugePages:": "huge",
+    b"Shared_Hugetlb:": "hugetlb",
+    b"Private_Hugetlb:": "hugetlb",
+    b"Swap:": "swap",
+}
 
 
 class Area:
@@ -57,14 +56,12 @@ def rollup(pid: int) -> tuple[int, int]:
 def parse(text: bytes) -> list[Area]:
     """Parse the text of /proc/PID/smaps."""
     areas: list[Area] = []
-    line, *parts = text.split(_FIRST)
-    for part in parts:
-        area = Area(parse_line(line))
-        for name, field in _WANTED:
-            at = part.find(name)
-            if at >= 0:
-                size = int(part[at + len(name) : part.index(b"k", at + len(name))])
-                setattr(area, field, getattr(area, field) + size * _KIB)
-        areas.append(area)
-        line = part[part.rfind(b"\n") + 1 :]
+    for line in text.split(b"\n"):
+        name, _, rest = line.partition(b" ")
+        if not name.endswith(b":"):
+            if name:
+                areas.append(Area(parse_line(line)))
+        elif (field := _WANTED.get(name)) is not None:
+            area = areas[-1]
+            setattr(area, field, getattr(area, field) + int(rest.split()[0]) * _KIB)
     return areas
