@@ -480,6 +480,13 @@ def test_usage(words: list[str], why: str) -> None:
     assert why in done.stderr
 
 
+def _wait_for_calls(log: Path) -> None:
+    end = time.monotonic() + 20
+    while not log.exists() or "labs(" not in log.read_text():
+        assert time.monotonic() < end, "no call was seen"
+        time.sleep(0.02)
+
+
 def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
     # a child from before that is in the group of its parent would end by the stub's SIGINT
     apart = "if (!staying) {\n        setsid();"
@@ -487,9 +494,9 @@ def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
     program = built(tmp_path, "forking", text, "-fno-builtin")
     with _leading(program, ready="ready\n") as process:
         before = attached.snapshot(process.pid)
-        for end in (signal.SIGINT, signal.SIGKILL) * 3:
-            table = tmp_path / "table"
-            words = ["trace", "-f", "-c", "-e", "labs", "-o", str(table)]
+        for number, end in enumerate((signal.SIGINT, signal.SIGKILL) * 3):
+            log = tmp_path / f"log{number}"
+            words = ["trace", "-f", "-e", "labs", "-o", str(log)]
             with gdbserver("--attach", str(process.pid)) as stub:
                 tracing = subprocess.Popen(
                     [sys.executable, "-m", "soscope", *words, "--remote", stub.address],
@@ -500,7 +507,8 @@ def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
                 try:
                     assert tracing.stderr is not None
                     assert "engine sites" in tracing.stderr.readline()
-                    time.sleep(0.7)
+                    _wait_for_calls(log)
+                    time.sleep(0.3)
                     tracing.send_signal(end)
                     _, said = tracing.communicate(timeout=20)
                     assert tracing.returncode == (0 if end == signal.SIGINT else -end), said
@@ -509,6 +517,5 @@ def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
                 assert stub.process.wait(20) == 0
             assert attached.differences(before, process.pid) == [], stub.said()
             assert attached.tracer_of(process.pid) == 0
-            assert "labs" in table.read_text() or end == signal.SIGKILL
         out, _ = process.communicate("end\n", timeout=20)
         assert (process.returncode, out) == (7, "wrong 0")
