@@ -24,7 +24,7 @@ if __package__ in (None, ""):
 
 from benchmarks.measure import Failed, run
 from benchmarks.tools import Tools
-from tests.support import accounted
+from tests.support.targets import accounted
 
 _FLAGS = ("-no-pie", "-Wl,-z,lazy", "-fcf-protection=none")
 _SECONDS = 60

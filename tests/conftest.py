@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import tools
-from tests.support.gaps import gap
+from tests.support.machines import tools
+from tests.support.machines.gaps import gap
 
 _HERE = Path(__file__).parent
 _COLLECT_AFTER = 20_000  # new objects; Python's own limit suits short programs

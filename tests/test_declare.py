@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from soscope.prototypes.parser import Declarations
-from tests.support.matrix import REPOSITORY
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.matrix import REPOSITORY
 
 HEADER = """
 #include <stddef.h>

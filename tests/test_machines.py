@@ -15,9 +15,9 @@ from soscope.binfmt.isa import PARTS, part
 from soscope.entry.isa import arch
 from soscope.model import arch as machines
 from soscope.model.arch import ARCHES, Arch, arch_named, arch_of, arch_of_cputype
-from tests.support.run import soscope
-from tests.support.stubs import FOREIGN, PROGRAM, compiled, linked
-from tests.support.tools import need
+from tests.support.files.stubs import FOREIGN, PROGRAM, compiled, linked
+from tests.support.machines.tools import need
+from tests.support.processes.run import soscope
 
 SOURCES = Path(__file__).parents[1] / "src" / "soscope"
 

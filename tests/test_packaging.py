@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pythons import few_pythons
-from tests.support.run import run, soscope
-from tests.support.tools import need
+from tests.support.machines.pythons import few_pythons
+from tests.support.machines.tools import need
+from tests.support.processes.run import run, soscope
 
 REPOSITORY = Path(__file__).parents[1]
 PARTS = (

@@ -15,8 +15,8 @@ import pytest
 
 import soscope
 from soscope.cli.main import VERBS, module_name
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 REPOSITORY = Path(__file__).parents[1]
 NOT_OURS = {".git", ".venv", "build", "dist", "_agent", "__pycache__", ".hypothesis"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.run import run
+from tests.support.processes.run import run
 
 REPOSITORY = Path(__file__).parents[1]
 

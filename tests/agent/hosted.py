@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.locked import alone
-from tests.support.matrix import FOLDER, REPOSITORY
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.locked import alone
+from tests.support.targets.matrix import FOLDER, REPOSITORY
 
 HOST = REPOSITORY / "tests" / "agent" / "host"
 AGENT = REPOSITORY / "agent"

@@ -17,7 +17,7 @@ import pytest
 from soscope.entry.agent.blob import Blob, agent_path
 from soscope.wire import layout
 from tests.agent import hosted
-from tests.support.tools import need
+from tests.support.machines.tools import need
 
 AGENT = Path(agent_path())
 EXPORTS = {

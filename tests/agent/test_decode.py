@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent import hosted
-from tests.support.tools import need, not_here
+from tests.support.machines.tools import need, not_here
 
 LINE = re.compile(r"^ *([0-9a-f]+):\t((?:[0-9a-f]{2} )+) *\t(.*)$", re.MULTILINE)
 # Tables in .text belong to no function.

@@ -17,8 +17,8 @@ import pytest
 
 from tests.agent import hosted
 from tests.agent.randomcode import random_source
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 # callee-saved registers hold addresses only where the compiler hoists loads
 HOISTS = "clang"

@@ -17,8 +17,8 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.cfi import AT_CFA, AT_EXPRESSION, FrameTable, Row
 from soscope.binfmt.elf.image import ElfImage
 from tests.agent import hosted
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 FP, SP, RETURNS = 6, 7, 16  # columns
 LAST, BY_SP, BY_FP, AT_FP = 1, 2, 3, 4  # enum sosc_frame_rule

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.agent import hosted
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])

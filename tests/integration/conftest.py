@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from soscope.cli.main import main
-from tests.support.explaining import Explain
-from tests.support.schema import wrong_members
-from tests.support.schema_explain import EXPLAIN
+from tests.support.files.explaining import Explain
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.explain import EXPLAIN
 
 
 @pytest.fixture

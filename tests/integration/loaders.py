@@ -20,10 +20,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import build, tools
-from tests.support.locked import alone
-from tests.support.matrix import BINDINGS, FOLDER
-from tests.support.tools import need
+from tests.support.machines import tools
+from tests.support.machines.tools import need
+from tests.support.targets import build
+from tests.support.targets.locked import alone
+from tests.support.targets.matrix import BINDINGS, FOLDER
 
 # oldest first: what is linked against
 SUITES = {"bullseye": "2.31", "trixie": "2.41"}

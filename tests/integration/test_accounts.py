@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import accounted
-from tests.support.run import soscope
+from tests.support.processes.run import soscope
+from tests.support.targets import accounted
 
 FUNCTIONS = 300  # at least, of ten libraries
 

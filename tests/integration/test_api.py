@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import soscope
-from tests.support import attached, build, launching, tracing
-from tests.support.run import run
-from tests.support.tracing import Case
+from tests.support.processes import attached, launching, tracing
+from tests.support.processes.run import run
+from tests.support.processes.tracing import Case
+from tests.support.targets import build
 
 HEAD = """
 import json, os, resource, signal, sys, threading, time

@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 
 from soscope.recording.reader import RecordingFile
-from tests.support import attached, build
-from tests.support.launching import environment
-from tests.support.matrix import PLAIN, Cell
-from tests.support.others import as_nobody
-from tests.support.tools import namespaces, need, not_here
+from tests.support.machines.tools import namespaces, need, not_here
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.processes.others import as_nobody
+from tests.support.targets import build
+from tests.support.targets.matrix import PLAIN, Cell
 
 # Ways to look, each with the options that make it look at everything or at much.
 MODES = {

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 
-from tests.support import attached, build
-from tests.support.launching import environment
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.targets import build
 
 FAILING = f"""\
 import sys

@@ -26,12 +26,13 @@ from soscope.prototypes import load
 from soscope.recording.reader import RecordingFile
 from soscope.select.filter import compile_selection
 from soscope.wire import layout
-from tests.support import attached, build
-from tests.support.launching import compiled, environment
-from tests.support.others import drop
-from tests.support.recorded import by_columns
-from tests.support.run import run
-from tests.support.tools import namespaces, need
+from tests.support.machines.tools import namespaces, need
+from tests.support.processes import attached
+from tests.support.processes.launching import compiled, environment
+from tests.support.processes.others import drop
+from tests.support.processes.run import run
+from tests.support.targets import build
+from tests.support.truth.recorded import by_columns
 
 # Does what a line says: threads, forks and execs, each of which says what it did.
 _FAMILY = r"""

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from soscope.entry import ptrace
-from tests.support import attached, build
-from tests.support.launching import compiled
+from tests.support.processes import attached
+from tests.support.processes.launching import compiled
+from tests.support.targets import build
 
 
 def test_of_two_at_once_one_is_told_of_the_other() -> None:

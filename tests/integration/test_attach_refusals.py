@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build, turns
-from tests.support.launching import compiled, environment
-from tests.support.others import as_nobody, drop
-from tests.support.tools import namespaces, need, not_here
+from tests.support.machines.tools import namespaces, need, not_here
+from tests.support.processes import attached, turns
+from tests.support.processes.launching import compiled, environment
+from tests.support.processes.others import as_nobody, drop
+from tests.support.targets import build
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from tests.support import attached, build
-from tests.support.tools import not_here
+from tests.support.machines.tools import not_here
+from tests.support.processes import attached
+from tests.support.targets import build
 
 _TURNS = 3
 

@@ -13,11 +13,11 @@ import pytest
 
 from soscope.entry.isa import arch
 from soscope.entry.seccomp.calls import CALLS
-from tests.support import attached
-from tests.support.launching import compiled, environment, launch, launched
-from tests.support.matrix import REPOSITORY
-from tests.support.others import as_nobody, drop
-from tests.support.tools import for_admin
+from tests.support.machines.tools import for_admin
+from tests.support.processes import attached
+from tests.support.processes.launching import compiled, environment, launch, launched
+from tests.support.processes.others import as_nobody, drop
+from tests.support.targets.matrix import REPOSITORY
 
 ROOT = for_admin("reading seccomp filters")
 

@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from soscope.proc import status
-from tests.support import attached, build, mapped
-from tests.support.launching import environment
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.targets import build, mapped
 
 CALLS = ["-e", "getppid@MAIN"]
 LIMIT = 60.0

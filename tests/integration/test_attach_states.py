@@ -11,8 +11,10 @@ import time
 from pathlib import Path
 
 from soscope.entry.stop.stopping import Threads
-from tests.support import attached, build, busy
-from tests.support.launching import compiled, environment
+from tests.support.processes import attached
+from tests.support.processes.launching import compiled, environment
+from tests.support.targets import build
+from tests.support.time import busy
 
 _SHORT = ("-c", "--duration", "200ms")
 

@@ -23,11 +23,11 @@ from soscope.inspect.audit.reach import Reaching
 from soscope.inspect.audit.shape import trampolines
 from soscope.linker.search import open_image
 from tests.integration import loaders
-from tests.support import schema
-from tests.support.elffiles import run
-from tests.support.launching import environment
-from tests.support.schema_audit import AUDIT_RESOLVER
-from tests.support.tools import need
+from tests.support.files.elffiles import run
+from tests.support.machines.tools import need
+from tests.support.processes.launching import environment
+from tests.support.schemas import checked as schema
+from tests.support.schemas.audit import AUDIT_RESOLVER
 
 pytestmark = pytest.mark.shares
 

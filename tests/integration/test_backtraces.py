@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build, tracing
-from tests.support.matrix import PLAIN, REPOSITORY, Cell
-from tests.support.run import run
-from tests.support.tools import need, not_here
+from tests.support.machines.tools import need, not_here
+from tests.support.processes import attached, tracing
+from tests.support.processes.run import run
+from tests.support.targets import build
+from tests.support.targets.matrix import PLAIN, REPOSITORY, Cell
 
 WAYS = {
     "times": ["-c", "--from", "all"],
@@ -201,7 +202,7 @@ def test_a_program_in_c(other: str, options: tuple[str, ...], tmp_path: Path) ->
 
 
 def test_a_program_where_ptrace_is_forbidden(tmp_path: Path) -> None:
-    forbidden = [sys.executable, "-m", "tests.support.forbid", "ptrace"]
+    forbidden = [sys.executable, "-m", "tests.support.processes.forbid", "ptrace"]
     command = tracing.program(tracing.Case("walks"))
     wanted = tracing.plain(command, tmp_path)
     env = {"PYTHONPATH": str(REPOSITORY)}

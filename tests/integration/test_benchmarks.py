@@ -12,7 +12,7 @@ from benchmarks import heaps, hook, inject, layers, memory, patch, prof, prof_ex
 from benchmarks.measure import Failed, timed
 from benchmarks.rows import Table
 from benchmarks.tools import Tools
-from tests.support.tools import need
+from tests.support.machines.tools import need
 
 pytestmark = pytest.mark.shares
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build, launching, tracing
-from tests.support.matrix import PLAIN, REPOSITORY
-from tests.support.pythons import DISTRIBUTION
-from tests.support.run import run
-from tests.support.survivors import TARGETS, counts, marks, report, soscope
-from tests.support.tools import need
-from tests.support.tracing import Case
+from tests.support.machines.pythons import DISTRIBUTION
+from tests.support.machines.tools import need
+from tests.support.processes import attached, launching, tracing
+from tests.support.processes.run import run
+from tests.support.processes.tracing import Case
+from tests.support.targets import build
+from tests.support.targets.matrix import PLAIN, REPOSITORY
+from tests.support.targets.survivors import TARGETS, counts, marks, report, soscope
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 MUSL = "/lib/ld-musl-x86_64.so.1"
@@ -29,7 +30,7 @@ CELLS = {
 }
 TARGETS_OF_CALLS = ("calls", "fork", "threads", "identity", "weak", "images", "signals")
 CASES = [case for target in TARGETS_OF_CALLS for case in tracing.cases(target)]
-PRELOAD = [sys.executable, "-m", "tests.support.forbid", "ptrace"]
+PRELOAD = [sys.executable, "-m", "tests.support.processes.forbid", "ptrace"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

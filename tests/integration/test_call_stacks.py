@@ -22,12 +22,12 @@ from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
 from tests.integration.test_mem_ruby_stacks import is_own
 from tests.integration.test_mem_stacks import told
-from tests.support.accounts import SOSCOPE, built
-from tests.support.pythons import DISTRIBUTION, few_pythons
-from tests.support.run import run
-from tests.support.schema import STACK
-from tests.support.stackprograms import TARGETS, stack_program
-from tests.support.tools import need
+from tests.support.machines.pythons import DISTRIBUTION, few_pythons
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.schemas.checked import STACK
+from tests.support.targets.accounts import SOSCOPE, built
+from tests.support.targets.stackprograms import TARGETS, stack_program
 
 MOST = 64
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import build, tracing
-from tests.support.matrix import Cell, existing, matrix
-from tests.support.tracing import Case
+from tests.support.processes import tracing
+from tests.support.processes.tracing import Case
+from tests.support.targets import build
+from tests.support.targets.matrix import Cell, existing, matrix
 
 # What looks different in another build; in the ordinary run, and in `make soak`.
 FEW = ["calls", "weak", "identity", "cxx_throw"]

@@ -18,12 +18,13 @@ import pytest
 import soscope
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.cli.main import main
-from tests.support.elffiles import built
-from tests.support.machomade import made
-from tests.support.machoshapes import Made, dyld_info
-from tests.support.machowriter import fat
-from tests.support.run import run
-from tests.support.schema import (
+from tests.support.files.elffiles import built
+from tests.support.machines.tools import need
+from tests.support.macho.machomade import made
+from tests.support.macho.machoshapes import Made, dyld_info
+from tests.support.macho.machowriter import fat
+from tests.support.processes.run import run
+from tests.support.schemas.checked import (
     ADDRESS_OR_NULL,
     NUMBER,
     NUMBER_OR_NULL,
@@ -35,7 +36,6 @@ from tests.support.schema import (
     _one_of,
     wrong_members,
 )
-from tests.support.tools import need
 
 _FAULT: dict[str, Check] = {
     "slug": TEXT,

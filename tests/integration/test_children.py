@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.support import build, tracing
-from tests.support.matrix import Cell
-from tests.support.run import run
-from tests.support.tools import need
-from tests.support.truth import Truth
+from tests.support.machines.tools import need
+from tests.support.processes import tracing
+from tests.support.processes.run import run
+from tests.support.targets import build
+from tests.support.targets.matrix import Cell
+from tests.support.truth.account import Truth
 
 WAYS = ("fork", "vfork", "exec", "dlopen", "probe", "strict")
 # No linker's stub in front of calls, or one that other words lead to

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.accounts import SOSCOPE
-from tests.support.build import TARGETS
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE
+from tests.support.targets.build import TARGETS
 
 SOURCE = TARGETS / "own" / "own_choices.c"
 CHOSEN = (

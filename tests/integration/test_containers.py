@@ -19,10 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build, recorded, tracing
-from tests.support.launching import environment
-from tests.support.tools import namespaces, need
-from tests.support.truth import Truth, wrong
+from tests.support.machines.tools import namespaces, need
+from tests.support.processes import attached, tracing
+from tests.support.processes.launching import environment
+from tests.support.targets import build
+from tests.support.truth import recorded
+from tests.support.truth.account import Truth, wrong
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes process namespaces")
 # Longer than soscope needs to notice that a thread has ended (two looks at it).

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 COUNT = 40
 NEAR = 128  # KiB between stacks, as many coroutine libraries have them

@@ -12,9 +12,9 @@ import pytest
 from soscope.recording.losses import EXITS, WHY
 from soscope.recording.reader import RecordingFile
 from soscope.wire import layout
-from tests.support import build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 THREADS, CALLS = 300, 40  # 256K are 16 chunks
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from soscope.entry.agent.blob import agent_path
-from tests.support import build
-from tests.support.run import run
-from tests.support.tools import need, not_here
+from tests.support.machines.tools import need, not_here
+from tests.support.processes.run import run
+from tests.support.targets import build
 
 # As on a stack under each other; the innermost waits, where gdb finds it.
 SOURCE = """\

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_own_prototypes import CHOICE, OWN, build, lines_of, traced
-from tests.support.accounts import SOSCOPE
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE
 
 
 def debug_file(folder: Path, name: str) -> None:

@@ -18,10 +18,10 @@ import pytest
 
 from tests.integration.test_cxx_names import CXX, HIDDEN
 from tests.integration.test_own_prototypes import OWN, lines_of
-from tests.support.accounts import SOSCOPE
-from tests.support.attached import begin
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.attached import begin
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE
 
 # Loads a library, and calls a function of it that says what it passes.
 LOADER = """

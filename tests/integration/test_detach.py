@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build
-from tests.support.launching import environment
-from tests.support.schema import DETACH, wrong_members
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.schemas.checked import DETACH, wrong_members
+from tests.support.targets import build
 
 WAYS = {
     "times": ["-c", "--from", "all"],

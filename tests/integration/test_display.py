@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.run import run
-from tests.support.tools import need
-from tests.support.tracing import SOSCOPE
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
 
 REPORT = [sys.executable, "-m", "soscope", "report", "-q"]
 SOURCE = """\

@@ -18,12 +18,14 @@ from typing import Any
 import pytest
 
 import soscope
-from tests.support import build, launching, schema
-from tests.support.matrix import FOLDER, REPOSITORY, Cell
-from tests.support.others import as_nobody, drop
-from tests.support.run import run
-from tests.support.schema_doctor import DOCTOR
-from tests.support.tools import kernel_thread, need, not_here
+from tests.support.machines.tools import kernel_thread, need, not_here
+from tests.support.processes import launching
+from tests.support.processes.others import as_nobody, drop
+from tests.support.processes.run import run
+from tests.support.schemas import checked as schema
+from tests.support.schemas.doctor import DOCTOR
+from tests.support.targets import build
+from tests.support.targets.matrix import FOLDER, REPOSITORY, Cell
 
 DOCTOR_WORDS = [sys.executable, "-m", "soscope", "doctor"]
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 DOCTOR = [sys.executable, "-m", "soscope", "doctor", "--json"]
 

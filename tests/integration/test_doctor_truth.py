@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import attached
-from tests.support.launching import environment, wait_state
-from tests.support.resolving import Teller, teller
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import attached
+from tests.support.processes.launching import environment, wait_state
+from tests.support.processes.resolving import Teller, teller
+from tests.support.processes.run import run
 
 SOSCOPE = [sys.executable, "-m", "soscope"]
 NOTE = re.compile(

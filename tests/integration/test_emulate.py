@@ -11,8 +11,8 @@ import pytest
 from soscope.errors import SoscopeError
 from soscope.inspect.check import emulate
 from soscope.model.filemap import LAZY
-from tests.support.elffiles import built
-from tests.support.stubs import PROGRAM, differences, opened, without_sections
+from tests.support.files.elffiles import built
+from tests.support.files.stubs import PROGRAM, differences, opened, without_sections
 
 _LINKERS = ("bfd", "gold", "lld", "mold")
 _MODES = {

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crossed import account, built_alone, counted, program, untraced
-from tests.support.elffiles import run as build
-from tests.support.run import soscope
-from tests.support.tools import need
+from tests.support.files.elffiles import run as build
+from tests.support.machines.crossed import account, built_alone, counted, program, untraced
+from tests.support.machines.tools import need
+from tests.support.processes.run import soscope
 
-SUPPORT = Path(__file__).parents[1] / "support"
+SUPPORT = Path(__file__).parents[1] / "support" / "machines"
 
 pytestmark = pytest.mark.shares
 

@@ -16,8 +16,8 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.isa.ppc.resolver import branches
 from soscope.binfmt.source import BufferSource
-from tests.support.crossed import account, executed, program, sysroot
-from tests.support.run import soscope
+from tests.support.machines.crossed import account, executed, program, sysroot
+from tests.support.processes.run import soscope
 
 pytestmark = pytest.mark.shares
 

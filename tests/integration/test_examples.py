@@ -21,8 +21,8 @@ from types import FunctionType
 import pytest
 
 import soscope
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
 
 PACKAGE = Path(soscope.__file__).parent
 PUBLIC = [name for name in soscope.__all__ if not name.startswith("__")]

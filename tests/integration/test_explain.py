@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from tests.support import launching, mapped
-from tests.support.run import run
-from tests.support.schema import wrong_members
-from tests.support.schema_explain import EXPLAIN_PROCESS
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import launching
+from tests.support.processes.run import run
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.explain import EXPLAIN_PROCESS
+from tests.support.targets import mapped
 
 EXPLAIN = [sys.executable, "-m", "soscope", "explain"]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.support import lifedocs, lifefiles
-from tests.support.elffiles import run
+from tests.support.files import lifedocs, lifefiles
+from tests.support.files.elffiles import run
 
 
 def test_the_page_shows_what_the_verb_prints(tmp_path: Path) -> None:

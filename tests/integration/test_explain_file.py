@@ -11,8 +11,8 @@ import pytest
 
 from soscope.cli.main import main
 from soscope.inspect.check import emulate
-from tests.support.elffiles import built, run
-from tests.support.explaining import (
+from tests.support.files.elffiles import built, run
+from tests.support.files.explaining import (
     BUILDS,
     CALLS,
     Explain,
@@ -20,8 +20,8 @@ from tests.support.explaining import (
     objdump,
     same,
 )
-from tests.support.stubs import opened
-from tests.support.tools import need
+from tests.support.files.stubs import opened
+from tests.support.machines.tools import need
 
 
 @pytest.mark.parametrize("build", BUILDS)

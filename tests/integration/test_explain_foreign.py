@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from soscope.inspect.check import emulate
-from tests.support.elffiles import run
-from tests.support.explaining import (
+from tests.support.files.elffiles import run
+from tests.support.files.explaining import (
     Explain,
     objdump_of,
     same,
 )
-from tests.support.stubs import compiled, linked, opened, program
+from tests.support.files.stubs import compiled, linked, opened, program
 
 # what the loader's own function is given, of what its trampoline finds
 GIVEN: dict[str, Callable[[dict[str, int]], int]] = {

@@ -11,11 +11,11 @@ from soscope.binfmt.macho.fat import slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import FileSource
 from soscope.cli.main import main
-from tests.support import machomade
-from tests.support.explaining import (
+from tests.support.files.explaining import (
     Explain,
 )
-from tests.support.machowriter import fat
+from tests.support.macho import machomade
+from tests.support.macho.machowriter import fat
 
 
 @pytest.mark.parametrize("name", sorted(machomade.NAMES))

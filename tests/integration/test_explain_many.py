@@ -8,8 +8,8 @@ from struct import pack
 
 from soscope.binfmt.macho import constants as c
 from soscope.model import arch as machines
-from tests.support.explaining import Explain
-from tests.support.machosmall import CODE, DATA, Small
+from tests.support.files.explaining import Explain
+from tests.support.macho.machosmall import CODE, DATA, Small
 from tests.unit.binfmt.macho.test_filemap import CELLS
 
 SLOTS = 100

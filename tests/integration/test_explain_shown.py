@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from soscope.cli.main import main
-from tests.support import machomade
-from tests.support.explaining import (
+from tests.support.files.explaining import (
     made,
 )
+from tests.support.macho import machomade
 
 
 def test_two_files_stand_side_by_side(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -19,10 +19,10 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
 import soscope
 from soscope.recording.calls import Calls
-from tests.support import build
-from tests.support.run import run
-from tests.support.tools import need
-from tests.support.tracing import SOSCOPE
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 pytestmark = pytest.mark.shares
 

@@ -15,9 +15,10 @@ from soscope.export.settings import BOTH_FORMATS, PROFILE_FORMATS
 from soscope.instruments.prof.report import profile_of
 from soscope.recording.reader import RecordingFile
 from soscope.report.prof.json import document
-from tests.support import build, protoread
-from tests.support.run import run, soscope
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run, soscope
+from tests.support.targets import build
+from tests.support.truth import protoread
 
 pytestmark = pytest.mark.shares
 

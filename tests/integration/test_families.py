@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.accounts import SOSCOPE
-from tests.support.build import TARGETS
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE
+from tests.support.targets.build import TARGETS
 
 OWN = TARGETS / "own"
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from soscope.recording.reader import RecordingFile
-from tests.support import launching
-from tests.support.others import NOBODY, as_nobody
-from tests.support.run import run
-from tests.support.tools import need, not_here
+from tests.support.machines.tools import need, not_here
+from tests.support.processes import launching
+from tests.support.processes.others import NOBODY, as_nobody
+from tests.support.processes.run import run
 
 TRACE = [sys.executable, "-m", "soscope", "trace"]
 BUSY = """
@@ -259,7 +259,7 @@ def test_a_program_that_locks_its_memory_fills_few_count_arrays(mode: list[str])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
-@pytest.mark.parametrize("forbidden", [[], ["-m", "tests.support.forbid", "ptrace"]])
+@pytest.mark.parametrize("forbidden", [[], ["-m", "tests.support.processes.forbid", "ptrace"]])
 def test_without_proc_the_program_runs(forbidden: list[str]) -> None:
     hidden = [need("unshare"), "-m", "sh", "-c", 'umount -l /proc && exec "$@"', "sh"]
     if run([*hidden, busy()]).returncode != 6:
@@ -273,7 +273,7 @@ def test_without_proc_the_program_runs(forbidden: list[str]) -> None:
 
 
 def test_a_static_program_says_so_without_ptrace_too() -> None:
-    before = [sys.executable, "-m", "tests.support.forbid", "ptrace"]
+    before = [sys.executable, "-m", "tests.support.processes.forbid", "ptrace"]
     program = str(launching.launched("-static"))
     done = run([*before, *TRACE, "--", program, "exit", "5"], env=launching.environment())
     assert done.returncode == 5

@@ -19,11 +19,11 @@ import pytest
 import soscope
 from soscope.cli.main import main
 from soscope.errors import AmbiguousError, FormatError, SoscopeError
-from tests.support.elffiles import built, run
-from tests.support.machosmall import Small
-from tests.support.schema import wrong_members
-from tests.support.schema_filemap import FILE_MAP
-from tests.support.tools import need
+from tests.support.files.elffiles import built, run
+from tests.support.machines.tools import need
+from tests.support.macho.machosmall import Small
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.filemap import FILE_MAP
 
 _PROGRAMS = ("ls", "bash", "git", "perl", "sqlite3", "gdb")
 _FILLED = re.compile(

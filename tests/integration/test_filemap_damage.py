@@ -18,9 +18,9 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
 from soscope.cli.main import main
-from tests.support.elffiles import built
-from tests.support.schema import wrong_members
-from tests.support.schema_filemap import FILE_MAP
+from tests.support.files.elffiles import built
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.filemap import FILE_MAP
 
 _TEXT = """
 #include <stdlib.h>

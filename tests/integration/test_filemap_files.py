@@ -13,11 +13,11 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
-from tests.support import build
-from tests.support.elffiles import built, run, split
-from tests.support.elftruth import slots_by_readelf
-from tests.support.mapcompare import ours, slot_differences
-from tests.support.matrix import Cell
+from tests.support.files.elffiles import built, run, split
+from tests.support.targets import build
+from tests.support.targets.matrix import Cell
+from tests.support.truth.elftruth import slots_by_readelf
+from tests.support.truth.mapcompare import ours, slot_differences
 
 SOURCE = """
     #include <stdio.h>

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 from soscope.model.filemap import NOW
-from tests.support.stubs import opened
+from tests.support.files.stubs import opened
 
 
 def _loader() -> tuple[Path, int]:

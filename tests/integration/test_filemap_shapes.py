@@ -20,11 +20,11 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.isa.x86.at import X86Stubs
 from soscope.binfmt.source import BufferSource
 from soscope.model.filemap import IRELATIVE, LAZY, NOW, PRELINKED, TLSDESC, FileSlot, Stub
-from tests.support.elffiles import run
-from tests.support.elfshapes import SHAPES, VARIANTS, Shape, build
-from tests.support.elftruth import got_of, slots_by_readelf, stubs_by_objdump
-from tests.support.mapcompare import ours, slot_differences, stub_differences
-from tests.support.stubrun import StubRunner
+from tests.support.files.elffiles import run
+from tests.support.files.elfshapes import SHAPES, VARIANTS, Shape, build
+from tests.support.truth.elftruth import got_of, slots_by_readelf, stubs_by_objdump
+from tests.support.truth.mapcompare import ours, slot_differences, stub_differences
+from tests.support.truth.stubrun import StubRunner
 
 _TRIED = 4  # bytes: where code is tried to be run
 

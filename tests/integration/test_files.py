@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import recorded
-from tests.support.run import run, soscope
-from tests.support.tools import need
-from tests.support.tracing import SOSCOPE
+from tests.support.machines.tools import need
+from tests.support.processes.run import run, soscope
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.truth import recorded
 
 OLD = b"what was there\n" * 1000
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import launching
-from tests.support.launching import launch, launched, plain
-from tests.support.tools import for_admin, namespaces, need, not_here
+from tests.support.machines.tools import for_admin, namespaces, need, not_here
+from tests.support.processes import launching
+from tests.support.processes.launching import launch, launched, plain
 
 MODES = ("plain", "stay", "follow")
 NOBODY = 65534
@@ -90,7 +90,7 @@ def test_children_of_the_caller_are_not_taken_from_it() -> None:
     code = """
 import subprocess, sys
 from soscope.control.launch import launch
-from tests.support.launcher import make_block
+from tests.support.processes.launcher import make_block
 mine = [subprocess.Popen(["/bin/sh", "-c", f"sleep 0.{i}; exit {i}"]) for i in range(4)]
 target = launch(["/bin/sh", "-c", "/bin/true; sleep 0.2; /bin/true"], make_block, follow=True,
                 agent=sys.argv[1])
@@ -111,7 +111,7 @@ def test_a_tick_that_fails_lets_everything_go() -> None:
     code = """
 import os, sys
 from soscope.control.launch import launch
-from tests.support.launcher import make_block
+from tests.support.processes.launcher import make_block
 target = launch(["/bin/sh", "-c", "sleep 0.5; echo alive"], make_block, follow=True,
                 agent=sys.argv[1])
 def tick():
@@ -158,7 +158,7 @@ def test_a_storm_of_children_leaves_time_for_the_rest() -> None:
     code = """
 import sys
 from soscope.control.launch import launch
-from tests.support.launcher import Notes, make_block
+from tests.support.processes.launcher import Notes, make_block
 notes = Notes()
 target = launch([sys.argv[2]], make_block, follow=True, agent=sys.argv[1], events=notes)
 seen = []  # at each tick, how many events there have been
@@ -258,7 +258,7 @@ AS_NOBODY = (
 
 def can_run_python_as_nobody() -> bool:
     """Tell whether another user can read the interpreter and the sources."""
-    command = [*AS_NOBODY, sys.executable, "-c", "import tests.support.launcher"]
+    command = [*AS_NOBODY, sys.executable, "-c", "import tests.support.processes.launcher"]
     return (
         subprocess.run(
             command, env=launching.environment(), check=False, capture_output=True

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached
-from tests.support.crossed import SECURE, TRIPLETS, compiler_of, sysroot
-from tests.support.elffiles import run as build
-from tests.support.run import soscope
-from tests.support.tools import need
+from tests.support.files.elffiles import run as build
+from tests.support.machines.crossed import SECURE, TRIPLETS, compiler_of, sysroot
+from tests.support.machines.tools import need
+from tests.support.processes import attached
+from tests.support.processes.run import soscope
 
 pytestmark = pytest.mark.shares
 
-_HERE = Path(__file__).parents[1] / "support"
+_HERE = Path(__file__).parents[1] / "support" / "machines"
 _LIBC = (
     "snprintf open close setenv nanosleep setitimer gmtime_r sigaction sigprocmask fstat pipe"
     " writev getrlimit fcntl wcslen poll select epoll_ctl connect"

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.support import build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 CALL = re.compile(r'write\(\d+, (?:"child", 5|"x+"\.\.\., 6000)\b')
 

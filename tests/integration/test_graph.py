@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from tests.support import build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 REPORT = [sys.executable, "-m", "soscope", "report", "-q"]
 Edges = dict[tuple[str, str], dict[str, Any]]

@@ -22,9 +22,10 @@ from soscope.entry.guest.inside import Inside
 from soscope.errors import NoSuchProcess
 from soscope.proc import maps
 from soscope.proc.reasons import Refused
-from tests.support import attached, build
-from tests.support.guests import Guests
-from tests.support.matrix import PLAIN
+from tests.support.processes import attached
+from tests.support.processes.guests import Guests
+from tests.support.targets import build
+from tests.support.targets.matrix import PLAIN
 
 _CLOCK_NANOSLEEP = "230"
 

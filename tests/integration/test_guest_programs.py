@@ -15,9 +15,11 @@ import pytest
 
 from soscope.control.shield import shielded
 from soscope.proc import status
-from tests.support import attached, build, postgres
-from tests.support.guests import Guests
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import attached
+from tests.support.processes.guests import Guests
+from tests.support.services import postgres
+from tests.support.targets import build
 
 _TURNS = 20
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import tracing
-from tests.support.matrix import PLAIN
-from tests.support.tools import not_here
-from tests.support.tracing import Case
+from tests.support.machines.tools import not_here
+from tests.support.processes import tracing
+from tests.support.processes.tracing import Case
+from tests.support.targets.matrix import PLAIN
 
 # These need a hand from outside, and have tests of their own.
 NOT_ALONE = {

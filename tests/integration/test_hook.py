@@ -7,9 +7,10 @@ import errno
 
 import pytest
 
-from tests.support import build, hooked
-from tests.support.hooked import answer
-from tests.support.matrix import Cell
+from tests.support.processes import hooked
+from tests.support.processes.hooked import answer
+from tests.support.targets import build
+from tests.support.targets.matrix import Cell
 
 CELLS = [
     Cell(binding="lazy"),

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build, hooked
-from tests.support.hooked import answer
-from tests.support.matrix import Cell
-from tests.support.tools import NOT_HERE
+from tests.support.machines.tools import NOT_HERE
+from tests.support.processes import attached, hooked
+from tests.support.processes.hooked import answer
+from tests.support.targets import build
+from tests.support.targets.matrix import Cell
 
 # ---- where no Python code can run -------------------------------------------
 

@@ -13,9 +13,9 @@ import subprocess
 
 import pytest
 
-from tests.support import attached, hooked
-from tests.support.launching import environment
-from tests.support.matrix import Cell
+from tests.support.processes import attached, hooked
+from tests.support.processes.launching import environment
+from tests.support.targets.matrix import Cell
 
 OTHER = 4711
 TRACE = ["-e", "getpid,getenv,malloc,free", "--from", "all", "-c"]

@@ -17,12 +17,13 @@ from typing import IO
 import pytest
 
 import soscope
-from tests.support import attached, build
-from tests.support.launching import environment
-from tests.support.postgres import ENVIRONMENT, folder, initdb, served, tool
-from tests.support.run import run
-from tests.support.tools import need
-from tests.support.truth import Truth
+from tests.support.machines.tools import need
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.processes.run import run
+from tests.support.services.postgres import ENVIRONMENT, folder, initdb, served, tool
+from tests.support.targets import build
+from tests.support.truth.account import Truth
 
 pytestmark = pytest.mark.shares
 

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from soscope.instruments.inject.spec import parse_rule, seed_of
-from tests.support import attached, build
-from tests.support.launching import compiled, environment
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import attached
+from tests.support.processes.launching import compiled, environment
+from tests.support.processes.run import run
+from tests.support.targets import build
 
 NAMES = ("calloc", "open", "posix_memalign")
 ERRORS = {"calloc": "ENOMEM", "open": "EACCES", "posix_memalign": "ENOMEM"}
@@ -423,7 +424,7 @@ def test_a_rule_that_met_no_slot_is_said() -> None:
 
 def test_another_c_library_has_its_own_errno(tmp_path: Path) -> None:
     built = tmp_path / "injected"
-    source = Path(__file__).parents[1] / "support" / "injected.c"
+    source = Path(__file__).parents[1] / "support" / "processes" / "injected.c"
     assert run([need("musl-gcc"), "-O1", str(source), "-o", str(built)]).returncode == 0
     done = inject(*rules(":when=2+9"), "--", str(built), "rounds")
     assert accounts(done.stdout) == [("main", name, expected(":when=2+9")) for name in NAMES]

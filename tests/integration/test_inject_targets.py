@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import tracing
-from tests.support.matrix import PLAIN, REPOSITORY, Cell
-from tests.support.truth import Truth, wrong
+from tests.support.processes import tracing
+from tests.support.targets.matrix import PLAIN, REPOSITORY, Cell
+from tests.support.truth.account import Truth, wrong
 
 TARGETS = [
     *("abi_values", "backtrace", "canonical", "churn", "clone_stack", "contexts", "coroutines"),

@@ -17,8 +17,9 @@ from soscope.entry.guest.frames import EARLY, MOST_FRAMES, SAID, Frames, Walk
 from soscope.entry.guest.inside import Inside
 from soscope.entry.guest.places import CodePlaces
 from soscope.proc import maps
-from tests.support import attached, build
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import attached
+from tests.support.targets import build
 
 _OUTSIDE = ("read", "poll", "nanosleep", "futex", "join", "qsort", "interrupted", "interrupted-alt")
 _INSIDE = ("callback", "handler", "handler-alt", "below", "deep", "in-coroutine")

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from soscope.live.process import Process
-from tests.support.asking import asked
-from tests.support.elffiles import built, nm, run
-from tests.support.telling import running
-from tests.support.tools import need, not_here
+from tests.support.files.elffiles import built, nm, run
+from tests.support.machines.tools import need, not_here
+from tests.support.processes.telling import running
+from tests.support.truth.asking import asked
 
 PERF = """
 #define _GNU_SOURCE

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from soscope.recording.reader import RecordingFile
-from tests.support import build, recorded
-from tests.support.run import run
+from tests.support.processes.run import run
+from tests.support.targets import build
+from tests.support.truth import recorded
 
 TRACE = [sys.executable, "-m", "soscope", "trace", "-q"]
 LIMIT = 60.0

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from soscope.wire import layout
-from tests.support import launching
-from tests.support.launching import Outcome, launch, launched, mini_agent, plain
-from tests.support.run import imported
-from tests.support.tools import need, not_here
+from tests.support.machines.tools import need, not_here
+from tests.support.processes import launching
+from tests.support.processes.launching import Outcome, launch, launched, mini_agent, plain
+from tests.support.processes.run import imported
 
 MODES = ("plain", "stay", "follow")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import tracing
-from tests.support.matrix import PLAIN, REPOSITORY
-from tests.support.truth import wrong
+from tests.support.processes import tracing
+from tests.support.targets.matrix import PLAIN, REPOSITORY
+from tests.support.truth.account import wrong
 
 # One for each way in which a call may come back, or not.
 TARGETS = [
@@ -32,7 +32,7 @@ def test_both_see_every_call_of_a_target(case: tracing.Case, tmp_path: Path) -> 
     follow = case.wish.get("follow") == "yes"
     account = tmp_path / "account"
     words = [str(account), tracing.selection(case, wanted.truth), "yes" if follow else "no"]
-    observer = [sys.executable, "-m", "tests.support.layered", *words, *command]
+    observer = [sys.executable, "-m", "tests.support.processes.layered", *words, *command]
     env = {"PYTHONPATH": str(REPOSITORY)}
     got = tracing.plain(observer, tmp_path, env=env, limit=limit)
     assert got.outcome == wanted.outcome

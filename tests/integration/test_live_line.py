@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build
-from tests.support.launching import environment
-from tests.support.tracing import SOSCOPE
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 
 def on_a_terminal(words: list[str]) -> str:

@@ -17,10 +17,12 @@ import pytest
 
 from tests.integration import loaders
 from tests.integration.loaders import SUITES, Loader
-from tests.support import attached, bound, build, mapped
-from tests.support.matrix import PLAIN
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import attached
+from tests.support.processes.run import run
+from tests.support.targets import build, mapped
+from tests.support.targets.matrix import PLAIN
+from tests.support.truth import bound
 
 MUSL = PLAIN._replace(compiler="musl")
 SOSCOPE = [sys.executable, "-m", "soscope"]

@@ -9,8 +9,8 @@ import pytest
 
 from soscope.recording.reader import RecordingFile
 from tests.integration.loaders import SUITES, Loader, program, version
-from tests.support import tracing
-from tests.support.tracing import Case
+from tests.support.processes import tracing
+from tests.support.processes.tracing import Case
 
 # target, arguments, and whether children are followed
 RUNS = [

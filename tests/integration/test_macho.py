@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from soscope.cli.main import main
-from tests.support import machoshapes as shapes
-from tests.support import machowriter as writer
-from tests.support.machomade import NAMES, made
-from tests.support.schema import wrong_members
-from tests.support.schema_filemap import FILE_MAP
+from tests.support.macho import machoshapes as shapes
+from tests.support.macho import machowriter as writer
+from tests.support.macho.machomade import NAMES, made
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.filemap import FILE_MAP
 
 MANY = ("info-arm64-dylib", "chained-arm64e-9-3", "classic-ppc-pic-executable", "info-i386-last")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from soscope.wire import layout
-from tests.support import tracing
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import tracing
+from tests.support.processes.run import run
 
 EACH = 30_000  # slots of a library
 _STACK = '.section .note.GNU-stack,"",@progbits\n'

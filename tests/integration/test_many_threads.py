@@ -12,10 +12,11 @@ import pytest
 from soscope.entry.agent.resident import find
 from soscope.entry.memory import RemoteMemory
 from soscope.proc import maps
-from tests.support import attached, build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
-from tests.support.truth import Truth
+from tests.support.processes import attached
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
+from tests.support.truth.account import Truth
 
 THREADS, CALLS = 300, 40
 

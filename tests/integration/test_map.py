@@ -18,8 +18,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.support import build, launching
-from tests.support.mapped import (
+from tests.support.machines.tools import need, not_here
+from tests.support.processes import launching
+from tests.support.processes.run import run
+from tests.support.targets import build
+from tests.support.targets.mapped import (
     BUILDS,
     MAP_WORDS,
     caller,
@@ -29,9 +32,7 @@ from tests.support.mapped import (
     slots,
     started,
 )
-from tests.support.matrix import Cell
-from tests.support.run import run
-from tests.support.tools import need, not_here
+from tests.support.targets.matrix import Cell
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -490,7 +491,7 @@ def test_wrong_words_and_processes_that_are_not_there() -> None:
 def test_a_process_of_somebody_else_is_refused(public_path: Path) -> None:
     if os.geteuid():
         not_here("needs root")
-    from tests.support.others import as_nobody
+    from tests.support.processes.others import as_nobody
 
     soscope = as_nobody(public_path)
     with started(caller("lazy")) as process:

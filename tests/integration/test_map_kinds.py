@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import bound, launching
-from tests.support.mapped import (
+from tests.support.machines.tools import need, not_here
+from tests.support.processes import launching
+from tests.support.processes.run import run
+from tests.support.targets.mapped import (
     CALLER,
     MAP_WORDS,
     caller,
@@ -23,9 +25,8 @@ from tests.support.mapped import (
     slots,
     started,
 )
-from tests.support.matrix import FOLDER
-from tests.support.run import run
-from tests.support.tools import need, not_here
+from tests.support.targets.matrix import FOLDER
+from tests.support.truth import bound
 
 # ---- kinds of processes --------------------------------------------------------------
 
@@ -282,7 +283,7 @@ def test_slots_that_only_the_file_knows_are_said_to_be_missing(public_path: Path
     """An agent aims the relocations of lazy slots elsewhere; without the file nobody can tell."""
     if os.geteuid():
         not_here("needs root")
-    from tests.support.others import as_nobody
+    from tests.support.processes.others import as_nobody
 
     soscope = as_nobody(public_path)
     library = public_path / "library.so"

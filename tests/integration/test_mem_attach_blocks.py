@@ -20,14 +20,14 @@ from typing import Any
 
 import pytest
 
-from tests.support import memory
-from tests.support.accounts import SOSCOPE, assert_same, built, kept, rows_of
-from tests.support.attached import differences, running, snapshot
-from tests.support.pythons import DISTRIBUTION
-from tests.support.run import run
-from tests.support.schema import wrong_members
-from tests.support.schema_mem import REPORT
-from tests.support.tools import need
+from tests.support.machines.pythons import DISTRIBUTION
+from tests.support.machines.tools import need
+from tests.support.processes.attached import differences, running, snapshot
+from tests.support.processes.run import run
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.mem import REPORT
+from tests.support.targets import memory
+from tests.support.targets.accounts import SOSCOPE, assert_same, built, kept, rows_of
 
 LIMIT = 60.0
 MODES = (["--mode", "exact"], ["--aggregate"], ["--mode", "count"])

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.accounts import SOSCOPE, built, recorded, rows_of, sizes
-from tests.support.run import run
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE, built, recorded, rows_of, sizes
 
 ORDER = """
 enum { TURNS = 1500, WORKERS = 2, PLACES = 8, ROUNDS = 300 };

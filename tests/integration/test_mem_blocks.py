@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.accounts import (
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.accounts import (
     ENDINGS,
     EVERY,
     PRELUDE,
@@ -28,8 +30,6 @@ from tests.support.accounts import (
     rows_of,
     sizes,
 )
-from tests.support.run import run
-from tests.support.tools import need
 
 
 def test_each_block_has_its_line_function_and_size(tmp_path: Path) -> None:

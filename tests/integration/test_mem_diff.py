@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.accounts import built
-from tests.support.pythons import few_pythons
-from tests.support.run import kill
-from tests.support.survivors import TARGETS, soscope
+from tests.support.machines.pythons import few_pythons
+from tests.support.processes.run import kill
+from tests.support.targets.accounts import built
+from tests.support.targets.survivors import TARGETS, soscope
 
 SERVICE = TARGETS / "service.py"
 _LEAK = next(

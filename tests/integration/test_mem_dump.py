@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.integration.test_mem_inside import packages
-from tests.support.pythons import few_pythons, pythons
-from tests.support.run import kill, run
-from tests.support.survivors import TARGETS, soscope
+from tests.support.machines.pythons import few_pythons, pythons
+from tests.support.processes.run import kill, run
+from tests.support.targets.survivors import TARGETS, soscope
 
 DUMPED = TARGETS / "dumped.py"
 Objects = dict[str, dict[str, Any]]

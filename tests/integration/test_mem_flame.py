@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.support.accounts import built
-from tests.support.pythons import few_pythons
-from tests.support.survivors import soscope
+from tests.support.machines.pythons import few_pythons
+from tests.support.targets.accounts import built
+from tests.support.targets.survivors import soscope
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROOM = 1180

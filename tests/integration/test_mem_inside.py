@@ -22,10 +22,10 @@ import pytest
 import soscope as soscope_package
 import soscope_mem
 from soscope.instruments.mem.inside import files
-from tests.support.matrix import REPOSITORY
-from tests.support.pythons import few_pythons, pythons
-from tests.support.run import kill, run
-from tests.support.survivors import TARGETS, Counts, counts, marks, report, soscope, version
+from tests.support.machines.pythons import few_pythons, pythons
+from tests.support.processes.run import kill, run
+from tests.support.targets.matrix import REPOSITORY
+from tests.support.targets.survivors import TARGETS, Counts, counts, marks, report, soscope, version
 
 PACKAGE = REPOSITORY / "integrations" / "python"
 INSIDE = TARGETS / "inside.py"

@@ -14,9 +14,9 @@ import time
 import pytest
 
 from tests.integration.test_mem_snapshot import SERVE, code_and_slots, serving
-from tests.support.pythons import few_pythons
-from tests.support.run import kill
-from tests.support.survivors import soscope
+from tests.support.machines.pythons import few_pythons
+from tests.support.processes.run import kill
+from tests.support.targets.survivors import soscope
 
 LATE = next(
     number

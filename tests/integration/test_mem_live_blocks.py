@@ -15,10 +15,10 @@ import pytest
 
 from tests.integration.test_mem_live import CLEARED, LATE, LIVE
 from tests.integration.test_mem_snapshot import SERVE, serving
-from tests.support.accounts import PRELUDE, built
-from tests.support.attached import differences, running, snapshot
-from tests.support.run import kill
-from tests.support.survivors import soscope
+from tests.support.processes.attached import differences, running, snapshot
+from tests.support.processes.run import kill
+from tests.support.targets.accounts import PRELUDE, built
+from tests.support.targets.survivors import soscope
 
 # SIGUSR1: say how many blocks have been left, SIGUSR2: end
 GROWING = """

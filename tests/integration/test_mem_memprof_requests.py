@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.integration.test_mem_memprof_ruby import GEM, mem_run, objects
-from tests.support.run import run
-from tests.support.survivors import TARGETS
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.survivors import TARGETS
 
 SERVED = TARGETS / "served.rb"
 

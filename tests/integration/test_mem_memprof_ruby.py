@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import soscope as package
-from tests.support.matrix import REPOSITORY
-from tests.support.run import run
-from tests.support.survivors import TARGETS, report, soscope
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.matrix import REPOSITORY
+from tests.support.targets.survivors import TARGETS, report, soscope
 
 pytestmark = pytest.mark.shares
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.pythons import few_pythons, pythons
-from tests.support.run import run
-from tests.support.survivors import TARGETS, counts, marks, report, soscope
+from tests.support.machines.pythons import few_pythons, pythons
+from tests.support.processes.run import run
+from tests.support.targets.survivors import TARGETS, counts, marks, report, soscope
 
 ALIVE, ENDS, RECOMPILED, REUSED, TRACING = (
     TARGETS / f"{name}.py" for name in ("alive", "ends", "recompiled", "reused", "tracing")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.accounts import built
-from tests.support.run import run
-from tests.support.survivors import TARGETS, report, soscope
+from tests.support.processes.run import run
+from tests.support.targets.accounts import built
+from tests.support.targets.survivors import TARGETS, report, soscope
 
 PROGRAM = (TARGETS / "claims_python.c").read_text()
 NO_GIL = "3.13.15 experimental free-threading build (main, Nov 26 2026, 10:23:28) [GCC 12.2.0]"

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.accounts import SOSCOPE, built, recorded, rows_of
-from tests.support.run import run
-from tests.support.schema import wrong_members
-from tests.support.schema_mem import REPORT
+from tests.support.processes.run import run
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.mem import REPORT
+from tests.support.targets.accounts import SOSCOPE, built, recorded, rows_of
 
 PEAK = """
 static pthread_barrier_t barrier;

@@ -15,10 +15,10 @@ from soscope.frames.names import stack_at
 from soscope.instruments.mem.events import collect
 from soscope.instruments.mem.matched import MatchedBlocks
 from soscope.recording.reader import RecordingFile
-from tests.support.accounts import SOSCOPE
-from tests.support.matrix import REPOSITORY
-from tests.support.pythons import DISTRIBUTION, few_pythons, pythons
-from tests.support.run import run
+from tests.support.machines.pythons import DISTRIBUTION, few_pythons, pythons
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE
+from tests.support.targets.matrix import REPOSITORY
 
 TARGETS = REPOSITORY / "tests" / "targets" / "mem"
 TARGET = TARGETS / "pystacks.py"

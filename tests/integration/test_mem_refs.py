@@ -25,12 +25,12 @@ from soscope.instruments.mem.snapshot import attach, visit_objects
 from soscope.proc.memory import ProcessMemory
 from soscope.report.mem.refs import text
 from soscope.wire import objectlayout as layout
-from tests.support.pythons import few_pythons, pythons
-from tests.support.run import kill
-from tests.support.schema import wrong_members
-from tests.support.schema_mem import REFS
-from tests.support.survivors import TARGETS, soscope
-from tests.support.tools import need
+from tests.support.machines.pythons import few_pythons, pythons
+from tests.support.machines.tools import need
+from tests.support.processes.run import kill
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.mem import REFS
+from tests.support.targets.survivors import TARGETS, soscope
 
 HOLDERS = TARGETS / "holders.py"
 

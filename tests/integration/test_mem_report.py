@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_faults import small_disk  # noqa: F401  a fixture
-from tests.support.accounts import ENDINGS, EVERY, SOSCOPE, built, recorded, rows_of
-from tests.support.run import run
-from tests.support.schema import wrong_members
-from tests.support.schema_mem import REPORT
+from tests.support.processes.run import run
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.mem import REPORT
+from tests.support.targets.accounts import ENDINGS, EVERY, SOSCOPE, built, recorded, rows_of
 
 
 def test_a_full_disk_is_said_in_the_recording(small_disk: Path, tmp_path: Path) -> None:  # noqa: F811  the fixture

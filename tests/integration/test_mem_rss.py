@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from soscope.instruments.mem.run import MemSettings, run_mem
-from tests.support.accounts import built
-from tests.support.pythons import few_pythons
-from tests.support.run import kill
-from tests.support.schema import wrong_members
-from tests.support.schema_mem import REPORT
-from tests.support.survivors import report, soscope
-from tests.support.tools import need
+from tests.support.machines.pythons import few_pythons
+from tests.support.machines.tools import need
+from tests.support.processes.run import kill
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.mem import REPORT
+from tests.support.targets.accounts import built
+from tests.support.targets.survivors import report, soscope
 
 MIB = 1 << 20
 PARTS = ["objects", "native", "slack", "files", "stacks", "other"]

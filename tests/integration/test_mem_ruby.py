@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.run import run
-from tests.support.survivors import TARGETS, counts, report, soscope
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.survivors import TARGETS, counts, report, soscope
 
 pytestmark = pytest.mark.shares
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from tests.integration.test_mem_python_stacks import frames_of
-from tests.support.accounts import SOSCOPE
-from tests.support.attached import running
-from tests.support.matrix import REPOSITORY
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.attached import running
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE
+from tests.support.targets.matrix import REPOSITORY
 
 TARGET = REPOSITORY / "tests" / "targets" / "mem" / "rbstacks.rb"
 MOST = 64

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from tests.integration.test_mem_blocks import FORKS, PLUS, RACE, SIGNALS, TEMPORARY
-from tests.support import launching
-from tests.support.accounts import (
+from tests.support.processes import launching
+from tests.support.processes.run import run
+from tests.support.targets.accounts import (
     ENDINGS,
     EVERY,
     PRELUDE,
@@ -29,7 +30,6 @@ from tests.support.accounts import (
     reported,
     rows_of,
 )
-from tests.support.run import run
 
 _SURE = 5 / 1.96  # of half widths of the 95 % interval
 ALL = ("--mode", "sample=1")

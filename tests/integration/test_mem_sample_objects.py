@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.pythons import few_pythons
-from tests.support.survivors import TARGETS, counts, marks, report, soscope
-from tests.support.tools import need
+from tests.support.machines.pythons import few_pythons
+from tests.support.machines.tools import need
+from tests.support.targets.survivors import TARGETS, counts, marks, report, soscope
 
 ALIVE, PYTHON = TARGETS / "alive.py", "/usr/bin/python3"
 _SURE = 5 / 1.96  # of half widths of the 95 % interval

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import attached
-from tests.support.pythons import few_pythons
-from tests.support.run import kill
-from tests.support.survivors import TARGETS, soscope
+from tests.support.machines.pythons import few_pythons
+from tests.support.processes import attached
+from tests.support.processes.run import kill
+from tests.support.targets.survivors import TARGETS, soscope
 
 SERVE = TARGETS / "serve.py"
 PYTHON = "/usr/bin/python3"

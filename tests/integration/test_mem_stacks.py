@@ -19,10 +19,10 @@ from soscope.frames.names import stack_at
 from soscope.instruments.mem.events import collect
 from soscope.instruments.mem.matched import MatchedBlocks
 from soscope.recording.reader import RecordingFile
-from tests.support.accounts import SOSCOPE, built, recorded
-from tests.support.run import run
-from tests.support.stackprograms import TARGETS, stack_program
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE, built, recorded
+from tests.support.targets.stackprograms import TARGETS, stack_program
 
 MOST = 64
 COROUTINES = {451, 452}  # of stacks.c

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.run import run
+from tests.support.processes.run import run
 
 SLOW = {"numpy", "dataclasses", "inspect", "ast", "subprocess", "typing", "collections.abc"}
 SLOW |= {"re", "enum", "json", "threading"}

@@ -10,8 +10,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.accounts import ENDINGS, EVERY, SOSCOPE, assert_same, built, kept, recorded
-from tests.support.run import run
+from tests.support.processes.run import run
+from tests.support.targets.accounts import (
+    ENDINGS,
+    EVERY,
+    SOSCOPE,
+    assert_same,
+    built,
+    kept,
+    recorded,
+)
 
 STATUS = {"_": 3, "a": -6, "k": -9, "s": -11, "x": 0, "0": 0}
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.accounts import SOSCOPE, built, recorded, reported, sizes
-from tests.support.run import run
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE, built, recorded, reported, sizes
 
 PARTS = """
 #include <dirent.h>

@@ -14,11 +14,11 @@ import pytest
 
 import soscope as package
 from tests.integration.test_mem_inside import packages
-from tests.support import postgres
-from tests.support.pythons import DISTRIBUTION, few_pythons, pythons
-from tests.support.run import kill, run
-from tests.support.survivors import TARGETS, soscope
-from tests.support.tools import need
+from tests.support.machines.pythons import DISTRIBUTION, few_pythons, pythons
+from tests.support.machines.tools import need
+from tests.support.processes.run import kill, run
+from tests.support.services import postgres
+from tests.support.targets.survivors import TARGETS, soscope
 
 pytestmark = pytest.mark.shares
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import soscope as package
 from tests.integration.test_mem_inside import packages
-from tests.support import postgres, servers
-from tests.support.pythons import DISTRIBUTION
-from tests.support.run import run
-from tests.support.survivors import TARGETS
-from tests.support.tools import need
+from tests.support.machines.pythons import DISTRIBUTION
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.services import postgres, servers
+from tests.support.targets.survivors import TARGETS
 
 CLIENTS = TARGETS / "clients.py"
 TYPES = {"select": 6, "insert": 10, "update": 1, "delete": 1, "other": 3}

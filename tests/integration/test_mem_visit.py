@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.pythons import DISTRIBUTION, few_pythons
-from tests.support.run import run
-from tests.support.survivors import soscope
+from tests.support.machines.pythons import DISTRIBUTION, few_pythons
+from tests.support.processes.run import run
+from tests.support.targets.survivors import soscope
 
 # A program that executes the lines that it is sent, one at a time.
 _SERVANT = """

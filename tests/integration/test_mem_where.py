@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.integration import loaders
-from tests.support import memory
-from tests.support.launching import wait_state
-from tests.support.memory import Told, asked, resident, running
-from tests.support.resolving import made
-from tests.support.tools import need, not_here
+from tests.support.machines.tools import need, not_here
+from tests.support.processes.launching import wait_state
+from tests.support.processes.resolving import made
+from tests.support.targets import memory
+from tests.support.targets.memory import Told, asked, resident, running
 
 MIB = 1 << 20
 KINDS = {"objects", "blocks", "free", "files", "stacks", "shared", "huge", "other"}

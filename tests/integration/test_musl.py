@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import build, launching, tracing
-from tests.support.matrix import PLAIN, Cell
-from tests.support.run import run
-from tests.support.tools import need
-from tests.support.tracing import Case
+from tests.support.machines.tools import need
+from tests.support.processes import launching, tracing
+from tests.support.processes.run import run
+from tests.support.processes.tracing import Case
+from tests.support.targets import build
+from tests.support.targets.matrix import PLAIN, Cell
 
 MUSL = PLAIN._replace(compiler="musl")
 # What shows in the way a program is built, few of each.
@@ -39,7 +40,7 @@ CASES = [case for name in TARGETS for case in tracing.cases(name) if case.id not
     Case("dlopen", ("again",)),
     Case("dlopen", ("replace",)),
 ]
-FORBIDDEN = [sys.executable, "-m", "tests.support.forbid", "ptrace"]
+FORBIDDEN = [sys.executable, "-m", "tests.support.processes.forbid", "ptrace"]
 SOSCOPE = [sys.executable, "-m", "soscope", "trace"]
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from soscope.live.lookup.query import Query, parse
 from soscope.live.process import Process
-from tests.support.asking import asked
-from tests.support.elffiles import build_id, built, pack, run, split
-from tests.support.telling import running
-from tests.support.tools import need, not_here
+from tests.support.files.elffiles import build_id, built, pack, run, split
+from tests.support.machines.tools import need, not_here
+from tests.support.processes.telling import running
+from tests.support.truth.asking import asked
 
 PROGRAM = """
 #include <stdio.h>

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from soscope.recording.reader import RecordingFile
-from tests.support import build, tracing
-from tests.support.run import run, soscope
+from tests.support.processes import tracing
+from tests.support.processes.run import run, soscope
+from tests.support.targets import build
 
 # env changes nothing for soscope itself, which is no plain C program.
 ENV = "/usr/bin/env"

@@ -20,10 +20,11 @@ from typing import Any
 import pytest
 
 from tests.integration.test_native_sites import SITES, built_for_i386, rows, traced
-from tests.support import attached, build
-from tests.support.elffiles import built
-from tests.support.launching import environment
-from tests.support.run import soscope
+from tests.support.files.elffiles import built
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.processes.run import soscope
+from tests.support.targets import build
 
 SAID = re.compile(r"(\d+) has called (\d+) wrong (\d+)")
 FOLLOWED = (*SITES, "-f")

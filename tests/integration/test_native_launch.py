@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_native_sites import SAID, SITES, ask, built_for_i386, rows, traced
-from tests.support import attached, build
-from tests.support.elffiles import built
-from tests.support.launching import environment
-from tests.support.run import soscope
+from tests.support.files.elffiles import built
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.processes.run import soscope
+from tests.support.targets import build
 
 TEXT = """
 #include <stdio.h>

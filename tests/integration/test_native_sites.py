@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build
-from tests.support.elffiles import built
+from tests.support.files.elffiles import built
+from tests.support.processes import attached
+from tests.support.targets import build
 
 SITES = ("--engine", "sites")
 SAID = re.compile(r"calls (\d+) wrong (\d+) trapped (\d+)")

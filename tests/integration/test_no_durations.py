@@ -16,10 +16,10 @@ from soscope.report.output import Output
 from soscope.report.trace.display import TIME_SECONDS, Display
 from soscope.report.trace.text import TextListener
 from soscope.wire import layout
-from tests.support import build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
-from tests.support.truth import Truth
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
+from tests.support.truth.account import Truth
 
 LINE = re.compile(
     r"(?:\[pid (?P<tid>\d+)\] )?(?:[\d.]+ )?(?:.*->(?P<begun>\w+)\((?P<rest>.*)"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import tracing
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import tracing
+from tests.support.processes.run import run
 
 PROGRAM = r"""
 #include <stdio.h>

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.run import run, soscope
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run, soscope
 
 ODD = b'lib\x1b[31m<&"\xff\nsoscope: .so'
 SHOWN = 'lib\\x1b[31m<&"\\xff\\x0asoscope: .so'

@@ -15,9 +15,10 @@ import pandas as pd
 import pytest
 
 import soscope
-from tests.support import build, launching
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes import launching
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 pytestmark = pytest.mark.shares
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import build, schema
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.schemas import checked as schema
+from tests.support.targets import build
 
 REPORT = [sys.executable, "-m", "soscope", "report"]
 LINES = {

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import soscope
-from tests.support.accounts import SOSCOPE
-from tests.support.build import TARGETS
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE
+from tests.support.targets.build import TARGETS
 
 OWN = TARGETS / "own"  # they say of each call what it passed and got
 HEADER = OWN / "own_types.h"

@@ -14,10 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build
-from tests.support.matrix import PLAIN, Cell
-from tests.support.patching import ask, instead, is_mapped, patch, say, soscope, target, undo
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import attached
+from tests.support.processes.patching import (
+    ask,
+    instead,
+    is_mapped,
+    patch,
+    say,
+    soscope,
+    target,
+    undo,
+)
+from tests.support.targets import build
+from tests.support.targets.matrix import PLAIN, Cell
 
 OWN, INSTEAD, BY_NAME = 2, 1002, 2002
 CELLS = [

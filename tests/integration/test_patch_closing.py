@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import attached, build
-from tests.support.launching import environment
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.targets import build
 
 _LOOP = ("getenv", "strlen", "usleep")
 

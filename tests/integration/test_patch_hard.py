@@ -11,10 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build
-from tests.support.launching import environment
-from tests.support.patching import ask, instead, is_mapped, patch, say, soscope, target, undo
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.processes.patching import (
+    ask,
+    instead,
+    is_mapped,
+    patch,
+    say,
+    soscope,
+    target,
+    undo,
+)
+from tests.support.targets import build
 
 OWN, INSTEAD = 2, 1002
 

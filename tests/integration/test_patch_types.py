@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached
-from tests.support.elffiles import built, split
-from tests.support.run import soscope
+from tests.support.files.elffiles import built, split
+from tests.support.processes import attached
+from tests.support.processes.run import soscope
 
 pytestmark = pytest.mark.shares
 

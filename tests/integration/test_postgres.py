@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import postgres, recorded
-from tests.support.postgres import bench, initdb, served, sums
+from tests.support.services import postgres
+from tests.support.services.postgres import bench, initdb, served, sums
+from tests.support.truth import recorded
 
 TRACE = [sys.executable, "-m", "soscope", "trace", "-q", "--from", "all"]
 

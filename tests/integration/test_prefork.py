@@ -11,9 +11,10 @@ import pytest
 
 from soscope.model.image import IMAGE_LATE, IMAGE_STARTUP
 from soscope.recording.reader import RecordingFile
-from tests.support import build, tracing
-from tests.support.elftruth import slots_by_readelf
-from tests.support.run import run
+from tests.support.processes import tracing
+from tests.support.processes.run import run
+from tests.support.targets import build
+from tests.support.truth.elftruth import slots_by_readelf
 
 WORKER = "libworker.so"
 

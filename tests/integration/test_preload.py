@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import launching, tracing
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import launching, tracing
+from tests.support.processes.run import run
 
 PYTHON = [sys.executable, "-m"]
-FORBIDDEN = [*PYTHON, "tests.support.forbid", "ptrace"]
+FORBIDDEN = [*PYTHON, "tests.support.processes.forbid", "ptrace"]
 TRACE = [*PYTHON, "soscope", "trace", "-q"]
 SAID = "no ptrace: Operation not permitted: the agent went in through LD_PRELOAD"
 

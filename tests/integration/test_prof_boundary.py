@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import attached, build, reported
-from tests.support.launching import environment
-from tests.support.run import soscope
+from tests.support.processes import attached, reported
+from tests.support.processes.launching import environment
+from tests.support.processes.run import soscope
+from tests.support.targets import build
 
 
 def words(*options: str) -> list[str]:

@@ -16,8 +16,9 @@ import pytest
 from soscope.cli.main import main
 from soscope.errors import UsageError
 from soscope.options.prof.what import parse_mode
-from tests.support.elffiles import built, run
-from tests.support.schema import (
+from tests.support.files.elffiles import built, run
+from tests.support.machines.tools import need
+from tests.support.schemas.checked import (
     NUMBER_OR_NULL,
     TEXT,
     TEXT_OR_NULL,
@@ -28,7 +29,6 @@ from tests.support.schema import (
     _one_of,
     wrong_members,
 )
-from tests.support.tools import need
 
 _MODE: dict[str, Check] = {
     "mode": TEXT,

@@ -14,10 +14,11 @@ import pytest
 from soscope.entry.agent import resident
 from soscope.entry.memory import RemoteMemory
 from soscope.proc import maps
-from tests.support import attached, build
-from tests.support.launching import environment
-from tests.support.matrix import PLAIN
-from tests.support.run import soscope
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.processes.run import soscope
+from tests.support.targets import build
+from tests.support.targets.matrix import PLAIN
 
 COMPILERS = ("gcc", "clang")
 COUNT = ("--boundary", "count", "-l", "libleaf*", "--json")

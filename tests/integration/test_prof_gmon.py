@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import elffiles, gmonmade
-from tests.support.run import soscope
-from tests.support.tools import need
+from tests.support.files import elffiles, gmonmade
+from tests.support.machines.tools import need
+from tests.support.processes.run import soscope
 
 PROGRAM = """\
 #define SLOW __attribute__((noinline))

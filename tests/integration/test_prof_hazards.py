@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import reported
-from tests.support.run import run, soscope
+from tests.support.processes import reported
+from tests.support.processes.run import run, soscope
 
 OPTIONS = ("-O0", "-O2", "-Os", "-O2 -flto")
 WAYS = list(product(("gcc", "clang"), ("pg", "fentry", "cyg"), OPTIONS))

@@ -12,8 +12,8 @@ import pytest
 
 import soscope_prof
 from soscope import prof
-from tests.support.pythons import few_pythons
-from tests.support.run import run
+from tests.support.machines.pythons import few_pythons
+from tests.support.processes.run import run
 
 PROGRAM = """\
 import json, sys, threading, zlib

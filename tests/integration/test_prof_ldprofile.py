@@ -20,8 +20,8 @@ from soscope.binfmt.ldprofile import read_ldprofile
 from soscope.binfmt.source import BufferSource, FileSource
 from soscope.instruments.prof.fromldprofile import ldprofile_profile
 from soscope.instruments.prof.naming import ImageFunctions
-from tests.support import elffiles, gmonmade
-from tests.support.run import soscope
+from tests.support.files import elffiles, gmonmade
+from tests.support.processes.run import soscope
 
 LIBRARY = """\
 #define FAR __attribute__((aligned(64), noinline))

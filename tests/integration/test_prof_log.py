@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
-from tests.support import reported
-from tests.support.run import run, soscope
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import reported
+from tests.support.processes.run import run, soscope
 
 LIBRARY = """\
 #include <setjmp.h>

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import attached
-from tests.support.extensions import TABLED, counted, extension
-from tests.support.launching import environment
-from tests.support.pythons import DISTRIBUTION, pythons
-from tests.support.run import run, soscope
+from tests.support.machines.pythons import DISTRIBUTION, pythons
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.processes.run import run, soscope
+from tests.support.targets.extensions import TABLED, counted, extension
 
 
 def document(err: str) -> dict[str, Any]:

@@ -13,10 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support import attached
-from tests.support.extensions import extension
-from tests.support.launching import environment
-from tests.support.pythons import DISTRIBUTION
+from tests.support.machines.pythons import DISTRIBUTION
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.targets.extensions import extension
 
 STUCK = """
 import os, sys

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.run import run, soscope
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run, soscope
 
 LIBRARY = """\
 #include <stdlib.h>

@@ -10,7 +10,7 @@ import pytest
 
 from soscope.instruments.prof.model import ProfFunction
 from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
-from tests.support import elffiles
+from tests.support.files import elffiles
 
 C = """\
 #include <stdlib.h>

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import reported
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import reported
+from tests.support.processes.run import run
 
 LIBRARY = "libreported.so"
 NAMES = ("leaf", "mid", "fib", "even", "odd")

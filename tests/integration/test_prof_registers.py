@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.run import run, soscope
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run, soscope
 
 PROGRAM = """
 #include <signal.h>

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import build, elffiles
-from tests.support.run import soscope
+from tests.support.files import elffiles
+from tests.support.processes.run import soscope
+from tests.support.targets import build
 
 THREADS, LOOPS = 4, 5000
 CALLS = THREADS * LOOPS

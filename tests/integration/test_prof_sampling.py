@@ -18,10 +18,10 @@ import pytest
 from soscope.instruments.prof.model import Profile
 from soscope.instruments.prof.samples import add_samples
 from soscope.instruments.prof.sampling.process import SamplerProcess
-from tests.support import build
-from tests.support.pythons import DISTRIBUTION, few_pythons
-from tests.support.run import soscope
-from tests.support.sampled import last_words, missed_ns, sampled
+from tests.support.machines.pythons import DISTRIBUTION, few_pythons
+from tests.support.processes.run import soscope
+from tests.support.processes.sampled import last_words, missed_ns, sampled
+from tests.support.targets import build
 
 FUNCTIONS = ("often_called", "seldom_called")
 HOT = """

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import attached, build
-from tests.support.pythons import DISTRIBUTION
-from tests.support.run import soscope
-from tests.support.sampled import missed_ns
+from tests.support.machines.pythons import DISTRIBUTION
+from tests.support.processes import attached
+from tests.support.processes.run import soscope
+from tests.support.processes.sampled import missed_ns
+from tests.support.targets import build
 
 PROGRAM = """
 import os, sys, threading, time

@@ -13,8 +13,8 @@ from soscope.live.images.images import find_images
 from soscope.live.images.space import Space
 from soscope.live.python.interpreter import find_interpreter
 from soscope.live.python.stacks import PythonStacks
-from tests.support.pythons import few_pythons
-from tests.support.stopped import thread_pointer
+from tests.support.machines.pythons import few_pythons
+from tests.support.processes.stopped import thread_pointer
 
 # Functions of the same size end and begin, so that code is where other code was; and the same
 # function is called again and again, from other lines.

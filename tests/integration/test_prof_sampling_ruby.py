@@ -19,10 +19,10 @@ from soscope.live.images.images import find_images
 from soscope.live.images.space import Space
 from soscope.live.ruby.interpreter import find_ruby
 from soscope.live.ruby.stacks import RubyStacks
-from tests.support import build
-from tests.support.rubies import found, rubies
-from tests.support.sampled import sampled
-from tests.support.stopped import thread_pointer
+from tests.support.machines.rubies import found, rubies
+from tests.support.processes.sampled import sampled
+from tests.support.processes.stopped import thread_pointer
+from tests.support.targets import build
 
 TARGETS = build.TARGETS
 HOT = """

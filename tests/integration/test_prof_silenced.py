@@ -19,10 +19,10 @@ from soscope.proc import status
 from soscope.wire.layout import PAGE
 from tests.integration.test_prof_hazards import said
 from tests.integration.test_prof_patchable import busy, code_of
-from tests.support import attached, reported
-from tests.support.launching import environment
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import attached, reported
+from tests.support.processes.launching import environment
+from tests.support.processes.run import run
 
 # by the size of a call: through a slot, or of the linker's stub
 NOTHING = {6: bytes.fromhex("660f1f440000"), 5: bytes.fromhex("0f1f440000")}

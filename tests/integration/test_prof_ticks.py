@@ -12,7 +12,7 @@ from soscope.instruments.prof.model import Profile
 from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
 from soscope.instruments.prof.sums import ArcSums
 from soscope.instruments.prof.ticks import put_times, times_of
-from tests.support import elffiles
+from tests.support.files import elffiles
 
 TEXT = """\
 __asm__(".balign 64; .globl a, b, c; .type a, @function; .type b, @function; .type c, @function;"

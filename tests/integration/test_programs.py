@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import build, programs, recorded
-from tests.support.programs import Program
-from tests.support.run import run
-from tests.support.tools import need
-from tests.support.tracing import Outcome
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.processes.tracing import Outcome
+from tests.support.targets import build, programs
+from tests.support.targets.programs import Program
+from tests.support.truth import recorded
 
 LIMIT = 240.0
 TABLE = programs.table()

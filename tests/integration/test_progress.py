@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.launching import python_path
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.launching import python_path
 
 MAP = [sys.executable, "-m", "soscope", "map", "-e", "nothing"]
 

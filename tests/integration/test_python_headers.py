@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from soscope.live.python.offsets import NOTHING, layout_of
-from tests.support.pythons import DISTRIBUTION, pythons
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.pythons import DISTRIBUTION, pythons
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 _QUESTION = "import sys, sysconfig; print((sysconfig.get_path('include'), sys.version_info[:2]))"
 

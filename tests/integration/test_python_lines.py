@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from soscope.live.python.lines import LineTable, line_of, line_ranges
-from tests.support.pythons import pythons
-from tests.support.run import run
+from tests.support.machines.pythons import pythons
+from tests.support.processes.run import run
 
 TARGET = Path(__file__).parents[1] / "targets" / "python_lines.py"
 MODULES = (

@@ -30,8 +30,8 @@ from soscope.live.python.offsets import (
     PythonLayout,
 )
 from soscope.live.python.strings import read_bytes, read_str
-from tests.support.pythons import DISTRIBUTION, pythons
-from tests.support.tools import need
+from tests.support.machines.pythons import DISTRIBUTION, pythons
+from tests.support.machines.tools import need
 
 TARGETS = Path(__file__).parents[1] / "targets"
 # Types with a `__sizeof__` in C that is not told from outside.

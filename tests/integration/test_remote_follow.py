@@ -23,11 +23,13 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_native_follow import _FORKING, WAYS, called, counted, events
-from tests.support import attached, build, crossed
-from tests.support.elffiles import built
-from tests.support.launching import environment
-from tests.support.run import kill, soscope
-from tests.support.waiting import Waiting, emulator, gdbserver
+from tests.support.files.elffiles import built
+from tests.support.machines import crossed
+from tests.support.machines.gdbstubs import Waiting, emulator, gdbserver
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.processes.run import kill, soscope
+from tests.support.targets import build
 
 ENGINES = ("poison", "sites")
 

@@ -22,9 +22,9 @@ from soscope.control.remote.space import RemoteSpace
 from soscope.entry.remote.address import RemoteAddress
 from soscope.entry.remote.stub import RemoteStub
 from soscope.proc import auxv
-from tests.support.crossed import program, sysroot, untraced
-from tests.support.run import kill, soscope
-from tests.support.waiting import emulator, gdbserver
+from tests.support.machines.crossed import program, sysroot, untraced
+from tests.support.machines.gdbstubs import emulator, gdbserver
+from tests.support.processes.run import kill, soscope
 
 pytestmark = pytest.mark.shares
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.elffiles import built
-from tests.support.run import run, soscope
-from tests.support.waiting import Waiting, gdbserver
+from tests.support.files.elffiles import built
+from tests.support.machines.gdbstubs import Waiting, gdbserver
+from tests.support.processes.run import run, soscope
 
 pytestmark = pytest.mark.shares
 

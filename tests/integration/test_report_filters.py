@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.run import run
-from tests.support.tools import need
-from tests.support.tracing import SOSCOPE
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
 
 pytestmark = pytest.mark.shares
 

@@ -16,10 +16,10 @@ from soscope.recording import gather
 from soscope.recording.columns import batches, columns
 from soscope.recording.reader import RecordingFile
 from soscope.recording.reduce import stats_of
-from tests.support import build
-from tests.support.run import run
-from tests.support.tools import need
-from tests.support.tracing import SOSCOPE
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 REPORT = [sys.executable, "-m", "soscope", "report", "-q"]
 

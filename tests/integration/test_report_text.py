@@ -18,10 +18,10 @@ from soscope.report.output import Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.text import TextListener
 from soscope.wire import layout
-from tests.support import build
-from tests.support.run import run
-from tests.support.tools import need
-from tests.support.tracing import SOSCOPE
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 DISPLAYS = [{}, {"durations": True, "time": 2}, {"several": True, "string_limit": 5, "time": 3}]
 

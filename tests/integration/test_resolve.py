@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.asking import asked
-from tests.support.resolving import LIBRARY, Teller, made, teller
+from tests.support.processes.resolving import LIBRARY, Teller, made, teller
+from tests.support.truth.asking import asked
 
 PLAIN = ("-pie", "-fPIE")
 

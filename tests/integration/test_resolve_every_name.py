@@ -9,9 +9,9 @@ import pytest
 
 from tests.integration.loaders import SUITES, Loader
 from tests.integration.test_resolve_loaders import linking
-from tests.support.elffiles import run
-from tests.support.resolving import Teller, teller
-from tests.support.tools import not_here
+from tests.support.files.elffiles import run
+from tests.support.machines.tools import not_here
+from tests.support.processes.resolving import Teller, teller
 
 PLAIN = ("-pie", "-fPIE")
 

@@ -13,8 +13,8 @@ import pytest
 
 from soscope.live.images.images import Images
 from soscope.live.images.loadedimage import LoadedImage
-from tests.support.resolving import LIBRARY, SOURCES, Teller, made, teller
-from tests.support.tools import namespaces, need, not_here
+from tests.support.machines.tools import namespaces, need, not_here
+from tests.support.processes.resolving import LIBRARY, SOURCES, Teller, made, teller
 
 PLAIN = ("-pie", "-fPIE")
 TEXT = """

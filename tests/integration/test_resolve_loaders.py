@@ -9,9 +9,9 @@ import pytest
 
 from soscope.live.process import Process
 from tests.integration.loaders import SUITES, Loader
-from tests.support.asking import asked
-from tests.support.resolving import LIBRARY, SOURCES, Teller, made, teller
-from tests.support.tools import not_here
+from tests.support.machines.tools import not_here
+from tests.support.processes.resolving import LIBRARY, SOURCES, Teller, made, teller
+from tests.support.truth.asking import asked
 
 
 @pytest.fixture(scope="module", params=SUITES)

@@ -14,9 +14,9 @@ import pytest
 from soscope.live.process import Process
 from tests.integration.loaders import Loader
 from tests.integration.test_resolve_loaders import linking
-from tests.support.asking import asked
-from tests.support.resolving import LIBRARY, Teller, made, teller
-from tests.support.tools import namespaces, not_here
+from tests.support.machines.tools import namespaces, not_here
+from tests.support.processes.resolving import LIBRARY, Teller, made, teller
+from tests.support.truth.asking import asked
 
 PLAIN = ("-pie", "-fPIE")
 TEXT = """

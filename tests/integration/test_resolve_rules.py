@@ -22,9 +22,9 @@ from soscope.linker.library import open_image
 from soscope.linker.providers import Providers
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.process import Process
-from tests.support import mapped
-from tests.support.resolving import LIBRARY, Teller, made, teller
-from tests.support.run import run
+from tests.support.processes.resolving import LIBRARY, Teller, made, teller
+from tests.support.processes.run import run
+from tests.support.targets import mapped
 
 PLAIN = ("-pie", "-fPIE")
 

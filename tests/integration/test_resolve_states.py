@@ -20,10 +20,11 @@ import soscope
 from soscope.entry import ptrace
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.live.process import Process
-from tests.support import launching, schema
-from tests.support.launching import wait_state
-from tests.support.resolving import LIBRARY, Teller, made, teller
-from tests.support.tools import kernel_thread, need, not_here
+from tests.support.machines.tools import kernel_thread, need, not_here
+from tests.support.processes import launching
+from tests.support.processes.launching import wait_state
+from tests.support.processes.resolving import LIBRARY, Teller, made, teller
+from tests.support.schemas import checked as schema
 
 PLAIN = ("-pie", "-fPIE")
 

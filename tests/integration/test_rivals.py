@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.run import run
-from tests.support.tools import need, not_here
+from tests.support.machines.tools import need, not_here
+from tests.support.processes.run import run
 
 TRACE = [sys.executable, "-m", "soscope", "trace"]
 MODES = (["-e", "puts"], ["-f", "-e", "puts"], ["-f", "-c"])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.matrix import PLAIN, Cell
-from tests.support.patching import instead, soscope, target
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.patching import instead, soscope, target
+from tests.support.targets.matrix import PLAIN, Cell
 
 CELLS = [
     PLAIN,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import build
-from tests.support.matrix import PLAIN, Cell
-from tests.support.run import soscope
+from tests.support.processes.run import soscope
+from tests.support.targets import build
+from tests.support.targets.matrix import PLAIN, Cell
 
 ROUNDS, THREADS, LEFT = 100, 3, 20  # of tests/targets/scanned.c
 

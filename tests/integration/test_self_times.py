@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 REPORT = [sys.executable, "-m", "soscope", "report", "-q"]
 Rows = dict[str, dict[str, Any]]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import build
-from tests.support.launching import environment
+from tests.support.processes.launching import environment
+from tests.support.targets import build
 
 WORDS = [sys.executable, "-m", "soscope", "--debug", "trace"]
 # on_demand: the first process makes 5 calls, its children 7 and 9

@@ -26,8 +26,9 @@ from soscope.recording.sink import Sink, Told
 from soscope.select.filter import compile_selection
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
-from tests.support import attached, build
-from tests.support.truth import Truth
+from tests.support.processes import attached
+from tests.support.targets import build
+from tests.support.truth.account import Truth
 
 
 class Counter(Instrument):

@@ -20,10 +20,12 @@ import pytest
 from soscope.errors import SoscopeError
 from soscope.proc import status
 from soscope.proc.status import children
-from tests.support import busy, recorded, run, tracing
-from tests.support.launching import python_path
-from tests.support.tools import need
-from tests.support.tracing import Case
+from tests.support.machines.tools import need
+from tests.support.processes import run, tracing
+from tests.support.processes.launching import python_path
+from tests.support.processes.tracing import Case
+from tests.support.time import busy
+from tests.support.truth import recorded
 
 SENT = (
     signal.SIGTERM,

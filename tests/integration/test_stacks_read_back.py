@@ -19,10 +19,10 @@ from soscope.recording.columns import columns
 from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
 from tests.integration.test_export import export
-from tests.support.accounts import SOSCOPE
-from tests.support.pythons import DISTRIBUTION
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.pythons import DISTRIBUTION
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE
 
 # The calls of qsort and getenv lie in each other, and have frames between them.
 LIBRARY = """

@@ -12,8 +12,8 @@ import pytest
 
 from soscope.entry.stop.stopping import Threads
 from soscope.proc import status
-from tests.support import attached
-from tests.support.launching import compiled
+from tests.support.processes import attached
+from tests.support.processes.launching import compiled
 
 # Executes itself from a thread, again and again; tells in the end that nothing has hindered it.
 _AGAIN = r"""

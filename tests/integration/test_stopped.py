@@ -13,9 +13,9 @@ import pytest
 
 from soscope.recording.columns import ENDED, columns
 from soscope.recording.reader import RecordingFile
-from tests.support import build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 REPORT = [sys.executable, "-m", "soscope", "report"]
 

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from tests.support import build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 CHILDREN = 60
 # Each program but the first is stopped in the middle of its remote system calls.

@@ -14,7 +14,7 @@ from soscope.inspect.check.emulator import Emulator
 from soscope.inspect.check.isa import arm
 from soscope.inspect.check.lazycode import argument_of
 from soscope.model import filemap as words
-from tests.support.stubs import (
+from tests.support.files.stubs import (
     FOREIGN,
     compiled,
     differences,

@@ -11,8 +11,8 @@ import pytest
 from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.binfmt.elf.symbols.match import CALL
 from soscope.binfmt.elf.symbols.table import SymbolTable
-from tests.support.elffiles import run
-from tests.support.stubs import FOREIGN, LIBRARY, compiled, linked, opened
+from tests.support.files.elffiles import run
+from tests.support.files.stubs import FOREIGN, LIBRARY, compiled, linked, opened
 
 _CELLS = [
     ("s390x", "sysv"),

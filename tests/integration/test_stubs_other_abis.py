@@ -9,10 +9,10 @@ from pathlib import Path
 from soscope.binfmt.elf import constants as c
 from soscope.model import filemap as words
 from soscope.model.arch import EM_RISCV
-from tests.support.elffiles import run
-from tests.support.elfhostile import File, rela, symbol
-from tests.support.stubs import compiled, linked, opened
-from tests.support.tools import need
+from tests.support.files.elffiles import run
+from tests.support.files.elfhostile import File, rela, symbol
+from tests.support.files.stubs import compiled, linked, opened
+from tests.support.machines.tools import need
 
 _CALL = ".globl call\ncall:\n bl puts\n bl atoi\n ret\n"
 

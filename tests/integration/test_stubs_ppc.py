@@ -14,8 +14,8 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.inspect.check.checkelf import check_elf
 from soscope.inspect.check.lazycode import argument_of
 from soscope.model import filemap as words
-from tests.support import damage
-from tests.support.stubs import (
+from tests.support.files import damage
+from tests.support.files.stubs import (
     PROGRAM,
     assembled,
     compiled,
@@ -232,6 +232,6 @@ def test_damaged_copies(tmp_path: Path) -> None:
     ):
         (tmp_path / arch).mkdir()
         files.append(program(tmp_path / arch, arch, "bfd", "-pie", "-z", "lazy", compiling=flags))
-    said = damage.check("tests.support.readers:elf_map", files, 100)
+    said = damage.check("tests.support.truth.readers:elf_map", files, 100)
     assert said.total() == 100
     assert said["partial"] > 10

@@ -16,8 +16,8 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.inspect.check.checkelf import check_elf
 from soscope.inspect.check.lazycode import argument_of
 from soscope.model import filemap as words
-from tests.support.elffiles import run
-from tests.support.stubs import (
+from tests.support.files.elffiles import run
+from tests.support.files.stubs import (
     PROGRAM,
     assembled,
     compiled,

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import launching
-from tests.support.launching import launched, mini_agent, state, wait_for, wait_state
-from tests.support.run import kill
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import launching
+from tests.support.processes.launching import launched, mini_agent, state, wait_for, wait_state
+from tests.support.processes.run import kill
 
 MODES = ("plain", "stay", "follow")
 

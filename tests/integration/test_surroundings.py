@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support import build, launching
-from tests.support.run import run
-from tests.support.truth import Truth, wrong
+from tests.support.processes import launching
+from tests.support.processes.run import run
+from tests.support.targets import build
+from tests.support.truth.account import Truth, wrong
 
 TRACE = [sys.executable, "-m", "soscope", "trace", "-q", "--count-only", "--json"]
 # A shell that changes its own surroundings, then becomes the command.
@@ -122,7 +123,7 @@ def test_a_preloaded_library_is_kept(tmp_path: Path) -> None:
 
 
 def test_where_memory_cannot_be_read_by_process_vm_readv(tmp_path: Path) -> None:
-    before = [sys.executable, "-m", "tests.support.forbid", "process_vm_readv"]
+    before = [sys.executable, "-m", "tests.support.processes.forbid", "process_vm_readv"]
     path = launching.python_path()
     compare(before, "calls", tmp_path, env={"PYTHONPATH": path})
     counted = []
@@ -143,7 +144,7 @@ def test_strings_where_memory_cannot_be_read_by_process_vm_readv() -> None:
             return open((char *)8, O_RDONLY) == -1 ? 5 : 6;
         }"""
     program = launching.compiled("opens_two.c", text=text)
-    before = [sys.executable, "-m", "tests.support.forbid", "process_vm_readv"]
+    before = [sys.executable, "-m", "tests.support.processes.forbid", "process_vm_readv"]
     trace = [sys.executable, "-m", "soscope", "trace", "-e", "open*", "--", str(program)]
     done = run([*before, *trace], env=launching.environment())
     assert done.returncode == 5

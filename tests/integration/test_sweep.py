@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from soscope.proc import status
-from tests.support.launching import compiled, environment
-from tests.support.run import run
-from tests.support.schema import wrong_members
-from tests.support.schema_sweep import KINDS, SWEEP
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.launching import compiled, environment
+from tests.support.processes.run import run
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.sweep import KINDS, SWEEP
 
 SET = "malloc,calloc,realloc"
 LIMIT = 120.0

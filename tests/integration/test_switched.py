@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 REPORT = [sys.executable, "-m", "soscope", "report"]
 INSIDE = Counter({"in": 2, "in-thread": 2, "in-nested": 1, "in-child": 1})

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.support.accounts import SOSCOPE, built
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.accounts import SOSCOPE, built
 
 # One call of each, between two of umask; the arguments hardly matter.
 PROGRAM = """

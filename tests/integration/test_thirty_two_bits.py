@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import bound, launching, mapped
-from tests.support.attached import detach
-from tests.support.resolving import Teller, teller
-from tests.support.run import run
-from tests.support.tools import need, not_here
+from tests.support.machines.tools import need, not_here
+from tests.support.processes import launching
+from tests.support.processes.attached import detach
+from tests.support.processes.resolving import Teller, teller
+from tests.support.processes.run import run
+from tests.support.targets import mapped
+from tests.support.truth import bound
 
 SOSCOPE = [sys.executable, "-m", "soscope"]
 CALLER = """

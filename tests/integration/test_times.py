@@ -12,9 +12,9 @@ import pytest
 
 from soscope.recording.reader import RecordingFile
 from soscope.wire import layout
-from tests.support import build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 REPORT = [sys.executable, "-m", "soscope", "report"]
 NEAR = 1_000_000  # ns: far above the error of a clock pair, far below a wrong rate

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crossed import TRIPLETS, account, counted, program, sysroot, untraced
-from tests.support.run import kill, soscope
-from tests.support.schema import LINES
+from tests.support.machines.crossed import TRIPLETS, account, counted, program, sysroot, untraced
+from tests.support.processes.run import kill, soscope
+from tests.support.schemas.checked import LINES
 
 pytestmark = pytest.mark.shares
 

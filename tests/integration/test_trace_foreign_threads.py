@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crossed import account, sysroot, threaded, untraced
-from tests.support.run import kill, run, soscope
+from tests.support.machines.crossed import account, sysroot, threaded, untraced
+from tests.support.processes.run import kill, run, soscope
 
 pytestmark = pytest.mark.shares
 

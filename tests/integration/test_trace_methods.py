@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.support.extensions import TABLED, counted, extension
-from tests.support.pythons import DISTRIBUTION
-from tests.support.run import soscope
+from tests.support.machines.pythons import DISTRIBUTION
+from tests.support.processes.run import soscope
+from tests.support.targets.extensions import TABLED, counted, extension
 
 
 def test_a_trace_shows_them_where_a_library_is_named(tmp_path: Path) -> None:

@@ -20,10 +20,10 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.isa.ppc.resolver import branches
 from soscope.binfmt.source import BufferSource
-from tests.support.crossed import NAMES, account, program
-from tests.support.midway import Order, handed_on, midway
-from tests.support.run import kill, soscope
-from tests.support.waiting import Waiting
+from tests.support.machines.crossed import NAMES, account, program
+from tests.support.machines.gdbstubs import Waiting
+from tests.support.machines.midway import Order, handed_on, midway
+from tests.support.processes.run import kill, soscope
 
 pytestmark = pytest.mark.shares
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import crossed
-from tests.support.crossed import account
-from tests.support.elffiles import run as build
-from tests.support.run import kill, run, soscope
-from tests.support.tools import need
-from tests.support.waiting import emulator, gdbserver
+from tests.support.files.elffiles import run as build
+from tests.support.machines import crossed
+from tests.support.machines.crossed import account
+from tests.support.machines.gdbstubs import emulator, gdbserver
+from tests.support.machines.tools import need
+from tests.support.processes.run import kill, run, soscope
 
 pytestmark = pytest.mark.shares
 

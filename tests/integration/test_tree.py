@@ -12,9 +12,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.support import build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 REPORT = [sys.executable, "-m", "soscope", "report", "-q"]
 # 400 rounds are fcall 1, 2, 3 and 4 deep, a hundred times each; f0 is called twice at the end

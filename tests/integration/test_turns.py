@@ -18,9 +18,10 @@ import pytest
 from soscope.entry.agent.resident import find
 from soscope.entry.memory import RemoteMemory
 from soscope.proc import maps
-from tests.support import attached, build, turns
-from tests.support.launching import environment
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import attached, turns
+from tests.support.processes.launching import environment
+from tests.support.targets import build
 
 MODES = {
     "count": ["--count-only"],

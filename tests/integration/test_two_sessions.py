@@ -21,7 +21,8 @@ from soscope.entry.memory import RemoteMemory
 from soscope.proc import maps
 from soscope.proc.status import children
 from soscope.wire import layout
-from tests.support import attached, build
+from tests.support.processes import attached
+from tests.support.targets import build
 
 THREADS = 12
 STEPPED = 120  # threads; a call that is recorded takes as many steps in the agent

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import build
-from tests.support.matrix import PLAIN, Cell
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
+from tests.support.targets.matrix import PLAIN, Cell
 
 
 @pytest.mark.parametrize("cell", [PLAIN, PLAIN._replace(compiler="musl")], ids=["glibc", "musl"])

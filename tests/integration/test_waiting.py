@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import build
-from tests.support.launching import environment
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.launching import environment
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 LIMIT = 60  # seconds: against hangs alone
 

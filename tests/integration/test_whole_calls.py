@@ -17,9 +17,10 @@ from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
 from soscope.wire import layout
 from tests.integration.test_two_sessions import KNOWN, STEPPED, agents, begin, end, say
-from tests.support import attached, build
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes import attached
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
 
 SLEWED = 50_000  # ns that clocks may differ in 40 ms, and more
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import build, written
-from tests.support.run import run
-from tests.support.tracing import SOSCOPE
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build, written
 
 # What the buffers hold before each call, in every way that it could be shown: as a string,
 # as numbers of four and eight bytes (-s 64 shows all that is kept).

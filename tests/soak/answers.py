@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import asking, peers
-from tests.support.peers import CANNOT, Question, Said
+from tests.support.truth import asking, peers
+from tests.support.truth.peers import CANNOT, Question, Said
 
 HERE = Path(__file__).resolve().parents[1]
 FILES = ("test_resolve*.py", "test_names.py", "test_jit.py")

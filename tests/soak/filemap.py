@@ -20,9 +20,9 @@ from multiprocessing import Pool
 from pathlib import Path
 
 from soscope.model import arch as machines
-from tests.support.elftruth import Row, got_of, slots_by_readelf, stubs_by_objdump
-from tests.support.mapcompare import Ours, ours, slot_differences, stub_differences
-from tests.support.stubrun import StubRunner
+from tests.support.truth.elftruth import Row, got_of, slots_by_readelf, stubs_by_objdump
+from tests.support.truth.mapcompare import Ours, ours, slot_differences, stub_differences
+from tests.support.truth.stubrun import StubRunner
 
 _FOLDERS = ("/usr/lib", "/usr/bin")
 _BATCH = 60

@@ -16,11 +16,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.crossed import NAMES, SECURE, TRIPLETS, account, compiler_of, sysroot, untraced
-from tests.support.elffiles import run as build
-from tests.support.run import soscope
+from tests.support.files.elffiles import run as build
+from tests.support.machines.crossed import (
+    NAMES,
+    SECURE,
+    TRIPLETS,
+    account,
+    compiler_of,
+    sysroot,
+    untraced,
+)
+from tests.support.processes.run import soscope
 
-_SOURCES = Path(__file__).parents[1] / "support"
+_SOURCES = Path(__file__).parents[1] / "support" / "machines"
 _SECTIONS = {4: ((32, 4), (46, 6)), 8: ((40, 8), (58, 6))}  # of the ELF header, by size of words
 _WAYS = ("plain", "jumps", "plugins", "signals")
 

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build, postgres
-from tests.support.launching import environment
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.processes.run import run
+from tests.support.services import postgres
+from tests.support.targets import build
 
 pytestmark = pytest.mark.soak
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import damage, machofiles
-from tests.support.machomade import NAMES, made
+from tests.support.files import damage
+from tests.support.macho import machofiles
+from tests.support.macho.machomade import NAMES, made
 
 pytestmark = pytest.mark.soak
 
@@ -28,7 +29,7 @@ def test_elf(reader: str) -> None:
     files = [path for path in files if path.read_bytes()[:4] == b"\x7fELF"][:60]
     assert len(files) > 20
     # 32 times the size: what other files say of their symbols is kept, too.
-    said = damage.check(f"tests.support.readers:{reader}", files, COPIES, limit=32)
+    said = damage.check(f"tests.support.truth.readers:{reader}", files, COPIES, limit=32)
     print(said)
     assert said.total() == COPIES
 
@@ -38,7 +39,7 @@ def test_macho_made(reader: str, tmp_path: Path) -> None:
     for name in NAMES:
         (tmp_path / name).write_bytes(made(name).data)
     files = [tmp_path / name for name in NAMES]
-    said = damage.check(f"tests.support.readers:{reader}", files, COPIES)
+    said = damage.check(f"tests.support.truth.readers:{reader}", files, COPIES)
     print(said)
     assert said.total() == COPIES
 
@@ -47,7 +48,7 @@ def test_calls_in_macho_made(tmp_path: Path) -> None:
     for name in NAMES:
         (tmp_path / name).write_bytes(made(name).data)
     files = [tmp_path / name for name in NAMES]
-    said = damage.check("tests.support.readers:explained", files, COPIES)
+    said = damage.check("tests.support.truth.readers:explained", files, COPIES)
     print(said)
     assert said.total() == COPIES
 
@@ -61,6 +62,6 @@ def test_macho_of_wheels(tmp_path: Path) -> None:
                 (kept / f"{wheel.stem}-{path.name}").write_bytes(path.read_bytes())
     files = sorted(kept.iterdir())
     assert len(files) > 10
-    said = damage.check("tests.support.readers:macho_map", files, COPIES)
+    said = damage.check("tests.support.truth.readers:macho_map", files, COPIES)
     print(said)
     assert said.total() == COPIES

@@ -11,8 +11,8 @@ import pytest
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.inspect.check.checkelf import check_elf
 from soscope.model import filemap as words
-from tests.support.foreign import elf_files, readelf_slots, unpacked
-from tests.support.stubs import differences, named_by_objdump, opened, without_sections
+from tests.support.files.stubs import differences, named_by_objdump, opened, without_sections
+from tests.support.machines.foreign import elf_files, readelf_slots, unpacked
 
 pytestmark = pytest.mark.soak
 

@@ -11,15 +11,15 @@ import pytest
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.inspect.check.checkelf import check_elf
 from soscope.model import filemap as words
-from tests.support.elffiles import run
-from tests.support.foreign import elf_files, readelf_slots, unpacked
-from tests.support.stubs import (
+from tests.support.files.elffiles import run
+from tests.support.files.stubs import (
     differences,
     joined,
     named_by_objdump,
     opened,
     without_sections,
 )
+from tests.support.machines.foreign import elf_files, readelf_slots, unpacked
 
 pytestmark = pytest.mark.soak
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.soak.shapes import PROCESSORS, SHAPES, cell
-from tests.support.crossed import TRIPLETS
+from tests.support.machines.crossed import TRIPLETS
 
 pytestmark = [pytest.mark.soak, pytest.mark.shares]
 _CELLS = [

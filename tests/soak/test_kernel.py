@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import crossed
-from tests.support.crossed import NAMES, account
-from tests.support.elffiles import run as build
-from tests.support.run import soscope
-from tests.support.tools import need
-from tests.support.virtual import booted, system
+from tests.support.files.elffiles import run as build
+from tests.support.machines import crossed
+from tests.support.machines.crossed import NAMES, account
+from tests.support.machines.tools import need
+from tests.support.machines.virtual import booted, system
+from tests.support.processes.run import soscope
 
 pytestmark = pytest.mark.soak
 

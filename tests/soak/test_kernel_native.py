@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_foreign_values import names_of_values
-from tests.support import build, crossed
-from tests.support.elffiles import run
-from tests.support.tools import need
-from tests.support.virtual import NEWEST, PYTHON, booted, system, with_soscope
+from tests.support.files.elffiles import run
+from tests.support.machines import crossed
+from tests.support.machines.tools import need
+from tests.support.machines.virtual import NEWEST, PYTHON, booted, system, with_soscope
+from tests.support.targets import build
 
 pytestmark = pytest.mark.soak
 

@@ -17,9 +17,9 @@ from soscope.cli.main import main
 from soscope.inspect.check.check import check
 from soscope.linker.image import Image
 from soscope.model.filemap import JUMP_TABLE
-from tests.support import machofiles
-from tests.support.machopeer import Compared, compare, compare_all
-from tests.support.machorun import Runner
+from tests.support.macho import machofiles
+from tests.support.truth.machopeer import Compared, compare, compare_all
+from tests.support.truth.machorun import Runner
 
 pytestmark = pytest.mark.soak
 

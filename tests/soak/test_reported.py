@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from tests.integration.test_prof_patchable import busy, code_of
-from tests.support import reported
+from tests.support.processes import reported
 
 pytestmark = pytest.mark.soak
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import tracing
-from tests.support.matrix import BINDINGS, PLAIN
-from tests.support.tracing import MODES, Case
-from tests.support.truth import wrong
+from tests.support.processes import tracing
+from tests.support.processes.tracing import MODES, Case
+from tests.support.targets.matrix import BINDINGS, PLAIN
+from tests.support.truth.account import wrong
 
 RUNS = 1000
 ROUNDS = "8"

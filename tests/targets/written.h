@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether calls write what their pointers lead to, by the program's own account: each buffer
-// holds a pattern, and what a call has left of it was not written. The calls themselves are
-// generated (tests/support/written.py). A line for each argument, or for a call with none, goes
-// to the file named by argv[1]:
+// holds a pattern, and what a call has left of it was not written. written.py of
+// tests/support/targets generates the calls themselves. A line for each argument, or for a call
+// with none, goes to the file named by argv[1]:
 //
 //	CALL NAME ITEM ADDRESS WRITTEN FAILED ERRNO
 //

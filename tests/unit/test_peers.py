@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from tests.soak.answers import GUESSED, REFUSED, RIGHT, WRONG, judge
-from tests.support.peers import CANNOT, Question, Said, formula
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.truth.peers import CANNOT, Question, Said, formula
 
 
 @pytest.mark.parametrize(

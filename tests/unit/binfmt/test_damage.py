@@ -11,9 +11,9 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
-from tests.support import damage, elffiles
-from tests.support import machowriter as writer
-from tests.support.machomade import NAMES, made
+from tests.support.files import damage, elffiles
+from tests.support.macho import machowriter as writer
+from tests.support.macho.machomade import NAMES, made
 
 COPIES = 300
 TEXT = "#include <stdio.h>\nint main(int c, char **v) { printf(v[0]); return puts(v[c - 1]); }\n"
@@ -54,20 +54,20 @@ def macho(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.mark.parametrize("reader", ["elf_image", "elf_map", "explained"])
 def test_elf(reader: str, elf: list[Path]) -> None:
-    said = damage.check(f"tests.support.readers:{reader}", elf, COPIES)
+    said = damage.check(f"tests.support.truth.readers:{reader}", elf, COPIES)
     assert said["error"] > COPIES // 30
     assert said.total() == COPIES
 
 
 def test_macho(macho: list[Path]) -> None:
-    said = damage.check("tests.support.readers:macho_map", macho, COPIES)
+    said = damage.check("tests.support.truth.readers:macho_map", macho, COPIES)
     assert said["error"] > COPIES // 30
     assert said["partial"] > COPIES // 10
     assert said.total() == COPIES
 
 
 def test_calls_in_macho(macho: list[Path]) -> None:
-    said = damage.check("tests.support.readers:explained", macho, COPIES)
+    said = damage.check("tests.support.truth.readers:explained", macho, COPIES)
     assert said["error"] > COPIES // 30
     assert said.total() == COPIES
 
@@ -79,7 +79,7 @@ def test_instrumented_elf(tmp_path: Path) -> None:
         "patchable": ["-fpatchable-function-entry=5"],
     }
     files = [elffiles.built(tmp_path, name, TEXT, *flags) for name, flags in kinds.items()]
-    said = damage.check("tests.support.readers:profilable", files, COPIES)
+    said = damage.check("tests.support.truth.readers:profilable", files, COPIES)
     assert said["error"] > COPIES // 30
     assert said.total() == COPIES
 
@@ -87,7 +87,7 @@ def test_instrumented_elf(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["elf", "macho"])
 def test_what_is_printed(kind: str, request: pytest.FixtureRequest) -> None:
     files: list[Path] = request.getfixturevalue(kind)
-    said = damage.check("tests.support.readers:printed", files, COPIES // 3)
+    said = damage.check("tests.support.truth.readers:printed", files, COPIES // 3)
     assert said["partial"] > COPIES // 30
     assert said.total() == COPIES // 3
 
@@ -123,7 +123,7 @@ def test_half_of_the_damage_is_in_headers_and_tables(elf: list[Path]) -> None:
 def test_faults_are_found(fault: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(4096))
-    reader = "tests.support.faulty:" + fault.replace(" ", "_").lower()
+    reader = "tests.support.files.faulty:" + fault.replace(" ", "_").lower()
     with pytest.raises(AssertionError, match=fault):
         damage.check(reader, [path], 8, seconds=0.2)
 

@@ -14,8 +14,8 @@ from soscope.binfmt.dwarfentries import DwarfEntry, Entries, EntryError
 from soscope.binfmt.needles import places_of, places_of_many
 from soscope.prototypes import load
 from soscope.prototypes.fromdwarf import CWriter
-from tests.support.build import TARGETS
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.targets.build import TARGETS
 
 elffile = pytest.importorskip("elftools.elf.elffile")
 

@@ -11,7 +11,7 @@ from soscope.binfmt.gmon import read_gmon, version_of
 from soscope.binfmt.ldprofile import is_ldprofile, read_ldprofile
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
-from tests.support import damage, gmonmade
+from tests.support.files import damage, gmonmade
 
 KINDS = [(bits, order) for bits in (64, 32) for order in "<>"]
 ARCS = [(0x1010, 0x1124, 7), (0x1020, 0x1124, 0xFFFFFFFF), (0x1020, 0x1124, 1)]
@@ -154,6 +154,6 @@ def test_damaged_copies(tmp_path: Path) -> None:
             gmonmade.ldprofile(0x1000, 0x1000, [(0, 0x120, 5)], bits=bits, order=order)
         )
         files += [tmp_path / f"{name}.gmon", tmp_path / f"{name}.ld"]
-    said = damage.check("tests.support.readers:gmon", files, 400)
+    said = damage.check("tests.support.truth.readers:gmon", files, 400)
     assert said["error"] > 100
     assert said.total() == 400

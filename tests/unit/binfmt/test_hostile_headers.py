@@ -15,10 +15,10 @@ from soscope.binfmt.macho.fat import embedded, slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
-from tests.support import elffiles
-from tests.support import machowriter as writer
-from tests.support.damage import headers_and_tables
-from tests.support.machomade import made
+from tests.support.files import elffiles
+from tests.support.files.damage import headers_and_tables
+from tests.support.macho import machowriter as writer
+from tests.support.macho.machomade import made
 
 IMAGES = (
     "classic-ppc-pic-dylib",

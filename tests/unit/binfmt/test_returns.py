@@ -12,7 +12,7 @@ import pytest
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.isa.x86.returns import LONGEST, call_before
 from soscope.binfmt.source import BufferSource
-from tests.support import elffiles
+from tests.support.files import elffiles
 
 TEXT = """\
 #include <stdlib.h>

@@ -11,8 +11,8 @@ import pytest
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.isa.x86.calls import addresses, direct_calls
 from soscope.linker.library import open_image
-from tests.support.elffiles import built, run
-from tests.support.tools import need
+from tests.support.files.elffiles import built, run
+from tests.support.machines.tools import need
 
 Line = tuple[int, str, str, int]
 _LINE = re.compile(r"^ *([0-9a-f]+):\t(?:addr32 |bnd )?(\w+) *(.*?)(?: +# ([0-9a-f]+) <.*)?$")

@@ -12,8 +12,8 @@ from soscope.binfmt.isa.x86 import instruction
 from soscope.binfmt.isa.x86.through import through
 from soscope.binfmt.stubs.through import Through
 from soscope.linker.library import open_image
-from tests.support.elffiles import built, run
-from tests.support.tools import need
+from tests.support.files.elffiles import built, run
+from tests.support.machines.tools import need
 
 _LINE = re.compile(r"^ *([0-9a-f]+):\t((?:[0-9a-f]{2} )+) *\t(.*)$", re.MULTILINE)
 _ENOUGH = 400_000  # bytes, of two million

@@ -13,7 +13,7 @@ import pytest
 import soscope
 from soscope.cli.main import FAMILIES, VERBS, main
 from soscope.errors import AgentError, SoscopeError
-from tests.support.run import imported
+from tests.support.processes.run import imported
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from soscope.cli.main import main
-from tests.support import attached
-from tests.support.launching import environment, wait_state
+from tests.support.processes import attached
+from tests.support.processes.launching import environment, wait_state
 
 NEEDS_PID = {
     "resolve": ["malloc"],

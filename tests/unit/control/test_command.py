@@ -13,7 +13,7 @@ from soscope.control.command import Command, launch_error
 from soscope.control.exitstatus import ExitStatus
 from soscope.errors import LaunchError
 from soscope.proc import reasons
-from tests.support.elfwriter import Writer, sample
+from tests.support.files.elfwriter import Writer, sample
 
 
 def executable(path: Path, data: bytes) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from soscope.control.remote.images import ForeignImage
 from soscope.live.images.linkmaps import Linked
-from tests.support.elffiles import built
+from tests.support.files.elffiles import built
 
 
 def test_an_image_has_the_name_that_it_was_asked_for() -> None:

@@ -11,7 +11,7 @@ import pytest
 from soscope.entry.agent.blob import Blob, agent_path
 from soscope.errors import AgentError
 from soscope.wire import layout
-from tests.support.elfwriter import Sym, Writer
+from tests.support.files.elfwriter import Sym, Writer
 
 NAMES = (
     "soscope_agent_start",

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import sys
 
-from tests.support.crossed import TRIPLETS
-from tests.support.matrix import REPOSITORY
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.crossed import TRIPLETS
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.matrix import REPOSITORY
 
 
 def test_the_table_is_what_the_script_writes() -> None:

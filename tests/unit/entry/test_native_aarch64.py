@@ -19,8 +19,8 @@ from soscope.binfmt.stubs.through import Through
 from soscope.entry.native.isa import aarch64
 from soscope.entry.native.machine import NativeMachine
 from soscope.model.arch import EM_AARCH64, arch_of
-from tests.support.elffiles import run
-from tests.support.tools import need
+from tests.support.files.elffiles import run
+from tests.support.machines.tools import need
 
 CODE, CAVE, DATA, STACK = 0x40_0000, 0x48_0000, 0x50_0000, 0x60_0000
 PAGE = 0x10000

@@ -14,9 +14,9 @@ from soscope.export import callgrind
 from soscope.export.settings import ExportSettings
 from soscope.instruments.prof.model import Profile, ProfSample
 from soscope.model.stackframe import StackFrame
-from tests.support import profiles
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.files import profiles
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 _COST = r"([\d,]+|\.)(?: \([ \d.]+%\))? +"
 _CALLS = r"(?: \(([\d,]+)x\))?"

@@ -11,9 +11,9 @@ import pytest
 
 from soscope.export.gmon import GmonFiles, export_files, gprof_line
 from soscope.instruments.prof.model import NOBODY, ProfArc, ProfFunction, Profile, ProfSums
-from tests.support import profiles
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.files import profiles
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 _FLAT = re.compile(r" *([\d.]+) +([\d.]+) +([\d.]+) +(?:(\d+) +[\d.]+ +[\d.]+ +)?(\S+)$")
 _PARENT = re.compile(r" +(?:[\d.]+ +[\d.]+ +)?(\d+)(?:/\d+)? +(\S+)(?: <cycle \d+>)? \[\d+\]$")

@@ -9,8 +9,9 @@ from typing import Any
 from soscope.export import otlp, pprof
 from soscope.export.settings import ExportSettings
 from soscope.instruments.prof.model import Profile
-from tests.support import profiles, protoread
-from tests.support.profiles import SEEN, WAYS
+from tests.support.files import profiles
+from tests.support.files.profiles import SEEN, WAYS
+from tests.support.truth import protoread
 
 # type of a value, unit, thread -> stack -> value
 Found = dict[tuple[str, str], dict[tuple[int, tuple[str, ...]], int]]

@@ -13,8 +13,8 @@ from soscope.export import chrome, perfetto
 from soscope.export.settings import ExportSettings
 from soscope.instruments.prof.model import Profile, ProfSample
 from soscope.model.stackframe import StackFrame
-from tests.support import profiles
-from tests.support.profiles import SEEN, WAYS
+from tests.support.files import profiles
+from tests.support.files.profiles import SEEN, WAYS
 
 
 class Event(NamedTuple):

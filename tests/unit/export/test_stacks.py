@@ -12,8 +12,8 @@ import pytest
 from soscope.export import firefox, folded, speedscope
 from soscope.export.settings import ExportSettings
 from soscope.instruments.prof.model import NOBODY, ProfArc, Profile
-from tests.support import profiles
-from tests.support.profiles import SEEN, WAYS
+from tests.support.files import profiles
+from tests.support.files.profiles import SEEN, WAYS
 
 
 def written(module: Any, profile: Profile, weight: str | None = None) -> tuple[str, list[str]]:

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from soscope.hooking.isa import code
-from tests.support.tools import need
+from tests.support.machines.tools import need
 
 
 def assembled(lines: list[str], folder: Path) -> bytes:

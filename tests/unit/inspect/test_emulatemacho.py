@@ -20,10 +20,10 @@ from soscope.inspect.check.emulator import Emulator
 from soscope.inspect.check.isa import x86
 from soscope.linker.image import Image
 from soscope.model.filemap import JUMP_TABLE, LAZY, OBJC_STUB
-from tests.support import damage
-from tests.support import machoshapes as s
-from tests.support.machofiles import SELECTORS, lld
-from tests.support.machomade import NAMES, made
+from tests.support.files import damage
+from tests.support.macho import machoshapes as s
+from tests.support.macho.machofiles import SELECTORS, lld
+from tests.support.macho.machomade import NAMES, made
 
 _RUNNABLE = [name for name in NAMES if "ppc64" not in name and "jump" not in name]
 

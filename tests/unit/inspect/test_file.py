@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.doctor import file
 from soscope.inspect.doctor.costs import costs
-from tests.support import build
-from tests.support.matrix import REPOSITORY
+from tests.support.targets import build
+from tests.support.targets.matrix import REPOSITORY
 
 
 @pytest.fixture(scope="module")

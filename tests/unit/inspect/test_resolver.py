@@ -12,8 +12,8 @@ from soscope.binfmt.elf.ehframe import code_ranges
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.audit import audit as a
 from soscope.linker.search import open_image
-from tests.support.elffiles import built, run
-from tests.support.tools import need
+from tests.support.files.elffiles import built, run
+from tests.support.machines.tools import need
 
 pytest.importorskip("capstone")
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soscope.linker import cache
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 
 def make(

@@ -10,7 +10,7 @@ import pytest
 from soscope.errors import FormatError
 from soscope.linker.image import Image
 from soscope.model import arch as machines
-from tests.support.machosmall import Small
+from tests.support.macho.machosmall import Small
 
 ARM = Small(machines.CPU_ARM64, subtype=2).built()
 PPC = Small(machines.CPU_PPC, bits=32, order=">").built()

@@ -20,10 +20,10 @@ from soscope.linker.collect import files_below, images_of
 from soscope.linker.image import Image
 from soscope.linker.openfile import OwnedFile
 from soscope.linker.search import open_image
-from tests.support.elffiles import built
-from tests.support.launching import environment
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.files.elffiles import built
+from tests.support.machines.tools import need
+from tests.support.processes.launching import environment
+from tests.support.processes.run import run
 
 _MANY = 60
 _TEXT = "int main(void) { return 0; }"

@@ -20,8 +20,9 @@ from soscope.errors import FormatError
 from soscope.linker import providers as part
 from soscope.linker.providers import Provider, Providers
 from soscope.linker.search import open_image
-from tests.support import loaderword, postgres
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.services import postgres
+from tests.support.truth import loaderword
 
 PROGRAMS = ["ls", "git", "perl", "ruby", "node", "sqlite3", "curl", "/usr/bin/python3", "gdb"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from soscope.linker.search import closure, open_image
-from tests.support.matrix import FOLDER
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets.matrix import FOLDER
 
 PROGRAMS = ["ls", "git", "perl", "ruby", "node", "sqlite3", "curl", "/usr/bin/python3", "gdb"]
 

@@ -15,9 +15,9 @@ import pytest
 
 from soscope.linker import loaderfile, tokens
 from soscope.linker.search import closure, open_image
-from tests.support import loaderword
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.truth import loaderword
 
 DT_RPATH, DT_RUNPATH, DT_NOTHING = 15, 29, 0x6FFFFF00
 ROOM = 400  # bytes for the paths in each file

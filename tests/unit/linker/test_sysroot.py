@@ -13,9 +13,9 @@ import pytest
 from soscope.linker.machine import kind_of, machine_of
 from soscope.linker.providers import Providers
 from soscope.linker.search import open_image
-from tests.support import loaderword
-from tests.support.loaderword import LOADER
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.truth import loaderword
+from tests.support.truth.loaderword import LOADER
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
 LIBC = "/lib/x86_64-linux-gnu"

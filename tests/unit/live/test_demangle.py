@@ -8,8 +8,8 @@ import ctypes
 import pytest
 
 from soscope.live.names.demangle import Demangler, NoDemangler, is_meant, part_of
-from tests.support.elffiles import built, nm, run
-from tests.support.tools import need
+from tests.support.files.elffiles import built, nm, run
+from tests.support.machines.tools import need
 
 TEXT = """
 #include <string>

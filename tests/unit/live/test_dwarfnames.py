@@ -15,8 +15,8 @@ import pytest
 from soscope.binfmt.source import FileSource
 from soscope.live.names.dwarfnames import DwarfNames
 from soscope.live.names.staticnames import ImageNames
-from tests.support.elffiles import build_id, built, nm, run, split
-from tests.support.tools import need
+from tests.support.files.elffiles import build_id, built, nm, run, split
+from tests.support.machines.tools import need
 
 pytest.importorskip("elftools")
 

@@ -11,9 +11,9 @@ import pytest
 
 from soscope.binfmt.dwarf import DwarfError
 from soscope.model.signature import INTEGER, MEMORY, SSE
-from tests.support.described import described
-from tests.support.elffiles import built, run, split
-from tests.support.tools import need
+from tests.support.files.elffiles import built, run, split
+from tests.support.machines.tools import need
+from tests.support.targets.described import described
 
 pytest.importorskip("elftools")
 

@@ -19,8 +19,8 @@ from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
 from soscope.live.process import Process
 from soscope.proc import maps
-from tests.support.elfwriter import Sym, Writer
-from tests.support.tools import kernel_thread
+from tests.support.files.elfwriter import Sym, Writer
+from tests.support.machines.tools import kernel_thread
 
 Callback = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t, ctypes.c_void_p

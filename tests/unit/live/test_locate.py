@@ -13,7 +13,7 @@ from soscope.binfmt.source import BufferSource
 from soscope.live.names.containing import GAP, INSIDE, UNSIZED
 from soscope.live.names.locate import DYNAMIC, STUB, Locator
 from soscope.live.names.staticnames import STATIC, ImageNames
-from tests.support.elffiles import build_id, built, nm, run
+from tests.support.files.elffiles import build_id, built, nm, run
 
 PROGRAM = """
 #include <stdio.h>

@@ -18,7 +18,7 @@ from soscope.live.names.staticnames import (
     ImageNames,
     open_regular,
 )
-from tests.support.elffiles import build_id, built, nm, pack, run, split
+from tests.support.files.elffiles import build_id, built, nm, pack, run, split
 
 PROGRAM = """
 static __attribute__((noinline)) int hidden(int a) { return a * 3 + 1; }

@@ -12,8 +12,8 @@ import pytest
 from soscope.errors import UsageError
 from soscope.options import report, trace
 from soscope.options.habits import HABITS
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "options.md"
 OWN = {flag for option in trace.OPTIONS for flag in option.flags} | {"-h", "--help"}

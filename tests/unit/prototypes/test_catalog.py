@@ -20,7 +20,7 @@ from soscope.prototypes.constants import ConstantSets, flag_text, number_of
 from soscope.prototypes.errnos import ERRNOS
 from soscope.prototypes.special import Special
 from soscope.wire import layout
-from tests.support.run import imported
+from tests.support.processes.run import imported
 from tests.unit.prototypes.calls import DIRECTORY, at_entry, at_exit, slot
 
 PACKAGE = Path(catalog.__file__).parents[1]

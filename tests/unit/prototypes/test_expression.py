@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from soscope.prototypes.expression import NotConstantError, value_of
-from tests.support.tools import need
+from tests.support.machines.tools import need
 
 EXPRESSIONS = [
     "0x1F",

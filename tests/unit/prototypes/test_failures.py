@@ -10,8 +10,8 @@ import pytest
 from soscope.errors import FormatError, UsageError
 from soscope.prototypes import failures, load
 from soscope.prototypes.undeclared import RESULT_KINDS
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 PROTOTYPES = load()
 

@@ -13,7 +13,7 @@ import pytest
 from soscope.model.signature import FLOATING, RECORD, VOID, WORD
 from soscope.prototypes import build, load
 from soscope.prototypes.parser import Declarations
-from tests.support import tools
+from tests.support.machines import tools
 
 DIRECTORY = Path(__file__).parents[3] / "prototypes"
 HEADERS = """

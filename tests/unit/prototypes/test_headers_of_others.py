@@ -14,7 +14,7 @@ from soscope.prototypes import added, load
 from soscope.prototypes.added import USER, SourceText
 from soscope.prototypes.parser import Declarations
 from soscope.wire import layout
-from tests.support.tools import need
+from tests.support.machines.tools import need
 from tests.unit.prototypes.calls import at_entry, at_exit, slot
 
 HEADER = """\

@@ -12,7 +12,7 @@ from soscope.prototypes import load
 from soscope.prototypes.added import LTRACE, SourceText
 from soscope.prototypes.catalog import Prototypes
 from soscope.prototypes.ltraceconf import Translator
-from tests.support.tools import need
+from tests.support.machines.tools import need
 from tests.unit.prototypes.calls import at_entry, slot
 
 

@@ -11,7 +11,7 @@ import pytest
 from soscope.live.names.demangle import Demangler
 from soscope.prototypes import mangled as m
 from soscope.prototypes.frommangled import Scopes, declare
-from tests.support.tools import need
+from tests.support.machines.tools import need
 
 STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 WORDS = {"a": "signed char", "b": "bool", "c": "char", "d": "double", "e": "long double"}

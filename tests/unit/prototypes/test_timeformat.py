@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from soscope.prototypes.timeformat import members_of
-from tests.support.tools import need
+from tests.support.machines.tools import need
 
 LETTERS = "aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYzZ"
 # Read, but seldom of any consequence: at the borders of years, or where there is no zone.

@@ -21,7 +21,7 @@ from soscope.recording.reduce import stats_of
 from soscope.recording.stream import events
 from soscope.recording.writer import Writer
 from soscope.wire import layout
-from tests.support import stretches
+from tests.support.truth import stretches
 from tests.unit.recording.fake import EPOCH, FakeAgent, FakeSampler, FakeThread, make_block
 
 NAMES = ("f", "g", "h", "setjmp")

@@ -13,7 +13,7 @@ from soscope.recording.feed import Feed
 from soscope.recording.sink import Tee
 from soscope.recording.stream import HOLD, Stream
 from soscope.wire import layout
-from tests.support.stretches import lengths, rows
+from tests.support.truth.stretches import lengths, rows
 from tests.unit.recording.fake import (
     CALLER,
     EPOCH,

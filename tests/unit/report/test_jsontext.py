@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soscope.report.jsontext import dumps
-from tests.support.run import imported
+from tests.support.processes.run import imported
 
 LEAVES = (
     st.none()

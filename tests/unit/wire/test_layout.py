@@ -13,7 +13,7 @@ import pytest
 
 from soscope.model import capture, image, slot
 from soscope.wire import blocklayout, layout, objectlayout, proflayout, tallylayout
-from tests.support.tools import need
+from tests.support.machines.tools import need
 
 MIRROR = {
     **vars(blocklayout),

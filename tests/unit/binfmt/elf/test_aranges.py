@@ -13,7 +13,7 @@ from soscope.binfmt.elf.encoding import encoding
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.source import BufferSource
-from tests.support.elffiles import built, nm
+from tests.support.files.elffiles import built, nm
 
 TEXT = "int first(void) { return 1; } int main(void) { return first(); }"
 

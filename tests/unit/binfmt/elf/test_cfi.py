@@ -13,7 +13,7 @@ import pytest
 from soscope.binfmt.elf.cfi import AT_CFA, FrameTable, Row, evaluate
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
-from tests.support.tools import need
+from tests.support.machines.tools import need
 
 NUMBERS = {
     name: number

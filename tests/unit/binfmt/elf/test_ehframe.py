@@ -16,8 +16,8 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from soscope.linker.search import open_image
-from tests.support.elffiles import built, nm
-from tests.support.tools import need
+from tests.support.files.elffiles import built, nm
+from tests.support.machines.tools import need
 
 CODE = """
 __attribute__((noinline)) int first(int a) { return a * 3; }

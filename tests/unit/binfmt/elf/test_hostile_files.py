@@ -15,7 +15,7 @@ from soscope.binfmt.elf.symbols.table import SymbolTable, dynamic_table
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from soscope.model.arch import EM_PPC, EM_RISCV
-from tests.support.elfhostile import File, Header, Segment, lines, peak, rela, symbol
+from tests.support.files.elfhostile import File, Header, Segment, lines, peak, rela, symbol
 
 _MB = 1 << 20
 

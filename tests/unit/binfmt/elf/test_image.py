@@ -12,7 +12,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource, ByteSource
 from soscope.errors import FormatError
 from soscope.model import arch as machines
-from tests.support.elfwriter import Sym, Writer, sample
+from tests.support.files.elfwriter import Sym, Writer, sample
 
 KINDS = list(itertools.product((64, 32), ("<", ">"), (True, False)))
 

@@ -11,8 +11,8 @@ from soscope.binfmt.elf.patchable import patchable_entries
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.isa.x86.nops import nops
 from soscope.linker.library import open_image
-from tests.support.elffiles import built, nm
-from tests.support.tools import need
+from tests.support.files.elffiles import built, nm
+from tests.support.machines.tools import need
 
 _TEXT = """
 #define ALONE __attribute__((noinline))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.elf.image import ElfImage
-from tests.support.tools import need
+from tests.support.machines.tools import need
 
 
 def files() -> list[str]:

@@ -19,7 +19,7 @@ from soscope.binfmt.elf.symbols.array import SymbolArray, static_table
 from soscope.binfmt.elf.symbols.table import dynamic_table
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
-from tests.support.elffiles import built, nm, run
+from tests.support.files.elffiles import built, nm, run
 
 PROGRAM = """
 static int hidden(int a) { return a * 3 + 1; }

@@ -11,10 +11,10 @@ import pytest
 from soscope.binfmt.elf import properties
 from soscope.binfmt.elf.slots import slot_relocations
 from soscope.linker.search import open_image
-from tests.support import build
-from tests.support.matrix import Cell
-from tests.support.run import run
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.processes.run import run
+from tests.support.targets import build
+from tests.support.targets.matrix import Cell
 
 CELLS = [
     Cell(),

@@ -9,7 +9,7 @@ from soscope.binfmt.macho import agreement as a
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.model.filemap import UNBOUND
-from tests.support.machosmall import CODE, DATA, LINKEDIT, Small, opened
+from tests.support.macho.machosmall import CODE, DATA, LINKEDIT, Small, opened
 from tests.unit.binfmt.macho.test_damaged import chained_image
 from tests.unit.binfmt.macho.test_filemap import HELPERS, bound, fixups, lazy_image
 

@@ -7,7 +7,7 @@ import pytest
 
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.errors import FormatError
-from tests.support.machomade import NAMES, made
+from tests.support.macho.machomade import NAMES, made
 from tests.unit.binfmt.macho.test_shapes import opened
 
 

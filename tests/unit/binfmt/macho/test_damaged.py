@@ -16,7 +16,7 @@ from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from soscope.model import arch as machines
-from tests.support.machosmall import BASE, DATA, LINKEDIT, Small, opened
+from tests.support.macho.machosmall import BASE, DATA, LINKEDIT, Small, opened
 from tests.unit.binfmt.macho.test_exports import image as with_trie
 from tests.unit.binfmt.macho.test_exports import trie
 from tests.unit.binfmt.macho.test_fat import fat

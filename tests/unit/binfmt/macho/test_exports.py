@@ -8,7 +8,7 @@ from struct import pack
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.exports import Export, exports
 from soscope.model import arch as machines
-from tests.support.machosmall import BASE, LIBRARY, LINKEDIT, Small
+from tests.support.macho.machosmall import BASE, LIBRARY, LINKEDIT, Small
 
 
 def trie() -> bytes:

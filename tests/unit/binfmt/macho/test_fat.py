@@ -12,7 +12,7 @@ from soscope.binfmt.macho.fat import embedded, hidden, images, is_macho, slices
 from soscope.binfmt.source import BufferSource, length
 from soscope.errors import FormatError
 from soscope.model import arch as machines
-from tests.support.machosmall import Small
+from tests.support.macho.machosmall import Small
 
 ARM = Small(machines.CPU_ARM64, subtype=2).built()
 INTEL = Small(machines.CPU_X86_64).built()

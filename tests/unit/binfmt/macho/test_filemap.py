@@ -22,7 +22,7 @@ from soscope.model.filemap import (
     WEAK,
     Signed,
 )
-from tests.support.machosmall import BASE, CODE, DATA, LIBRARY, LINKEDIT, Small, opened
+from tests.support.macho.machosmall import BASE, CODE, DATA, LIBRARY, LINKEDIT, Small, opened
 
 HELPERS = CODE + 0x100
 STUB_FLAGS = c.S_SYMBOL_STUBS | c.S_ATTR_PURE_INSTRUCTIONS

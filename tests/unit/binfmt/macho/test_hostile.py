@@ -14,8 +14,8 @@ from soscope.binfmt.macho import symbols
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.macho.image import MachoSegment
 from soscope.model import arch as machines
-from tests.support import machosmall
-from tests.support.machosmall import Small, opened
+from tests.support.macho import machosmall
+from tests.support.macho.machosmall import Small, opened
 from tests.unit.binfmt.macho.test_filemap import CELLS
 
 BASE = 0x1_0000_0000

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import machoshapes as shapes
-from tests.support.machofiles import SELECTORS, lld
-from tests.support.machomade import NAMES, made
-from tests.support.machopeer import Compared, compare
+from tests.support.macho import machoshapes as shapes
+from tests.support.macho.machofiles import SELECTORS, lld
+from tests.support.macho.machomade import NAMES, made
+from tests.support.truth.machopeer import Compared, compare
 
 FLAGS = ("-fixup_chains", "-no_fixup_chains")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from soscope.model.filemap import JUMP_TABLE, OBJC_STUB
-from tests.support.machofiles import lld
-from tests.support.machomade import NAMES, made
-from tests.support.machorun import Runner
+from tests.support.macho.machofiles import lld
+from tests.support.macho.machomade import NAMES, made
+from tests.support.truth.machorun import Runner
 from tests.unit.binfmt.macho.test_shapes import opened
 
 # Unicorn has no 64-bit PowerPC, and dyld writes the code of a jump table.

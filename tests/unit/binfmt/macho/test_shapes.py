@@ -9,10 +9,10 @@ from soscope.binfmt.macho.fat import Slice, embedded, slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
 from soscope.model import filemap as model
-from tests.support import machoshapes as shapes
-from tests.support import machowriter as writer
-from tests.support.machocode import ARCHS
-from tests.support.machomade import KINDS, NAMES, made
+from tests.support.macho import machoshapes as shapes
+from tests.support.macho import machowriter as writer
+from tests.support.macho.machocode import ARCHS
+from tests.support.macho.machomade import KINDS, NAMES, made
 
 _BINDING = {
     frozenset({"lazy"}): model.LAZY,

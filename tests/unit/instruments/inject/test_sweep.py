@@ -24,9 +24,9 @@ from soscope.instruments.inject.sweep.sweep import Sweep, SweepSettings
 from soscope.report.form import JSON, Form
 from soscope.report.inject.json import document
 from soscope.report.inject.text import notes, text
-from tests.support.schema import wrong_members
-from tests.support.schema_sweep import SWEEP
-from tests.support.tools import need
+from tests.support.machines.tools import need
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.sweep import SWEEP
 
 FINE, FAILED, KILLED = CommandEnd(0, None), CommandEnd(1, None), CommandEnd(None, 11)
 

@@ -18,8 +18,8 @@ from soscope.recording.sink import Tee
 from soscope.recording.writer import Writer
 from soscope.report.mem.json import document
 from soscope.report.mem.text import size_text, stats, text
-from tests.support.schema import wrong_members
-from tests.support.schema_mem import REPORT
+from tests.support.schemas.checked import wrong_members
+from tests.support.schemas.mem import REPORT
 
 RUNTIME = {"name": "python", "version": "3.11.7", "libpython": "static"}
 FIRST = [["old.py", 1, "str", "builtins.str", 9, 900]]

@@ -11,10 +11,10 @@ from soscope.errors import UsageError
 from soscope.instruments.patch.signature import check_replacements, misfit
 from soscope.instruments.patch.spec import parse_replacement
 from soscope.prototypes import load
-from tests.support.described import described
-from tests.support.elffiles import built
-from tests.support.run import imported
-from tests.support.tools import need
+from tests.support.files.elffiles import built
+from tests.support.machines.tools import need
+from tests.support.processes.run import imported
+from tests.support.targets.described import described
 
 pytest.importorskip("elftools")
 

@@ -10,7 +10,7 @@ import pytest
 from soscope.instruments.prof.check import modes
 from soscope.instruments.prof.check.hooks import CYG, FENTRY, MCOUNT, PATCHABLE
 from soscope.instruments.prof.model import MODE_COUNT, MODE_QUIET
-from tests.support.matrix import REPOSITORY
+from tests.support.targets.matrix import REPOSITORY
 
 KINDS = {
     MCOUNT: "`-pg`",

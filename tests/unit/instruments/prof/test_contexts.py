@@ -10,7 +10,7 @@ import pytest
 
 from soscope.instruments.prof.contexts import Context, Matches, callees_of, callers_of, trees_of
 from soscope.instruments.prof.flat import CALLS, SAMPLES
-from tests.support.profshapes import Shape, Way
+from tests.support.files.profshapes import Shape, Way
 
 Names = tuple[str, ...]
 Sums = tuple[int | None, int | None, int | None]

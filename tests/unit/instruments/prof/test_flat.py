@@ -14,7 +14,7 @@ from soscope.instruments.prof.flat import (
     sample_rows,
 )
 from soscope.model.stackframe import StackFrame
-from tests.support.profshapes import Shape
+from tests.support.files.profshapes import Shape
 
 MS = 1_000_000
 

@@ -14,7 +14,7 @@ from soscope.instruments.prof.diff import ProfDiff, compare
 from soscope.instruments.prof.model import CUT, ProfFunction
 from soscope.report.prof.diff import document, text
 from soscope.report.prof.json import document as report
-from tests.support.profshapes import Shape
+from tests.support.files.profshapes import Shape
 
 
 def compared(

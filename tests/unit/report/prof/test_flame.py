@@ -12,7 +12,7 @@ import pytest
 from soscope.instruments.prof.model import ProfFunction, Profile
 from soscope.report.flame.picture import ROOM
 from soscope.report.prof.flame import document, page
-from tests.support.profshapes import Shape, Way
+from tests.support.files.profshapes import Shape, Way
 
 SVG = "{http://www.w3.org/2000/svg}"
 WAYS: list[Way] = [

@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.instruments.prof.flat import BY_IMAGE, BY_THREAD
 from soscope.instruments.prof.model import CUT, MODE_QUIET
 from soscope.report.prof.text import text
-from tests.support.profshapes import Shape
+from tests.support.files.profshapes import Shape
 
 
 def test_functions_with_times_and_what_those_have_cost() -> None:

@@ -13,7 +13,7 @@ from soscope.instruments.prof.contexts import callees_of, callers_of, trees_of
 from soscope.instruments.prof.matching import matcher, nothing_called
 from soscope.instruments.prof.model import ProfFunction
 from soscope.report.prof.tree import CALLERS, TREE, document, text
-from tests.support.profshapes import Shape, Way
+from tests.support.files.profshapes import Shape, Way
 
 WAYS: list[Way] = [
     (("main",), 1, 100),

@@ -20,7 +20,7 @@ from soscope.report.output import Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.json import JsonLinesListener
 from soscope.select.filter import compile_selection
-from tests.support import schema
+from tests.support.schemas import checked as schema
 
 PROG = TracedImage(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
 LIBC = TracedImage(1, 0, "libc.so.6", "/lib/libc.so.6", 0, 0, 0, b"", 0, 0, 7, 0, 1)

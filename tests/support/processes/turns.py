@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trace a running process with the shortest turns of hooking and putting back that can be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+
+SHORT = """\
+import os, sys
+from soscope.control import takeout, turns
+
+def counted(work, path):
+    def count(*arguments):
+        with open(path, "ab", 0) as file:
+            file.write(b".")
+        return work(*arguments)
+    return count
+
+turns._TURN = 1
+takeout._TURN = 0.0
+turns._turn = counted(turns._turn, sys.argv[1] + "/in")
+takeout._stop_prepared = counted(takeout._stop_prepared, sys.argv[1] + "/out")
+sys.argv[:2] = ["soscope"]
+from soscope.cli.main import start
+start()
+"""
+
+
+def words(pid: int, folder: Path, duration: str, *options: str) -> list[str]:
+    """Return a command that traces a process, with turns as short as can be."""
+    found = ["--debug", "trace", "-p", str(pid), "--from", "all", "--duration", duration]
+    found += [word.format(folder) for word in options]
+    return [sys.executable, "-c", SHORT, str(folder), *found]
+
+
+def begun(pid: int, folder: Path, seconds: float, *options: str) -> subprocess.Popen[str]:
+    """Begin to trace a process, with this long between turns; return where some are to come."""
+    found = words(pid, folder, "20s", *options)
+    found[2] = SHORT.replace("turns._TURN = 1\n", f"turns._TURN = 1\nturns._BETWEEN = {seconds}\n")
+    tracer = subprocess.Popen(
+        found, env=environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    end = time.monotonic() + attached.LIMIT
+    while stops(folder) < 3:
+        assert time.monotonic() < end
+        time.sleep(0.002)
+    return tracer
+
+
+def stops(folder: Path) -> int:
+    """Return in how many stops was hooked until now."""
+    path = folder / "in"
+    return path.stat().st_size if path.exists() else 0
+
+
+def trace(pid: int, folder: Path, *options: str) -> tuple[int, int]:
+    """Trace a process for a moment; return the stops it took to hook and to put back."""
+    done = subprocess.run(
+        words(pid, folder, "50ms", *options),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=attached.LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not hooked: its loader was busy" not in done.stderr
+    # two files, so two lengths
+    return tuple(len((folder / way).read_bytes()) for way in ("in", "out"))  # type: ignore[return-value]

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers of databases and caches, each below a folder of its own, on a Unix socket alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.support.machines.tools import need
+from tests.support.processes.run import kill, run
+
+LIMIT = 60.0
+
+
+@contextlib.contextmanager
+def _served(words: Sequence[str | Path], place: Path) -> Iterator[Path]:
+    """Run a server until the block ends; yield its socket when it answers there."""
+    with (place.parent / f"{place.name}.log").open("w") as log:
+        process = subprocess.Popen(
+            list(map(str, words)), stdin=subprocess.DEVNULL, stdout=log, stderr=log, text=True
+        )
+    try:
+        end = time.monotonic() + LIMIT
+        while not _answers(place):
+            assert process.poll() is None, Path(log.name).read_text()
+            assert time.monotonic() < end, Path(log.name).read_text()
+            time.sleep(0.05)
+        yield place
+    finally:
+        if process.poll() is None:
+            kill(process)
+
+
+def _answers(place: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(place))
+        except OSError:
+            return False
+    return True
+
+
+def memcached(folder: Path) -> contextlib.AbstractContextManager[Path]:
+    """Run memcached; its socket."""
+    place = folder / "memcached.sock"
+    words: list[str | Path] = [need("memcached"), "-s", place]
+    return _served([*words, *_as_user("-u", "root")], place)
+
+
+def redis(folder: Path) -> contextlib.AbstractContextManager[Path]:
+    """Run redis-server, which keeps nothing; its socket."""
+    place = folder / "redis.sock"
+    words: list[str | Path] = [need("redis-server"), "--port", "0", "--unixsocket", place]
+    return _served([*words, "--save", "", "--appendonly", "no"], place)
+
+
+def mariadb(folder: Path) -> contextlib.AbstractContextManager[Path]:
+    """Make a database and run its server; its socket, for the user root without a password."""
+    place, data = folder / "mysqld.sock", folder / "data"
+    server = need("mariadbd", "mariadb-install-db")
+    options = ["--no-defaults", f"--datadir={data}", *_as_user("--user=root")]
+    more = ["--auth-root-authentication-method=normal", "--skip-test-db"]
+    # two servers that begin at once would delete each other's files in /tmp
+    options += ["--innodb-log-file-size=4M", f"--tmpdir={folder}"]
+    made = run([need("mariadb-install-db"), *options, *more], timeout=LIMIT)
+    assert made.returncode == 0, made.stdout + made.stderr
+    small = ["--skip-networking", "--skip-log-bin", "--innodb-flush-log-at-trx-commit=0"]
+    return _served([server, *options, f"--socket={place}", *small], place)
+
+
+def _as_user(*words: str) -> list[str]:
+    return list(words) if os.geteuid() == 0 else []

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways in which a program can be built that change what its slots look like."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+REPOSITORY = Path(__file__).parents[3]
+# Shared by all runs and all workers: every name in it is made of what went into it.
+FOLDER = Path(os.environ.get("SOSCOPE_TEST_BUILD", REPOSITORY / "build" / "targets"))
+
+COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang", "clang++")}
+# Another C library, for C alone: no cell of the matrix, but one can be asked for.
+MUSL = {"musl": ("musl-gcc", "musl-gcc")}
+LINKERS = {"bfd": "ld.bfd", "gold": "ld.gold", "lld": "ld.lld", "mold": "mold"}
+
+# binding -> how to compile, how to link. All is said, because distributions differ in
+# what they default to.
+BINDINGS = {
+    "lazy": (["-fcf-protection=none", "-fplt"], ["-Wl,-z,relro", "-Wl,-z,lazy"]),
+    "now": (["-fcf-protection=none", "-fplt"], ["-Wl,-z,relro", "-Wl,-z,now"]),
+    "no-plt": (["-fcf-protection=none", "-fno-plt"], ["-Wl,-z,relro", "-Wl,-z,now"]),
+    "ibt": (["-fcf-protection=full", "-fplt"], ["-Wl,-z,relro", "-Wl,-z,lazy"]),
+}
+# How a linker is asked for stubs that begin with endbr64; gold cannot.
+IBT = {"bfd": ["-Wl,-z,ibtplt"], "lld": ["-Wl,-z,force-ibt"], "mold": []}
+
+
+class Cell(NamedTuple):
+    """One way to build."""
+
+    compiler: str = "gcc"
+    binding: str = "lazy"
+    pie: str = "pie"
+    linker: str = "bfd"
+    opt: str = "O2"
+
+    @property
+    def name(self) -> str:
+        """A word for test names and folders."""
+        return "-".join(self)
+
+    def driver(self, source: Path) -> str:
+        """Name the compiler for a source of this language."""
+        return {**COMPILERS, **MUSL}[self.compiler][source.suffix in {".cc", ".cpp"}]
+
+    def compiling(self) -> list[str]:
+        """Flags of the compiler, for programs and shared objects alike."""
+        return [f"-{self.opt}", *BINDINGS[self.binding][0]]
+
+    def linking(self) -> list[str]:
+        """Flags of the linker."""
+        ibt = IBT.get(self.linker, []) if self.binding == "ibt" else []
+        return [f"-fuse-ld={self.linker}", *BINDINGS[self.binding][1], *ibt]
+
+    def program(self) -> list[str]:
+        """Flags that say what kind of program it is."""
+        return ["-fPIE", "-pie"] if self.pie == "pie" else ["-fno-pie", "-no-pie"]
+
+
+PLAIN = Cell()
+
+FACTORS = (tuple(COMPILERS), tuple(BINDINGS), ("pie", "nopie"), tuple(LINKERS), ("O0", "O2"))
+
+
+@functools.cache
+def tools() -> str:
+    """Return one word that changes with any compiler or linker of this machine."""
+    text = []
+    for tool in [*itertools.chain(*COMPILERS.values(), *MUSL.values()), *LINKERS.values(), "as"]:
+        path = shutil.which(tool)
+        real = os.path.realpath(path) if path else ""
+        text.append(f"{tool} {real} {os.stat(real).st_mtime_ns if real else 0}")
+    return hashlib.sha256("\n".join(text).encode()).hexdigest()[:16]
+
+
+def existing() -> list[Cell]:
+    """Return all cells that can be built here: found by trying, and remembered."""
+    notes = FOLDER / f"cells-{tools()}.json"
+    if not notes.exists():
+        # Neither pie nor optimisation decides whether a tool can do the rest.
+        tried = [Cell(c, b, "pie", k, "O0") for c in COMPILERS for b in BINDINGS for k in LINKERS]
+        good = [(cell.compiler, cell.binding, cell.linker) for cell in tried if _tries(cell)]
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=FOLDER, delete=False) as file:
+            json.dump(good, file)
+        os.replace(file.name, notes)
+    good = [tuple(row) for row in json.loads(notes.read_text())]
+    cells = map(Cell._make, itertools.product(*FACTORS))
+    return [cell for cell in cells if (cell.compiler, cell.binding, cell.linker) in good]
+
+
+def _tries(cell: Cell) -> bool:
+    if not all(map(shutil.which, (cell.compiler, LINKERS[cell.linker]))):
+        return False
+    if cell.binding == "ibt" and cell.linker not in IBT:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = Path(folder, "trial.c"), Path(folder, "trial")
+        source.write_text('#include <stdio.h>\nint main(void) { return puts("") < 0; }\n')
+        words = [cell.compiler, *cell.compiling(), *cell.program(), str(source)]
+        words += [*cell.linking(), "-o", str(program)]
+        done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+        return (
+            done.returncode == 0
+            and subprocess.run(
+                [program], stdout=subprocess.DEVNULL, timeout=10, check=False
+            ).returncode
+            == 0
+        )
+
+
+def pairwise(cells: list[Cell]) -> list[Cell]:
+    """Choose few of `cells` so that every pair of two factors' values that occurs is in one.
+
+    Greedy and without chance: every worker of a test run must choose the same.
+    """
+    missing = set(itertools.chain.from_iterable(map(_pairs, cells)))
+    chosen = []
+    while missing:
+        best = max(cells, key=lambda cell: len(missing.intersection(_pairs(cell))))
+        missing.difference_update(_pairs(best))
+        chosen.append(best)
+    return chosen
+
+
+def _pairs(cell: Cell) -> list[tuple[tuple[int, str], ...]]:
+    return list(itertools.combinations(enumerate(cell), 2))
+
+
+def matrix() -> list[Cell]:
+    """Return the cells that a test is to be run with: a pairwise choice, or all of them.
+
+    SOSCOPE_MATRIX=all (as `make soak` has it) asks for all.
+    """
+    cells = existing()
+    return cells if os.environ.get("SOSCOPE_MATRIX") == "all" else pairwise(cells)
