@@ -10,15 +10,19 @@ from __future__ import annotations
 import functools
 import os
 import re
+import signal
 import subprocess
 import sys
-import time
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.machines.tools import need
 from tests.support.processes.launching import environment
+from tests.support.time import patience
+from tests.support.time.patience import limit
+from tests.support.time.progress import Condition, state
 
 SECTIONS = {
     *(".got", ".got.plt", ".plt", ".plt.got", ".plt.sec", ".rela.plt", ".rela.dyn"),
@@ -195,17 +199,41 @@ def assert_it_profiles(soscope: subprocess.Popen[str], pid: int) -> None:
     assert any(line == begun for line in soscope.stderr), "it has ended"
 
 
-def wait_for_hooks(soscope: subprocess.Popen[str], seconds: float = 30) -> None:
+def wait_for_hooks(soscope: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """Wait until soscope has gone into its process and out again: it waits for signals then."""
-    end = time.monotonic() + seconds
-    while not _waits_for_signals(soscope.pid):
-        assert soscope.poll() is None, "it has ended"
-        assert time.monotonic() < end, "it does not come out of the process"
-        time.sleep(0.005)
+    out = "soscope comes out of the process"
+    patience.until(lambda: _waits_for_signals(soscope.pid), out, running=soscope)
 
 
 def _waits_for_signals(soscope: int) -> bool:
     return Path(f"/proc/{soscope}/syscall").read_text().split()[0] == _RT_SIGTIMEDWAIT
+
+
+def observe(
+    pid: int, *options: str, until: Condition, what: str = "the program goes on"
+) -> subprocess.CompletedProcess[str]:
+    """Trace a process from its hooks until a condition is true; return what soscope printed.
+
+    soscope is told to end by SIGINT, as by who has seen enough.
+    """
+    command = words(pid, *options)
+    # what it prints may be more than a pipe holds, and is read at the end alone
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        tracer = subprocess.Popen(
+            command, env=environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=err
+        )
+        try:
+            wait_until("memfd:soscope", pid)
+            wait_for_hooks(tracer)
+            patience.until(until, what, running=tracer)
+            tracer.send_signal(signal.SIGINT)
+            tracer.wait(limit())
+        finally:
+            tracer.kill()
+            tracer.wait()
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(command, tracer.returncode, out.read(), err.read())
 
 
 def detach(pid: int, *options: str, limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
@@ -221,12 +249,10 @@ def detach(pid: int, *options: str, limit: float = LIMIT) -> subprocess.Complete
     )
 
 
-def wait_until(what: str, pid: int, seconds: float = 20) -> None:
+def wait_until(what: str, pid: int) -> None:
     """Wait until the process has a mapping with this text in its line."""
-    end = time.monotonic() + seconds
-    while what not in Path(f"/proc/{pid}/maps").read_text():
-        assert time.monotonic() < end, f"no {what}"
-        time.sleep(0.01)
+    maps = Path(f"/proc/{pid}/maps")
+    patience.until(lambda: what in maps.read_text(), f"a mapping of {what}")
 
 
 _RT_SIGTIMEDWAIT = "128"  # on x86-64
@@ -244,15 +270,15 @@ def wait_for_helper(soscope: int, pid: int) -> int:
     Another one does so before, for a moment or, where others work, too, for long; when that has
     ended and the helper has begun, soscope itself waits for signals.
     """
-    end = time.monotonic() + 30
-    seen = 0
-    while True:
-        tracer, before = tracer_of(pid), seen
-        seen = tracer
-        if tracer and tracer == before:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            parent = Path(f"/proc/{tracer}/stat").read_text().rpartition(")")[2].split()[1]
-            if int(parent) == soscope and state != "t" and _waits_for_signals(soscope):
-                return tracer
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    seen = [0]
+
+    def helper() -> int:
+        tracer, before = tracer_of(pid), seen[-1]
+        seen.append(tracer)
+        if not tracer or tracer != before:
+            return 0
+        parent = Path(f"/proc/{tracer}/stat").read_text().rpartition(")")[2].split()[1]
+        stays = state(pid) != "t" and _waits_for_signals(soscope)
+        return tracer if int(parent) == soscope and stays else 0
+
+    return patience.until(helper, "soscope's child traces the process")
