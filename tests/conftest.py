@@ -21,6 +21,9 @@ _HERE = Path(__file__).parent
 _COLLECT_AFTER = 20_000  # new objects; Python's own limit suits short programs
 
 
+pytest_plugins = ["tests.support.time.stumbles"]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of this suite."""
     parser.addoption("--soak", action="store_true", help="run the long tests, and only them")

@@ -25,6 +25,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# Returns the stacks of a hang when so many seconds have run out, "" if there is none. The suite's
+# runner puts one here that knows (stumbles.py).
+hang: Callable[[float], str] = "".format
+
 USUAL = 60.0  # seconds: what one step of a test may take at most
 _UNIT = "SOSCOPE_TEST_UNIT"  # what one process of a run has measured, the others are told
 _USUAL = 0.02  # seconds that `python -I -S -c ""` takes on the machine of these numbers
@@ -32,7 +36,11 @@ _PAUSE = 0.005  # seconds between two looks at a condition; they grow to ten tim
 
 
 class RanOut(Exception):  # noqa: N818  what happened is no error of the program's
-    """A wait has ended before its condition was true."""
+    """A wait of so many seconds has ended before its condition was true."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what}: not within {seconds:.0f} s")
+        self.hang = hang(seconds)  # where everything slept, "" if somebody ran
 
 
 @functools.cache
@@ -78,6 +86,6 @@ def until(
             return value
         assert not has_ended, f"a process has ended with {running and running.returncode}: {what}"
         if time.monotonic() > end:
-            raise RanOut(f"{what}: not within {limit(seconds):.0f} s")
+            raise RanOut(what, limit(seconds))
         time.sleep(pause)
         pause = min(pause * 1.2, 10 * _PAUSE)
