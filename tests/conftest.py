@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.machines import tools
 from tests.support.machines.gaps import gap
+from tests.support.targets.covering import choose
 
 _HERE = Path(__file__).parent
 _COLLECT_AFTER = 20_000  # new objects; Python's own limit suits short programs
@@ -27,6 +28,7 @@ pytest_plugins = ["tests.support.time.stumbles"]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of this suite."""
     parser.addoption("--soak", action="store_true", help="run the long tests, and only them")
+    parser.addoption("--slice", default="1/1", help="run one part of several, as in 3/8")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -43,11 +45,15 @@ def pytest_pycollect_makeitem(
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep `soak` tests apart from all others, and those of a file that share in one worker."""
     wanted = bool(config.getoption("--soak"))
+    part, of = map(int, config.getoption("--slice").split("/"))
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
+    others = beyond_covering(items)
+    count = 0
     for item in items:
-        is_soak = item.get_closest_marker("soak") is not None
-        (kept if is_soak == wanted else left).append(item)
+        is_soak = item.get_closest_marker("soak") is not None or item.nodeid in others
+        count += is_soak == wanted
+        (kept if is_soak == wanted and count % of == part % of else left).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept
     for item in items:
@@ -55,6 +61,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if (reason := gap(item.nodeid)) is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+
+
+def beyond_covering(items: list[pytest.Item]) -> set[str]:
+    """Return the tests whose function wants a choice of its parameters, and that are not in it."""
+    families: dict[str, list[pytest.Function]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("covering") is not None:
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    others: set[str] = set()
+    for family in families.values():
+        mark = family[0].get_closest_marker("covering")
+        assert mark is not None
+        options = dict(mark.kwargs)
+        always = options.pop("always", ())
+        first = [
+            number
+            for number, item in enumerate(family)
+            if any(word in item.nodeid for word in always)
+        ]
+        chosen = choose(list(map(_row, family)), *mark.args, first=first, **options)
+        others.update(item.nodeid for item in family)
+        others.difference_update(family[number].nodeid for number in chosen)
+    return others
+
+
+def _row(item: pytest.Function) -> dict[str, str]:
+    """Return the values of a test's parameters, a NamedTuple's fields each for itself."""
+    row = {}
+    for name, value in item.callspec.params.items():
+        fields = getattr(value, "_asdict", lambda name=name, value=value: {name: value})()
+        row.update({field: repr(value) for field, value in fields.items()})
+    return row
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

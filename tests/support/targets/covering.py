@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose few rows of a product of parameters so that every combination that matters is in one.
+
+A test whose parameters are a product says how much of it `make test` runs; `make soak` runs
+the rest:
+
+    @pytest.mark.covering(2)  # each pair of a cell's values and a mode
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("cell", CELLS)
+
+`covering(1, times=2)`: each value of each parameter in two rows at least. `triples` names three
+parameters, or fields of a NamedTuple, all of whose combinations occur. `always` lists words: a
+row whose test id has one of them is always chosen, for a fault that it alone has found.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+
+Row = Mapping[str, Hashable]
+_Combination = tuple[tuple[str, Hashable], ...]
+
+
+def choose(
+    rows: Sequence[Row],
+    strength: int = 2,
+    *,
+    times: int = 1,
+    triples: Sequence[str] = (),
+    first: Sequence[int] = (),
+) -> list[int]:
+    """Return the numbers of the chosen rows, in order.
+
+    Each combination of `strength` values that occurs in `rows` is in `times` of them, or in all
+    that have it if they are fewer. `first` are rows that are chosen anyway. Greedy and without
+    chance: every worker of a run must choose the same. Of equals it takes the row whose values
+    it has taken least, so that they all get their turn.
+    """
+    sets = [_combinations(row, strength, triples) for row in rows]
+    missing = Counter(itertools.chain.from_iterable(sets))
+    for combination, count in missing.items():
+        missing[combination] = min(count, times)
+    taken: Counter[tuple[str, Hashable]] = Counter()
+    chosen: list[int] = []
+    left = set(range(len(rows)))
+
+    def take(number: int) -> None:
+        chosen.append(number)
+        left.discard(number)
+        taken.update(rows[number].items())
+        for combination in sets[number]:
+            if missing[combination]:
+                missing[combination] -= 1
+
+    for number in first:
+        take(number)
+    while any(missing.values()):
+        take(
+            max(
+                left,
+                key=lambda number: (
+                    sum(missing[combination] > 0 for combination in sets[number]),
+                    -sum(taken[value] for value in rows[number].items()),
+                    -number,
+                ),
+            )
+        )
+    return sorted(chosen)
+
+
+def _combinations(row: Row, strength: int, triples: Sequence[str]) -> set[_Combination]:
+    values = sorted(row.items(), key=lambda value: value[0])
+    found: set[_Combination] = set(itertools.combinations(values, min(strength, len(values))))
+    if triples:
+        found.add(tuple((name, row[name]) for name in triples))
+    return found
