@@ -4,11 +4,12 @@
 PYTHON ?=
 # One more than the two processors that are usual: tests wait for half of their time.
 JOBS ?= 3
+SLICE ?= 1/1
 VENV := .venv/bin
 C_FILES = $(shell find agent tests -name '*.[ch]' -o -name '*.cc' -o -name '*.hh')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint format build bench clean setup-demo setup-test
+.PHONY: help demo test quick soak stress lint format build bench clean setup-demo setup-test
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -22,11 +23,19 @@ setup-test:
 demo: setup-demo ## set everything up and trace a real program
 	@scripts/demo.sh
 
-test: setup-test ## set everything up and run the tests, with the checks of style
-	$(VENV)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+PYTEST = $(VENV)/python -m pytest -n $(JOBS) --dist loadgroup
 
-soak: setup-test ## the long tests alone: every build of every target, a thousand runs
-	SOSCOPE_MATRIX=all $(VENV)/python -m pytest -n $(JOBS) --dist loadgroup --soak --timeout 7200 $(ARGS)
+test: setup-test ## set everything up and run the tests, with the checks of style
+	$(PYTEST) -q $(ARGS)
+
+quick: setup-test ## a test of each kind, for every change
+	$(PYTEST) -q --quick $(ARGS)
+
+soak: setup-test ## the tests that make test leaves out; a part of them with SLICE=3/8
+	$(PYTEST) -q --soak --slice $(SLICE) --timeout 7200 $(ARGS)
+
+stress: setup-test ## tests again and again beside busy loops; ARGS='--rounds 20 TEST...'
+	$(VENV)/python -m tests.stress $(ARGS)
 
 lint: setup-test ## the checks of style alone
 	$(VENV)/ruff check .

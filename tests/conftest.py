@@ -18,6 +18,7 @@ from tests.support.machines import tools
 from tests.support.machines.gaps import gap
 from tests.support.targets.covering import choose
 
+CHOICES = ("covering", "every")  # marks of a test that `make test` runs with some parameters alone
 _HERE = Path(__file__).parent
 _COLLECT_AFTER = 20_000  # new objects; Python's own limit suits short programs
 
@@ -48,7 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part, of = map(int, config.getoption("--slice").split("/"))
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
-    others = beyond_covering(items)
+    others = beyond_choice(items)
     count = 0
     for item in items:
         is_soak = item.get_closest_marker("soak") is not None or item.nodeid in others
@@ -63,27 +64,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
 
 
-def beyond_covering(items: list[pytest.Item]) -> set[str]:
+def beyond_choice(items: list[pytest.Item]) -> set[str]:
     """Return the tests whose function wants a choice of its parameters, and that are not in it."""
     families: dict[str, list[pytest.Function]] = {}
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("covering") is not None:
+        if isinstance(item, pytest.Function) and any(map(item.get_closest_marker, CHOICES)):
             families.setdefault(item.nodeid.partition("[")[0], []).append(item)
     others: set[str] = set()
     for family in families.values():
-        mark = family[0].get_closest_marker("covering")
-        assert mark is not None
-        options = dict(mark.kwargs)
-        always = options.pop("always", ())
-        first = [
-            number
-            for number, item in enumerate(family)
-            if any(word in item.nodeid for word in always)
-        ]
-        chosen = choose(list(map(_row, family)), *mark.args, first=first, **options)
         others.update(item.nodeid for item in family)
-        others.difference_update(family[number].nodeid for number in chosen)
+        others.difference_update(family[number].nodeid for number in _chosen(family))
     return others
+
+
+def _chosen(family: list[pytest.Function]) -> list[int]:
+    """Return which of a function's tests are in its choice."""
+    mark = next(filter(None, map(family[0].get_closest_marker, CHOICES)))
+    options = dict(mark.kwargs)
+    always = options.pop("always", ())
+    ids = [item.nodeid.partition("[")[2] for item in family]
+    first = [number for number, test in enumerate(ids) if any(word in test for word in always)]
+    if mark.name == "every":
+        return sorted({*first, *range(0, len(family), *mark.args)})
+    return choose(list(map(_row, family)), *mark.args, first=first, **options)
 
 
 def _row(item: pytest.Function) -> dict[str, str]:

@@ -11,6 +11,8 @@ the rest:
 `covering(1, times=2)`: each value of each parameter in two rows at least. `triples` names three
 parameters, or fields of a NamedTuple, all of whose combinations occur. `always` lists words: a
 row whose test id has one of them is always chosen, for a fault that it alone has found.
+
+Of parameters that are no product, `every(3)` chooses every third row, and takes `always`, too.
 """
 
 from __future__ import annotations
@@ -19,8 +21,19 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
+import pytest
+from _pytest.mark import ParameterSet
+
 Row = Mapping[str, Hashable]
 _Combination = tuple[tuple[str, Hashable], ...]
+
+
+def sizes(usual: int, full: int) -> list[ParameterSet]:
+    """Return the sizes of a test's work: `make test` has the usual one, `make soak` the full one.
+
+    Example: `@pytest.mark.parametrize("rounds", sizes(200, 20_000))`.
+    """
+    return [pytest.param(usual), pytest.param(full, marks=pytest.mark.soak)]
 
 
 def choose(

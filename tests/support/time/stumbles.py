@@ -55,6 +55,11 @@ def _hang(seconds: float) -> str:
     return quiet.stacks(_watch.members())
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make stress`, which wants to know what stumbles."""
+    parser.addoption("--no-again", action="store_true", help="run nothing again that stumbled")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Have waits that run out look around at that moment: later their processes are gone."""
     subprocess.TimeoutExpired = _TimeoutExpired  # type: ignore[misc]
@@ -124,6 +129,9 @@ class Runner:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Run the tests again that stumbled; let the run fail if one of them fails."""
+        if session.config.getoption("--no-again"):
+            self._verdicts = list(map("STUMBLED {}".format, self._stumbled))
+            return
         shutil.rmtree(KEPT, ignore_errors=True)
         is_bad = len(self._stumbled) > MOST
         for number, (test, report) in enumerate(self._stumbled.items(), 1):
