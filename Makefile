@@ -29,7 +29,7 @@ test: setup-test ## set everything up and run the tests, with the checks of styl
 	$(PYTEST) -q $(ARGS)
 
 quick: setup-test ## a test of each kind, for every change
-	$(PYTEST) -q --quick $(ARGS)
+	$(PYTEST) -q -m 'not slow' @tests/quick.txt tests/unit $(ARGS)
 
 soak: setup-test ## the tests that make test leaves out; a part of them with SLICE=3/8
 	$(PYTEST) -q --soak --slice $(SLICE) --timeout 7200 $(ARGS)
