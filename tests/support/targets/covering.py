@@ -13,6 +13,7 @@ parameters, or fields of a NamedTuple, all of whose combinations occur. `always`
 row whose test id has one of them is always chosen, for a fault that it alone has found.
 
 Of parameters that are no product, `every(3)` chooses every third row, and takes `always`, too.
+Each function begins with another row, by its name.
 """
 
 from __future__ import annotations
