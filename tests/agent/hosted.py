@@ -63,15 +63,20 @@ def sources() -> str:
     return "\0".join(path.read_text() for path in sorted(files) if path.suffix in {".c", ".h"})
 
 
+def folder(compiler: str, *flags: str) -> Path:
+    """Return the folder of what is compiled of these sources in this way."""
+    key = hashlib.sha256("\0".join([sources(), compiler, *flags]).encode()).hexdigest()[:16]
+    return FOLDER / "agent" / f"{compiler}-{key}"
+
+
 @functools.cache
 def objects(compiler: str, *flags: str) -> tuple[Path, ...]:
     """Compile everything but the test programs themselves, once."""
-    key = hashlib.sha256("\0".join([sources(), compiler, *flags]).encode()).hexdigest()[:16]
-    folder = FOLDER / "agent" / f"{compiler}-{key}"
-    folder.mkdir(parents=True, exist_ok=True)
+    to = folder(compiler, *flags)
+    to.mkdir(parents=True, exist_ok=True)
     units = [path for path in sorted((AGENT / "src").rglob("*.c")) if path.stem not in LEFT_OUT]
     units.append(HOST / "host.c")
-    made = tuple(folder / f"{unit.stem}.o" for unit in units)
+    made = tuple(to / f"{unit.stem}.o" for unit in units)
     for unit, path in _shared_out(list(zip(units, made, strict=True))):
         if path.exists():
             continue
