@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import subprocess
 import sys
@@ -18,10 +17,13 @@ import pytest
 from tests.support.machines import tools
 from tests.support.machines.gaps import gap
 from tests.support.targets.covering import choose
+from tests.support.processes import surroundings
 
 CHOICES = ("covering", "every")  # marks of a test that `make test` runs with some parameters alone
 _HERE = Path(__file__).parent
 _COLLECT_AFTER = 20_000  # new objects; Python's own limit suits short programs
+
+surroundings.settle()
 
 
 pytest_plugins = ["tests.support.time.stumbles"]
@@ -31,6 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of this suite."""
     parser.addoption("--soak", action="store_true", help="run the long tests, and only them")
     parser.addoption("--slice", default="1/1", help="run one part of several, as in 3/8")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    """Begin as every run does, whatever this one has inherited."""
+    surroundings.settle_environment()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -114,12 +122,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     ):
         return
     words = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider"]
-    # what is written lies in folders that are the suite's own, whoever wants none elsewhere
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     halves = [_HERE / "integration"], [_HERE / "unit", _HERE / "agent"]
-    compilers = [
-        subprocess.Popen([*words, *half], env=env, stdout=subprocess.DEVNULL) for half in halves
-    ]
+    compilers = [subprocess.Popen([*words, *half], stdout=subprocess.DEVNULL) for half in halves]
     for compiler in compilers:
         compiler.wait()
 
