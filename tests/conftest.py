@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gc
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,8 +15,8 @@ import pytest
 
 from tests.support.machines import tools
 from tests.support.machines.gaps import gap
+from tests.support.processes import leftovers, surroundings
 from tests.support.targets.covering import choose
-from tests.support.processes import surroundings
 
 CHOICES = ("covering", "every")  # marks of a test that `make test` runs with some parameters alone
 _HERE = Path(__file__).parent
@@ -36,9 +35,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Begin as every run does, whatever this one has inherited."""
     surroundings.settle_environment()
+    config.pluginmanager.register(leftovers)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -135,15 +135,6 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(_COLLECT_AFTER)
 
 
-@pytest.fixture(autouse=True)
-def signals_as_before() -> Iterator[None]:
-    """Blame the test that leaves signals blocked, not those that follow in the same worker."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    yield
-    after = signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    assert after == before, "the test has left another signal mask"
-
-
 @pytest.fixture
 def public_path() -> Iterator[Path]:
     """A folder that every user can read; the others are for whoever runs the tests alone."""
@@ -159,6 +150,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Turn a skip into a failure in CI, unless it says that the machine cannot do it."""
     report = yield
+    leftovers.note(item, report)
     if report.skipped and tools.strict() and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         if tools.NOT_HERE not in reason:

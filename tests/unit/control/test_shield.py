@@ -133,7 +133,9 @@ def test_who_is_to_end_does_not_wait_for_ever() -> None:
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         with pytest.raises(SoscopeError, match="not waited for: process") as caught:
             shielded(lambda: (signal.sigtimedwait([], 60),))
-        os.kill(int(caught.value.message.split()[4]), signal.SIGKILL)
+        child = int(caught.value.message.split()[4])
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
     finally:
         assert signal.sigtimedwait([signal.SIGTERM], 0) is not None
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])

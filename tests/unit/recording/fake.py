@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 
 from soscope.model.slot import is_error
@@ -10,6 +11,7 @@ from soscope.recording.clock import Sampler
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import InstrumentPlan, Plan
+from tests.support.processes.leftovers import at_end
 
 BASE = 0x7000_0000_0000  # where the blob lies
 SITE = BASE + layout.BLOB_SITES + 14  # a return address that says: tail-called
@@ -34,7 +36,7 @@ class FakeSampler(Sampler):
 def make_block(
     chunks: int = 8, when_full: int = layout.FULL_BLOCK, mode: int = layout.INSTRUMENT_TRACE
 ) -> ControlBlock:
-    return ControlBlock.create(
+    block = ControlBlock.create(
         Plan(
             instruments=[InstrumentPlan(mode, rules=b"", functions=b"")],
             patterns=b"",
@@ -44,6 +46,15 @@ def make_block(
             count_arrays=0 if mode == layout.INSTRUMENT_TRACE else 2,
         )
     )
+    at_end(lambda: _close(block))
+    return block
+
+
+def _close(block: ControlBlock) -> None:
+    """Close a block that its test has not closed."""
+    with contextlib.suppress(BufferError):  # what the test looked at is still there
+        if block.fd >= 0:
+            block.close()
 
 
 class FakeAgent:

@@ -104,6 +104,7 @@ def test_long_waits_go_to_a_file_and_not_to_memory() -> None:
     backlog.close(outer, "first\n")
     backlog.write()
     assert "".join(out).splitlines() == ["first", *(f"line {n}" for n in range(2000))]
+    backlog.write(everything=True)  # it closes the file
 
 
 def test_without_a_place_for_the_file_lines_wait_in_memory() -> None:

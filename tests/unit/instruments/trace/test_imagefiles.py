@@ -27,5 +27,7 @@ def test_what_is_mapped_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_file_that_is_another_one_by_now_is_no_image() -> None:
     paths = mapped(os.getpid())
     main = next(iter(paths))
-    assert [path for path, _ in ImageFiles({main: os.stat(main).st_ino}).all] == [main]
+    files = ImageFiles({main: os.stat(main).st_ino})
+    assert [path for path, _ in files.all] == [main]
+    files.close()
     assert ImageFiles({main: 1}).all == []

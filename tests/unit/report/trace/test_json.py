@@ -20,6 +20,7 @@ from soscope.report.output import Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.json import JsonLinesListener
 from soscope.select.filter import compile_selection
+from tests.support.processes.leftovers import at_end
 from tests.support.schemas import checked as schema
 
 PROG = TracedImage(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
@@ -71,7 +72,9 @@ class Page:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.listener = JsonLinesListener(Output.open(os.fspath(path)), Display())
+        output = Output.open(os.fspath(path))
+        at_end(output.close)
+        self.listener = JsonLinesListener(output, Display())
         self.selection = compile_selection([])
         self.listener.begin(PROTOTYPES, self.selection)
 

@@ -33,6 +33,7 @@ from soscope.report.output import Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.text import TextListener
 from soscope.select.filter import compile_selection
+from tests.support.processes.leftovers import at_end
 
 PROG = TracedImage(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
 RULES = {"open": ERROR_INT_NEGATIVE, "read": ERROR_LONG_NEGATIVE}
@@ -83,6 +84,7 @@ class Screen:
     def __init__(self, path: Path, display: Display | None = None, select: str = "") -> None:
         self.path = path
         self.output = Output.open(os.fspath(path))
+        at_end(self.output.close)
         self.listener = TextListener(self.output, display or Display())
         self.selection = compile_selection([select] if select else [])
         self.listener.begin(PROTOTYPES, self.selection)

@@ -22,6 +22,7 @@ from soscope.report.trace.display import Display
 from soscope.report.trace.stretchtext import time_text
 from soscope.report.trace.tree import TreeListener
 from soscope.select.filter import compile_selection
+from tests.support.processes.leftovers import at_end
 
 PROG = TracedImage(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
 PROTOTYPES = load()
@@ -57,7 +58,9 @@ class Screen:
 
     def __init__(self, path: Path, display: Display, choice: Choice | None = None) -> None:
         self.path = path
-        tree = TreeListener(Output.open(os.fspath(path)), display)
+        output = Output.open(os.fspath(path))
+        at_end(output.close)
+        tree = TreeListener(output, display)
         self.listener: Listener = choose(tree, choice)
         self.listener.begin(PROTOTYPES, EVERYTHING)
 
