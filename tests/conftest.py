@@ -17,6 +17,7 @@ from tests.support.machines import tools
 from tests.support.machines.gaps import gap
 from tests.support.processes import leftovers, surroundings
 from tests.support.targets.covering import choose
+from tests.support.time import order
 
 CHOICES = ("covering", "every")  # marks of a test that `make test` runs with some parameters alone
 _HERE = Path(__file__).parent
@@ -32,13 +33,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of this suite."""
     parser.addoption("--soak", action="store_true", help="run the long tests, and only them")
     parser.addoption("--slice", default="1/1", help="run one part of several, as in 3/8")
+    order.add_option(parser)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Begin as every run does, whatever this one has inherited."""
     surroundings.settle_environment()
-    config.pluginmanager.register(leftovers)
+    for plugin in (order, leftovers):
+        config.pluginmanager.register(plugin)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -53,7 +56,7 @@ def pytest_pycollect_makeitem(
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep `soak` tests apart from all others, and those of a file that share in one worker."""
+    """Keep `soak` tests apart from all others."""
     wanted = bool(config.getoption("--soak"))
     part, of = map(int, config.getoption("--slice").split("/"))
     kept: list[pytest.Item] = []
@@ -67,8 +70,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left)
     items[:] = kept
     for item in items:
-        if item.get_closest_marker("shares") is not None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if (reason := gap(item.nodeid)) is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
 
