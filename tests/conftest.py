@@ -57,18 +57,15 @@ def pytest_pycollect_makeitem(
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep `soak` tests apart from all others."""
+    soak = beyond_choice(items)
+    soak.update(item.nodeid for item in items if item.get_closest_marker("soak") is not None)
     wanted = bool(config.getoption("--soak"))
     part, of = map(int, config.getoption("--slice").split("/"))
-    kept: list[pytest.Item] = []
-    left: list[pytest.Item] = []
-    others = beyond_choice(items)
-    count = 0
-    for item in items:
-        is_soak = item.get_closest_marker("soak") is not None or item.nodeid in others
-        count += is_soak == wanted
-        (kept if is_soak == wanted and count % of == part % of else left).append(item)
-    config.hook.pytest_deselected(items=left)
-    items[:] = kept
+    # by their names: tests come in another order each time
+    names = sorted(item.nodeid for item in items if (item.nodeid in soak) == wanted)
+    kept = set(names[part % of :: of])
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
+    items[:] = [item for item in items if item.nodeid in kept]
     for item in items:
         if (reason := gap(item.nodeid)) is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
@@ -82,6 +79,7 @@ def beyond_choice(items: list[pytest.Item]) -> set[str]:
             families.setdefault(item.nodeid.partition("[")[0], []).append(item)
     others: set[str] = set()
     for family in families.values():
+        family.sort(key=lambda item: item.nodeid)  # they come in another order each time
         others.update(item.nodeid for item in family)
         others.difference_update(family[number].nodeid for number in _chosen(family))
     return others

@@ -39,7 +39,7 @@ _CHECKOUT = Path(__file__).parents[3]
 # What a run may make there.
 _MADE = {"build", ".pytest_cache", ".hypothesis", ".grimp_cache", ".import_linter_cache"}
 _MADE |= {".mypy_cache", ".ruff_cache"}
-_GRACE = 2.0  # seconds that processes have to end by themselves
+_GRACE = 10.0  # seconds that processes have to end by themselves
 _CURRENT = "PYTEST_CURRENT_TEST"  # pytest's own: it changes with each step of a test
 # They may change: that one, and what a run remembers.
 _VARIES = (_CURRENT.encode(), b"SOSCOPE_TEST_")
@@ -363,7 +363,7 @@ def _end_all(before: set[int]) -> list[str]:
 
     Some end by themselves, as one whose program has just ended.
     """
-    end = time.monotonic() + _GRACE
+    end = time.monotonic() + limit(_GRACE)
     while found := _ours(before):
         if time.monotonic() > end or any("not waited for" in text for text in found.values()):
             break
