@@ -40,6 +40,7 @@ _CHECKOUT = Path(__file__).parents[3]
 _MADE = {"build", ".pytest_cache", ".hypothesis", ".grimp_cache", ".import_linter_cache"}
 _MADE |= {".mypy_cache", ".ruff_cache"}
 _GRACE = 10.0  # seconds that processes have to end by themselves
+_MOMENT = 0.2  # seconds
 _CURRENT = "PYTEST_CURRENT_TEST"  # pytest's own: it changes with each step of a test
 # They may change: that one, and what a run remembers.
 _VARIES = (_CURRENT.encode(), b"SOSCOPE_TEST_")
@@ -165,6 +166,10 @@ class _State:
         if _descriptors().keys() != self.descriptors.keys():
             gc.collect()  # what nobody can name any more may hold one
         now = _descriptors()
+        end = time.monotonic() + _MOMENT
+        while now.keys() - self.descriptors.keys() and time.monotonic() < end:
+            time.sleep(_MOMENT / 10)  # the thread of quiet.py opens files for a moment
+            now = {number: name for number, name in _descriptors().items() if number in now}
         for number in sorted(now.keys() - self.descriptors.keys()):
             yield f"descriptor {number} open: {now[number]}"
         for number in sorted(self.descriptors.keys() - now.keys()):
