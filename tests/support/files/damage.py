@@ -30,6 +30,7 @@ from pathlib import Path
 from types import FrameType
 
 from soscope.errors import FormatError
+from tests.support.time import patience
 
 SECONDS = 4.0  # of processor time for one copy; a sound one takes milliseconds
 _ROOM = 96 << 20  # for what Python itself needs above what it has at the start
@@ -186,13 +187,14 @@ def check(
     copy where one led to a crash, to anything but a FormatError, or beyond the limits.
     """
     said: Counter[str] = Counter()
+    seconds = patience.limit(seconds)
     numbers = [str(limit), str(seconds), "0", str(count)]
     command = [sys.executable, "-m", "tests.support.files.damage", reader, *numbers]
     done = subprocess.run(
         [*command, *map(str, files)],
         capture_output=True,
         text=True,
-        timeout=60 + count * seconds,
+        timeout=patience.limit() + count * seconds,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         cwd=Path(__file__).resolve().parents[3],

@@ -8,13 +8,14 @@ import subprocess
 from pathlib import Path
 
 from tests.support.machines.tools import need
+from tests.support.time.patience import limit
 
 
 def run(*words: str | Path) -> str:
     """Run a tool; return what it prints."""
     need(str(words[0]))
     done = subprocess.run(
-        list(map(str, words)), capture_output=True, text=True, timeout=60, check=False
+        list(map(str, words)), capture_output=True, text=True, timeout=limit(), check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -21,6 +21,7 @@ from soscope.binfmt.source import BufferSource
 from soscope.model.filemap import PLT, PLT_SEC, RETPOLINE
 from tests.support.machines.tools import need
 from tests.support.targets.matrix import LINKERS
+from tests.support.time.patience import limit
 
 SOURCE = """
 extern int puts(const char *), atoi(const char *), abs(int), toupper(int), rand(void);
@@ -119,7 +120,7 @@ def build(shape: Shape, folder: Path) -> Path:
     if shape.compiler != "musl-gcc":
         words += [f"-fuse-ld={shape.linker}", "-x", "c", "-"]
     done = subprocess.run(
-        words, input=shape.source, capture_output=True, text=True, timeout=60, check=False
+        words, input=shape.source, capture_output=True, text=True, timeout=limit(), check=False
     )
     assert done.returncode == 0, (words, done.stderr)
     if shape.rewrite is not None:
@@ -227,7 +228,7 @@ def truncated(path: Path) -> None:
 
 def stripped(path: Path) -> None:
     """Run strip."""
-    subprocess.run([need("strip"), str(path)], check=True, timeout=60)
+    subprocess.run([need("strip"), str(path)], check=True, timeout=limit())
 
 
 VARIANTS: dict[str, Callable[[Path], None]] = {

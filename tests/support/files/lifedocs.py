@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.support.files import lifefiles
 from tests.support.processes.launching import environment
+from tests.support.time.patience import limit
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE, PICTURE = DOCS / "explain.md", DOCS / "explain.svg"
@@ -33,7 +34,7 @@ def explained(folder: Path, *words: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=limit(),
         env=environment(),
     )
     return done.stdout

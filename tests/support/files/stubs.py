@@ -16,6 +16,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.inspect.check import emulate
 from tests.support.files.elffiles import run
 from tests.support.machines.tools import need
+from tests.support.time.patience import limit
 
 # calls functions of libc, one of them also by its address
 PROGRAM = """
@@ -62,7 +63,7 @@ def named_by_objdump(path: Path, objdump: str, *words: str) -> dict[int, str]:
         [objdump, "-d", "--no-show-raw-insn", *words, str(path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=limit(120),
         check=False,
     )
     rows = re.finditer(r"^([0-9a-f]+) <(.+)@plt>:$", done.stdout, re.MULTILINE)

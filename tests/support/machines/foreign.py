@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.machines.tools import need, not_here
+from tests.support.time.patience import limit
 
 _SOURCES = Path("/etc/apt")
 _MIRROR = re.compile(r"^(?:URIs:|deb (?:\[.*\] )?)\s*(http\S+/debian/?)\s", re.MULTILINE)
@@ -78,7 +79,7 @@ def unpacked(
 
 def _run(command: list[str], folder: Path) -> str:
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=600, check=False
+        command, cwd=folder, capture_output=True, text=True, timeout=limit(600), check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -102,7 +103,7 @@ def readelf_slots(path: Path, readelf: str) -> set[int]:
         [readelf, "-rW", str(path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=limit(120),
         check=False,
         env={**os.environ, "LC_ALL": "C"},
     )

@@ -16,8 +16,9 @@ from typing import IO
 from tests.support.machines.crossed import sysroot
 from tests.support.machines.tools import need
 from tests.support.processes.run import kill
+from tests.support.time.patience import until
 
-_PATIENCE = 20.0  # seconds
+_ACCEPTING = "00010000"  # the flags of a socket that listens, in /proc/net/unix
 
 
 class Waiting:
@@ -38,6 +39,10 @@ class Waiting:
         # at a place of its own: the writers share that of the file
         return os.pread(self.file.fileno(), 1 << 20, 0).decode()
 
+    def found(self, pattern: str) -> re.Match[str] | None:
+        """Return where a pattern is in that, None where it is not."""
+        return re.search(pattern, self.said())
+
 
 @contextlib.contextmanager
 def gdbserver(*words: str | Path, stdout: int = subprocess.DEVNULL) -> Iterator[Waiting]:
@@ -55,17 +60,20 @@ def gdbserver(*words: str | Path, stdout: int = subprocess.DEVNULL) -> Iterator[
         waiting = Waiting("", process)
         waiting.file = said
         try:
-            end = time.monotonic() + _PATIENCE
-            while (told := re.search(r"Listening on port (\d+)", waiting.said())) is None:
-                assert process.poll() is None
-                assert time.monotonic() < end
-                time.sleep(0.01)
-            named = re.search(r"pid = (\d+)", waiting.said())
+            port = r"Listening on port (\d+)"
+            told = until(lambda: waiting.found(port), "gdbserver listens", running=process)
+            named = waiting.found(r"pid = (\d+)")
             waiting.address = f"localhost:{told[1]}"
             waiting.pid = int(named[1]) if named else 0
             yield waiting
         finally:
             kill(process)
+
+
+def _listens(place: Path) -> bool:
+    """Say whether somebody listens at a socket, without connecting: a stub takes one client."""
+    rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
+    return any(row[3] == _ACCEPTING and row[-1] == str(place) for row in rows)
 
 
 @contextlib.contextmanager
@@ -80,11 +88,7 @@ def emulator(arch: str, program: Path, *words: str) -> Iterator[Waiting]:
         start_new_session=True,
     )
     try:
-        end = time.monotonic() + _PATIENCE
-        while not place.exists():
-            assert process.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(lambda: _listens(place), "the emulator listens", running=process)
         yield Waiting(f"unix:{place}", process)
     finally:
         kill(process)

@@ -11,16 +11,15 @@ import contextlib
 import select
 import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 from tests.support.machines.gdbstubs import Waiting, emulator
 from tests.support.processes.run import kill
+from tests.support.time.patience import limit
 
 Order = Literal["little", "big"]
-_LONGEST = 60.0  # seconds
 _PIECE = 1 << 16
 _PC = 64  # GDB's number of the register on PowerPC
 
@@ -29,18 +28,9 @@ class MidwayClient:
     """A client of a stub, which knows packets alone."""
 
     def __init__(self, address: str) -> None:
-        end = time.monotonic() + _LONGEST
-        while True:  # its name is there before it listens
-            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self.socket.settimeout(_LONGEST)
-            try:
-                self.socket.connect(address.removeprefix("unix:"))
-                break
-            except ConnectionRefusedError:
-                self.socket.close()
-                if time.monotonic() >= end:
-                    raise
-                time.sleep(0.01)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.settimeout(limit())
+        self.socket.connect(address.removeprefix("unix:"))
         self._rest = b""
 
     def ask(self, packet: bytes) -> bytes:
@@ -131,4 +121,4 @@ def handed_on(arch: str, program: Path, *words: str) -> Iterator[Waiting]:
                 kill(stub.process)
                 with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as nobody:
                     nobody.connect(place)  # where nobody has come, this ends it
-                    thread.join(_LONGEST)
+                    thread.join(limit())

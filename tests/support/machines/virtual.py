@@ -13,7 +13,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,8 @@ from tests.support.machines.foreign import unpacked
 from tests.support.machines.tools import need
 from tests.support.processes.run import kill
 from tests.support.targets.matrix import REPOSITORY
+from tests.support.time import patience
+from tests.support.time.patience import until, with_note
 
 _PACKAGES = (
     *("busybox-static", "gdbserver", "libc6", "libgcc-s1", "libstdc++6", "coreutils", "libacl1"),
@@ -55,7 +56,6 @@ serve() {{
 }}
 """
 _BOOT = 200.0  # seconds: everything is emulated
-_PAUSE = 0.2
 
 
 class Virtual:
@@ -73,12 +73,13 @@ class Virtual:
 
     def wait_for(self, text: str, times: int = 1, limit: float = _BOOT) -> str:
         """Wait until the console has shown a text so often; return all of it."""
-        end = time.monotonic() + limit
-        while (shown := self.console()).count(text) < times:
-            assert self._process.poll() is None, shown
-            assert time.monotonic() < end, shown
-            time.sleep(_PAUSE)
-        return shown
+
+        def shown() -> str:
+            console = self.console()
+            return console if console.count(text) >= times else ""
+
+        with with_note(self.console):
+            return until(shown, f"{text!r} on the console", running=self._process, seconds=limit)
 
     def wait_for_server(self, number: int) -> None:
         """Wait until the gdbserver of this number, from 1 on, listens to its line."""
@@ -103,7 +104,7 @@ def with_soscope(root: Path) -> None:
         env={**os.environ, "SOSCOPE_NO_AGENT": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=patience.limit(300),
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -127,7 +128,14 @@ def booted(folder: Path, orders: str, processor: str = _PLAIN) -> Iterator[Virtu
     listed = "\n".join(str(path.relative_to(files)) for path in sorted(files.rglob("*")))
     with (folder / "memory").open("wb") as file:
         words = ["cpio", "-o", "-H", "newc", "--quiet"]
-        subprocess.run(words, cwd=files, input=listed.encode(), stdout=file, timeout=60, check=True)
+        subprocess.run(
+            words,
+            cwd=files,
+            input=listed.encode(),
+            stdout=file,
+            check=True,
+            timeout=patience.limit(),
+        )
     (folder / "console").touch()
     process = subprocess.Popen(
         [

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.machines.tools import need, strict
+from tests.support.time.patience import limit
 
 LLD = "ld64.lld-19"
 MAGICS = {
@@ -66,7 +67,7 @@ def _run(*words: str | Path, timeout: float = 60, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=timeout,
+        timeout=limit(timeout),
         env={**os.environ, **environment},
     )
     assert done.returncode == 0, f"{words}: {done.stderr}"

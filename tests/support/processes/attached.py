@@ -42,7 +42,7 @@ def _sections(path: str) -> tuple[bool, list[tuple[str, int, int]]]:
         if file.read(4) != b"\x7fELF":
             return False, []
     words = [need("readelf"), "-hSW", path]
-    text = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
+    text = subprocess.run(words, capture_output=True, text=True, timeout=limit(), check=True).stdout
     found = re.findall(r"\] (\S+)\s+\S+\s+([0-9a-f]{16}) [0-9a-f]+ ([0-9a-f]+)", text)
     rows = [(name, int(at, 16), int(size, 16)) for name, at, size in found if name in SECTIONS]
     return bool(re.search(r"Type:\s+EXEC", text)), rows
@@ -139,12 +139,12 @@ def running(
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=LIMIT)
+        process.communicate(timeout=limit())
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Let a program end that waits for a line; return its status and what it printed."""
-    out, err = process.communicate("end\n", timeout=LIMIT)
+    out, err = process.communicate("end\n", timeout=limit())
     return process.returncode, out, err
 
 
@@ -153,7 +153,7 @@ def words(pid: int, *options: str) -> list[str]:
     return [sys.executable, "-m", "soscope", "--debug", "trace", *options, "-p", str(pid)]
 
 
-def trace(pid: int, *options: str, limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
+def trace(pid: int, *options: str, limit: float | None = None) -> subprocess.CompletedProcess[str]:
     """Trace a process to the end of the trace."""
     return subprocess.run(
         words(pid, *options),
@@ -161,7 +161,7 @@ def trace(pid: int, *options: str, limit: float = LIMIT) -> subprocess.Completed
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=limit,
+        timeout=patience.limit() if limit is None else limit,
         check=False,
     )
 
@@ -236,7 +236,7 @@ def observe(
         return subprocess.CompletedProcess(command, tracer.returncode, out.read(), err.read())
 
 
-def detach(pid: int, *options: str, limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
+def detach(pid: int, *options: str, limit: float | None = None) -> subprocess.CompletedProcess[str]:
     """Run `soscope detach`."""
     return subprocess.run(
         [sys.executable, "-m", "soscope", "--debug", "detach", *options, "-p", str(pid)],
@@ -244,7 +244,7 @@ def detach(pid: int, *options: str, limit: float = LIMIT) -> subprocess.Complete
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=limit,
+        timeout=patience.limit() if limit is None else limit,
         check=False,
     )
 

@@ -12,6 +12,7 @@ from soscope.entry.agent.visit import Visit
 from soscope.entry.guest.call import call
 from soscope.entry.isa import arch
 from soscope.entry.stop.borrowed import Borrowed
+from tests.support.time import patience
 
 _PAGE = 4096
 _CODE_AT = 16
@@ -46,7 +47,7 @@ class Guests:
 
     def _map(self) -> int:
         visit = self.visit
-        visit.stop(limit=60)  # some load all the time
+        visit.stop(limit=patience.limit())  # some load all the time
         try:
             with Borrowed(visit.worker()) as tracee:
                 assert tracee.find_syscall(visit.facts.syscall_places())
@@ -72,11 +73,12 @@ class Guests:
                 return entry.load_bias + symbol.value
         raise AssertionError(f"no {name} in it")
 
-    def call(self, argument: bytes = b"", *, limit: float = 20.0) -> tuple[int, bytes]:
+    def call(self, argument: bytes = b"", *, limit: float | None = None) -> tuple[int, bytes]:
         """Call the code that was put in."""
+        limit = patience.limit() if limit is None else limit
         return call(self.visit, self.page + _CODE_AT, argument, self.page, limit=limit)
 
-    def load(self, path: Path | str, *, closes: bool = True, limit: float = 20.0) -> int:
+    def load(self, path: Path | str, *, closes: bool = True, limit: float | None = None) -> int:
         """Load a library, and unload it at once if wished; return its handle."""
         fields = self.addrs["dlopen"], RTLD_NOW, self.addrs["dlclose"] if closes else 0, 0
         request = _REQUEST.pack(*fields) + os.fsencode(path) + b"\0"

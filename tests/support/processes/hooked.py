@@ -15,8 +15,7 @@ from typing import Any
 from tests.support.processes.launching import environment
 from tests.support.targets import build
 from tests.support.targets.matrix import PLAIN, Cell
-
-LIMIT = 60.0
+from tests.support.time import patience
 
 PRELUDE = """
 import ctypes, errno, os, sys, threading, time
@@ -91,7 +90,7 @@ def run(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=LIMIT,
+        timeout=patience.limit(),
         check=False,
     )
 
@@ -110,16 +109,17 @@ class Told:
         self.process = process
         self.pid = process.pid
 
-    def __call__(self, text: str, *, limit: float = LIMIT) -> Any:
+    def __call__(self, text: str, *, limit: float | None = None) -> Any:
         """Have it run `text`; return the value, None of a statement."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(repr(text) + "\n")
         self.process.stdin.flush()
-        assert select([self.process.stdout], [], [], limit)[0], f"no answer to {text}"
+        seconds = patience.limit() if limit is None else limit
+        assert select([self.process.stdout], [], [], seconds)[0], f"no answer to {text}"
         line = self.process.stdout.readline()
         if not line:
-            self.process.wait(timeout=LIMIT)
+            self.process.wait(timeout=patience.limit())
             assert self.process.stderr is not None
             raise AssertionError(f"{self.process.returncode}: {self.process.stderr.read()}")
         return ast.literal_eval(line)
@@ -145,5 +145,5 @@ def told(
         assert process.poll() is None
     finally:
         process.kill()
-        process.communicate(timeout=LIMIT)
+        process.communicate(timeout=patience.limit())
         time.sleep(0)

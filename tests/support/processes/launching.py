@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from tests.support.machines.tools import need
 from tests.support.processes import run as running
 from tests.support.targets.locked import alone
 from tests.support.targets.matrix import FOLDER, REPOSITORY
+from tests.support.time.patience import limit, until
 
 SUPPORT = REPOSITORY / "tests" / "support" / "processes"
 INCLUDE = REPOSITORY / "agent" / "include"
@@ -46,7 +46,7 @@ def compiled(source: str, *flags: str, text: str = "") -> Path:
             file.write_text(text)
             command = [compiler, "-O1", "-g", str(file), *flags, "-pthread"]
             made = Path(scratch, "made")
-            subprocess.run([*command, "-o", made], check=True, timeout=120)
+            subprocess.run([*command, "-o", made], check=True, timeout=limit(120))
             os.rename(made, program)
     return program
 
@@ -114,7 +114,7 @@ def launch(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     prefix: Sequence[str] = (),
-    timeout: float = 60,
+    timeout: float | None = None,
 ) -> Outcome:
     """Run `command` through the launcher; `prefix` is a program that runs the launcher."""
     with tempfile.TemporaryDirectory() as folder:
@@ -135,14 +135,9 @@ def plain(
     return running.run([*prefix, *(os.fspath(word) for word in command)], env=environment(env))
 
 
-def wait_for(path: Path, seconds: float = 20) -> str:
+def wait_for(path: Path) -> str:
     """Wait until a file has content; return it."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if path.exists() and (text := path.read_text()):
-            return text
-        time.sleep(0.005)
-    raise TimeoutError(f"nothing in {path} after {seconds} s")
+    return until(lambda: path.read_text() if path.exists() else "", f"something in {path}")
 
 
 def state(pid: int) -> str:
@@ -153,11 +148,11 @@ def state(pid: int) -> str:
         return ""
 
 
-def wait_state(pid: int, letters: str, seconds: float = 10) -> str:
-    """Wait until a process has one of the states; return the last one seen."""
-    end = time.monotonic() + seconds
-    while (found := state(pid)) not in letters or not found:
-        if time.monotonic() > end or (not found and "" in letters.split()):
-            break
-        time.sleep(0.005)
-    return found
+def wait_state(pid: int, letters: str) -> str:
+    """Wait until a process has one of the states; return that."""
+
+    def found() -> str:
+        letter = state(pid)
+        return letter if letter in letters else ""
+
+    return until(found, f"process {pid} has one of the states {letters}")

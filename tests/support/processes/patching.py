@@ -12,8 +12,7 @@ from typing import Any
 from tests.support.processes.launching import environment
 from tests.support.targets import build
 from tests.support.targets.matrix import PLAIN, Cell
-
-LIMIT = 60.0
+from tests.support.time import patience
 
 
 def instead(function: str = "instead", symbol: str = "patchee", library: str = "instead") -> str:
@@ -22,7 +21,7 @@ def instead(function: str = "instead", symbol: str = "patchee", library: str = "
 
 
 def soscope(
-    *words: str | Path, says: str = "", limit: float = LIMIT
+    *words: str | Path, says: str = "", limit: float | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run soscope to its end; its standard input is `says`."""
     return subprocess.run(
@@ -31,7 +30,7 @@ def soscope(
         input=says,
         capture_output=True,
         text=True,
-        timeout=limit,
+        timeout=patience.limit() if limit is None else limit,
         check=False,
     )
 

@@ -14,7 +14,6 @@ import os
 import re
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +33,7 @@ from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets import build
 from tests.support.targets.matrix import REPOSITORY, Cell
+from tests.support.time.patience import limit, until
 
 # How compilers are asked for hooks, and which of them know it.
 FLAGS = {
@@ -85,7 +85,7 @@ class Account:
         return sums
 
 
-def observe(mode: str, command: list[str], *, timeout: float = 60) -> Account:
+def observe(mode: str, command: list[str], *, timeout: float | None = None) -> Account:
     """Run a command under observation."""
     account = Path(command[0]).with_name(f"account-{os.getpid()}")
     words = [sys.executable, "-m", "tests.support.processes.reported", str(account), mode, *command]
@@ -100,7 +100,7 @@ def observe(mode: str, command: list[str], *, timeout: float = 60) -> Account:
 
 @functools.cache
 def _functions(image: str) -> tuple[list[int], list[str]]:
-    done = run([need("nm"), "-n", "--defined-only", image], timeout=30)
+    done = run([need("nm"), "-n", "--defined-only", image], timeout=limit(30))
     rows = [line.split() for line in done.stdout.splitlines()]
     found = [(int(row[0], 16), row[2]) for row in rows if len(row) == 3 and row[1] in "tTwW"]
     return [at for at, _ in found], [name for _, name in found]
@@ -115,7 +115,7 @@ def name_of(image: str, vaddr: int) -> str:
 
 def slot_of(pid: int, library: str, symbol: str) -> int:
     """Return what the slot of a symbol holds in a process."""
-    found = run([need("readelf"), "-rW", library], timeout=30).stdout
+    found = run([need("readelf"), "-rW", library], timeout=limit(30)).stdout
     offset = int(re.findall(rf"^([0-9a-f]+) .* {symbol}", found, re.MULTILINE)[0], 16)
     maps = Path(f"/proc/{pid}/maps").read_text()
     start = int(next(row for row in maps.splitlines() if row.endswith(library)).split("-")[0], 16)
@@ -146,10 +146,8 @@ class Watched(InstrumentedCode):
 
 def until_loaded(pid: int, library: str) -> None:
     """Wait for a process to have loaded a library."""
-    end = time.monotonic() + 60
-    while library not in Path(f"/proc/{pid}/maps").read_text():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    maps = Path(f"/proc/{pid}/maps")
+    until(lambda: library in maps.read_text(), f"process {pid} loads {library}")
 
 
 def looked(pid: int, mode: str, duration_ns: int = 300_000_000) -> ReportedCalls:

@@ -17,6 +17,7 @@ from soscope.live.process import Process
 from tests.support.machines.tools import need
 from tests.support.targets.locked import alone
 from tests.support.targets.matrix import FOLDER
+from tests.support.time.patience import limit
 from tests.support.truth.asking import asked
 
 SOURCES = Path(__file__).parents[2] / "targets" / "resolve"
@@ -120,7 +121,7 @@ class Teller:
 
     def _line(self) -> str:
         assert self.child.stdout is not None
-        ready, _, _ = select.select([self.child.stdout], [], [], 20)
+        ready, _, _ = select.select([self.child.stdout], [], [], limit())
         assert ready, "the teller says nothing"
         return self.child.stdout.readline().rstrip("\n")
 

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-TIMEOUT = 60.0  # seconds; a traced program that is slower than this hangs
+from tests.support.time.patience import limit
 
 
 def run(
     argv: Sequence[str | os.PathLike[str]],
     *,
-    timeout: float = TIMEOUT,
+    timeout: float | None = None,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     stdin: int | IO[str] | None = subprocess.DEVNULL,
@@ -28,8 +28,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run `argv` in a session of its own and return what it printed and how it ended.
 
-    `env` is added to this process's environment. After `timeout` seconds the whole session
-    is killed and subprocess.TimeoutExpired raised, with what was printed until then.
+    `env` is added to this process's environment. After `timeout` seconds, else `limit()`, the whole
+    session is killed and subprocess.TimeoutExpired raised, with what was printed until then.
     Undecodable bytes survive as surrogates.
     """
     process = subprocess.Popen(
@@ -45,7 +45,7 @@ def run(
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(input, timeout=timeout)
+        out, err = process.communicate(input, timeout=limit() if timeout is None else timeout)
     except BaseException:
         with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             os.killpg(process.pid, signal.SIGKILL)
@@ -60,7 +60,7 @@ def kill(process: subprocess.Popen[str], *others: int | None) -> None:
         if pid:
             with contextlib.suppress(ProcessLookupError):  # it has ended by itself
                 os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=limit(30))
 
 
 def imported(code: str) -> set[str]:
@@ -74,7 +74,7 @@ def imported(code: str) -> set[str]:
 
 def soscope(
     *argv: str | os.PathLike[str],
-    timeout: float = TIMEOUT,
+    timeout: float | None = None,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     input: str | None = None,  # noqa: A002  as above

@@ -8,6 +8,7 @@ import subprocess
 from typing import Any
 
 from soscope.instruments.prof.sampling.process import SamplerProcess
+from tests.support.time.patience import limit
 
 
 def last_words(sampler: SamplerProcess, pid: int) -> list[dict[str, Any]]:
@@ -29,7 +30,7 @@ def sampled(command: list[str]) -> list[dict[str, Any]]:
         sampler.add(program.pid)
         program.stdin.write("go\n")
         program.stdin.close()
-        assert program.wait(timeout=60) == 0
+        assert program.wait(timeout=limit()) == 0
     return last_words(sampler, program.pid)
 
 

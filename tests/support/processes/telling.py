@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.time.patience import limit
+
 
 @contextlib.contextmanager
 def running(*command: str | Path) -> Iterator[tuple[int, dict[str, list[int]]]]:
@@ -26,5 +28,5 @@ def running(*command: str | Path) -> Iterator[tuple[int, dict[str, list[int]]]]:
         yield process.pid, said
     finally:
         process.send_signal(signal.SIGKILL)
-        process.wait(timeout=30)
+        process.wait(timeout=limit())
         process.stdout.close()

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from tests.support.processes.run import run
 from tests.support.targets import build
 from tests.support.targets.matrix import PLAIN, REPOSITORY, Cell
+from tests.support.time import patience
 from tests.support.truth import recorded
 from tests.support.truth.account import Truth, wrong
 
@@ -108,7 +109,7 @@ def program(case: Case, cell: Cell = PLAIN) -> list[str]:
 
 def timeout(case: Case) -> float:
     """Return how long a case may take, in seconds."""
-    return float(case.wish.get("timeout", "60"))
+    return patience.limit(float(case.wish.get("timeout", "60")))
 
 
 def plain(
@@ -116,7 +117,7 @@ def plain(
     folder: Path,
     *,
     env: Mapping[str, str] | None = None,
-    limit: float = 60,
+    limit: float | None = None,
 ) -> Plain:
     """Run `command` as it is. `folder` is for what it writes about itself."""
     facts = folder / "truth"
@@ -126,7 +127,7 @@ def plain(
 
 
 def _outcome(
-    command: Sequence[str], facts: Path, env: Mapping[str, str] | None, limit: float
+    command: Sequence[str], facts: Path, env: Mapping[str, str] | None, limit: float | None
 ) -> Outcome:
     done = run(
         command,
@@ -153,7 +154,7 @@ def traced(
     untimed: bool = False,
     options: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
-    limit: float = 60,
+    limit: float | None = None,
     prefix: Sequence[str] = (),
 ) -> Traced:
     """Run `command` under soscope in one of MODES; `problems` is empty when all went well.

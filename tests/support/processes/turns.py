@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from tests.support.processes import attached
 from tests.support.processes.launching import environment
+from tests.support.time.patience import limit, until
 
 SHORT = """\
 import os, sys
@@ -46,10 +45,7 @@ def begun(pid: int, folder: Path, seconds: float, *options: str) -> subprocess.P
     tracer = subprocess.Popen(
         found, env=environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    end = time.monotonic() + attached.LIMIT
-    while stops(folder) < 3:
-        assert time.monotonic() < end
-        time.sleep(0.002)
+    until(lambda: stops(folder) >= 3, "some turns", running=tracer)
     return tracer
 
 
@@ -67,7 +63,7 @@ def trace(pid: int, folder: Path, *options: str) -> tuple[int, int]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=attached.LIMIT,
+        timeout=limit(),
         check=False,
     )
     assert done.returncode == 0, done.stderr

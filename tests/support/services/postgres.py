@@ -13,15 +13,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.processes.tracing import Outcome
+from tests.support.time.patience import limit, until, with_note
 
-LIMIT = 240.0
+_LONG = 240.0  # seconds
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
 SUMS = [
     "select count(*), sum(delta) from pgbench_history",
@@ -62,7 +62,7 @@ def initdb(place: Path, *trace: str) -> Outcome:
     """Make a cluster in a folder."""
     words = ["-U", "bench", "-A", "trust", "--no-sync", "--no-instructions"]
     command = [*as_its_user(), tool("initdb"), "-D", str(place / "data"), *words]
-    done = run([*trace, *command], env=ENVIRONMENT, cwd=place, timeout=LIMIT)
+    done = run([*trace, *command], env=ENVIRONMENT, cwd=place, timeout=limit(_LONG))
     return Outcome(done.stdout, done.stderr, done.returncode)
 
 
@@ -83,16 +83,13 @@ def served(place: Path, *trace: str) -> Iterator[subprocess.Popen[bytes]]:
             start_new_session=True,
         )
     try:
-        end = time.monotonic() + LIMIT
         ready = [tool("pg_isready"), "-q", "-h", str(place)]
-        while run(ready).returncode:
-            assert process.poll() is None, (place / "log").read_text()
-            assert time.monotonic() < end, (place / "log").read_text()
-            time.sleep(0.1)
+        with with_note((place / "log").read_text):
+            until(lambda: not run(ready).returncode, "it answers", running=process, seconds=_LONG)
         yield process
         pid = int((place / "data" / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGINT)
-        process.wait(LIMIT)
+        process.wait(limit(_LONG))
     finally:
         with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             os.killpg(process.pid, signal.SIGKILL)
@@ -102,7 +99,7 @@ def served(place: Path, *trace: str) -> Iterator[subprocess.Popen[bytes]]:
 def bench(place: Path, *words: str, trace: tuple[str, ...] = ()) -> list[str]:
     """Run pgbench and return the lines that no clock has anything to do with."""
     command = [tool("pgbench"), "-h", str(place), "-U", "bench", *words, "postgres"]
-    done = run([*trace, *command], env=ENVIRONMENT, timeout=LIMIT)
+    done = run([*trace, *command], env=ENVIRONMENT, timeout=limit(_LONG))
     assert done.returncode == 0, done.stderr
     timed = ("latency", "initial connection time", "tps")
     return [line for line in done.stdout.splitlines() if not line.startswith(timed)]

@@ -7,14 +7,12 @@ import contextlib
 import os
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.support.machines.tools import need
 from tests.support.processes.run import kill, run
-
-LIMIT = 60.0
+from tests.support.time.patience import limit, until, with_note
 
 
 @contextlib.contextmanager
@@ -25,11 +23,8 @@ def _served(words: Sequence[str | Path], place: Path) -> Iterator[Path]:
             list(map(str, words)), stdin=subprocess.DEVNULL, stdout=log, stderr=log, text=True
         )
     try:
-        end = time.monotonic() + LIMIT
-        while not _answers(place):
-            assert process.poll() is None, Path(log.name).read_text()
-            assert time.monotonic() < end, Path(log.name).read_text()
-            time.sleep(0.05)
+        with with_note(Path(log.name).read_text):
+            until(lambda: _answers(place), "it answers", running=process)
         yield place
     finally:
         if process.poll() is None:
@@ -67,7 +62,7 @@ def mariadb(folder: Path) -> contextlib.AbstractContextManager[Path]:
     more = ["--auth-root-authentication-method=normal", "--skip-test-db"]
     # two servers that begin at once would delete each other's files in /tmp
     options += ["--innodb-log-file-size=4M", f"--tmpdir={folder}"]
-    made = run([need("mariadb-install-db"), *options, *more], timeout=LIMIT)
+    made = run([need("mariadb-install-db"), *options, *more], timeout=limit())
     assert made.returncode == 0, made.stdout + made.stderr
     small = ["--skip-networking", "--skip-log-bin", "--innodb-flush-log-at-trx-commit=0"]
     return _served([server, *options, f"--socket={place}", *small], place)

@@ -19,6 +19,8 @@ from fractions import Fraction
 from math import isinf, isnan
 from pathlib import Path
 
+from tests.support.time.patience import limit
+
 TABLES = Path(__file__).parents[2] / "targets" / "account"
 
 # a call as its program tells it: function, arguments and result with their kinds, errno
@@ -120,7 +122,7 @@ def is_cxx(name: str) -> bool:
 def defined(library: Path) -> list[str]:
     """Return the symbols that a library defines, as they are linked."""
     command = ["nm", "-D", "--defined-only", str(library)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=limit())
     return [line.split()[-1] for line in done.stdout.splitlines()]
 
 
@@ -132,7 +134,7 @@ def plain(symbols: list[str]) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=limit(),
     )
     return [name.partition("[abi:")[0] for name in done.stdout.splitlines()]
 
@@ -185,9 +187,9 @@ def build(name: str, directory: Path, *flags: str) -> Path:
         machine = [flag for flag in own if flag.startswith("-m")]
         words = [compiler, "-g", "-O1", "-shared", "-fPIC", *machine]
         words.append(str(TABLES / f"lib{name}.{ending}"))
-        subprocess.run([*words, "-o", str(library)], check=True, timeout=60)
+        subprocess.run([*words, "-o", str(library)], check=True, timeout=limit())
         own = [str(library), *own]
-    subprocess.run([*command, "-o", str(program), *own], check=True, timeout=60)
+    subprocess.run([*command, "-o", str(program), *own], check=True, timeout=limit())
     return program
 
 

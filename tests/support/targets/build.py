@@ -34,6 +34,7 @@ from pathlib import Path
 from tests.support.machines.tools import need
 from tests.support.targets.locked import alone
 from tests.support.targets.matrix import FOLDER, PLAIN, REPOSITORY, Cell, tools
+from tests.support.time.patience import limit
 
 TARGETS = REPOSITORY / "tests" / "targets"
 SUFFIXES = (".c", ".cc", ".S")
@@ -159,7 +160,7 @@ def _make(folder: Path, command: list[str], beside: Iterable[Path]) -> None:
                 with contextlib.suppress(FileExistsError):  # two may bring the same one
                     os.link(shared, scratch / shared.name)
         done = subprocess.run(
-            command, cwd=scratch, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=scratch, capture_output=True, text=True, timeout=limit(120), check=False
         )
         if done.returncode != 0:
             raise RuntimeError(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")

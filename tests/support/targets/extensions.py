@@ -9,18 +9,19 @@ from pathlib import Path
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets.matrix import REPOSITORY
+from tests.support.time.patience import limit
 
 _QUESTION = "import sysconfig; print(sysconfig.get_path('include'))"
 
 
 def extension(python: str, name: str, folder: Path, *flags: str) -> Path:
     """Build tests/targets/python/NAME.c for an interpreter; return the library, in `folder`."""
-    headers = run([python, "-c", _QUESTION], timeout=30).stdout.strip()
+    headers = run([python, "-c", _QUESTION], timeout=limit(30)).stdout.strip()
     need(f"{headers}/Python.h")
     library = folder / f"{name}.so"
     source = REPOSITORY / "tests" / "targets" / "python" / f"{name}.c"
     words = [need("gcc"), "-O1", "-shared", "-fPIC", *flags, f"-I{headers}", str(source)]
-    done = run([*words, "-o", library], timeout=60)
+    done = run([*words, "-o", library], timeout=limit())
     assert done.returncode == 0, done.stderr
     return library
 

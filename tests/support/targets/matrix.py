@@ -14,6 +14,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.time.patience import limit
+
 REPOSITORY = Path(__file__).parents[3]
 # Shared by all runs and all workers: every name in it is made of what went into it.
 FOLDER = Path(os.environ.get("SOSCOPE_TEST_BUILD", REPOSITORY / "build" / "targets"))
@@ -109,11 +111,11 @@ def _tries(cell: Cell) -> bool:
         source.write_text('#include <stdio.h>\nint main(void) { return puts("") < 0; }\n')
         words = [cell.compiler, *cell.compiling(), *cell.program(), str(source)]
         words += [*cell.linking(), "-o", str(program)]
-        done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(words, capture_output=True, timeout=limit(), check=False)
         return (
             done.returncode == 0
             and subprocess.run(
-                [program], stdout=subprocess.DEVNULL, timeout=10, check=False
+                [program], stdout=subprocess.DEVNULL, timeout=limit(10), check=False
             ).returncode
             == 0
         )

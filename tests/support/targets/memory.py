@@ -15,6 +15,7 @@ from typing import Any
 from tests.support.machines.tools import need
 from tests.support.processes.launching import environment
 from tests.support.processes.resolving import made
+from tests.support.time.patience import limit
 
 SOURCE = Path(__file__).parents[2] / "targets" / "mem" / "where.c"
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
@@ -104,7 +105,7 @@ def soscope(*words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         env=environment(),
-        timeout=120,
+        timeout=limit(120),
         check=False,
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.support.processes.run import run
 from tests.support.targets.matrix import REPOSITORY
+from tests.support.time.patience import limit
 
 TARGETS = REPOSITORY / "tests" / "targets" / "mem"
 Counts = dict[int, dict[str, int]]
@@ -25,7 +26,7 @@ _MARK = re.compile(r"# alive(?: (since|before) 3\.(\d+))?: (.*)$")
 def version(python: str) -> tuple[int, int]:
     """Return the version of an interpreter."""
     words = [python, "-c", "import sys; print(*sys.version_info[:2])"]
-    said = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
+    said = subprocess.run(words, capture_output=True, text=True, timeout=limit(20), check=True)
     major, minor = map(int, said.stdout.split())
     return major, minor
 

@@ -20,7 +20,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -66,7 +67,7 @@ def limit(seconds: float = USUAL) -> float:
 
 
 def until(
-    condition: Callable[[], T],
+    condition: Callable[[], T | None],
     what: str,
     *,
     running: subprocess.Popen[str] | subprocess.Popen[bytes] | None = None,
@@ -89,3 +90,35 @@ def until(
             raise RanOut(what, limit(seconds))
         time.sleep(pause)
         pause = min(pause * 1.2, 10 * _PAUSE)
+
+
+def until_seen(condition: Callable[[], T | None], what: str, *, seconds: float = USUAL) -> T:
+    """Do as `until` does without a pause between two looks: for what is over in a moment."""
+    end = time.monotonic() + limit(seconds)
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise RanOut(f"{what}: not within {limit(seconds):.0f} s")
+    return value
+
+
+@contextmanager
+def with_note(text: Callable[[], str]) -> Iterator[None]:
+    """Have a failure of the block say `text()`, too, such as the log of who was waited for."""
+    try:
+        yield
+    except (AssertionError, RanOut) as error:
+        error.add_note(text())
+        raise
+
+
+@contextmanager
+def within_cpu(seconds: float) -> Iterator[None]:
+    """Fail where the block takes more than `seconds` of the usual machine's processor time.
+
+    This is for work that would take a multiple if it were done in a wrong way. `seconds` is at
+    least five times what it takes: machines differ, and so do their moments.
+    """
+    begin = time.process_time()
+    yield
+    spent = time.process_time() - begin
+    assert spent <= limit(seconds), f"{spent:.2f} s of processor time, {limit(seconds):.2f} at most"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.machines.tools import need
+from tests.support.time.patience import limit
 
 PLT_SECTIONS = (".plt", ".plt.sec", ".plt.got", ".plt.bnd", ".iplt", ".plt.compact")
 _PATIENCE = 600  # seconds
@@ -37,7 +38,7 @@ def _lines(words: Sequence[str], paths: Sequence[str], *, statuses: tuple[int, .
     done = subprocess.run(
         [*words, *paths],
         capture_output=True,
-        timeout=_PATIENCE,
+        timeout=limit(_PATIENCE),
         check=False,
         env={**os.environ, "LC_ALL": "C"},
     )

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from soscope.live.lookup.query import parse
+from tests.support.time.patience import limit
 
 CANNOT = "cannot be asked"
 Said = int | str | None  # an address, CANNOT, or nothing
@@ -127,7 +128,7 @@ def _output(words: list[str]) -> str:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_PATIENCE,
+            timeout=limit(_PATIENCE),
             check=False,
         )
     except (subprocess.TimeoutExpired, OSError, ValueError):

@@ -19,6 +19,7 @@ from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
 from soscope.wire import layout
 from tests.support.processes.run import run
+from tests.support.time.patience import limit
 from tests.support.truth.account import Truth
 
 REPORT = [sys.executable, "-m", "soscope", "report"]
@@ -70,7 +71,7 @@ def _orphans(recording: RecordingFile, calls: Columns) -> int:
 
 def by_report(path: Path, status: int, other: Recorded) -> Recorded:
     """Count them again in the JSON Lines of `soscope report`; `other` is by_columns' answer."""
-    done = run([*REPORT, "--json", "-q", str(path)], timeout=120)
+    done = run([*REPORT, "--json", "-q", str(path)], timeout=limit(120))
     problems = list(other.problems)
     if done.returncode or done.stderr:
         problems.append(f"report ended with {done.returncode}: {done.stderr}")
