@@ -15,9 +15,9 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,14 +30,17 @@ from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.processes.run import kill, soscope
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_switched, waits_in
 
 ENGINES = ("poison", "sites")
+_READ, _RT_SIGSUSPEND = 0, 130  # numbers of system calls on x86-64
 
 
 def _trace(stub: Waiting, *words: str | Path) -> tuple[subprocess.CompletedProcess[str], str]:
     """Trace a stub's program with its children; return that, and what the program has written."""
     done = soscope("trace", "-f", *words, "--remote", stub.address)
-    out, _ = stub.process.communicate(timeout=30)
+    out, _ = stub.process.communicate(timeout=limit())
     return done, out
 
 
@@ -194,9 +197,9 @@ def test_all_are_let_go_of(how: str, engine: str, seen: str, tmp_path: Path) -> 
             assert stub.process.stdout is not None
             assert stub.process.stdout.readline() == "ready\n"
             if how == "interrupt":
-                time.sleep(0.3)
+                _wait_for_children(stub.pid)
                 tracing.send_signal(signal.SIGINT)
-            _, said = tracing.communicate(timeout=30)
+            _, said = tracing.communicate(timeout=limit())
             assert tracing.returncode == 0, said
         finally:
             kill(tracing)
@@ -247,28 +250,37 @@ def test_who_ran_already_goes_on(seen: str, end: signal.Signals, tmp_path: Path)
             assert process.stdout is not None
             assert tracing.stderr is not None
             assert "engine sites" in tracing.stderr.readline()
-            time.sleep(0.5)
+            until(waits_in(process.pid, _READ), "it reads again", running=tracing)
             process.stdin.write("\n")
             process.stdin.flush()
             assert process.stdout.readline() == "ready\n"
-            time.sleep(0.3)
+            _wait_for_children(process.pid)
             tracing.send_signal(end)
-            _, said = tracing.communicate(timeout=30)
+            _, said = tracing.communicate(timeout=limit())
             assert tracing.returncode == (0 if end == signal.SIGINT else -end), said
         finally:
             kill(tracing)
-        assert stub.process.wait(20) == 0
+        assert stub.process.wait(limit()) == 0
         children = _children(process.pid)
         assert len(children) == 4
         assert {attached.tracer_of(pid) for pid in (process.pid, *children)} == {0}
         process.send_signal(signal.SIGUSR1)
         assert process.stdout.read() == "wrong 0"
-        assert process.wait(10) == 7
+        assert process.wait(limit()) == 7
 
 
 def _children(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(word) for word in text.split()]
+
+
+def _wait_for_children(pid: int) -> None:
+    """Wait until three of the four children wait for their signal, and one calls and calls."""
+    until(lambda: len(_children(pid)) == 4, "four children")
+    first, second, calling, last = _children(pid)
+    for child in (first, second, last):
+        until(waits_in(child, _RT_SIGSUSPEND), "a child waits")
+    until(has_switched(calling, 20), "a child goes on calling")
 
 
 _BESIDE = """
@@ -425,14 +437,14 @@ def _without(word: bytes, stub: Waiting) -> Iterator[str]:
         proxy = threading.Thread(target=_pass_on, args=(server, (host, int(port)), word))
         proxy.start()
         yield f"localhost:{server.getsockname()[1]}"
-        proxy.join(20)
+        proxy.join(limit())
         assert not proxy.is_alive()
 
 
 def _pass_on(server: socket.socket, to: tuple[str, int], word: bytes) -> None:
-    server.settimeout(20)
+    server.settimeout(limit())
     with server.accept()[0] as front, socket.create_connection(to) as back:
-        while ready := select.select([front, back], [], [], 20)[0]:
+        while ready := select.select([front, back], [], [], limit())[0]:
             for source in ready:
                 data = source.recv(1 << 16)
                 if not data:
@@ -448,7 +460,7 @@ def test_a_stub_that_tells_too_little(word: str) -> None:
     with gdbserver(build.program("lineage"), "sharing", stdout=subprocess.PIPE) as stub:
         with _without(b"%s+;" % word.encode(), stub) as address:
             done = soscope("trace", "-f", "--remote", address)
-        out, _ = stub.process.communicate(timeout=20)
+        out, _ = stub.process.communicate(timeout=limit())
     assert done.returncode == 125
     said = f"-f: the stub does not offer {word}: it does not say enough of children"
     assert said in done.stderr
@@ -461,7 +473,7 @@ def test_an_emulator(tmp_path: Path) -> None:
     plain = crossed.untraced(path, "ppc64le", "plain", "forks")
     with emulator("ppc64le", path, "plain", "forks") as stub:
         done = soscope("trace", "-f", "--remote", stub.address, "--", path)
-        out, err = stub.process.communicate(timeout=30)
+        out, err = stub.process.communicate(timeout=limit())
     assert done.returncode == 125
     assert "-f: the stub does not offer fork-events, vfork-events, exec-events" in done.stderr
     assert (stub.process.returncode, out, err) == (plain.returncode, plain.stdout, plain.stderr)
@@ -477,16 +489,13 @@ def test_an_emulator(tmp_path: Path) -> None:
 def test_usage(words: list[str], why: str) -> None:
     with gdbserver("/bin/true") as stub:
         done = soscope("trace", "-f", *words, "--remote", stub.address)
-        assert stub.process.wait(20) == 0
+        assert stub.process.wait(limit()) == 0
     assert done.returncode == 125
     assert why in done.stderr
 
 
-def _wait_for_calls(log: Path) -> None:
-    end = time.monotonic() + 20
-    while not log.exists() or "labs(" not in log.read_text():
-        assert time.monotonic() < end, "no call was seen"
-        time.sleep(0.02)
+def _has_call(log: Path) -> bool:
+    return log.exists() and "labs(" in log.read_text()
 
 
 def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
@@ -509,15 +518,15 @@ def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
                 try:
                     assert tracing.stderr is not None
                     assert "engine sites" in tracing.stderr.readline()
-                    _wait_for_calls(log)
-                    time.sleep(0.3)
+                    until(partial(_has_call, log), "a call is seen", running=tracing)
+                    until(has_switched(process.pid, 30), "it forks", running=tracing)
                     tracing.send_signal(end)
-                    _, said = tracing.communicate(timeout=20)
+                    _, said = tracing.communicate(timeout=limit())
                     assert tracing.returncode == (0 if end == signal.SIGINT else -end), said
                 finally:
                     kill(tracing)
-                assert stub.process.wait(20) == 0
+                assert stub.process.wait(limit()) == 0
             assert attached.differences(before, process.pid) == [], stub.said()
             assert attached.tracer_of(process.pid) == 0
-        out, _ = process.communicate("end\n", timeout=20)
+        out, _ = process.communicate("end\n", timeout=limit())
         assert (process.returncode, out) == (7, "wrong 0")

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,9 +24,12 @@ from soscope.proc import auxv
 from tests.support.machines.crossed import program, sysroot, untraced
 from tests.support.machines.gdbstubs import emulator, gdbserver
 from tests.support.processes.run import kill, soscope
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import waits_in
 
 pytestmark = pytest.mark.shares
 
+_SLEEPS = 35, 230  # nanosleep and clock_nanosleep on x86-64
 QUERIES = ("malloc", "memcpy", "errno", "environ", "libc.so.6!free", "main_arena", "nobody", "0x1")
 
 
@@ -35,8 +37,7 @@ QUERIES = ("malloc", "memcpy", "errno", "environ", "libc.so.6!free", "main_arena
 def asleep() -> Iterator[int]:
     """Give a process that sleeps."""
     process = subprocess.Popen(["sleep", "1000"], text=True)
-    while Path(f"/proc/{process.pid}/wchan").read_text() == "0":
-        time.sleep(0.01)  # it has not come to its sleep
+    until(waits_in(process.pid, *_SLEEPS), "it sleeps", running=process)
     yield process.pid
     assert process.poll() is None  # let go unharmed each time
     kill(process)
@@ -53,7 +54,7 @@ def test_the_same_as_of_a_process(asleep: int) -> None:
         here = soscope("map", "-p", str(asleep), *form)
         with gdbserver("--attach", str(asleep)) as stub:
             there = soscope("map", "--remote", stub.address, *form)
-            assert stub.process.wait(10) == 0
+            assert stub.process.wait(limit()) == 0
         assert there.stdout == here.stdout
         assert there.returncode == here.returncode == 0
 
@@ -64,14 +65,14 @@ def test_before_the_first_instruction(tmp_path: Path) -> None:
     plain = untraced(path, "ppc", "signals")
     with emulator("ppc", path, "signals") as stub:
         done = soscope("resolve", "--remote", stub.address, "--json", "main", "--", path, "_start")
-        out, err = stub.process.communicate(timeout=30)
+        out, err = stub.process.communicate(timeout=limit())
     main, start = json.loads(done.stdout)["results"]
     assert int(main["addr"], 16) - int(main["load_bias"], 16) == _value(path, "main")
     assert start["status"] == "ok"
     assert (stub.process.returncode, out, err) == (plain.returncode, plain.stdout, plain.stderr)
     with emulator("ppc", path, "signals") as stub:
         done = soscope("map", "--remote", stub.address, "--json")
-        assert stub.process.wait(30) == plain.returncode == 7  # a signal later does not end it
+        assert stub.process.wait(limit()) == plain.returncode == 7  # a signal later does not end it
     images = json.loads(done.stdout)["images"]
     assert [image["path"] for image in images] == [str(path), f"/lib/{loader.name}"]
 
@@ -91,7 +92,7 @@ def test_of_another_order(tmp_path: Path, arch: str) -> None:
             with open(file, "rb") as opened:
                 theirs = os.fstat(opened.fileno())
             assert os.path.samestat(theirs, os.stat(path.parent / "libcalls.so"))
-        assert waiting.process.wait(30) == untraced(path, arch).returncode
+        assert waiting.process.wait(limit()) == untraced(path, arch).returncode
 
 
 def _value(path: Path, name: str) -> int:
@@ -112,7 +113,7 @@ def _at_entry(stub: RemoteStub, path: Path) -> RemoteSpace:
         entry += relative_words(elf)[elf.header.entry] - elf.header.entry
     stub.insert(entry, 4)
     stub.resume()
-    assert stub.wait(10) is not None
+    assert stub.wait(limit()) is not None
     stub.remove(entry, 4)
     return RemoteSpace(stub, str(path), None)
 
@@ -146,7 +147,7 @@ def test_another_program(asleep: int, tmp_path: Path) -> None:
     ):
         with gdbserver("--attach", str(asleep)) as stub:
             done = soscope("map", "--remote", stub.address, "--", path)
-            assert stub.process.wait(10) == 0
+            assert stub.process.wait(limit()) == 0
         assert done.returncode == 125
         assert re.search(re.escape(why), done.stderr), done.stderr
         assert len(done.stderr.splitlines()) == 1

@@ -16,6 +16,7 @@ import pytest
 from tests.support.files.elffiles import built
 from tests.support.machines.gdbstubs import Waiting, gdbserver
 from tests.support.processes.run import run, soscope
+from tests.support.time.patience import limit
 
 pytestmark = pytest.mark.shares
 
@@ -42,7 +43,7 @@ def _refusing(packet: bytes, number: int, stub: Waiting) -> Iterator[str]:
         proxy = threading.Thread(target=_pass_on, args=words)
         proxy.start()
         yield f"localhost:{server.getsockname()[1]}"
-        proxy.join(20)
+        proxy.join(limit())
         assert not proxy.is_alive()
 
 
@@ -71,7 +72,7 @@ def test_its_program_goes_on(engine: str, packet: bytes, tmp_path: Path) -> None
     with gdbserver(program, stdout=subprocess.PIPE) as stub, _refusing(packet, 50, stub) as address:
         words = ("--engine", engine, "-e", "labs", "-o", tmp_path / "log")
         done = soscope("trace", *words, "--remote", address)
-        out, _ = stub.process.communicate(timeout=20)
+        out, _ = stub.process.communicate(timeout=limit())
     assert out == plain.stdout == "20100"
     assert done.returncode == 125
     assert "error: the stub" in done.stderr
@@ -84,6 +85,6 @@ def test_a_slot_that_it_does_not_read(tmp_path: Path) -> None:
     with gdbserver(program, stdout=subprocess.PIPE) as stub, _refusing(b"m", 50, stub) as address:
         words = ("--engine", "sites", "-e", "labs", "-o", log)
         done = soscope("trace", *words, "--remote", address)
-        out, _ = stub.process.communicate(timeout=20)
+        out, _ = stub.process.communicate(timeout=limit())
     assert (done.returncode, out) == (7, "20100"), done.stderr
     assert 199 <= log.read_text().count("labs(") <= 200

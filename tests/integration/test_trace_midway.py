@@ -8,10 +8,12 @@ alone, where slots are addresses.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,13 +26,12 @@ from tests.support.machines.crossed import NAMES, account, program
 from tests.support.machines.gdbstubs import Waiting
 from tests.support.machines.midway import Order, handed_on, midway
 from tests.support.processes.run import kill, soscope
+from tests.support.time.patience import limit, until
 
 pytestmark = pytest.mark.shares
 
 SHAPES = ("ppc64le", "ppc64", "ppc", "ppc-bss")
 _HERE = "from here on\n"
-_PATIENCE = 20.0  # seconds
-_LOOPS = 0.5  # until a program has looped at least once
 
 
 @pytest.fixture(scope="module", params=SHAPES)
@@ -67,9 +68,8 @@ def _alone(arch: str, path: Path, *words: str) -> tuple[str, int]:
     with midway(arch, path, *words) as (stub, client):
         client.socket.close()
         if words:
-            time.sleep(_LOOPS)
             stub.process.send_signal(signal.SIGUSR1)
-        out, _ = stub.process.communicate(timeout=_PATIENCE)
+        out, _ = stub.process.communicate(timeout=limit())
     return out, stub.process.returncode
 
 
@@ -84,7 +84,7 @@ def _naive(arch: str, path: Path, *, is_code: bool) -> dict[str, int]:
     order: Order = "little" if arch == "ppc64le" else "big"
     with midway(arch, path) as (stub, client):
         counts = client.count([*entries.values()], order)
-        assert stub.process.wait(_PATIENCE) == 5
+        assert stub.process.wait(limit()) == 5
     return {symbol: counts[addr] for symbol, addr in entries.items()}
 
 
@@ -93,7 +93,7 @@ def test_calls_from_there_on(shape: tuple[str, Path, bool], tmp_path: Path) -> N
     log = tmp_path / "log"
     with handed_on(arch, path) as stub:
         done = soscope(*_words(log, stub, path))
-        out, err = stub.process.communicate(timeout=_PATIENCE)
+        out, err = stub.process.communicate(timeout=limit())
     assert (out, stub.process.returncode) == _alone(arch, path)
     assert done.returncode == stub.process.returncode == 5
     truth = _from_there_on(err)
@@ -115,13 +115,39 @@ def test_it_is_let_go(shape: tuple[str, Path, bool], tmp_path: Path) -> None:
     arch, path, _ = shape
     log = tmp_path / "log"
     with handed_on(arch, path, "loops") as stub:
-        done = soscope(*_words(log, stub, path, "--duration", "0.5s"))
-        assert done.returncode == 0, done.stderr
+        words = [word for word in _words(log, stub, path) if word != "-c"]
+        with _tracing(log, words) as tracing:
+            tracing.send_signal(signal.SIGINT)
+            _, said = tracing.communicate(timeout=limit())
+            assert tracing.returncode == 0, said
         stub.process.send_signal(signal.SIGUSR1)
-        out, err = stub.process.communicate(timeout=_PATIENCE)
+        out, err = stub.process.communicate(timeout=limit())
     assert (out, stub.process.returncode) == _alone(arch, path, "loops")
-    assert 0 < _counted(log)["add"] <= _from_there_on(err)["add"] - 5
+    calls = [json.loads(line).get("symbol") for line in log.read_text().splitlines()]
+    assert 0 < calls.count("add") <= _from_there_on(err)["add"] - 5
     assert _from_there_on(err)["again"] == 4
+
+
+@contextmanager
+def _tracing(log: Path, words: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Trace during the block, which begins when calls are in the log."""
+    tracing = subprocess.Popen(
+        [sys.executable, "-m", "soscope", *words], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        until(
+            lambda: log.exists() and "add" in log.read_text(), "calls in the log", running=tracing
+        )
+        yield tracing
+    finally:
+        kill(tracing)
+
+
+def _sockets(pid: int) -> int:
+    """Return how many sockets a process has open."""
+    return sum(
+        os.readlink(each).startswith("socket:") for each in Path(f"/proc/{pid}/fd").iterdir()
+    )
 
 
 def test_soscope_is_killed(shape: tuple[str, Path, bool], tmp_path: Path) -> None:
@@ -129,22 +155,13 @@ def test_soscope_is_killed(shape: tuple[str, Path, bool], tmp_path: Path) -> Non
     log = tmp_path / "log"
     with handed_on(arch, path, "loops") as stub:
         words = [word for word in _words(log, stub, path) if word not in ("-c", "--json")]
-        tracing = subprocess.Popen(
-            [sys.executable, "-m", "soscope", *words], stderr=subprocess.PIPE, text=True
-        )
-        try:
-            end = time.monotonic() + _PATIENCE
-            while not (log.exists() and log.stat().st_size):  # of calls that it has seen
-                assert tracing.poll() is None
-                assert time.monotonic() < end
-                time.sleep(0.01)
-        finally:
-            kill(tracing)
-        # nobody waits for the end of what it has written
-        tracing.communicate(timeout=_PATIENCE)
-        time.sleep(0.1)
+        with _tracing(log, words):
+            connected = _sockets(stub.process.pid)
+        # until then the stub would tell of a signal to whom it does not know to be gone
+        gone = "the stub notices that nobody is there"
+        until(lambda: _sockets(stub.process.pid) < connected, gone, running=stub.process)
         stub.process.send_signal(signal.SIGUSR1)
-        out, err = stub.process.communicate(timeout=_PATIENCE)
+        out, err = stub.process.communicate(timeout=limit())
     assert (out, stub.process.returncode) == _alone(arch, path, "loops")
     assert _from_there_on(err)["again"] == 4
 
@@ -158,7 +175,7 @@ def test_it_calls_nothing(shape: tuple[str, Path, bool], tmp_path: Path) -> None
         assert done.returncode == 0, done.stderr
         assert "its breakpoints go when it stops by itself" in done.stderr
         stub.process.send_signal(signal.SIGUSR1)
-        out, err = stub.process.communicate(timeout=_PATIENCE)
+        out, err = stub.process.communicate(timeout=limit())
     assert (out, stub.process.returncode) == _alone(arch, path, "idle")
     assert not any(_counted(log).values())
     assert _from_there_on(err)["again"] == 4
@@ -171,13 +188,13 @@ def test_threads(shape: tuple[str, Path, bool], tmp_path: Path) -> None:
     log = tmp_path / "log"
     with handed_on(arch, path, "held") as stub:
         done = soscope(*_words(log, stub, path))
-        _, err = stub.process.communicate(timeout=_PATIENCE)
+        _, err = stub.process.communicate(timeout=limit())
     assert done.returncode == 125
     assert "runs already, with several threads, which it does not hold together" in done.stderr
     assert (_from_there_on(err)["again"], stub.process.returncode) == (4, 5)
     with handed_on(arch, path, "later") as stub:
         done = soscope(*_words(log, stub, path))
-        _, err = stub.process.communicate(timeout=_PATIENCE)
+        _, err = stub.process.communicate(timeout=limit())
     assert _counted(log) == {"add": 5, "half": 1}
     assert "a second thread was about to start" in done.stderr
     assert not json.loads(log.read_text())["totals"]["complete"]

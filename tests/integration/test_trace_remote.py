@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +21,15 @@ from tests.support.machines.crossed import account
 from tests.support.machines.gdbstubs import emulator, gdbserver
 from tests.support.machines.tools import need
 from tests.support.processes.run import kill, run, soscope
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_switched, waits_in
 
 pytestmark = pytest.mark.shares
 
 _HERE = Path(crossed.__file__).parent
 NAMES = "add,eight,half,again,callback,text"
+_PAUSE = 34  # the number of pause(2) on x86-64
+_MANY = 100  # far more stops than a process needs to come to its calls
 EVERYTHING = ("plain", "jumps", "plugins", "threads", "signals", "catches", "forks")
 
 
@@ -62,7 +65,7 @@ def test_calls_are_those_that_it_counts(folder: Path, tmp_path: Path, engine: st
     plain = run([folder / "crossed", *EVERYTHING])
     with gdbserver(folder / "crossed", *EVERYTHING, stdout=subprocess.PIPE) as stub:
         done = _trace(stub.address, tmp_path / "log", "--engine", engine)
-        out, _ = stub.process.communicate(timeout=20)
+        out, _ = stub.process.communicate(timeout=limit())
         err = stub.said()
     assert (done.returncode, out) == (plain.returncode, plain.stdout)
     # the child's comes first
@@ -82,7 +85,7 @@ def test_two_engines_at_once(folder: Path, tmp_path: Path) -> None:
     plain = run([folder / "crossed", *words])
     with gdbserver(folder / "crossed", *words, stdout=subprocess.PIPE) as stub:
         done = _trace(stub.address, tmp_path / "log", "--check")
-        out, _ = stub.process.communicate(timeout=20)
+        out, _ = stub.process.communicate(timeout=limit())
         stub.said()
     assert (done.returncode, out) == (plain.returncode, plain.stdout)
     counted = _counted(tmp_path / "log")
@@ -96,7 +99,7 @@ def test_children_are_left_clean(folder: Path, tmp_path: Path) -> None:
     plain = run([folder / "held"])
     with gdbserver(folder / "held", stdout=subprocess.PIPE) as stub:
         done = _trace(stub.address, tmp_path / "log")
-        out, _ = stub.process.communicate(timeout=20)
+        out, _ = stub.process.communicate(timeout=limit())
     assert (done.returncode, out) == (plain.returncode, plain.stdout)
     assert _counted(tmp_path / "log") == account(plain.stderr) == {"add": 4}
 
@@ -110,38 +113,60 @@ def _ready(folder: Path, how: str) -> Iterator[subprocess.Popen[str]]:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
+        if how == "idle":
+            until(waits_in(process.pid, _PAUSE), "it pauses", running=process)
         yield process
     finally:
         kill(process)
 
 
-@pytest.mark.parametrize("how", ["duration", "interrupt"])
-def test_threads_go_on(folder: Path, tmp_path: Path, how: str) -> None:
-    log = tmp_path / "log"
+@contextmanager
+def _tracing(address: str, log: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Trace a stub's program during the block, which waits for the end of that."""
+    words = ["trace", "-c", "--json", *options, "-l", "libcalls.so", "-o", str(log)]
+    tracing = subprocess.Popen(
+        [sys.executable, "-m", "soscope", *words, "--remote", address],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield tracing
+        _, said = tracing.communicate(timeout=limit())
+        assert tracing.returncode == 0, said
+    finally:
+        kill(tracing)
+
+
+def _threads(folder: Path, log: Path, *options: str) -> tuple[int, int]:
+    """Trace threads that call; return how many calls were seen, and how many were made."""
     with gdbserver(folder / "held", "threads", stdout=subprocess.PIPE) as stub:
-        options = ["--duration", "0.3s"] if how == "duration" else []
-        words = ["trace", "-c", "--json", *options, "-l", "libcalls.so", "-o", str(log)]
-        tracing = subprocess.Popen(
-            [sys.executable, "-m", "soscope", *words, "--remote", stub.address],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert stub.process.stdout is not None
+        assert stub.process.stdout is not None
+        with _tracing(stub.address, log, *options) as tracing:
             assert stub.process.stdout.readline() == "ready\n"
-            if how == "interrupt":
-                time.sleep(0.2)
+            if not options:
+                until(has_switched(stub.pid, _MANY), "its threads call", running=tracing)
                 tracing.send_signal(signal.SIGINT)
-            _, said = tracing.communicate(timeout=30)
-            assert tracing.returncode == 0, said
-        finally:
-            kill(tracing)
-        pid = stub.pid
-        os.kill(pid, signal.SIGUSR1)
+        until(has_switched(stub.pid), "its threads go on")
+        os.kill(stub.pid, signal.SIGUSR1)
         out = stub.process.stdout.read()
     told = re.fullmatch(r"calls (\d+)\n", out)
     assert told
-    assert 0 < _counted(log)["add"] < int(told[1])
+    return _counted(log).get("add", 0), int(told[1])
+
+
+def test_threads_go_on(folder: Path, tmp_path: Path) -> None:
+    seen, made = _threads(folder, tmp_path / "log")
+    assert 0 < seen < made
+
+
+def test_threads_go_on_when_the_time_is_over(folder: Path, tmp_path: Path) -> None:
+    """However late their first calls come: then it takes a longer time."""
+    for seconds in (0.3, 3, 30):
+        seen, made = _threads(folder, tmp_path / "log", "--duration", f"{seconds}s")
+        assert seen < made
+        if seen:
+            break
+    assert seen
 
 
 def test_an_emulator_that_waits(tmp_path: Path) -> None:
@@ -149,7 +174,7 @@ def test_an_emulator_that_waits(tmp_path: Path) -> None:
     plain = crossed.untraced(path, "ppc", "plain", "forks")
     with emulator("ppc", path, "plain", "forks") as stub:
         done = _trace(stub.address, tmp_path / "log", "--", path)
-        out, err = stub.process.communicate(timeout=30)
+        out, err = stub.process.communicate(timeout=limit())
         assert done.returncode == stub.process.returncode == plain.returncode
     assert (out, err) == (plain.stdout, plain.stderr)
     assert _counted(tmp_path / "log") == account(plain.stderr)
@@ -163,8 +188,8 @@ def test_a_program_that_cannot_be_stopped(folder: Path, tmp_path: Path) -> None:
             assert done.returncode == 0
             assert "its breakpoints go when it stops by itself" in done.stderr
             process.send_signal(signal.SIGUSR1)
-            _, err = process.communicate(timeout=20)
-            assert stub.process.wait(20) == 0
+            _, err = process.communicate(timeout=limit())
+            assert stub.process.wait(limit()) == 0
         assert (process.returncode, account(err)) == (4, {"add": 1})
 
 
@@ -177,13 +202,13 @@ def test_soscope_is_killed(folder: Path, tmp_path: Path) -> None:
                 stderr=subprocess.DEVNULL,
             )
             log = tmp_path / "log"
-            while tracing.poll() is None and not (log.exists() and log.stat().st_size):
-                time.sleep(0.01)
+            calls = "calls in the log"
+            until(lambda: log.exists() and log.stat().st_size, calls, running=tracing)
             tracing.kill()
             tracing.wait()
-            assert stub.process.wait(20) == 0
+            assert stub.process.wait(limit()) == 0
         process.send_signal(signal.SIGUSR1)
-        assert process.wait(10) == 4
+        assert process.wait(limit()) == 4
 
 
 # ---- what does not work ------------------------------------------------------
@@ -201,7 +226,7 @@ def test_a_stub_that_dies(folder: Path, tmp_path: Path) -> None:
             assert stub.process.stdout is not None
             assert stub.process.stdout.readline() == "ready\n"
             stub.process.kill()
-            _, said = tracing.communicate(timeout=30)
+            _, said = tracing.communicate(timeout=limit())
         finally:
             kill(tracing)
     assert tracing.returncode == 125
@@ -212,11 +237,13 @@ def test_a_stub_that_dies(folder: Path, tmp_path: Path) -> None:
 def test_a_program_that_runs_already(folder: Path, tmp_path: Path) -> None:
     with _ready(folder, "threads") as process:
         with gdbserver("--attach", str(process.pid)) as stub:
-            done = _trace(stub.address, tmp_path / "log", "--duration", "0.5s")
-            assert stub.process.wait(10) == 0
-        assert done.returncode == 0
+            with _tracing(stub.address, tmp_path / "log") as tracing:
+                until(has_switched(process.pid, _MANY), "its threads call", running=tracing)
+                tracing.send_signal(signal.SIGINT)
+            assert stub.process.wait(limit()) == 0
+        until(has_switched(process.pid), "its threads go on", running=process)
         process.send_signal(signal.SIGUSR1)
-        out, _ = process.communicate(timeout=10)
+        out, _ = process.communicate(timeout=limit())
         assert process.returncode == 4
         told = re.fullmatch(r"calls (\d+)\n", out)
     assert told

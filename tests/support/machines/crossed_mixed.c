@@ -121,8 +121,9 @@ int main(int argc, char **argv)
 	} else if (!strcmp(how, "idle")) {
 		puts("idle");
 		fflush(stdout);
-		while (!ended)
-			pause();
+		do // the signal may have come already: then it would pause for ever
+			usleep(20000);
+		while (!ended);
 	}
 	rest();
 	account();
