@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,8 @@ from tests.support.processes import launching
 from tests.support.processes.launching import wait_state
 from tests.support.processes.resolving import LIBRARY, Teller, made, teller
 from tests.support.schemas import checked as schema
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import state
 
 PLAIN = ("-pie", "-fPIE")
 
@@ -45,7 +46,7 @@ def resolve(
         text=True,
         input=text,
         env=launching.environment(),
-        timeout=60,
+        timeout=limit(),
         check=False,
     )
 
@@ -58,7 +59,7 @@ def test_a_stopped_process_stays_stopped(running: Teller) -> None:
     os.kill(running.pid, signal.SIGSTOP)
     assert wait_state(running.pid, "T") == "T"
     running.check("malloc", truth)
-    assert wait_state(running.pid, "T", 0.2) == "T"
+    assert state(running.pid) == "T"
     os.kill(running.pid, signal.SIGCONT)
     assert running.tell("default", "malloc") == truth
 
@@ -191,8 +192,7 @@ def test_after_exec_the_old_picture_answers_nothing(running: Teller) -> None:
     truth = running.tell("default", "malloc")
     running.check("malloc", truth)
     running.give("exec", "sleep", "60")
-    while "teller" in os.readlink(f"/proc/{running.pid}/exe"):
-        time.sleep(0.001)
+    until(lambda: "teller" not in os.readlink(f"/proc/{running.pid}/exe"), "another program")
     with pytest.raises(NoSuchProcess, match="another program"):
         running.process.resolve("malloc")
     with pytest.raises(NoSuchProcess):
@@ -432,7 +432,7 @@ def test_lines_stand_in_the_order_of_the_queries(running: Teller) -> None:
         text=True,
         input="\n".join(words),
         env=launching.environment(),
-        timeout=60,
+        timeout=limit(),
         check=False,
     )
     assert done.returncode == 1

@@ -9,7 +9,6 @@ import os
 import pty
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,15 @@ import pytest
 
 from tests.support.machines.tools import need
 from tests.support.processes import launching
-from tests.support.processes.launching import launched, mini_agent, state, wait_for, wait_state
+from tests.support.processes.launching import launched, mini_agent, wait_for, wait_state
 from tests.support.processes.run import kill
+from tests.support.time.patience import limit, until, until_seen
+from tests.support.time.progress import has_run, has_switched, state, switches
 
 MODES = ("plain", "stay", "follow")
+MOMENTS = range(8)
+LONG = "12000"  # hundredths of a second: longer than any test, each of which ends it
+GONE = ("", "Z")
 
 
 class Session:
@@ -45,7 +49,11 @@ class Session:
 
 @contextlib.contextmanager
 def session(
-    folder: Path, *command: str | os.PathLike[str], mode: str, agent: Path | None = None
+    folder: Path,
+    *command: str | os.PathLike[str],
+    mode: str,
+    agent: Path | None = None,
+    stdin: int = subprocess.DEVNULL,
 ) -> Iterator[Session]:
     """Run a launcher in a session of its own; nothing of it survives."""
     argv = launching.words(folder / "report", command, mode, agent)
@@ -54,7 +62,7 @@ def session(
     process = subprocess.Popen(
         argv,
         env=launching.environment(),
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -74,23 +82,24 @@ def read_line(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_soscopes_own_death_does_not_matter(tmp_path: Path, mode: str) -> None:
-    with session(tmp_path, launched(), "wait", "40", mode=mode) as one:
-        one.started()
+    with session(tmp_path, launched(), "wait", LONG, mode=mode) as one:
+        pid = one.started()
         assert read_line(one.process) == "ready\n"
         os.kill(one.process.pid, signal.SIGKILL)
-        out, _ = one.process.communicate(timeout=30)  # ends when the target closes the pipe
-        assert out == "done 0\n"
+        one.process.wait(limit())
+        until(has_switched(pid), "the target goes on")
+        os.kill(pid, signal.SIGUSR1)
+        out, _ = one.process.communicate(timeout=limit())  # ends when the target closes the pipe
+        assert out == "done 1\n"
 
 
 @pytest.mark.parametrize("mode", ["stay", "follow"])
 def test_soscopes_death_between_stops_does_not_lose_signals(tmp_path: Path, mode: str) -> None:
-    with session(tmp_path, launched(), "signals", "3000", mode=mode) as one:
+    with session(tmp_path, launched(), "signals", "100000", mode=mode) as one:
         pid = one.started()
+        until_seen(has_switched(pid, 100), "it stops for its signals")
         os.kill(one.process.pid, signal.SIGKILL)
-        end = time.monotonic() + 20
-        while state(pid) not in ("", "Z") and time.monotonic() < end:
-            time.sleep(0.01)
-        assert state(pid) in ("", "Z")
+        until(lambda: state(pid) in GONE, "the target ends")
         one.target = 0
 
 
@@ -98,46 +107,45 @@ def test_soscopes_death_while_the_agent_goes_in_ends_the_program(tmp_path: Path)
     """It has done nothing yet, and would run into our breakpoint."""
     agent = mini_agent("-DMINI_HANG")
     with session(tmp_path, launched(), "wait", "10", mode="plain", agent=agent) as one:
-        end = time.monotonic() + 20
-        while not (children := _children(one.process.pid)) and time.monotonic() < end:
-            time.sleep(0.01)
-        time.sleep(0.3)
+        child = until(lambda: _child(one.process.pid), "a child", running=one.process)
+        until(has_run(child, cpu=0.2), "its agent hangs", running=one.process)
         os.kill(one.process.pid, signal.SIGKILL)
-        out, _ = one.process.communicate(timeout=20)
+        out, _ = one.process.communicate(timeout=limit())
         assert out == ""
-        assert wait_state(children[0], "Z", 2) in ("", "Z")
+        until(lambda: state(child) in GONE, "the program ends")
 
 
-@pytest.mark.parametrize("moment", range(8))
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_a_target_that_is_killed_on_its_way_is_killed(tmp_path: Path, moment: int) -> None:
-    with session(tmp_path, launched(), "wait", "200", mode=MODES[moment % 3]) as one:
-        end = time.monotonic() + 20
-        while not (children := _children(one.process.pid)) and time.monotonic() < end:
-            pass  # looks again at once: the moment counts
-        time.sleep(moment * 0.001)
-        os.kill(children[0], signal.SIGKILL)
-        assert one.process.wait(timeout=20) == -signal.SIGKILL
+    with session(tmp_path, launched(), "wait", LONG, mode=MODES[moment % 3]) as one:
+        os.kill(_on_its_way(one, moment), signal.SIGKILL)
+        assert one.process.wait(timeout=limit()) == -signal.SIGKILL
         assert one.report()["exit"] == [None, signal.SIGKILL]
         assert [event[0] for event in one.report()["events"]] == ["start", "exit"]
 
 
-@pytest.mark.parametrize("moment", range(8))
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_when_soscope_is_killed_the_program_runs_all_or_nothing(
     tmp_path: Path, moment: int
 ) -> None:
     with session(tmp_path, launched(), "wait", "5", mode=MODES[moment % 3]) as one:
-        end = time.monotonic() + 20
-        while not _children(one.process.pid) and time.monotonic() < end:
-            pass  # looks again at once: the moment counts
-        time.sleep(moment * 0.002)
+        _on_its_way(one, moment)
         os.kill(one.process.pid, signal.SIGKILL)
-        out, _ = one.process.communicate(timeout=20)
+        out, _ = one.process.communicate(timeout=limit())
         assert out in ("", "ready\ndone 0\n")
 
 
-def _children(pid: int) -> list[int]:
+def _child(pid: int) -> int:
+    """Return the first child of a process, 0 if there is none."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(word) for word in text.split()]
+    return int(text.split()[0]) if text else 0
+
+
+def _on_its_way(one: Session, moment: int) -> int:
+    """Return the target when it has waited `moment` times: soscope has it stop that often."""
+    child = until_seen(lambda: _child(one.process.pid), "a child")
+    until_seen(lambda: state(child) in GONE or switches(child) >= moment, "its moment")
+    return child
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -145,43 +153,44 @@ def _children(pid: int) -> list[int]:
 def test_signals_sent_to_soscope_reach_the_target(
     tmp_path: Path, mode: str, number: signal.Signals
 ) -> None:
-    with session(tmp_path, launched(), "wait", "30", mode=mode) as one:
+    with session(tmp_path, launched(), "wait", LONG, mode=mode) as one:
         one.started()
         assert read_line(one.process) == "ready\n"
         os.kill(one.process.pid, number)
         assert read_line(one.process) == "done 1\n"
-        assert one.process.wait(timeout=20) == 5
+        assert one.process.wait(timeout=limit()) == 5
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_sigint_to_the_group_is_the_targets_to_decide(tmp_path: Path, mode: str) -> None:
-    with session(tmp_path, launched(), "wait", "100", mode=mode) as one:
+    with session(tmp_path, launched(), "wait", LONG, mode=mode) as one:
         one.started()
         assert read_line(one.process) == "ready\n"
         os.killpg(one.process.pid, signal.SIGINT)
-        assert one.process.wait(timeout=20) == -signal.SIGINT
+        assert one.process.wait(timeout=limit()) == -signal.SIGINT
         assert one.report()["exit"] == [None, signal.SIGINT]
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_stop_and_continue(tmp_path: Path, mode: str) -> None:
-    with session(tmp_path, launched(), "wait", "20", mode=mode) as one:
+    with session(tmp_path, launched(), "wait", LONG, mode=mode) as one:
         pid = one.started()
         assert read_line(one.process) == "ready\n"
         for _ in range(2):
             os.kill(pid, signal.SIGSTOP)
-            assert wait_state(pid, "Tt") in ("T", "t")
-            time.sleep(0.3)  # longer than the program would still run
+            wait_state(pid, "Tt")
+            until(has_switched(one.process.pid), "soscope has known of it for long")
             assert state(pid) in ("T", "t")
             os.kill(pid, signal.SIGCONT)
-            assert wait_state(pid, "SR") in ("S", "R")
-        assert read_line(one.process) == "done 0\n"
-        assert one.process.wait(timeout=20) == 5
+            wait_state(pid, "SR")
+        os.kill(pid, signal.SIGUSR1)
+        assert read_line(one.process) == "done 1\n"
+        assert one.process.wait(timeout=limit()) == 5
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_ctrl_z_on_a_terminal_stops_both(tmp_path: Path, mode: str) -> None:
-    argv = launching.words(tmp_path / "report", [launched(), "wait", "30"], mode, None)
+    argv = launching.words(tmp_path / "report", [launched(), "wait", LONG], mode, None)
     pid, terminal = pty.fork()
     if not pid:
         # We are a shell: the job gets a process group of its own, in the foreground.
@@ -206,10 +215,11 @@ def test_ctrl_z_on_a_terminal_stops_both(tmp_path: Path, mode: str) -> None:
             shown += os.read(terminal, 1000)
         os.write(terminal, b"\x1a")
         states = wait_for(tmp_path / "stopped")
+        os.kill(int(wait_for(tmp_path / "report.started")), signal.SIGUSR1)
         assert states.split()[0] == "T"
         assert states.split()[1] in ("T", "t")
         assert wait_for(tmp_path / "ended") == f"{int(signal.SIGTSTP)} 5"
-        while b"done 0" not in shown:
+        while b"done 1" not in shown:
             shown += os.read(terminal, 1000)
     finally:
         with contextlib.suppress(ProcessLookupError):  # it has ended by itself
@@ -220,7 +230,7 @@ def test_ctrl_z_on_a_terminal_stops_both(tmp_path: Path, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_who_stops_and_continues_the_target_alone_on_a_terminal(tmp_path: Path, mode: str) -> None:
-    argv = launching.words(tmp_path / "report", [launched(), "wait", "20"], mode, None)
+    argv = launching.words(tmp_path / "report", [launched(), "wait", LONG], mode, None)
     pid, terminal = pty.fork()
     if not pid:
         os.execve(argv[0], argv, launching.environment())  # the session's first, in the foreground
@@ -231,12 +241,13 @@ def test_who_stops_and_continues_the_target_alone_on_a_terminal(tmp_path: Path, 
         target = int(wait_for(tmp_path / "report.started"))
         for _ in range(2):
             os.kill(target, signal.SIGSTOP)
-            assert wait_state(pid, "T") == "T"  # a shell is to hear of it
+            wait_state(pid, "T")  # a shell is to hear of it
             assert state(target) in ("T", "t")
             os.kill(target, signal.SIGCONT)
-            assert wait_state(pid, "SR") in ("S", "R")
-            assert wait_state(target, "SR") in ("S", "R")
-        while b"done 0" not in shown:
+            wait_state(pid, "SR")
+            wait_state(target, "SR")
+        os.kill(target, signal.SIGUSR1)
+        while b"done 1" not in shown:
             shown += os.read(terminal, 1000)
         _, last = os.waitpid(pid, 0)
         pid = 0
@@ -251,7 +262,7 @@ def test_who_stops_and_continues_the_target_alone_on_a_terminal(tmp_path: Path, 
 @pytest.mark.parametrize("mode", ["stay", "follow"])
 def test_every_signal_is_seen_and_delivered(tmp_path: Path, mode: str) -> None:
     with session(tmp_path, launched(), "signals", "500", mode=mode) as one:
-        assert one.process.wait(timeout=60) == 0
+        assert one.process.wait(timeout=limit()) == 0
         signals = [event for event in one.report()["events"] if event[0] == "signal"]
         assert len(signals) == 500
         assert {event[3] for event in signals} == {int(signal.SIGUSR1)}
@@ -261,18 +272,30 @@ def test_every_signal_is_seen_and_delivered(tmp_path: Path, mode: str) -> None:
 def test_a_detached_target_that_executes_another_program_is_noticed(tmp_path: Path) -> None:
     text = """
         #include <unistd.h>
-        int main(void) { usleep(300000); return execl("/bin/sleep", "sleep", "0.5", NULL); }"""
-    program = launching.compiled("sleeper.c", text=text)
-    with session(tmp_path, program, mode="plain") as one:
-        assert one.process.wait(timeout=60) == 0
+        int main(void)
+        {
+            char byte;
+            return read(0, &byte, 1) != 1 || execl("/bin/cat", "cat", NULL);
+        }"""
+    program = launching.compiled("reader.c", text=text)
+    with session(tmp_path, program, mode="plain", stdin=subprocess.PIPE) as one:
+        pid = one.started()
+        assert one.process.stdin is not None
+        one.process.stdin.write("x")
+        one.process.stdin.flush()
+        other = os.path.realpath("/bin/cat")
+        until(lambda: os.readlink(f"/proc/{pid}/exe") == other, "another program")
+        until(has_switched(one.process.pid, 20), "soscope has looked at it")
+        one.process.communicate(timeout=limit())  # closes it
+        assert one.process.returncode == 0
         programs = one.report()["programs"]
         assert [program["reason"] for program in programs] == [None, "not followed"]
-        assert programs[1]["path"] == os.path.realpath("/bin/sleep")
+        assert programs[1]["path"] == other
 
 
 def test_an_attached_target_that_executes_another_program_is_noticed(tmp_path: Path) -> None:
     with session(tmp_path, launched(), "exec", "/bin/true", mode="stay") as one:
-        assert one.process.wait(timeout=60) == 0
+        assert one.process.wait(timeout=limit()) == 0
         programs = one.report()["programs"]
         assert [program["reason"] for program in programs] == [None, "not followed"]
         kinds = [event[0] for event in one.report()["events"]]
