@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.machines.tools import need, not_here
 from tests.support.processes.run import run
+from tests.support.time.patience import limit
 
 TRACE = [sys.executable, "-m", "soscope", "trace"]
 MODES = (["-e", "puts"], ["-f", "-e", "puts"], ["-f", "-c"])
@@ -55,7 +56,7 @@ def built(folder: Path, compiler: str, text: str, *flags: str) -> Path:
     source, program = folder / "program.c", folder / "program"
     source.write_text(text)
     words = [need(compiler), "-O1", "-g", "-w", *flags, str(source), "-o", str(program)]
-    if subprocess.run(words, check=False, capture_output=True, timeout=120).returncode:
+    if subprocess.run(words, check=False, capture_output=True, timeout=limit(120)).returncode:
         not_here(f"{compiler} cannot link {' '.join(flags)}")
     return program
 

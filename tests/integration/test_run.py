@@ -13,6 +13,7 @@ import pytest
 from tests.support.machines.tools import need
 from tests.support.processes.patching import instead, soscope, target
 from tests.support.targets.matrix import PLAIN, Cell
+from tests.support.time.patience import limit
 
 CELLS = [
     PLAIN,
@@ -58,7 +59,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "mine.c").write_text(COUNT)
     (folder / "ask.c").write_text(ASK)
     for words in (["-shared", "-fPIC", "-o", "mine.so", "mine.c"], ["-o", "ask", "ask.c"]):
-        subprocess.run([need("gcc"), *words], cwd=folder, check=True, timeout=60)
+        subprocess.run([need("gcc"), *words], cwd=folder, check=True, timeout=limit())
     subprocess.run(
         [need("gcc"), "-static", "-o", "asks", "ask.c"], cwd=folder, check=True, timeout=60
     )
@@ -82,7 +83,9 @@ def test_every_caller_reaches_it(cell: Cell) -> None:
 
 
 def test_it_is_there_at_main_and_the_environment_is_the_commands_own(made: Path) -> None:
-    plain = subprocess.run([made / "ask"], capture_output=True, text=True, check=False, timeout=60)
+    plain = subprocess.run(
+        [made / "ask"], capture_output=True, text=True, check=False, timeout=limit()
+    )
     done = soscope("run", "--replace", f"getenv={made}/mine.so:mine", "--", made / "ask")
     count = int(plain.stdout.split()[2])
     assert done.stdout.split()[1] == "swapped"
@@ -127,7 +130,9 @@ def test_slots_whose_address_is_taken_are_told(made: Path, tmp_path: Path) -> No
         }
         """
     )
-    subprocess.run([need("gcc"), "-o", "taken", "taken.c"], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(
+        [need("gcc"), "-o", "taken", "taken.c"], cwd=tmp_path, check=True, timeout=limit()
+    )
     replace = ["run", "--replace", f"getenv={made}/mine.so:mine"]
     done = soscope(*replace, "--", tmp_path / "taken")
     assert done.returncode == 0
@@ -161,7 +166,7 @@ def test_with_f_whatever_thread_dies_in_a_replacement_is_told(tmp_path: Path) ->
         """
     )
     for words in (["-shared", "-fPIC", "-o", "dies.so", "dies.c"], ["-o", "calls", "calls.c"]):
-        subprocess.run([need("gcc"), "-pthread", *words], cwd=tmp_path, check=True, timeout=60)
+        subprocess.run([need("gcc"), "-pthread", *words], cwd=tmp_path, check=True, timeout=limit())
     done = soscope(
         "run", "-f", "--replace", f"getuid={tmp_path}/dies.so:dies", "--", tmp_path / "calls"
     )
@@ -173,7 +178,9 @@ def test_what_cannot_be_put_in_place_is_said_and_the_command_does_not_run(tmp_pa
     source = tmp_path / "bad.c"
     source.write_text("int nowhere(void); int bad(int x) { return x + nowhere(); }\n")
     bad = tmp_path / "libbad.so"
-    subprocess.run([need("gcc"), "-shared", "-fPIC", "-o", bad, source], check=True, timeout=60)
+    subprocess.run(
+        [need("gcc"), "-shared", "-fPIC", "-o", bad, source], check=True, timeout=limit()
+    )
     command = target()
     for text, said in (
         (f"patchee={bad}:bad", "undefined symbol: nowhere"),

@@ -17,6 +17,7 @@ import pytest
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
+from tests.support.time.patience import limit
 
 REPORT = [sys.executable, "-m", "soscope", "report", "-q"]
 Rows = dict[str, dict[str, Any]]
@@ -30,7 +31,7 @@ def rows_of(text: str) -> Rows:
 def traced(path: Path, select: str, *words: str, options: tuple[str, ...] = ()) -> Rows:
     program = str(build.program("selves"))
     done = run([*SOSCOPE, "-q", "-c", "--json", "-o", str(path / "live"), "-e", select, *options,
-                "--", program, *words], timeout=120)  # fmt: skip
+                "--", program, *words], timeout=limit(120))  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"selves {words[0]}\n"
     return rows_of((path / "live").read_text())

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.processes.launching import environment
 from tests.support.targets import build
+from tests.support.time.patience import limit
 
 WORDS = [sys.executable, "-m", "soscope", "--debug", "trace"]
 # on_demand: the first process makes 5 calls, its children 7 and 9
@@ -27,7 +28,7 @@ def trace(*words: str | Path, text: str = ASKED) -> subprocess.CompletedProcess[
         input=text,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(),
         check=False,
     )
 
@@ -90,7 +91,7 @@ def test_many_processes_need_few_descriptors(tmp_path: Path) -> None:
         input="-1\n" * 100,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=limit(120),
         check=False,
     )
     assert done.returncode == 7, done.stderr

@@ -28,6 +28,7 @@ from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from tests.support.processes import attached
 from tests.support.targets import build
+from tests.support.time.patience import limit
 from tests.support.truth.account import Truth
 
 
@@ -170,7 +171,7 @@ def test_a_process_that_runs_already() -> None:
         said: list[int] = []
 
         def write_meanwhile() -> None:
-            instrument.is_hooked.wait(attached.LIMIT)
+            instrument.is_hooked.wait(limit())
             said.append(ask(orders, answers, 500))
             session.stop("")
 
@@ -234,7 +235,7 @@ def beside(do: Callable[[], None]) -> Iterator[None]:
     thread = threading.Thread(target=do, daemon=True)
     thread.start()
     yield
-    thread.join(attached.LIMIT)
+    thread.join(limit())
     assert not thread.is_alive()
 
 

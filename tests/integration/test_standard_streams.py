@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
+from tests.support.time.patience import limit
 
 PROGRAM = r"""
 #include <signal.h>
@@ -46,7 +47,12 @@ def test_standard_streams(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as errors:
         command = [*words, *trace, *chosen]
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, timeout=60, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+            timeout=limit(),
+            check=False,
         )
     assert done.returncode == 0
     stderr, stdout, stdin, other = (tmp_path / "out").read_text()[1:].split()

@@ -23,6 +23,7 @@ from tests.support.processes.launching import compiled, environment
 from tests.support.processes.run import run
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.sweep import KINDS, SWEEP
+from tests.support.time.patience import limit
 
 SET = "malloc,calloc,realloc"
 LIMIT = 120.0
@@ -58,7 +59,7 @@ def made(folder: Path, text: str, *flags: str, name: str = "program") -> Path:
     source, program = folder / f"{name}.c", folder / name
     source.write_text(text)
     command = [need("gcc"), "-O1", "-fno-builtin", "-o", str(program), str(source), *flags]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=limit())
     return program
 
 
@@ -470,7 +471,7 @@ def test_a_signal_ends_all_of_it(number: int, tmp_path: Path) -> None:
         time.sleep(0.05)
     time.sleep(2)  # both hang
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=limit())
     assert process.returncode == -number
     match = re.search(r"ended by a signal: (\d+) of 20 sites tried", err)
     assert match is not None

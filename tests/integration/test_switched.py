@@ -18,6 +18,7 @@ import pytest
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
+from tests.support.time.patience import limit
 
 REPORT = [sys.executable, "-m", "soscope", "report"]
 INSIDE = Counter({"in": 2, "in-thread": 2, "in-nested": 1, "in-child": 1})
@@ -120,8 +121,8 @@ def test_a_signal_to_soscope_switches(tmp_path: Path, *, attached: bool) -> None
         say(name)
     assert target.stdin is not None
     target.stdin.close()
-    assert target.wait(60) == 0  # and got no signal that would have killed it
-    soscope.wait(60)
+    assert target.wait(limit()) == 0  # and got no signal that would have killed it
+    soscope.wait(limit())
     if soscope.stdin is not None:
         soscope.stdin.close()
     for pipe in (target.stdout, target.stderr, soscope.stderr, soscope.stdout):

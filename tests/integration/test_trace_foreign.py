@@ -15,6 +15,7 @@ import pytest
 from tests.support.machines.crossed import TRIPLETS, account, counted, program, sysroot, untraced
 from tests.support.processes.run import kill, soscope
 from tests.support.schemas.checked import LINES
+from tests.support.time.patience import limit
 
 pytestmark = pytest.mark.shares
 
@@ -226,7 +227,7 @@ def test_it_dies_with_soscope(folder: Path) -> None:
             assert line
         (child,) = Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split()[:1]
         tracer.kill()
-        tracer.wait(30)
+        tracer.wait(limit())
         end = time.monotonic() + 30
         while _runs(child) and time.monotonic() < end:
             time.sleep(0.02)

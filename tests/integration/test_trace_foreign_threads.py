@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.machines.crossed import account, sysroot, threaded, untraced
 from tests.support.processes.run import kill, run, soscope
+from tests.support.time.patience import limit
 
 pytestmark = pytest.mark.shares
 
@@ -115,7 +116,7 @@ def test_a_signal_of_somebody_else(folder: Path) -> None:
             assert line
             seen += "together" in line
         tracer.send_signal(signal.SIGTERM)
-        _, rest = tracer.communicate(timeout=30)
+        _, rest = tracer.communicate(timeout=limit())
         assert tracer.returncode == -signal.SIGTERM
         assert "+++ killed by SIGTERM +++" in rest
     finally:

@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,10 @@ from soscope.proc import maps
 from tests.support.machines.tools import need
 from tests.support.processes import attached, turns
 from tests.support.processes.launching import environment
+from tests.support.processes.patching import say
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run, has_switched
 
 MODES = {
     "count": ["--count-only"],
@@ -73,7 +75,7 @@ def test_a_child_that_is_forked_between_two_stops_is_hooked_like_its_parent(tmp_
     with attached.running([need("python3"), "-c", text]) as process:
         before = attached.snapshot(process.pid)
         with subprocess.Popen(
-            turns.words(process.pid, tmp_path, "60s", "-f", "--count-only"),
+            turns.words(process.pid, tmp_path, "1h", "-f", "--count-only"),
             env=environment(),
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -82,16 +84,14 @@ def test_a_child_that_is_forked_between_two_stops_is_hooked_like_its_parent(tmp_
             child = int(process.stdout.readline())
             try:
                 attached.wait_until("memfd:soscope", child)
-                end = time.monotonic() + attached.LIMIT
-                while waiting(child) or waiting(process.pid):
-                    assert time.monotonic() < end, (waiting(child), waiting(process.pid))
-                    time.sleep(0.05)
+                until(lambda: not waiting(process.pid), "all is hooked", running=tracer)
+                until(lambda: not waiting(child), "all of the child is", running=tracer)
                 hooked = changed(before, process.pid)
                 assert len(hooked) > 1000
                 assert changed(before, child) == hooked
             finally:
                 tracer.terminate()
-                tracer.communicate(timeout=attached.LIMIT)
+                tracer.communicate(timeout=limit())
                 os.kill(child, signal.SIGKILL)
 
 
@@ -118,7 +118,7 @@ def test_a_thread_that_runs_all_the_time_is_not_waited_for() -> None:
     with attached.running([build.program("attached_mixed")]) as process:
         before = attached.snapshot(process.pid, without="libanl")
         for options in (["--from", "all"], ["-e", "malloc@MAIN,free@MAIN"]):
-            done = attached.trace(process.pid, "-c", *options, "--duration", "50ms")
+            done = attached.observe(process.pid, "-c", *options, until=has_run(process.pid))
             assert "slots of unwinders left" not in done.stderr
             assert attached.differences(before, process.pid, without="libanl") == []
         assert attached.finish(process) == (7, "wrong 0, some 1\n", "")
@@ -128,7 +128,8 @@ def test_exceptions_that_are_on_their_way_are_caught_where_they_would_have_been(
     with attached.running([build.program("attached_cleanup")]) as process:
         before = attached.snapshot(process.pid)
         for _ in range(6):
-            done = attached.trace(process.pid, "-c", "--from", "all", "--duration", "300ms")
+            words = ("-c", "--from", "all")
+            done = attached.observe(process.pid, *words, until=has_switched(process.pid, 6))
             assert done.returncode == 0, done.stderr
             assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (7, "wrong 0, some 1\n", "")
@@ -148,15 +149,16 @@ def test_what_a_killed_soscope_has_not_hooked_yet_is_not_hooked_after_detaching(
 ) -> None:
     with attached.running([build.program("attached"), "2"]) as process:
         before = attached.snapshot(process.pid)
-        tracer = turns.begun(process.pid, tmp_path, 0.03, "--count-only")
-        tracer.kill()
-        tracer.communicate(timeout=attached.LIMIT)
-        done = attached.detach(process.pid)
-        assert done.returncode == 0, done.stderr
-        time.sleep(0.2)
-        over = turns.stops(tmp_path)
-        time.sleep(0.3)
-        assert turns.stops(tmp_path) == over
+        with turns.gated(process.pid, tmp_path, "--count-only") as (tracer, gate):
+            gate.let(3)
+            until(lambda: turns.stops(tmp_path) == 3, "three turns", running=tracer)
+            assert waiting(process.pid)
+            tracer.kill()
+            tracer.wait(limit())
+            done = attached.detach(process.pid)
+            assert done.returncode == 0, done.stderr
+            gate.close()
+            tracer.communicate(timeout=limit())  # until its child has ended, too
         assert not waiting(process.pid)
         assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (7, "wrong 0\n", "")
@@ -203,29 +205,20 @@ def test_a_plug_in_that_comes_before_the_program_is_hooked_is_counted_once(tmp_p
             [need("gcc"), "-O1", *words.split()],
             cwd=tmp_path,
             check=True,
-            timeout=60,
+            timeout=limit(),
         )
     with attached.running(["env", "-C", tmp_path, "./program"]) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        found = turns.words(process.pid, tmp_path, "20s", "--count-only", "-e", "leaf")
-        found[2] = found[2].replace("_TURN = 1\n", "_TURN = 1\nturns._BETWEEN = 0.5\n", 1)
-        with subprocess.Popen(
-            found, env=environment(), stderr=subprocess.PIPE, text=True
-        ) as tracer:
-            end = time.monotonic() + attached.LIMIT
-            while not waiting(process.pid):
-                assert time.monotonic() < end
-            for line in ("load\n", "call\n"):
-                process.stdin.write(line)
-                process.stdin.flush()
-                assert process.stdout.readline() == "ready\n"
-                assert bool(waiting(process.pid)) == (line == "load\n")
-                assert bool(turns.stops(tmp_path)) == (line == "call\n")
-                while waiting(process.pid):
-                    assert time.monotonic() < end
-                    time.sleep(0.05)
+        options = ("--count-only", "-e", "leaf")
+        with turns.gated(process.pid, tmp_path, *options) as (tracer, gate):
+            until(lambda: waiting(process.pid), "images wait to be hooked", running=tracer)
+            assert say(process, "load") == "ready"
+            assert waiting(process.pid)
+            assert not turns.stops(tmp_path)
+            gate.close()
+            until(lambda: not waiting(process.pid), "they are hooked", running=tracer)
+            assert say(process, "call") == "ready"
+            assert turns.stops(tmp_path)
             tracer.terminate()
-            _, text = tracer.communicate(timeout=attached.LIMIT)
+            _, text = tracer.communicate(timeout=limit())
         assert re.search(r"^ *100 +total", text, re.MULTILINE), text
         assert attached.finish(process)[0] == 7

@@ -23,6 +23,7 @@ from soscope.proc.status import children
 from soscope.wire import layout
 from tests.support.processes import attached
 from tests.support.targets import build
+from tests.support.time.patience import limit
 
 THREADS = 12
 STEPPED = 120  # threads; a call that is recorded takes as many steps in the agent
@@ -87,7 +88,7 @@ def agents(pid: int) -> list[Resident]:
 def end(tracer: subprocess.Popen[str]) -> None:
     """End a session, and wait until its agent is out of the process."""
     tracer.send_signal(signal.SIGINT)
-    _, errors = tracer.communicate(timeout=attached.LIMIT)
+    _, errors = tracer.communicate(timeout=limit())
     assert tracer.returncode == 0, errors
     assert "Traceback" not in errors
 

@@ -21,6 +21,7 @@ from tests.support.processes import attached
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
+from tests.support.time.patience import limit
 
 SLEWED = 50_000  # ns that clocks may differ in 40 ms, and more
 
@@ -92,7 +93,7 @@ def test_a_handler_that_forks_at_each_instruction(tmp_path: Path, first: str) ->
     file = tmp_path / "run.sosr"
     # nothing is read before the end: what is spoiled late is seen
     words = [*SOSCOPE, "-q", "--record", str(file), "--when-full", "overwrite", "-e", "f0", "--"]
-    done = run([*words, str(build.program("fork_steps")), first], timeout=240)
+    done = run([*words, str(build.program("fork_steps")), first], timeout=limit(240))
     assert done.returncode == 0, done.stderr
     made = int(done.stdout.split()[1])
     assert made > 400  # four for each instruction

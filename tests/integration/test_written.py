@@ -16,6 +16,7 @@ import pytest
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build, written
+from tests.support.time.patience import limit
 
 # What the buffers hold before each call, in every way that it could be shown: as a string,
 # as numbers of four and eight bytes (-s 64 shows all that is kept).
@@ -36,7 +37,7 @@ def traced(program: Path, *options: str) -> tuple[Calls, str]:
     """Run the program under soscope; return its own account and soscope's output."""
     told, output = program.parent / "account", program.parent / "output"
     command = [*SOSCOPE, "-q", "-o", str(output), "-e", CHOSEN, *options]
-    done = run([*command, "--", str(program), str(told)], timeout=240)
+    done = run([*command, "--", str(program), str(told)], timeout=limit(240))
     assert done.returncode == 0, done.stderr
     calls: dict[int, list[written.Told]] = defaultdict(list)
     for line in written.account(told):

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.processes.launching import environment
@@ -47,6 +50,48 @@ def begun(pid: int, folder: Path, seconds: float, *options: str) -> subprocess.P
     )
     until(lambda: stops(folder) >= 3, "some turns", running=tracer)
     return tracer
+
+
+class Gate:
+    """Where turns wait until the test lets them go."""
+
+    def __init__(self) -> None:
+        self.reader, self._writer = os.pipe()
+
+    def let(self, number: int) -> None:
+        """Let so many turns go."""
+        os.write(self._writer, bytes(number))
+
+    def close(self) -> None:
+        """Let all turns go from here on. May be called twice."""
+        if self._writer >= 0:
+            os.close(self._writer)
+            self._writer = -1
+
+
+@contextmanager
+def gated(pid: int, folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], Gate]]:
+    """Trace a process, with a gate in front of each turn; yield who traces it, and the gate."""
+    gate = Gate()
+    wait = f"SimpleNamespace(sleep=lambda _: os.read({gate.reader}, 1))"
+    head = f"from types import SimpleNamespace\nturns.time = {wait}\n"
+    command = words(pid, folder, "1h", *options)
+    command[2] = SHORT.replace("turns._TURN = 1\n", f"turns._TURN = 1\n{head}")
+    tracer = subprocess.Popen(
+        command,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        pass_fds=[gate.reader],
+    )
+    try:
+        yield tracer, gate
+    finally:
+        gate.close()
+        os.close(gate.reader)
+        tracer.kill()
+        tracer.communicate(timeout=limit())
 
 
 def stops(folder: Path) -> int:
