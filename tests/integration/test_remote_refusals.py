@@ -48,10 +48,10 @@ def _refusing(packet: bytes, number: int, stub: Waiting) -> Iterator[str]:
 
 
 def _pass_on(server: socket.socket, to: tuple[str, int], packet: bytes, number: int) -> None:
-    server.settimeout(20)
+    server.settimeout(limit())
     seen = 0
     with server.accept()[0] as front, socket.create_connection(to) as back:
-        while ready := select.select([front, back], [], [], 20)[0]:
+        while ready := select.select([front, back], [], [], limit())[0]:
             for source in ready:
                 data = source.recv(1 << 16)
                 if not data:

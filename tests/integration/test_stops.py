@@ -10,6 +10,7 @@ import pytest
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
+from tests.support.time.patience import limit
 
 CHILDREN = 60
 # Each program but the first is stopped in the middle of its remote system calls.
@@ -29,14 +30,13 @@ sys.argv[0] = "soscope"
 from soscope.cli.main import start
 start()
 """
-LIMIT = 120.0
 
 
 @pytest.mark.parametrize("step", [50, 200, 1000])
 @pytest.mark.parametrize("mode", [["-c"], ["--count-only"], []], ids=["times", "count", "text"])
 def test_children_that_are_stopped_while_the_agent_goes_in(mode: list[str], step: int) -> None:
     words = [str(build.program("stopping")), str(CHILDREN), str(step)]
-    done = run([*SOSCOPE, "-f", *mode, "-o", "/dev/null", "--", *words], timeout=LIMIT)
+    done = run([*SOSCOPE, "-f", *mode, "-o", "/dev/null", "--", *words], timeout=limit(120))
     assert (done.returncode, done.stdout) == (3, f"ended {CHILDREN}, right\n"), done.stderr
 
 
@@ -44,5 +44,5 @@ def test_children_that_are_stopped_while_the_agent_goes_in(mode: list[str], step
 def test_a_stop_in_the_middle_takes_place_afterwards(mode: list[str]) -> None:
     words = [str(build.program("stopping")), "5", "0", "stopped-by-others"]
     trace = ["trace", "-f", *mode, "-o", "/dev/null", "--", *words]
-    done = run([sys.executable, "-c", STOP, *trace], timeout=LIMIT)
+    done = run([sys.executable, "-c", STOP, *trace], timeout=limit(120))
     assert (done.returncode, done.stdout) == (3, "ended 5, right\n"), done.stderr

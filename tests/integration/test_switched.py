@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import pytest
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
-from tests.support.time.patience import limit
+from tests.support.time.patience import limit, until
 
 REPORT = [sys.executable, "-m", "soscope", "report"]
 INSIDE = Counter({"in": 2, "in-thread": 2, "in-nested": 1, "in-child": 1})
@@ -111,8 +110,7 @@ def test_a_signal_to_soscope_switches(tmp_path: Path, *, attached: bool) -> None
         assert target.stdout.readline() == b"done\n"
 
     say("out-first")
-    while not waits_for_usr2(soscope.pid):
-        time.sleep(0.05)
+    until(lambda: waits_for_usr2(soscope.pid), "it would take the signal", running=soscope)
     say("out-second")
     for name, state in (("in", "on"), ("out-third", "off"), ("in-again", "on")):
         os.kill(soscope.pid, signal.SIGUSR2)

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,8 @@ import pytest
 from tests.support.machines.crossed import TRIPLETS, account, counted, program, sysroot, untraced
 from tests.support.processes.run import kill, soscope
 from tests.support.schemas.checked import LINES
-from tests.support.time.patience import limit
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import state
 
 pytestmark = pytest.mark.shares
 
@@ -228,19 +228,9 @@ def test_it_dies_with_soscope(folder: Path) -> None:
         (child,) = Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split()[:1]
         tracer.kill()
         tracer.wait(limit())
-        end = time.monotonic() + 30
-        while _runs(child) and time.monotonic() < end:
-            time.sleep(0.02)
-        assert not _runs(child)
+        until(lambda: state(int(child)) in ("", "Z", "X"), "it ends")
     finally:
         kill(tracer)
-
-
-def _runs(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
-    except OSError:
-        return False  # it is gone
 
 
 def test_what_does_not_fit_is_said(folder: Path, tmp_path: Path) -> None:

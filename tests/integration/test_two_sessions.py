@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from soscope.proc.status import children
 from soscope.wire import layout
 from tests.support.processes import attached
 from tests.support.targets import build
-from tests.support.time.patience import limit
+from tests.support.time.patience import limit, until
 
 THREADS = 12
 STEPPED = 120  # threads; a call that is recorded takes as many steps in the agent
@@ -60,16 +59,18 @@ def begin(pid: int, path: Path, mode: str) -> subprocess.Popen[str]:
     if "--json" in options:
         options += ["-o", f"{path}.json"]
     tracer = attached.start(pid, *options)
-    end = time.monotonic() + attached.LIMIT
-    # A new agent does not say at once how much it has to hook: a child of soscope goes in, and
-    # ends when all is done.
-    while not any(
-        agent.is_hooked and not agent.fields["waiting"] and agent.fields["sessions"] not in sessions
-        for agent in agents(pid)
-    ) or children(tracer.pid):
-        assert time.monotonic() < end
-        assert tracer.poll() is None, tracer.communicate()[1]
-        time.sleep(0.01)
+
+    def is_hooked() -> bool:
+        # A new agent does not say at once how much it has to hook: a child of soscope goes in, and
+        # ends when all is done.
+        return not children(tracer.pid) and any(
+            agent.is_hooked
+            and not agent.fields["waiting"]
+            and agent.fields["sessions"] not in sessions
+            for agent in agents(pid)
+        )
+
+    until(is_hooked, "all is hooked", running=tracer)
     return tracer
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +15,7 @@ import pytest
 from tests.support.processes.launching import environment
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
-
-LIMIT = 60  # seconds: against hangs alone
+from tests.support.time.patience import limit, until, with_note
 
 
 @contextmanager
@@ -40,11 +38,9 @@ def tracing(*words: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 def wait_for(seen: Callable[[], str], text: str) -> str:
     """Return what is seen as soon as it ends in `text`."""
-    end = time.monotonic() + LIMIT
-    while not (found := seen()).endswith(text):
-        assert time.monotonic() < end, found
-        time.sleep(0.01)
-    return found
+    with with_note(seen):
+        until(lambda: seen().endswith(text), f"it ends in {text!r}")
+    return seen()
 
 
 @pytest.mark.parametrize("where", ["file", "pipe"])
@@ -73,7 +69,7 @@ def test_a_call_that_waits_is_shown(where: str, tmp_path: Path) -> None:
         assert first.split(" =")[0].rstrip() == r'cat->read(0, "hi\n", 131072)'
         assert rest == "cat->read(0, "
         os.set_blocking(process.stderr.fileno(), True)
-        said = process.communicate(timeout=LIMIT)[1]
+        said = process.communicate(timeout=limit())[1]
         text = path.read_text() if where == "file" else written[0] + said
     assert [line.split(" =")[0].rstrip() for line in text.splitlines()][:3] == [
         r'cat->read(0, "hi\n", 131072)',
@@ -94,7 +90,7 @@ def test_a_process_that_waits_is_seen_beside_one_that_works(tmp_path: Path) -> N
         )
         process.stdin.write("hi\n")
         process.stdin.flush()
-        process.communicate(timeout=LIMIT)
+        process.communicate(timeout=limit())
         assert process.returncode == 7
     assert 'waiting_child->read(0, "hi\\n", 16)' in child.read_text()
 
@@ -103,7 +99,7 @@ def test_an_exec_by_a_thread_that_is_not_traced_is_told(tmp_path: Path) -> None:
     path = tmp_path / "calls"
     with tracing("-o", path, "--", build.program("thread_exec")) as process:
         wait_for(lambda: path.read_text() if path.exists() else "", "--- Called exec() ---\n")
-        out, said = process.communicate("hi\n", timeout=LIMIT)
+        out, said = process.communicate("hi\n", timeout=limit())
     assert process.returncode == 0
     assert out.endswith("hi\n")
     assert "what a command starts is followed with -f" in said
@@ -120,7 +116,7 @@ def test_a_program_that_ends_at_once_is_told(tmp_path: Path) -> None:
         ([sys.executable, renamed], []),
     ):
         with tracing("-c", "-o", tmp_path / "calls", "--", *command) as process:
-            _, said = process.communicate(timeout=LIMIT)
+            _, said = process.communicate(timeout=limit())
         told = [line.split(" ran untraced")[0] for line in said.splitlines() if " ran unt" in line]
         assert [os.path.basename(path) for path in told] == names, said
 
@@ -144,7 +140,7 @@ def test_a_filter_that_matches_nothing_is_told_at_once(mode: list[str], tmp_path
         assert process.stdout.readline()  # the program waits for its input from here on
         first = "" if "-q" in mode else process.stderr.readline()
         process.stdin.write("hi\n")
-        said = process.communicate(timeout=LIMIT)[1]
+        said = process.communicate(timeout=limit())[1]
         assert process.returncode == 7
     if "-q" in mode:
         assert said == ""
