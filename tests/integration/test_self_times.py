@@ -68,9 +68,9 @@ def test_children_and_signals_take_nothing_twice(threads: int, tmp_path: Path) -
         assert 0 <= row["self_ns"] <= row["total_ns"]
     own = sum(row["self_ns"] for row in rows.values())
     assert own <= sum(row["total_ns"] for row in rows.values())
-    # a handler may come between an exit's two looks at the clock and the sums, hardly ever
+    # nothing else runs inside of it
     handler = rows["f1"]["total_ns"] if "f1" in rows else 0
-    assert rows["f0"]["self_ns"] + handler >= 0.99 * rows["f0"]["total_ns"]
+    assert rows["f0"]["self_ns"] + handler >= rows["f0"]["total_ns"] - NEAR
 
 
 @pytest.mark.parametrize("select", ["fcall@MAIN+f0@MAIN", "fcall@MAIN"])
