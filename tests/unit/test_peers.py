@@ -10,6 +10,7 @@ import pytest
 
 from tests.soak.answers import GUESSED, REFUSED, RIGHT, WRONG, judge
 from tests.support.machines.tools import need
+from tests.support.time.patience import limit
 from tests.support.truth.peers import CANNOT, Question, Said, formula
 
 
@@ -53,4 +54,4 @@ def test_the_formula_finds_what_is_simple() -> None:
         assert formula(Question(pid, "getppid", {"thread": 1})) == CANNOT
         assert formula(Question(pid, "getppid@GLIBC_2.2.5", {})) == truth
         assert formula(Question(pid, "getppid@GLIBC_9", {})) is None
-        process.communicate("\n", timeout=60)
+        process.communicate("\n", timeout=limit())

@@ -12,6 +12,7 @@ from soscope.control.events import SessionEvents
 from soscope.control.following import Following
 from soscope.control.helper import Packets
 from soscope.control.program import Program
+from tests.support.time.patience import limit
 
 
 class _Events(SessionEvents):
@@ -27,7 +28,7 @@ def test_a_helper_that_ends_before_it_is_told_to() -> None:
     def live(link: _socket.socket) -> None:
         packets = Packets(link, None)
         packets.send((helper.OVER, False))
-        select.select([link], [], [], 20)  # soscope says stop, and nobody reads it
+        select.select([link], [], [], limit())  # soscope says stop, and nobody reads it
         packets.on_signal(1, 1, 10, 0)
         packets.send((helper.OVER, True))
 

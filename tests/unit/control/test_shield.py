@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,10 @@ from soscope.control.shield import is_abandoned, shielded
 from soscope.entry.agent.visit import Executed
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.proc.reasons import Refused
+from tests.support.time.patience import until
+from tests.support.time.progress import has_switched, state, waits_in
+
+_SENDS = 44, 46  # sendto and sendmsg on x86-64
 
 
 def test_the_result_comes_back() -> None:
@@ -80,33 +83,40 @@ def test_files_that_it_opens_come_with_the_result(tmp_path: Path) -> None:
 def test_one_that_is_killed_while_it_answers_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "file"
     files: list[int] = []
+    (hears, tells), (reader, writer) = os.pipe(), os.pipe()
     before = os.listdir("/proc/self/fd")
 
     def work() -> tuple[object, ...]:
         files.append(os.open(path, os.O_RDWR | os.O_CREAT))
-        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGKILL]).start()
+        os.write(writer, b"%d" % os.getpid())
+        os.read(hears, 1)
         return (bytes(1 << 20),)  # more than the socket holds
 
-    def stand_still() -> None:
-        time.sleep(0.5)
+    def kill_it() -> None:
+        child = int(os.read(reader, 20))
+        os.write(tells, b"x")
+        until(waits_in(child, *_SENDS), "it answers")
+        os.kill(child, signal.SIGKILL)
+        until(lambda: state(child) == "Z", "it is killed")
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(shield, "_LONG", 1e-9)
         patched.setattr(shield, "_PAUSE", 0.0)
         with pytest.raises(SoscopeError, match="was killed"):
-            shielded(work, files, stand_still)
+            shielded(work, files, kill_it)
     assert not files
     assert os.listdir("/proc/self/fd") == before
+    for end in (hears, tells, reader, writer):
+        os.close(end)
 
 
 def test_it_knows_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
     said = tmp_path / "said"
 
     def work() -> tuple[object, ...]:
-        begun, end = is_abandoned(), time.monotonic() + 20
+        begun = is_abandoned()
         (tmp_path / "begun").touch()
-        while not is_abandoned() and time.monotonic() < end:
-            time.sleep(0.01)
+        until(is_abandoned, "nobody waits")
         (tmp_path / "new").write_text(f"{begun} {is_abandoned()}")
         (tmp_path / "new").rename(said)
         return ()
@@ -116,40 +126,46 @@ def test_it_knows_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
     if not soscope:
         shielded(work)
         os._exit(0)
-    end = time.monotonic() + 20
-    while not (tmp_path / "begun").exists() and time.monotonic() < end:
-        time.sleep(0.01)
+    until((tmp_path / "begun").exists, "the work has begun")
     os.kill(soscope, signal.SIGKILL)
     os.waitpid(soscope, 0)
-    while not said.exists() and time.monotonic() < end:
-        time.sleep(0.01)
+    until(said.exists, "the work has ended")
     assert said.read_text() == "False True"
 
 
 def test_who_is_to_end_does_not_wait_for_ever() -> None:
-    began = time.monotonic()
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     try:
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         with pytest.raises(SoscopeError, match="not waited for: process") as caught:
-            shielded(lambda: (signal.sigtimedwait([], 60),))
+            shielded(lambda: (signal.sigtimedwait([], 6000),))
         child = int(caught.value.message.split()[4])
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     finally:
         assert signal.sigtimedwait([signal.SIGTERM], 0) is not None
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    assert time.monotonic() - began < 30
 
 
-def test_who_waits_for_long_is_told_once() -> None:
+def test_who_waits_for_long_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
+    hears, tells = os.pipe()
 
     def slow() -> tuple[int]:
-        time.sleep(2.0)
+        os.read(hears, 1)
+        until(has_switched(os.getppid(), 5), "who was told waits again and again")
         return (0,)
 
-    shielded(slow, on_long=lambda: told.append(1))
+    def tell() -> None:
+        told.append(1)
+        os.write(tells, b"x")
+
+    monkeypatch.setattr(shield, "_LONG", 0.01)
+    monkeypatch.setattr(shield, "_PAUSE", 0.02)
+    shielded(slow, on_long=tell)
     assert told == [1]
-    shielded(lambda: (1,), on_long=lambda: told.append(2))
+    monkeypatch.setattr(shield, "_LONG", 1e9)
+    shielded(lambda: (1,), on_long=tell)
     assert told == [1]
+    os.close(hears)
+    os.close(tells)

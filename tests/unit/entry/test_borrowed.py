@@ -15,6 +15,7 @@ from soscope.entry.stop.stopping import Threads
 from soscope.entry.stop.tracee import Faulted, Gone
 from soscope.proc import maps
 from soscope.proc.status import read_status
+from tests.support.time.patience import limit
 
 
 def address_of_vdso(pid: int) -> int:
@@ -107,5 +108,5 @@ def test_a_fault_of_ours_leaves_the_handler_and_a_signal_that_was_sent_arrives()
         finally:
             threads.resume()
         assert process.stdout.readline() == b"[11]\n"
-        assert process.wait(20) == 0
+        assert process.wait(limit()) == 0
         assert int(caught, 16) >> signal.SIGSEGV - 1 & 1

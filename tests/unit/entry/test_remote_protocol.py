@@ -14,6 +14,7 @@ from soscope.entry.remote import description, stops
 from soscope.entry.remote.packets import PacketStream
 from soscope.entry.remote.stub import Capabilities, RemoteStub
 from soscope.errors import RemoteError
+from tests.support.time.patience import limit
 
 TARGET = """<?xml version="1.0"?><!DOCTYPE target SYSTEM "gdb-target.dtd">
 <target><architecture>x</architecture><xi:include href="core.xml"/><xi:include href="fpu.xml"/>
@@ -28,7 +29,7 @@ FILES = {"target.xml": TARGET, "core.xml": CORE, "fpu.xml": FPU}
 def ends() -> Iterator[tuple[PacketStream, socket.socket]]:
     """Give a client, and the other side's socket."""
     ours, theirs = socket.socketpair()
-    theirs.settimeout(5)
+    theirs.settimeout(limit())
     packets = PacketStream(ours)
     yield packets, theirs
     packets.close()
@@ -54,7 +55,7 @@ def test_packets_are_decoded(
 ) -> None:
     packets, theirs = ends
     theirs.sendall(b"+" + _framed(wire))
-    assert packets.receive(5) == data
+    assert packets.receive(limit()) == data
     packets.send(b"g")
     assert theirs.recv(64) == b"+" + _framed(b"g")
 
@@ -68,7 +69,7 @@ def test_what_is_sent_is_escaped(ends: tuple[PacketStream, socket.socket]) -> No
 def test_a_damaged_packet_is_asked_for_again(ends: tuple[PacketStream, socket.socket]) -> None:
     packets, theirs = ends
     theirs.sendall(b"$OK#00" + _framed(b"OK"))
-    assert packets.receive(5) == b"OK"
+    assert packets.receive(limit()) == b"OK"
     packets.acknowledge()
     packets.acknowledge()
     said = b""
@@ -82,14 +83,14 @@ def test_nonsense_ends(ends: tuple[PacketStream, socket.socket], wire: bytes) ->
     packets, theirs = ends
     theirs.sendall(wire)
     with pytest.raises(RemoteError):
-        packets.receive(5)
+        packets.receive(limit())
 
 
 def test_a_closed_connection_is_no_packet(ends: tuple[PacketStream, socket.socket]) -> None:
     packets, theirs = ends
     theirs.sendall(b"$half")
     theirs.close()
-    assert packets.receive(5) is None
+    assert packets.receive(limit()) is None
     assert packets.is_over
 
 
@@ -166,7 +167,7 @@ def test_a_stub_is_asked_for_what_it_offers() -> None:
 
     def serve() -> None:
         side = PacketStream(theirs)
-        while (packet := side.receive(5)) is not None:
+        while (packet := side.receive(limit())) is not None:
             asked.append(packet)
             if packet.startswith(b"qSupported"):
                 side.send(b"PacketSize=1000;qXfer:features:read+")
@@ -186,12 +187,12 @@ def test_a_stub_is_asked_for_what_it_offers() -> None:
         stub.insert(0x2000, 4)
     stub.put("pc", 0x12345678)
     stub.resume()
-    stop = stub.wait(5)
+    stop = stub.wait(limit())
     assert stop is not None
     assert stop.kind == stops.EXITED
     assert b"P4=78563412" in asked
     stub.close()
-    thread.join(5)
+    thread.join(limit())
     theirs.close()
 
 
@@ -229,7 +230,7 @@ def test_nothing_waits_for_what_can_come_later() -> None:
         stub.insert(0x1000, 4)
         stub.remove(0x1000, 4)
         stub.resume()
-        stop = stub.wait(5)
+        stop = stub.wait(limit())
         assert stop is not None
         assert (stop.kind, stop.tid) == (stops.SIGNAL, 2)
         assert stub.get("pc") == 0x77665544
@@ -241,7 +242,7 @@ def test_nothing_waits_for_what_can_come_later() -> None:
     stub.insert(0x2000, 4)
     stub.resume()
     with pytest.raises(RemoteError, match="sets no breakpoint at 0x2000"):
-        stub.wait(5)
+        stub.wait(limit())
     stub.close()
-    thread.join(5)
+    thread.join(limit())
     theirs.close()

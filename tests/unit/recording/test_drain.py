@@ -24,6 +24,8 @@ from soscope.recording.owners import Owners
 from soscope.recording.sink import Sink
 from soscope.recording.units import Piece, pieces_of, records_of
 from soscope.wire import layout
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import waits_in
 from tests.unit.recording.fake import (
     PER_CHUNK,
     FakeAgent,
@@ -32,6 +34,8 @@ from tests.unit.recording.fake import (
     data_units,
     make_block,
 )
+
+_FUTEX = 202  # the number of the system call on x86-64
 
 
 class Kept(Sink):
@@ -315,8 +319,7 @@ def a_dead_thread() -> int:
     thread = threading.Thread(target=lambda: tids.append(threading.get_native_id()))
     thread.start()
     thread.join()
-    while os.path.exists(f"/proc/self/task/{tids[0]}"):
-        time.sleep(0.001)
+    until(lambda: not os.path.exists(f"/proc/self/task/{tids[0]}"), "the thread is gone")
     return tids[0]
 
 
@@ -374,18 +377,17 @@ def test_ids_of_another_namespace_are_not_looked_up(target: Target) -> None:
     assert target.states().count(layout.CHUNK_OWNED) == 1
 
 
-def test_a_ring_that_living_threads_own_is_starved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drain_module, "_STARVING", 0.2)
+def test_a_ring_that_living_threads_own_is_starved(clock: list[float]) -> None:
     target = Target(chunks=2)
     threads = [target.agent.thread(os.getpid(), tid) for tid in (1, 2)]
     for thread in threads:
         target.calls(1, thread)
     target.drainer.drain()  # takes something: nobody is starved yet
-    began = time.monotonic()
-    while not target.block.starved:
-        assert time.monotonic() < began + 30
+    target.drainer.drain()
+    for passed, is_starved in ((0.9, False), (0.2, True)):
+        clock[0] += passed * drain_module._STARVING
         target.drainer.drain()
-    assert time.monotonic() >= began + 0.2
+        assert bool(target.block.starved) == is_starved
     threads[0].give_back()
     target.drainer.drain()
     assert not target.block.starved
@@ -594,7 +596,7 @@ def test_a_waiting_writer_is_woken() -> None:
     ) as waiting:
         assert waiting.stdout is not None
         waiting.stdout.readline()
+        until(waits_in(waiting.pid, _FUTEX), "it waits", running=waiting)
         target.block.ring_waiters = 1
-        time.sleep(0.05)
         target.drainer.drain()
-        assert waiting.wait(timeout=10) == 0
+        assert waiting.wait(limit()) == 0

@@ -7,10 +7,12 @@ import os
 import random
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from soscope.model.call import Entry, Event, Exit, Signal
+from soscope.recording import clock as clock_module
 from soscope.recording.clock import SPACING, Clock, Sampler
 from soscope.recording.feed import Feed
 from soscope.recording.reader import RecordingFile
@@ -141,7 +143,15 @@ def test_a_machine_without_an_agent_has_the_clock_of_the_system(
     before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
     ticks = sampler.ticks()
     assert before <= ticks <= time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    now = [1_000_000_000]
+    still = SimpleNamespace(
+        CLOCK_MONOTONIC_RAW=time.CLOCK_MONOTONIC_RAW,
+        clock_gettime_ns=lambda which: now[0] if which == time.CLOCK_MONOTONIC_RAW else 0,
+        time_ns=lambda: EPOCH + now[0],
+    )
+    monkeypatch.setattr(clock_module, "time", still)
     clock.add(*sampler.sample())
-    time.sleep(0.02)
+    now[0] += 20_000_000
     clock.add(*sampler.sample())
-    assert clock.rate == pytest.approx(1.0, rel=0.05)
+    assert clock.rate == 1.0
+    assert clock.time_ns(now[0]) == EPOCH + now[0]
