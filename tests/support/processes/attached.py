@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -200,9 +201,19 @@ def assert_it_profiles(soscope: subprocess.Popen[str], pid: int) -> None:
 
 
 def wait_for_hooks(soscope: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-    """Wait until soscope has gone into its process and out again: it waits for signals then."""
-    out = "soscope comes out of the process"
-    patience.until(lambda: _waits_for_signals(soscope.pid), out, running=soscope)
+    """Wait until soscope has gone into its process and out again: it waits for signals then.
+
+    Where it has much to write it does so for a millisecond now and then, so it is looked at often.
+    """
+
+    def waits() -> bool:
+        for _ in range(20):
+            if _waits_for_signals(soscope.pid):
+                return True
+            time.sleep(0.0005)
+        return False
+
+    patience.until(waits, "soscope comes out of the process", running=soscope)
 
 
 def _waits_for_signals(soscope: int) -> bool:

@@ -83,3 +83,19 @@ def system_call(pid: int, tid: int | None = None) -> int | None:
 def waits_in(pid: int, *numbers: int, tid: int | None = None) -> Condition:
     """Tell when a thread sleeps in one of these system calls."""
     return lambda: state(pid, tid) == "S" and system_call(pid, tid) in numbers
+
+
+def all_wait(pid: int) -> Condition:
+    """Tell when every thread of a process sleeps in a system call."""
+
+    def do_wait() -> bool:
+        tids = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+        return all(state(pid, tid) == "S" and system_call(pid, tid) is not None for tid in tids)
+
+    return do_wait
+
+
+def reads_input(pid: int) -> Condition:
+    """Tell when the first thread of a process waits for what comes in at its descriptor 0."""
+    call = Path(f"/proc/{pid}/syscall")
+    return lambda: state(pid) == "S" and call.read_text().startswith("0 0x0 ")
