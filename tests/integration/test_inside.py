@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,15 @@ from soscope.entry.guest.places import CodePlaces
 from soscope.proc import maps
 from tests.support.machines.tools import need
 from tests.support.processes import attached
+from tests.support.processes.run import run
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import all_wait, reads_input, waits_in
 
 _OUTSIDE = ("read", "poll", "nanosleep", "futex", "join", "qsort", "interrupted", "interrupted-alt")
 _INSIDE = ("callback", "handler", "handler-alt", "below", "deep", "in-coroutine")
 
+_POLL = 7  # on x86-64
 _ABOVE = 8  # hold() four times, main, two functions of libc, _start
 
 
@@ -77,7 +80,7 @@ def walks(pid: int) -> dict[int, Walk]:
 def test_frames_count_and_nothing_else(way: str) -> None:
     said = "inside\n" if way in _INSIDE else "outside\n"
     with attached.running([build.program("inside"), way], ready=said) as process:
-        time.sleep(0.05)
+        until(all_wait(process.pid), "it waits", running=process)
         look = Look(process.pid, *span(process.pid))
         assert look.mentioned == 1  # or the test says nothing
         assert look.inside == (way in _INSIDE)
@@ -105,7 +108,7 @@ def test_every_instruction_has_the_same_callers(way: str) -> None:
         pid = process.pid
         low, _ = span(pid, "/inside")
         words = [need("readelf"), "-SW", str(program)]
-        text = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
+        text = run(words, timeout=limit()).stdout
         stubs = [
             range(low + int(vaddr, 16), low + int(vaddr, 16) + int(size, 16))
             for vaddr, size in re.findall(r" \.plt\S*\s+PROGBITS\s+(\w+) \w+ (\w+)", text)
@@ -179,6 +182,11 @@ def test_below_code_without_tables_each_word_counts(way: str) -> None:
         assert (look.mentioned, look.inside) == (is_littered, is_littered)
 
 
+def does_poll(pid: int) -> bool:
+    """Say whether any thread of a process waits in poll(2)."""
+    return any(waits_in(pid, _POLL, tid=int(tid))() for tid in os.listdir(f"/proc/{pid}/task"))
+
+
 @pytest.mark.parametrize("options", [[], ["-c"], ["--entry-only"]])
 def test_calls_that_return_through_the_agent(options: list[str]) -> None:
     """A trace is on: poll was called through a trampoline."""
@@ -191,12 +199,12 @@ def test_calls_that_return_through_the_agent(options: list[str]) -> None:
             process.stdin.write("park\n")
             process.stdin.flush()
             assert process.stdout.readline() == "parks\n"
-            time.sleep(0.1)
+            until(lambda: does_poll(process.pid), "a thread parks", running=process)
             ends = [walk.end for walk in walks(process.pid).values()]
             assert ends == [SAID] * 3
         finally:
             tracer.terminate()
-            tracer.communicate(timeout=60)
+            tracer.communicate(timeout=limit())
 
 
 @pytest.mark.parametrize("way", ["recursion", "below"])
@@ -238,7 +246,8 @@ def test_frames_are_those_of_gdb(name: str, tmp_path: Path) -> None:
     if name in _STDIN:
         command, ready = [need(name), *_STDIN[name]], ""
     with attached.running(command, ready=ready) as process:
-        waits_in_read(process.pid)
+        rests = (reads_input if name in _STDIN else all_wait)(process.pid)
+        until(rests, "it waits", running=process)
         ours = {
             tid: [place + (1 if number else 0) for number, place in enumerate(walk.places)]
             for tid, walk in walks(process.pid).items()
@@ -250,7 +259,7 @@ def test_frames_are_those_of_gdb(name: str, tmp_path: Path) -> None:
             + [word for option in options for word in ("-ex", option)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=limit(120),
             check=True,
         ).stdout
     theirs = {
@@ -262,12 +271,3 @@ def test_frames_are_those_of_gdb(name: str, tmp_path: Path) -> None:
     assert ours.keys() == theirs.keys()
     for tid, places in ours.items():
         assert all(a - b in (0, 1) for a, b in zip(places, theirs[tid], strict=True))
-
-
-def waits_in_read(pid: int) -> None:
-    """Wait until a program reads its input, or sleeps in another call."""
-    end = time.monotonic() + 20
-    while Path(f"/proc/{pid}/syscall").read_text().split()[0] == "running":
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    time.sleep(0.3)

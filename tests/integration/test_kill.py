@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,10 +16,12 @@ import pytest
 from soscope.recording.reader import RecordingFile
 from tests.support.processes.run import run
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run, state
 from tests.support.truth import recorded
 
+_BEGINNING = 1 << 16  # bytes of a recording: more than there are before the first call
 TRACE = [sys.executable, "-m", "soscope", "trace", "-q"]
-LIMIT = 60.0
 
 
 def start(folder: Path, options: Sequence[str], calls: int) -> subprocess.Popen[str]:
@@ -61,9 +62,10 @@ def kill_the_target(number: int, folder: Path) -> None:
     options = ["--record", str(recording), "-e", "f0,fstr", *(["-f"] if number % 2 else [])]
     process = start(folder, options, 1_000_000_000)
     try:
-        time.sleep(chance.random() * 0.2)
+        size = _BEGINNING + chance.randrange(4 << 20)
+        until(lambda: recording.stat().st_size > size, "calls are recorded", running=process)
         os.kill(child(process.pid), signal.SIGKILL)
-        _, notes = process.communicate(timeout=LIMIT)
+        _, notes = process.communicate(timeout=limit())
         assert process.returncode == -signal.SIGKILL, notes
     finally:
         stop(process)
@@ -77,20 +79,13 @@ def kill_the_target(number: int, folder: Path) -> None:
         assert not recorded.by_report(recording, -signal.SIGKILL, found).problems
 
 
-def running(pid: int) -> bool:
-    """Tell whether a process still does anything: one that nobody waits for stays a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-# Ways to look at a program, and how many calls make it last long enough.
+# Ways to look at a program, and how many calls make it last for most of a second of its own time.
+# A full buffer that nobody empties is looked through at each call: small ones take less of that.
 WAYS = {
-    "record": (["--record", "{}"], 3_000_000),
-    "times": (["-c", "-o", "{}"], 10_000_000),
+    "record": (["--buffer", "1MiB", "--record", "{}"], 8_000_000),
+    "times": (["-c", "-o", "{}"], 20_000_000),
     "count": (["--count-only", "-o", "{}"], 100_000_000),
-    "follow": (["-f", "--record", "{}"], 3_000_000),
+    "follow": (["-f", "--buffer", "1MiB", "--record", "{}"], 8_000_000),
 }
 
 
@@ -103,19 +98,17 @@ def kill_soscope(number: int, folder: Path) -> None:
     options = [word.format(output) for word in words]
     process = start(folder, [*options, "-e", "f0,fstr"], calls)
     try:
-        time.sleep(chance.random() * 0.1)
         target = child(process.pid)
+        called = has_run(target, cpu=0.02 + chance.random() * 0.1)
+        until(called, "the program makes calls", running=process)
         os.kill(process.pid, signal.SIGKILL)
         # its output is open for as long as the program lives
-        out, notes = process.communicate(timeout=LIMIT)
+        out, notes = process.communicate(timeout=limit())
     finally:
         stop(process)
     assert "begin\n" + out == wanted.stdout, notes
-    for _ in range(100):
-        if not running(target):
-            break
-        time.sleep(0.05)
-    assert not running(target)
+    # one that nobody waits for stays a zombie
+    until(lambda: state(target) in {"", "Z"}, "the program has ended")
     if "--record" in options:
         with RecordingFile.open(output) as found:
             assert not found.complete
