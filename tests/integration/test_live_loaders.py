@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,8 @@ from tests.support.processes import attached
 from tests.support.processes.run import run
 from tests.support.targets import build, mapped
 from tests.support.targets.matrix import PLAIN
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
 from tests.support.truth import bound
 
 MUSL = PLAIN._replace(compiler="musl")
@@ -45,9 +46,8 @@ def program(request: pytest.FixtureRequest) -> Path:
 def start(pid: int, *options: str) -> subprocess.Popen[str]:
     """Begin to trace a process; return when the agent is in."""
     tracer = attached.start(pid, *options)
-    deadline = time.monotonic() + 30
-    while not mapped.slots(mapped.read(pid, "--changed"), "hooked"):
-        assert time.monotonic() < deadline
+    are_hooked = lambda: mapped.slots(mapped.read(pid, "--changed"), "hooked")  # noqa: E731
+    until(are_hooked, "slots are hooked", running=tracer)
     return tracer
 
 
@@ -57,7 +57,7 @@ def test_in_and_out_again(program: Path, tmp_path: Path) -> None:
         for _ in range(2):
             for mode in MODES.values():
                 words = [word.format(tmp_path / "output") for word in mode]
-                done = attached.trace(process.pid, *words, "--duration", "60ms")
+                done = attached.observe(process.pid, *words, until=has_run(process.pid))
                 assert done.returncode == 0, done.stderr
                 assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (7, "wrong 0\n", "")
@@ -69,7 +69,7 @@ def test_after_a_soscope_that_was_killed(program: Path) -> None:
         for _ in range(2):
             tracer = start(process.pid, "-c", "--from", "all")
             tracer.send_signal(signal.SIGKILL)
-            tracer.communicate(timeout=60)
+            tracer.communicate(timeout=limit())
             done = attached.detach(process.pid)
             assert done.returncode == 0, done.stderr
             assert re.search(r": \d+ words restored", done.stdout)
@@ -128,7 +128,7 @@ def test_the_map_of_a_traced_process(program: Path) -> None:
         document = mapped.read(process.pid)
         changed = mapped.slots(document, "hooked")
         tracer.send_signal(signal.SIGINT)
-        tracer.communicate(timeout=60)
+        tracer.communicate(timeout=limit())
         after = mapped.read(process.pid)
     mine = [one for one in changed if one["symbol"] in {"malloc", "free"}]
     assert len(mine) == 2

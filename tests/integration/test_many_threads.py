@@ -16,6 +16,7 @@ from tests.support.processes import attached
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
+from tests.support.time.progress import has_run
 from tests.support.truth.account import Truth
 
 THREADS, CALLS = 300, 40
@@ -62,8 +63,8 @@ def test_a_gigabyte_of_stacks_is_no_reason_to_leave_anything_behind(tmp_path: Pa
     """That is address space; its threads use a few kilobytes of each."""
     with attached.running([build.program("interrupted"), "128"]) as process:
         before = attached.snapshot(process.pid)
-        options = ("--record", str(tmp_path / "run.sosr"), "--duration", "200ms")
-        done = attached.trace(process.pid, *options)
+        options = ("--record", str(tmp_path / "run.sosr"))
+        done = attached.observe(process.pid, *options, until=has_run(process.pid))
         assert done.returncode == 0, done.stderr
         assert attached.differences(before, process.pid) == []
         memory = RemoteMemory(process.pid)

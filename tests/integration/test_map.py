@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,6 +32,8 @@ from tests.support.targets.mapped import (
     started,
 )
 from tests.support.targets.matrix import Cell
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import reads_input
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -338,7 +339,7 @@ def test_slots_of_a_traced_program_are_hooked_by_the_agent(target: str, binding:
         document = read(traced)
         changed = read(traced, "--changed")
         process.stdin.close()
-        process.wait(60)
+        process.wait(limit())
     summary = json.loads(output.read_text())
     output.unlink()
     said = {one["name"]: one["hooked_slots"] for one in summary["images"] if one["hooked_slots"]}
@@ -363,16 +364,17 @@ def test_what_an_attached_soscope_hooks_is_as_before_afterwards(binding: str) ->
             [*words, "--from", "all", "-p", pid], stderr=subprocess.PIPE, text=True
         )
         try:
-            for _ in range(100):
-                hooked = slots(read(process.pid, "--changed"))
-                if len(hooked) > 10:
-                    break
-                time.sleep(0.05)
+
+            def changed() -> list[dict[str, Any]]:
+                found = slots(read(process.pid, "--changed"))
+                return found if len(found) > 10 else []
+
+            hooked = until(changed, "slots are hooked", running=tracer)
             assert {one["to_image"] for one in hooked} == {"soscope's agent"}
             assert {one["state"] for one in hooked} == {"hooked"}
         finally:
             tracer.terminate()
-            tracer.communicate(timeout=30)
+            tracer.communicate(timeout=limit())
         after = read(process.pid)
     assert slots(after) == slots(before)
 
@@ -392,15 +394,16 @@ GATE = """
 
 def waiting_below(pid: int, program: Path) -> int:
     """Return the child of `pid` that runs `program` and waits for input."""
-    for _ in range(400):
+
+    def waiting() -> int:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         for child in map(int, children):
             with contextlib.suppress(OSError):  # it has just ended
-                waits = Path(f"/proc/{child}/syscall").read_text().startswith("0 0x0 ")
-                if os.readlink(f"/proc/{child}/exe") == str(program) and waits:
+                if os.readlink(f"/proc/{child}/exe") == str(program) and reads_input(child)():
                     return child
-        time.sleep(0.02)
-    raise TimeoutError(f"{program} does not wait")
+        return 0
+
+    return until(waiting, f"{program} waits for input")
 
 
 # ---- words ---------------------------------------------------------------------------

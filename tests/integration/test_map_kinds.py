@@ -26,6 +26,8 @@ from tests.support.targets.mapped import (
     started,
 )
 from tests.support.targets.matrix import FOLDER
+from tests.support.time import progress
+from tests.support.time.patience import limit, until
 from tests.support.truth import bound
 
 # ---- kinds of processes --------------------------------------------------------------
@@ -244,7 +246,6 @@ def test_processes_in_every_state_have_a_map(state: str) -> None:
         #include <unistd.h>
         static void *other(void *unused)
         {
-            usleep(100000);
             puts("ready");
             fflush(stdout);
             for (;;)
@@ -260,10 +261,12 @@ def test_processes_in_every_state_have_a_map(state: str) -> None:
     if state != "without-leader":
         program = caller("lazy")
     with started(program) as process:
+        if state == "without-leader":
+            until(lambda: progress.state(process.pid) == "Z", "the leader has ended")
         before = read(process.pid)
         if state == "stopped":
             os.kill(process.pid, signal.SIGSTOP)
-            launching.wait_state(process.pid, "T")
+            until(lambda: progress.state(process.pid) == "T", "it stops")
         tracer = None
         if state == "traced":
             words = [need("strace"), "-o", "/dev/null", "-p", str(process.pid)]
@@ -275,7 +278,7 @@ def test_processes_in_every_state_have_a_map(state: str) -> None:
         finally:
             if tracer is not None:
                 tracer.terminate()
-                tracer.communicate(timeout=20)
+                tracer.communicate(timeout=limit())
     assert slots(before)
 
 
@@ -306,7 +309,7 @@ def test_slots_that_only_the_file_knows_are_said_to_be_missing(public_path: Path
         whole = run([*soscope, "map", "-p", child])
         library.unlink()
         done = run([*soscope, "map", "-p", child])
-        tracer.communicate("\n", timeout=30)
+        tracer.communicate("\n", timeout=limit())
     assert (whole.returncode, done.returncode) == (0, 1)
     assert (
         "library.so: not all of its slots could be read: relocations that name no slot of it: 1"
