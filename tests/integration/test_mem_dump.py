@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from tests.integration.test_mem_inside import packages
 from tests.support.machines.pythons import few_pythons, pythons
 from tests.support.processes.run import kill, run
 from tests.support.targets.survivors import TARGETS, soscope
+from tests.support.time.patience import limit, until
 
 DUMPED = TARGETS / "dumped.py"
 Objects = dict[str, dict[str, Any]]
@@ -134,7 +133,7 @@ def test_a_signal_makes_a_dump(python: str, threads: str, tmp_path: Path) -> Non
             assert process.stdout is not None
             said = list(iter(process.stdout.readline, "here\n"))
             wait_for(tmp_path, 2)
-            rest, errors = process.communicate("\n", timeout=60)
+            rest, errors = process.communicate("\n", timeout=limit())
         finally:
             if process.poll() is None:
                 kill(process)
@@ -148,10 +147,7 @@ def test_a_signal_makes_a_dump(python: str, threads: str, tmp_path: Path) -> Non
 
 def wait_for(folder: Path, count: int) -> None:
     """Wait until there are so many dumps."""
-    deadline = time.monotonic() + 60
-    while len(list(folder.glob("memprof-*.json"))) < count:
-        assert time.monotonic() < deadline, os.listdir(folder)
-        time.sleep(0.05)
+    until(lambda: len(list(folder.glob("memprof-*.json"))) >= count, f"{count} dumps")
 
 
 @pytest.mark.parametrize("python", few_pythons()[:1])

@@ -9,14 +9,17 @@ import pty
 import signal
 import subprocess
 import sys
-import time
+from select import select
+from typing import Any
 
 import pytest
 
 from tests.integration.test_mem_snapshot import SERVE, code_and_slots, serving
 from tests.support.machines.pythons import few_pythons
+from tests.support.processes.attached import tracer_of
 from tests.support.processes.run import kill
 from tests.support.targets.survivors import soscope
+from tests.support.time.patience import limit, until
 
 LATE = next(
     number
@@ -34,13 +37,32 @@ def was_counting(pid: int) -> bool:
     return "counts its objects no more" in done.stderr
 
 
+def watch_tables(terminal: int, live: subprocess.Popen[str], wanted: str) -> None:
+    """Read what is shown on a terminal until there are three tables, one with what is wanted."""
+    shown = [""]
+
+    def are_there() -> bool:
+        if select([terminal], [], [], 0)[0]:
+            shown[0] += os.read(terminal, 1 << 16).decode()
+        return shown[0].count(CLEARED) >= 3 and wanted in shown[0]
+
+    until(are_there, f"three tables with {wanted}", running=live)
+    assert shown[0].startswith(CLEARED)
+
+
 @pytest.mark.parametrize("python", few_pythons())
 def test_the_line_that_grows_comes_first(python: str) -> None:
     with serving("grow", python) as process:
         before = code_and_slots(process.pid)
-        done = soscope("mem", "live", "-p", str(process.pid), "--for", "1s", "--json")
-        assert (done.returncode, done.stderr) == (0, "")
-        document = json.loads(done.stdout)
+
+        def with_new_ones() -> dict[str, Any] | None:
+            """Return what is told of a time in which the program made some."""
+            done = soscope("mem", "live", "-p", str(process.pid), "--for", "1s", "--json")
+            assert (done.returncode, done.stderr) == (0, "")
+            document: dict[str, Any] = json.loads(done.stdout)
+            return document if "Kept" in [row["type"] for row in document["rows"]] else None
+
+        document = until(with_new_ones, "the program makes some")
         assert list(document) == ["schema", "pid", "what", "seconds", "rows", "notes"]
         assert (document["schema"], document["pid"]) == ("soscope/mem-live/1", process.pid)
         assert document["seconds"] >= 1
@@ -57,9 +79,14 @@ def test_the_line_that_grows_comes_first(python: str) -> None:
 def test_a_process_that_counted_before_goes_on_with_it() -> None:
     with serving("grow") as process:
         assert soscope("mem", "attach", "-q", "-p", str(process.pid)).returncode == 0
-        done = soscope("mem", "live", "-p", str(process.pid), "--for", "100ms", "--limit", "1")
-        assert (done.returncode, done.stderr) == (0, "")
-        assert f"{SERVE}:{LATE}:Kept" in done.stdout
+
+        def grown() -> bool:
+            words = ("-p", str(process.pid), "--for", "100ms", "--limit", "1")
+            done = soscope("mem", "live", *words)
+            assert (done.returncode, done.stderr) == (0, "")
+            return f"{SERVE}:{LATE}:Kept" in done.stdout
+
+        until(grown, "the program makes some")
         assert was_counting(process.pid)
 
 
@@ -67,28 +94,22 @@ def test_a_process_that_counted_before_goes_on_with_it() -> None:
     ("number", "every"), [(signal.SIGINT, "100ms"), (signal.SIGINT, "1ms"), (signal.SIGTERM, "1ms")]
 )
 def test_tables_in_one_place_until_a_signal(number: signal.Signals, every: str) -> None:
-    """With 1 ms between looks, the signal nearly always comes in the middle of one."""
+    """With 1 ms between looks, the signal comes in the middle of one."""
     ours, theirs = pty.openpty()
     with serving("grow") as process:
         words = [*LIVE, "-p", str(process.pid), "--every", every, "--limit", "3"]
         live = subprocess.Popen(words, stdout=theirs, stderr=subprocess.PIPE, text=True)
         os.close(theirs)
         try:
-            shown = ""
-            end = time.monotonic() + 60
-            while shown.count(CLEARED) < 3:
-                assert time.monotonic() < end
-                shown += os.read(ours, 1 << 16).decode()
-            time.sleep(0.02)  # into the next look
+            watch_tables(ours, live, f"{SERVE}:{LATE}:Kept")
+            if every == "1ms":
+                until(lambda: tracer_of(process.pid), "the next look", running=live)
             live.send_signal(number)
-            _, err = live.communicate(timeout=60)
+            _, err = live.communicate(timeout=limit())
         finally:
             kill(live)
             os.close(ours)
         assert (live.returncode, err) == (0, "")
-        tables = shown.split(CLEARED)
-        assert tables[0] == ""
-        assert f"{SERVE}:{LATE}:Kept" in tables[1]
         assert not was_counting(process.pid)
 
 
@@ -99,8 +120,8 @@ def test_a_process_that_ends_meanwhile() -> None:
         assert live.stdout is not None
         assert live.stdout.readline().startswith(f"process {process.pid}: ")
         process.send_signal(signal.SIGUSR1)
-        assert process.wait(60) == 0
-        _, err = live.communicate(timeout=60)
+        assert process.wait(limit()) == 0
+        _, err = live.communicate(timeout=limit())
         assert live.returncode == 4
         assert f"process {process.pid}" in err
         assert "Traceback" not in err

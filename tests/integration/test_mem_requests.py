@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from tests.integration.test_mem_inside import packages
 from tests.support.machines.pythons import few_pythons, pythons
 from tests.support.processes.run import kill, run
 from tests.support.targets.survivors import TARGETS
+from tests.support.time.patience import limit, until
 
 SERVED = TARGETS / "served.py"
 
@@ -118,10 +118,7 @@ def test_asgi(python: str, tmp_path: Path) -> None:
 
 def wait_for(path: Path, count: int) -> None:
     """Wait for lines: a client has its answer before the request has ended."""
-    deadline = time.monotonic() + 60
-    while not path.exists() or path.read_text().count("\n") < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: path.exists() and path.read_text().count("\n") >= count, f"{count} lines")
 
 
 @pytest.mark.parametrize("python", few_pythons())
@@ -141,7 +138,7 @@ def test_requests_that_overlap(python: str, tmp_path: Path) -> None:
             lengths: list[str | None] = []
 
             def get(path: str) -> None:
-                client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                client = http.client.HTTPConnection("127.0.0.1", port, timeout=limit())
                 client.request("GET", path)
                 answer = client.getresponse()
                 lengths.append(answer.getheader("Content-Length"))
@@ -156,7 +153,7 @@ def test_requests_that_overlap(python: str, tmp_path: Path) -> None:
             for thread in pair:
                 thread.join()
             wait_for(tmp_path / "out", 3)
-            rest, errors = process.communicate("\n", timeout=60)
+            rest, errors = process.communicate("\n", timeout=limit())
         finally:
             if process.poll() is None:
                 kill(process)

@@ -16,6 +16,7 @@ import pytest
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets.survivors import TARGETS, counts, report, soscope
+from tests.support.time.patience import limit
 
 pytestmark = pytest.mark.shares
 
@@ -235,7 +236,7 @@ def test_a_running_program_is_visited_and_goes_on(ruby: str, tmp_path: Path) -> 
             kept = [row for row in document["survivors"] if row["type"] == "Kept"]
             assert [(row["file"], row["line"], row["count"]) for row in kept] == [(None, 0, 77)]
         stop.touch()
-        assert program.wait(30) == 0
+        assert program.wait(limit()) == 0
         assert program.stdout.read() == "1234\n"
     finally:
         program.kill()

@@ -18,6 +18,7 @@ from tests.support.processes.attached import running
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE
 from tests.support.targets.matrix import REPOSITORY
+from tests.support.time.patience import until
 
 TARGET = REPOSITORY / "tests" / "targets" / "mem" / "rbstacks.rb"
 MOST = 64
@@ -154,15 +155,15 @@ def test_every_visit_knows_them(name: str, tmp_path: Path) -> None:
     script.write_text(GROWING[name])
     program = need("ruby") if name == "ruby" else "/usr/bin/python3"
     with running([program, str(script)]) as process:
-        for _ in range(3):
-            words = ("snapshot", "-p", str(process.pid), "--blocks", "--for", "500ms", "--json")
+        words = ("snapshot", "-p", str(process.pid), "--blocks", "--for", "500ms", "--json")
+
+        def stands_at_its_line() -> bool:
             done = run([*SOSCOPE, "mem", *words])
             assert done.returncode == 0, done.stderr
             blocks = [row for row in json.loads(done.stdout)["native"] if row["count"] > 5]
-            lines = {
-                (frame["file"], frame["line"])
-                for row in blocks
-                for frame in row["frames"]
-                if frame["image"] is None
-            }
-            assert (str(script), 5) in lines
+            frames = [frame for row in blocks for frame in row["frames"]]
+            lines = {(frame["file"], frame["line"]) for frame in frames if frame["image"] is None}
+            return (str(script), 5) in lines
+
+        for _ in range(3):
+            until(stands_at_its_line, "the program makes some blocks")

@@ -16,6 +16,8 @@ from tests.support.machines.pythons import few_pythons
 from tests.support.processes import attached
 from tests.support.processes.run import kill
 from tests.support.targets.survivors import TARGETS, soscope
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_switched
 
 SERVE = TARGETS / "serve.py"
 PYTHON = "/usr/bin/python3"
@@ -36,7 +38,7 @@ def serving(way: str, python: str = PYTHON) -> Iterator[subprocess.Popen[str]]:
         assert process.stdout.readline() == "here\n"
         yield process
         process.send_signal(signal.SIGUSR1)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=limit())
         assert (process.returncode, out, err) == (0, "there 500 124750\n", "")
     finally:
         if process.poll() is None:
@@ -84,6 +86,7 @@ def test_lines_of_what_is_made_since(python: str) -> None:
             assert soscope("mem", "attach", "-q", "-p", str(process.pid)).returncode == 0
             seen = []
             for _ in range(2):
+                until(has_switched(process.pid, 5), "it makes some and waits", running=process)
                 document = snapshot(process.pid)
                 rows = [row for row in document["survivors"] if row["type"] == "Kept"]
                 (late,) = [row for row in rows if row["file"] is not None]
@@ -121,13 +124,13 @@ def test_more_places_than_there_is_room_for() -> None:
         assert words == "objects have no line: there was no room for it"
         assert without <= int(said.replace(",", "")) < without + 100  # sets, and what is beside
         print(file=process.stdin, flush=True)
-        assert process.wait(60) == 0
+        assert process.wait(limit()) == 0
     finally:
         kill(process)
 
 
 def test_processes_without_a_python() -> None:
-    process = subprocess.Popen(["/bin/sleep", "60"])
+    process = subprocess.Popen(["/bin/sleep", "600"])
     try:
         for verb in ("snapshot", "attach"):
             done = soscope("mem", verb, "-p", str(process.pid))

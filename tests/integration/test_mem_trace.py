@@ -19,6 +19,7 @@ from tests.support.machines.tools import need
 from tests.support.processes.run import kill, run
 from tests.support.services import postgres
 from tests.support.targets.survivors import TARGETS, soscope
+from tests.support.time.patience import limit
 
 pytestmark = pytest.mark.shares
 
@@ -235,7 +236,7 @@ def test_slots_are_as_they_were(python: str) -> None:
             looks.append(slots_of(process.pid))
             process.stdin.write("\n")
             process.stdin.flush()
-        assert process.wait(30) == 0
+        assert process.wait(limit()) == 0
     finally:
         kill(process)
     first, second, meanwhile, last = looks

@@ -14,6 +14,7 @@ import pytest
 from tests.support.machines.pythons import DISTRIBUTION, few_pythons
 from tests.support.processes.run import run
 from tests.support.targets.survivors import soscope
+from tests.support.time.patience import limit
 
 # A program that executes the lines that it is sent, one at a time.
 _SERVANT = """
@@ -53,7 +54,7 @@ class Servant:
             if text.strip() == f"did {line}":
                 return said
             said.append(text.strip())
-        raise AssertionError(f"it has ended: {self.process.wait(10)}")
+        raise AssertionError(f"it has ended: {self.process.wait(limit())}")
 
     def visit(self, *words: str, status: int = 0) -> str:
         """Visit it with a verb of `soscope mem`; return what that says."""

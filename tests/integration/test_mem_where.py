@@ -8,15 +8,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.integration import loaders
 from tests.support.machines.tools import need, not_here
-from tests.support.processes.launching import wait_state
 from tests.support.processes.resolving import made
 from tests.support.targets import memory
 from tests.support.targets.memory import Told, asked, resident, running
+from tests.support.time import progress
+from tests.support.time.patience import limit, until
 
 MIB = 1 << 20
 KINDS = {"objects", "blocks", "free", "files", "stacks", "shared", "huge", "other"}
@@ -34,7 +36,7 @@ def near(number: int, truth: int, share: float, least: int = 0) -> bool:
 
 def look(told: Told, *words: str) -> dict[str, object]:
     """Look at a program that stands still: the sum is its RSS, which the look leaves as it is."""
-    wait_state(told.pid, "S")
+    until(lambda: progress.state(told.pid) == "S", "it stands still", running=told.process)
     before = told.rss
     document = asked("where", told.pid, *words)
     assert told.rss == before
@@ -43,6 +45,16 @@ def look(told: Told, *words: str) -> dict[str, object]:
     assert {part["what"] for part in document["parts"]} <= KINDS
     assert all(part["bytes"] > 0 for part in document["parts"])
     return document
+
+
+def grown(told: Told) -> dict[str, Any]:
+    """Look at a program for a time in which it has grown enough to judge by."""
+
+    def judged() -> dict[str, Any] | None:
+        document = asked("where", told.pid, "--for", "2s")
+        return document if document["verdict"] != "unknown" else None
+
+    return until(judged, "it grows", running=told.process)
 
 
 # ---- glibc ----
@@ -80,7 +92,7 @@ def test_the_forecast_comes_true(mode: str) -> None:
         assert told.process.stdin is not None
         told.process.stdin.write("\n" * 9)  # and it goes on to its end
         told.process.stdin.close()
-        assert told.process.wait(30) == 0
+        assert told.process.wait(limit()) == 0
 
 
 def test_what_pins_the_top_is_named() -> None:
@@ -139,7 +151,7 @@ def test_a_static_program() -> None:
 
 def test_what_leaks_in_a_static_program_is_for_another_link() -> None:
     with running(memory.target("gcc", "-static"), "leak_malloc") as told:
-        document = asked("where", told.pid, "--for", "2s")
+        document = grown(told)
         assert document["verdict"] == "leak", document
         assert [step.partition(" ")[0] for step in document["next"]] == ["linked"]
 
@@ -192,14 +204,14 @@ def test_what_grows_gives_the_verdict(mode: str, verdict: str) -> None:
     with running(memory.target(), mode) as told:
         once = asked("where", told.pid)
         assert once["verdict"] != "leak"
-        document = asked("where", told.pid, "--for", "3s")
+        document = grown(told)
         assert document["verdict"] == verdict, document
         assert near(sum(part["bytes"] for part in document["parts"]), document["rss"], 0.01)
 
 
 def test_objects_of_python_that_stay() -> None:
     with running(sys.executable, "-c", memory.LEAKING_PYTHON) as told:
-        document = asked("where", told.pid, "--for", "3s")
+        document = grown(told)
         assert document["verdict"] == "leak", document
         assert resident(document, "objects") > 0
 
@@ -379,7 +391,7 @@ def test_somebody_elses_process_is_refused() -> None:
             user=nobody,
             group=nobody,
             extra_groups=[],
-            timeout=60,
+            timeout=limit(),
             check=False,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         )

@@ -182,6 +182,8 @@ static void leak_mmap(void)
 	}
 }
 
+static volatile int filled_blocks; // of threads that turn them over
+
 static void *turn_over(void *argument)
 {
 	static __thread void *blocks[5000];
@@ -189,6 +191,8 @@ static void *turn_over(void *argument)
 	for (;;) {
 		state = state * 1103515245 + 12345;
 		size_t index = (state >> 8) % 5000;
+		if (!blocks[index])
+			__atomic_fetch_add(&filled_blocks, 1, __ATOMIC_RELAXED);
 		free(blocks[index]);
 		blocks[index] = filled(16 + (state >> 16) % 3000);
 	}
@@ -201,7 +205,8 @@ static void busy(void) // three threads that never rest, with 7 MiB each
 		pthread_t thread;
 		pthread_create(&thread, NULL, turn_over, (void *)index);
 	}
-	sleep(1);
+	while (filled_blocks < 3 * 5000)
+		usleep(1000);
 	say();
 	wait_for_line();
 }
