@@ -6,13 +6,13 @@ The programs count their own calls, process by process, and check how their chil
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.processes.run import soscope
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_switched
 
 SAID = re.compile(r"(\d+) has called (\d+) wrong (\d+)")
 FOLLOWED = (*SITES, "-f")
@@ -256,9 +258,9 @@ def test_children_of_a_process_that_runs(machine: str, tmp_path: Path) -> None:
         with traced(
             process.pid, *FOLLOWED, "-c", "--json", "-o", str(table), "-e", "labs"
         ) as trace:
-            out, _ = process.communicate("go\n", timeout=attached.LIMIT)
+            out, _ = process.communicate("go\n", timeout=limit())
             assert process.returncode == 7
-            trace.wait(attached.LIMIT)
+            trace.wait(limit())
         assert rows(table) == {"labs": counted(out).total()}
 
 
@@ -308,14 +310,34 @@ int main(void)
 """
 
 
+# how often the program waits, for children and for who traces it, while it forks some of them
+_SOME = 40
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process's first thread."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def tracers(pid: int) -> set[int]:
+    """Return who traces a process or its children, which may end meanwhile."""
+    found = {attached.tracer_of(pid)}
+    for child in children(pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found.add(attached.tracer_of(child))
+    return found - {0}
+
+
 def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
     program = built(tmp_path, "forking", _FORKING, "-fno-builtin")
+    table = tmp_path / "table"
     with attached.running([program]) as process:
         before = attached.snapshot(process.pid)
         for _ in range(5):
-            done = attached.trace(process.pid, *FOLLOWED, "-c", "--duration", "100ms")
-            assert done.returncode == 0, done.stderr
-            assert "labs" in done.stdout + done.stderr
+            with traced(process.pid, *FOLLOWED, "-c", "-o", str(table)) as trace:
+                until(has_switched(process.pid, _SOME), "it forks and waits", running=trace)
+            assert trace.returncode == 0
+            assert "labs" in table.read_text()
             assert attached.differences(before, process.pid) == []
             assert attached.tracer_of(process.pid) == 0
         assert attached.finish(process) == (7, "wrong 0", "")
@@ -334,9 +356,10 @@ def test_a_killed_soscope_leaves_all_of_them_alive_and_clean(tmp_path: Path) -> 
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        time.sleep(0.3)
+        started, *_ = children(process.pid)
+        until(has_switched(started, _SOME), "it forks and waits", running=process)
         process.kill()
-        time.sleep(1)  # the tracer notices, and lets go
+        until(lambda: not tracers(started), "the tracer lets go of all")
         process.stdin.write("end\n")
         process.stdin.close()
         assert process.stdout.read() == "wrong 0"
@@ -344,7 +367,7 @@ def test_a_killed_soscope_leaves_all_of_them_alive_and_clean(tmp_path: Path) -> 
 
 def test_who_ends_the_trace_leaves_children_behind() -> None:
     """When the command has ended, a signal ends soscope, with the command's status."""
-    script = "sleep 30 2>/dev/null >&2 & echo $!; exit 3"
+    script = "sleep 600 2>/dev/null >&2 & echo $!; exit 3"
     words = ("trace", *FOLLOWED, "-e", "fork", "--", "sh", "-c", script)
     with subprocess.Popen(
         [sys.executable, "-m", "soscope", *words],
@@ -360,7 +383,7 @@ def test_who_ends_the_trace_leaves_children_behind() -> None:
             while "exited (status 3)" not in process.stderr.readline():
                 assert process.poll() is None
             process.send_signal(signal.SIGTERM)
-            assert process.wait(15) == 3
+            assert process.wait(limit()) == 3
             assert attached.tracer_of(child) == 0
         finally:
             os.kill(child, signal.SIGTERM)

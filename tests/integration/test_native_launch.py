@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,8 @@ from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.processes.run import soscope
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
 
 TEXT = """
 #include <stdio.h>
@@ -49,7 +50,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_output_and_end_are_the_programs(program: Path) -> None:
     for words in ([str(program)], [str(program), "x"]):
-        alone = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        alone = subprocess.run(words, capture_output=True, text=True, timeout=limit(), check=False)
         done = soscope("trace", *SITES, "-e", "labs", "--", *words)
         assert done.stdout == alone.stdout
         assert done.returncode == alone.returncode
@@ -133,9 +134,12 @@ def test_a_program_whose_soscope_is_killed_goes_on(tmp_path: Path) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
+        program, *_ = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        works = has_run(int(program))
+        assert not works()  # it waits
         process.stdin.write("go\n")
         process.stdin.flush()
-        time.sleep(0.1)  # in the middle of it
+        until(works, "it is in the middle of its work", running=process)
         process.kill()
         assert " wrong 0 " in process.stdout.readline()
         process.stdin.write("go\n")

@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,8 @@ import pytest
 from tests.support.files.elffiles import built
 from tests.support.processes import attached
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run, has_switched, state
 
 SITES = ("--engine", "sites")
 SAID = re.compile(r"calls (\d+) wrong (\d+) trapped (\d+)")
@@ -53,18 +54,14 @@ def traced(
     What soscope has said then is added to `notes`.
     """
     soscope = attached.start(pid, *options)
-    end = time.monotonic() + attached.LIMIT
-    while not attached.tracer_of(pid):
-        assert soscope.poll() is None, soscope.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: attached.tracer_of(pid), "the process is traced", running=soscope)
     attached.wait_for_hooks(soscope)
     try:
         yield soscope
     finally:
         if soscope.poll() is None:
             soscope.send_signal(signal.SIGINT)
-        said = soscope.communicate(timeout=attached.LIMIT)[1]
+        said = soscope.communicate(timeout=limit())[1]
         if notes is not None:
             notes.append(said)
 
@@ -115,15 +112,14 @@ def test_a_killed_soscope_leaves_no_breakpoint(tmp_path: Path) -> None:
         with traced(process.pid, *SITES, *words) as soscope:
             assert process.stdin is not None
             assert process.stdout is not None
+            works = has_run(process.pid)
+            assert not works()  # it waits
             process.stdin.write("go\n")
             process.stdin.flush()
-            time.sleep(0.1)  # in the middle of it
+            until(works, "it is in the middle of its work", running=soscope)
             soscope.kill()
             assert " wrong 0 " in process.stdout.readline()
-        end = time.monotonic() + attached.LIMIT
-        while attached.tracer_of(process.pid):
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(lambda: not attached.tracer_of(process.pid), "it is let go of")
         assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (7, "", "")
 
@@ -180,7 +176,7 @@ def test_values_are_those_that_an_agent_sees(tmp_path: Path) -> None:
             attached.wait_for_hooks(tracer)
             assert ask(process) == "done\n"
             tracer.send_signal(signal.SIGINT)
-            tracer.communicate(timeout=attached.LIMIT)
+            tracer.communicate(timeout=limit())
         seen.append(re.sub(r" {2,}=", " =", output.read_text()).replace(program.name, ""))
     assert seen[0].count("\n") >= 8
     assert "-1 ENOENT" in seen[0]
@@ -192,8 +188,9 @@ def test_values_are_those_that_an_agent_sees(tmp_path: Path) -> None:
 def test_waits_are_not_interrupted() -> None:
     with attached.running([build.program("attached_waits")]) as process:
         for _ in range(2):
-            done = attached.trace(process.pid, *SITES, "-c", "--duration", "150ms")
-            assert done.returncode == 0, done.stderr
+            with traced(process.pid, *SITES, "-c", "-o", os.devnull) as soscope:
+                until(has_switched(process.pid, 20), "threads wait again and again")
+            assert soscope.returncode == 0
         status, out, _ = attached.finish(process)
         assert status == 7
         assert out.startswith("wrong 0,")
@@ -226,8 +223,9 @@ def test_children_that_are_forked_at_the_end_are_clean(tmp_path: Path) -> None:
     program = built(tmp_path, "forking", text, "-fno-builtin")
     with attached.running([program]) as process:
         for _ in range(5):
-            done = attached.trace(process.pid, *SITES, "-c", "--duration", "50ms")
-            assert done.returncode == 0, done.stderr
+            with traced(process.pid, *SITES, "-c", "-o", os.devnull) as soscope:
+                until(has_switched(process.pid, 5), "it forks and waits", running=process)
+            assert soscope.returncode == 0
         assert attached.finish(process) == (7, "wrong 0", "")
 
 
@@ -235,12 +233,8 @@ def test_a_stopped_process_stays_stopped(tmp_path: Path) -> None:
     with attached.running([build.program("trapped")]) as process:
         with traced(process.pid, *SITES, "-c", "-o", str(tmp_path / "table")):
             os.kill(process.pid, signal.SIGSTOP)
-            status = Path(f"/proc/{process.pid}/stat")
-            end = time.monotonic() + attached.LIMIT
-            while status.read_text().rpartition(")")[2].split()[0] not in "tT":
-                assert time.monotonic() < end
-                time.sleep(0.01)
-        assert status.read_text().rpartition(")")[2].split()[0] == "T"
+            until(lambda: state(process.pid) in {"t", "T"}, "it stops")
+        assert state(process.pid) == "T"
         os.kill(process.pid, signal.SIGCONT)
         assert " wrong 0 " in ask(process)
         assert attached.finish(process) == (7, "", "")
@@ -263,13 +257,10 @@ def test_who_executes_another_program_is_let_go_of(tmp_path: Path) -> None:
     program = built(tmp_path, "executing", text)
     with attached.running([program]) as process:
         soscope = attached.start(process.pid, *SITES, "-c", "-o", str(tmp_path / "table"))
-        end = time.monotonic() + attached.LIMIT
-        while not attached.tracer_of(process.pid):
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(lambda: attached.tracer_of(process.pid), "it is traced", running=soscope)
         attached.wait_for_hooks(soscope)
         assert attached.finish(process) == (6, "", "")
-        _, notes = soscope.communicate(timeout=attached.LIMIT)
+        _, notes = soscope.communicate(timeout=limit())
     assert f"process {process.pid} has executed /" in notes
     assert soscope.returncode == 0
 
