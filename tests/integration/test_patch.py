@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,8 @@ from tests.support.processes.patching import (
 )
 from tests.support.targets import build
 from tests.support.targets.matrix import PLAIN, Cell
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
 
 OWN, INSTEAD, BY_NAME = 2, 1002, 2002
 CELLS = [
@@ -146,10 +147,10 @@ def test_a_trace_goes_on_top_and_leaves_it_in_place(verb: str, tmp_path: Path) -
             assert say(process, "load") == "loaded"
             assert ask(process)[2] == INSTEAD
             tracer.terminate()
-            assert tracer.wait(60) == 0
+            assert tracer.wait(limit()) == 0
         finally:
             tracer.kill()
-            tracer.wait(60)
+            tracer.wait(limit())
         assert "patchee(" in output.read_text()
         assert attached.differences(patched, pid) == []
         assert ask(process) == [INSTEAD, INSTEAD, INSTEAD]
@@ -169,7 +170,7 @@ def test_a_killed_soscope_on_top_is_taken_out_and_it_stays(tmp_path: Path) -> No
         patch(pid, instead())
         tracer = attached.begin(pid, "-c", "--from", "all", "-o", str(tmp_path / "output"))
         tracer.kill()
-        tracer.communicate(timeout=60)
+        tracer.communicate(timeout=limit())
         assert ask(process)[:2] == [INSTEAD, INSTEAD]
         patch(pid, instead("instead_by_name"))
         assert ask(process)[:2] == [BY_NAME, BY_NAME]
@@ -229,7 +230,8 @@ def test_what_cannot_be_put_in_place_leaves_the_process_as_it_was(tmp_path: Path
     source = tmp_path / "bad.c"
     source.write_text("int nowhere(void); int bad(int x) { return x + nowhere(); }\n")
     bad = tmp_path / "libbad.so"
-    subprocess.run([need("gcc"), "-shared", "-fPIC", "-o", bad, source], check=True, timeout=60)
+    words = [need("gcc"), "-shared", "-fPIC", "-o", str(bad), str(source)]
+    subprocess.run(words, check=True, timeout=limit())
     with attached.running(target()) as process:
         pid = process.pid
         ask(process)
@@ -261,11 +263,9 @@ def test_slots_whose_address_is_taken_stay_and_are_counted() -> None:
 def test_nobody_waits_for_what_is_patched_to_live_on() -> None:
     """The command returns, and the process goes on with what it was given."""
     with attached.running(target(2)) as process:
-        began = time.monotonic()
         patch(process.pid, instead())
-        assert time.monotonic() - began < attached.LIMIT
         assert attached.tracer_of(process.pid) == 0
-        time.sleep(0.2)
+        until(has_run(process.pid), "the program goes on", running=process)
         assert ask(process)[0] == INSTEAD
         assert attached.finish(process) == (5, "wrong 0\n", "")
 

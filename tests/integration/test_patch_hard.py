@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,8 @@ from tests.support.processes.patching import (
     undo,
 )
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
 
 OWN, INSTEAD = 2, 1002
 
@@ -112,9 +114,11 @@ int main(void)
 	return 5;
 }
 """
+# is loaded when somebody has opened the fifo
 SLOW = """
+#include <fcntl.h>
 #include <unistd.h>
-__attribute__((constructor)) static void slow(void) { sleep(8); }
+__attribute__((constructor)) static void slow(void) { close(open("FIFO", O_RDONLY)); }
 """
 STARTS = """
 #include <dlfcn.h>
@@ -127,14 +131,15 @@ __attribute__((constructor)) static void start(void)
 }
 """
 RESOLVED = """
-#include <time.h>
+#include <unistd.h>
+extern int ends[2];
 static int calls;
 static int real(int x) { return 2 * x; }
 static void *resolve(void)
 {
-	struct timespec pause = {2, 0};
-	if (!calls++)
-		while (nanosleep(&pause, &pause))
+	char byte;
+	if (!calls++ && write(1, "begun\\n", 6) == 6)
+		while (read(ends[0], &byte, 1) < 0)
 			;
 	return real;
 }
@@ -146,20 +151,21 @@ BINDS = r"""
 #include <string.h>
 #include <unistd.h>
 int patchee(int x);
+int ends[2];
 static pthread_t thread;
 static void *work(void *unused) { (void)unused; patchee(1); return 0; }
 int main(void)
 {
 	char line[64];
+	if (pipe(ends))
+		return 2;
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof line, stdin)) {
 		if (!strcmp(line, "begin\n")) {
 			pthread_create(&thread, 0, work, 0);
-			usleep(200000);
-			puts("begun");
 		} else {
-			if (!strcmp(line, "join\n"))
+			if (!strcmp(line, "join\n") && write(ends[1], "", 1) == 1)
 				pthread_join(thread, 0);
 			printf("%d\n", patchee(1));
 		}
@@ -182,7 +188,7 @@ def library(path: Path, text: str, *options: str | Path) -> Path:
     source = path.with_suffix(".c")
     source.write_text(text)
     words = [need("gcc"), "-shared", "-fPIC", "-o", path, source, *options]
-    subprocess.run(words, check=True, timeout=60)
+    subprocess.run(words, check=True, timeout=limit())
     return path
 
 
@@ -191,7 +197,7 @@ def loading(tmp_path: Path) -> list[str | Path]:
     """Make a program that loads and unloads a library, and with it the one with patchee."""
     (tmp_path / "loads.c").write_text(LOADS)
     program = tmp_path / "loads"
-    subprocess.run([need("gcc"), "-o", program, tmp_path / "loads.c"], check=True, timeout=60)
+    subprocess.run([need("gcc"), "-o", program, tmp_path / "loads.c"], check=True, timeout=limit())
     defines = library(tmp_path / "libdefines.so", DEFINES)
     return [program, library(tmp_path / "libasks.so", ASKS, defines)]
 
@@ -287,7 +293,9 @@ def test_the_original_is_none_of_another_patchs_library(
 
 def test_a_loader_that_stays_busy_leaves_nothing_dangling(tmp_path: Path) -> None:
     """Slots could not be led to the second: the library of the first stays, and that is said."""
-    slow = library(tmp_path / "libslow.so", SLOW)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    slow = library(tmp_path / "libslow.so", SLOW.replace("FIFO", str(fifo)))
     text = ADDS.format(3000) + STARTS.replace("SLOW", str(slow))
     other = library(tmp_path / "libother.so", text, "-pthread")
     with attached.running(target()) as process:
@@ -299,6 +307,9 @@ def test_a_loader_that_stays_busy_leaves_nothing_dangling(tmp_path: Path) -> Non
         assert "its loader is busy" in done.stdout
         assert is_mapped(process.pid, "libinstead")
         assert ask(process)[:2] == [INSTEAD, INSTEAD]
+        fifo.write_text("")
+        tasks = f"/proc/{process.pid}/task"
+        until(lambda: len(os.listdir(tasks)) == 1, "the library is loaded", running=process)
         undo(process.pid)
         assert ask(process)[:2] == [OWN, OWN]
         assert attached.differences(before, process.pid) == []
@@ -312,7 +323,7 @@ def test_a_slot_that_was_being_bound_is_right_after_undoing(tmp_path: Path) -> N
     (tmp_path / "binds.c").write_text(BINDS)
     sources = [f"{tmp_path}/binds.c", str(slow)]
     words = [need("gcc"), "-Wl,-z,lazy", "-pthread", "-o", str(program), *sources]
-    subprocess.run(words, check=True, timeout=60)
+    subprocess.run(words, check=True, timeout=limit())
     with attached.running([program]) as process:
         assert say(process, "begin") == "begun"
         patch(process.pid, f"patchee={own}:own")
@@ -330,7 +341,7 @@ def test_who_has_taken_a_slot_over_keeps_what_it_held(tmp_path: Path) -> None:
     (tmp_path / "hooks.c").write_text(HOOKS)
     patchee = build.library("patchee")
     words = [need("gcc"), "-Wl,-z,lazy", "-o", str(program), f"{tmp_path}/hooks.c", str(patchee)]
-    subprocess.run([*words, f"-Wl,-rpath,{patchee.parent}"], check=True, timeout=60)
+    subprocess.run([*words, f"-Wl,-rpath,{patchee.parent}"], check=True, timeout=limit())
     with attached.running([program]) as process:
         assert say(process, "ask") == "2"
         patch(process.pid, instead(), instead("instead_by_name", "patchee_inside"))
@@ -370,9 +381,10 @@ def test_several_at_once_never_harm_the_process(tmp_path: Path) -> None:
                         text=True,
                     )
                 )
-                time.sleep(chance.random() * 0.1)
+                ran = has_run(working[-1].pid, cpu=chance.random() * 0.1)
+                until(lambda: ran() or working[-1].poll() is not None, "it is somewhere")  # noqa: B023
             for each in working:
-                _, error = each.communicate(timeout=60)
+                _, error = each.communicate(timeout=limit())
                 assert each.returncode in (0, 1), error
                 assert "Traceback" not in error
             assert ask(process)[0] in (OWN, OWN + 1000, OWN + 2000)
