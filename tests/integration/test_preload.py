@@ -6,14 +6,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.machines.tools import need
-from tests.support.processes import launching, tracing
+from tests.support.processes import attached, launching, tracing
 from tests.support.processes.run import run
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_switched
 
 PYTHON = [sys.executable, "-m"]
 FORBIDDEN = [*PYTHON, "tests.support.processes.forbid", "ptrace"]
@@ -136,11 +140,26 @@ def test_it_is_said(tmp_path: Path) -> None:
 def test_a_file_that_is_replaced_is_no_exec(tmp_path: Path) -> None:
     """The target is not traced, so what it runs is looked at now and then."""
     shell, other = (shutil.copy(need("dash"), tmp_path / name) for name in ("is", "will be"))
-    script = f"sleep 0.4; mv '{other}' '{shell}'; sleep 0.4; exit 3"
-    command = [*PYTHON, "soscope", "trace", "-c", "--", str(shell), "-c", script]
-    done = run([*FORBIDDEN, *command], env=environment(), timeout=60)
-    assert done.returncode == 3
-    assert "untraced" not in done.stderr
+    script = f"echo before; read line; mv '{other}' '{shell}'; echo behind; read line; exit 3"
+    command = ["env", f"PYTHONPATH={launching.python_path()}", *FORBIDDEN]
+    command += [*PYTHON, "soscope", "trace", "-c", "--", str(shell), "-c", script]
+    with attached.running(command, ready="before\n") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        until_it_has_looked(process)
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "behind\n"
+        until_it_has_looked(process)
+        _, notes = process.communicate("go\n", timeout=limit())
+    assert process.returncode == 3
+    assert "untraced" not in notes
+
+
+def until_it_has_looked(soscope: subprocess.Popen[str]) -> None:
+    """Wait for a look at which program its target runs: it is due every 100 ms when it wakes."""
+    time.sleep(0.2)
+    until(has_switched(soscope.pid, 2), "soscope wakes", running=soscope)
 
 
 def test_an_agent_that_is_not_started_is_said() -> None:
