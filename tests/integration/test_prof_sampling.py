@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from tests.support.machines.pythons import DISTRIBUTION, few_pythons
 from tests.support.processes.run import soscope
 from tests.support.processes.sampled import last_words, missed_ns, sampled
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import state
 
 FUNCTIONS = ("often_called", "seldom_called")
 HOT = """
@@ -45,9 +48,9 @@ def both(function, end):
 print("begun", flush=True)
 sys.stdin.readline()
 both(packs, 0.6)
-both(adds, 0.3)
+both(adds, 0.2)
 """
-HOT_LINES = ("both(packs, 0.6)", "both(adds, 0.3)")
+HOT_LINES = ("both(packs, 0.6)", "both(adds, 0.2)")
 
 
 def function_of(sample: dict[str, Any]) -> str:
@@ -55,25 +58,55 @@ def function_of(sample: dict[str, Any]) -> str:
     return next((symbol for symbol in symbols if symbol in FUNCTIONS), "")
 
 
-def assert_shares(out: str, seen: Counter[tuple[int, str]], missed: int) -> None:
-    """Compare samples (ns by thread and function) with what `shares` says of itself."""
+Shares = dict[tuple[int, str], int]  # ns by thread and function
+
+
+def truth_of(out: str) -> Shares:
+    """Return what `shares` says of itself: for how long it has run, by the clocks of threads."""
     rows = [line.split() for line in out.splitlines()]
     truth = {(int(tid), function): int(ns) for tid, _, function, ns in rows}
     assert len(truth) == 6
+    return truth
+
+
+def assert_account(out: str, seen: Counter[tuple[int, str]], missed: int) -> None:
+    """Compare samples with what `shares` says of itself, as far as that holds at any load."""
+    truth = truth_of(out)
     # nothing gets lost without a word
     whole = sum(truth.values())
-    assert abs(seen.total() + missed - whole) < whole / 10
+    assert abs(seen.total() + missed - whole) < whole / 5
+    for tid in {tid for tid, _ in truth}:
+        first, second = (truth[tid, function] for function in FUNCTIONS)
+        if max(first, second) > 2 * min(first, second):
+            first_seen, second_seen = (seen[tid, function] for function in FUNCTIONS)
+            assert (first > second) == (first_seen > second_seen)
+        assert any(seen[tid, function] for function in FUNCTIONS)
+
+
+def assert_shares(out: str, seen: Counter[tuple[int, str]], missed: int) -> None:
+    """Compare the shares as well: they are those of the program where little was missed."""
+    assert_account(out, seen, missed)
+    truth = truth_of(out)
     for (tid, function), ns in truth.items():
         of_thread = sum(truth[tid, other] for other in FUNCTIONS)
         seen_in_thread = sum(seen[tid, other] for other in FUNCTIONS)
         assert seen_in_thread > of_thread / 2
-        assert seen[tid, function] / seen_in_thread == pytest.approx(ns / of_thread, abs=0.25)
+        assert seen[tid, function] / seen_in_thread == pytest.approx(ns / of_thread, abs=0.1)
 
 
+# a processor that others want gives few samples, at moments of its own: shares need quiet seconds
+SPANS = [
+    pytest.param("600", assert_account, id="account"),
+    pytest.param("5000", assert_shares, id="shares", marks=pytest.mark.soak),
+]
+Assert = Callable[[str, Counter[tuple[int, str]], int], None]
+
+
+@pytest.mark.parametrize(("span", "check"), SPANS)
 @pytest.mark.parametrize("options", [[], ["--boundary", "time"], ["-f"]])
-def test_shares_of_functions_in_three_threads(options: list[str]) -> None:
+def test_shares_of_functions_in_three_threads(options: list[str], span: str, check: Assert) -> None:
     program = build.program("shares")
-    command = ["/bin/sh", "-c", f"{program} 600; true"] if "-f" in options else [program, "600"]
+    command = ["/bin/sh", "-c", f"{program} {span}; true"] if "-f" in options else [program, span]
     done = soscope("prof", "run", "-q", "--sample", "300", *options, "--json", *command)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stderr)
@@ -81,18 +114,19 @@ def test_shares_of_functions_in_three_threads(options: list[str]) -> None:
     seen: Counter[tuple[int, str]] = Counter()
     for sample in said["samples"]:
         seen[sample["thread"], function_of(sample)] += sample["weight"] * said["sample_ns"]
-    assert_shares(done.stdout, seen, missed_ns(said["notes"]))
+    check(done.stdout, seen, missed_ns(said["notes"]))
     ends = {sample["frames"][-1]["symbol"] for sample in said["samples"] if function_of(sample)}
     assert ends <= {"__clone3", "clone3", "clone", "__clone", None}, "each stack is whole"
 
 
-def test_shares_where_the_kernel_does_not_help() -> None:
+@pytest.mark.parametrize(("span", "check"), SPANS)
+def test_shares_where_the_kernel_does_not_help(span: str, check: Assert) -> None:
     sampler = SamplerProcess(300, asks_kernel=False)
     with subprocess.Popen(
-        [build.program("shares"), "600"], stdout=subprocess.PIPE, text=True
+        [build.program("shares"), span], stdout=subprocess.PIPE, text=True
     ) as program:
         sampler.add(program.pid)
-        out, _ = program.communicate(timeout=60)
+        out, _ = program.communicate(timeout=limit())
     profile = Profile([])
     add_samples(last_words(sampler, program.pid), profile)
     seen: Counter[tuple[int, str]] = Counter()
@@ -102,7 +136,7 @@ def test_shares_where_the_kernel_does_not_help() -> None:
         seen[profile.threads[sample.thread].tid, function] += sample.weight * (
             profile.sample_ns or 0
         )
-    assert_shares(out, seen, missed_ns(profile.notes))
+    check(out, seen, missed_ns(profile.notes))
 
 
 def test_frames_of_python_stand_among_those_of_c() -> None:
@@ -126,7 +160,7 @@ def test_frames_of_python_stand_among_those_of_c() -> None:
     packs, adds = (HOT.splitlines().index(line) + 1 for line in HOT_LINES)
     assert by_line.keys() == {packs, adds}
     assert not [note for note in profile.notes if "read in time" in note], "the kernel takes none"
-    assert by_line[packs] / by_line.total() == pytest.approx(2 / 3, abs=0.12)
+    assert by_line[packs] > by_line[adds]  # three times as long
 
 
 @pytest.mark.parametrize("python", few_pythons()[1:])
@@ -156,15 +190,19 @@ def test_frames_of_other_versions_of_python(python: str) -> None:
 
 
 def test_no_call_is_disturbed_and_no_signal_lost() -> None:
-    with subprocess.Popen(
-        [build.program("disturbed"), "150"], stdout=subprocess.PIPE, text=True
-    ) as program:
-        sampler = SamplerProcess(1000, asks_kernel=False)
-        sampler.add(program.pid)
-        out, _ = program.communicate(timeout=120)
-    blocks = last_words(sampler, program.pid)
-    assert (program.returncode, out) == (0, "wrong 0 signals 400\n")
-    assert sum(count for block in blocks for _, _, count in block["counts"]) > 100
+    seen = 0
+    while seen <= 100:  # how often it is stopped in a run depends on the load
+        with subprocess.Popen(
+            [build.program("disturbed"), "150"], stdout=subprocess.PIPE, text=True
+        ) as program:
+            sampler = SamplerProcess(1000, asks_kernel=False)
+            sampler.add(program.pid)
+            out, _ = program.communicate(timeout=limit())
+        blocks = last_words(sampler, program.pid)
+        assert (program.returncode, out) == (0, "wrong 0 signals 400\n")
+        of_run = sum(count for block in blocks for _, _, count in block["counts"])
+        assert of_run, "it is not sampled at all"
+        seen += of_run
 
 
 def test_a_process_that_is_not_there_is_said_to_be_so() -> None:
@@ -176,11 +214,10 @@ def test_a_process_that_is_not_there_is_said_to_be_so() -> None:
 
 
 def test_a_program_that_another_makes_way_for_is_seen() -> None:
-    code = HOT.replace("both(packs, 0.6)", "both(packs, 0.3)")
     first = "import os, sys\nfor _ in range(1000000): pass\nos.execv(sys.executable, sys.argv[1:])"
     sampler = SamplerProcess(500)
     with subprocess.Popen(
-        [DISTRIBUTION, "-c", first, DISTRIBUTION, "-c", code],
+        [DISTRIBUTION, "-c", first, DISTRIBUTION, "-c", HOT],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -189,10 +226,10 @@ def test_a_program_that_another_makes_way_for_is_seen() -> None:
         assert program.stdout is not None
         sampler.add(program.pid)
         assert program.stdout.readline() == "begun\n"
-        time.sleep(0.5)  # looks at the images are rarer
+        time.sleep(0.5)  # the look at the images is due when it runs again: they come every 250 ms
         program.stdin.write("go\n")
         program.stdin.close()
-        assert program.wait(timeout=60) == 0
+        assert program.wait(timeout=limit()) == 0
     frames = [
         frame for block in last_words(sampler, program.pid) for frame in block.get("frames", ())
     ]
@@ -215,7 +252,7 @@ def test_the_sampler_ends_with_soscope(tmp_path: Path) -> None:
         "from soscope.instruments.prof.sampling.process import SamplerProcess\n"
         "import os, time\n"
         "print(SamplerProcess(100).pid, flush=True)\n"
-        "time.sleep(60)\n"
+        "time.sleep(600)\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=tmp_path
@@ -223,12 +260,4 @@ def test_the_sampler_ends_with_soscope(tmp_path: Path) -> None:
         assert program.stdout is not None
         sampler = int(program.stdout.readline())
         program.kill()
-    for _ in range(500):
-        try:
-            os.kill(sampler, 0)
-        except ProcessLookupError:
-            return  # it has ended, as it should
-        if Path(f"/proc/{sampler}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return  # nobody waits for orphans here
-        time.sleep(0.02)
-    pytest.fail("it goes on")
+    until(lambda: state(sampler) in {"", "Z"}, "it has ended; nobody waits for orphans here")

@@ -15,6 +15,7 @@ from soscope.live.python.interpreter import find_interpreter
 from soscope.live.python.stacks import PythonStacks
 from tests.support.machines.pythons import few_pythons
 from tests.support.processes.stopped import thread_pointer
+from tests.support.time.patience import limit
 
 # Functions of the same size end and begin, so that code is where other code was; and the same
 # function is called again and again, from other lines.
@@ -67,7 +68,7 @@ def test_code_that_comes_and_goes(python: str) -> None:
                     ("<module>", line_of("twice(")),
                 ]
                 program.send_signal(signal.SIGCONT)
-            assert program.wait(timeout=60) == 0
+            assert program.wait(timeout=limit()) == 0
         finally:
             program.kill()
     assert len(places) < 12, "code was where other code had been"

