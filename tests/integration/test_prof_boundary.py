@@ -16,6 +16,8 @@ from tests.support.processes import attached, reported
 from tests.support.processes.launching import environment
 from tests.support.processes.run import soscope
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
 
 
 def words(*options: str) -> list[str]:
@@ -119,11 +121,12 @@ def test_a_running_process_is_left_as_it_was() -> None:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # noqa: PLW1509  as `&`
         )
         attached.assert_it_profiles(profiler, process.pid)
+        until(has_run(process.pid), "it calls", running=process)
         done = soscope("prof", "detach", "-p", str(process.pid))
         assert done.returncode == 0
         left = f"process {process.pid}: soscope {profiler.pid} has let go of it"
         assert done.stderr == f"soscope: {left}\n"
-        out, _ = profiler.communicate(timeout=60)
+        out, _ = profiler.communicate(timeout=limit())
         assert profiler.returncode == 0
         assert calls_of(json.loads(out), "libc.so.6")["malloc"] > 0
         assert attached.differences(before, process.pid) == []

@@ -19,6 +19,7 @@ from tests.support.processes.launching import environment
 from tests.support.processes.run import soscope
 from tests.support.targets import build
 from tests.support.targets.matrix import PLAIN
+from tests.support.time.patience import limit
 
 COMPILERS = ("gcc", "clang")
 COUNT = ("--boundary", "count", "-l", "libleaf*", "--json")
@@ -130,12 +131,11 @@ def test_each_session_has_call_sites_of_its_own(compiler: str) -> None:
                 stderr=subprocess.PIPE,
                 text=True,
             )
-            assert profiler.stderr is not None
-            assert profiler.stderr.readline().startswith("soscope: profiling process")
+            attached.assert_it_profiles(profiler, process.pid)
             say(process, words)
             assert learned(process.pid) > 0
             assert soscope("prof", "detach", "-p", str(process.pid)).returncode == 0
-            out, _ = profiler.communicate(timeout=60)
+            out, _ = profiler.communicate(timeout=limit())
             assert made(json.loads(out)) == wanted
             say(process, "main:abcdef:3000")  # nobody counts
             assert learned(process.pid) == 0

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.processes import reported
 from tests.support.processes.run import run, soscope
+from tests.support.time.patience import limit
 
 OPTIONS = ("-O0", "-O2", "-Os", "-O2 -flto")
 WAYS = list(product(("gcc", "clang"), ("pg", "fentry", "cyg"), OPTIONS))
@@ -45,7 +46,7 @@ CASES += [(mode, way) for mode in ("count", "log") for way in WAYS if way[2] == 
 def test_a_program_finds_what_it_finds_and_its_calls_are_counted(
     mode: str, way: tuple[str, str, str], programs: dict[tuple[str, str, str], list[str]]
 ) -> None:
-    plain = run(programs[way], timeout=30)
+    plain = run(programs[way], timeout=limit())
     account = reported.observe(mode, programs[way])
     assert account.status == plain.returncode == 5
     found, counts = said(account.out)
@@ -60,7 +61,7 @@ def test_a_program_finds_what_it_finds_and_its_calls_are_counted(
 def test_a_nested_function_keeps_what_lies_around_it() -> None:
     """Its static chain lies above the hook, which this model of code calls by a register."""
     command = reported.program("hazards", "fentry", "gcc", "-O2", "-mcmodel=large")
-    plain = run(command, timeout=30)
+    plain = run(command, timeout=limit())
     account = reported.observe("time", command)
     assert account.status == plain.returncode == 5
     assert said(account.out)[0] == said(plain.stdout)[0]
@@ -72,7 +73,7 @@ def test_exceptions_pass_through(mode: str, way: tuple[str, str, str]) -> None:
     compiler, hooks, opt = way
     command = reported.program("thrown", hooks, compiler, opt)
     account = reported.observe(mode, command)
-    plain = run(command, timeout=30)
+    plain = run(command, timeout=limit())
     assert (account.out, account.status) == (plain.stdout, plain.returncode)
     found, counts = said(account.out)
     assert found

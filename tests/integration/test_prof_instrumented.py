@@ -13,6 +13,7 @@ import pytest
 from tests.support.machines.tools import need
 from tests.support.processes import reported
 from tests.support.processes.run import run
+from tests.support.time.patience import limit
 
 LIBRARY = "libreported.so"
 NAMES = ("leaf", "mid", "fib", "even", "odd")
@@ -100,7 +101,7 @@ def test_a_program_that_gprof_profiles_goes_on_to_be(
     for name in ("plain", "observed"):
         monkeypatch.setenv("GMON_OUT_PREFIX", str(tmp_path / name))
         if name == "plain":
-            run(command, timeout=30)
+            run(command, timeout=limit())
         else:
             account = reported.observe("time", command)
         (file,) = tmp_path.glob(f"{name}.*")
@@ -169,5 +170,5 @@ def test_it_comes_and_goes_while_threads_call(hooks: str, symbol: str) -> None:
             after = reported.slot_of(program.pid, library, symbol)
             assert before in (None, after)
             before = after
-        program.communicate(b"\n", timeout=30)
+        program.communicate(b"\n", timeout=limit())
     assert program.returncode == 3

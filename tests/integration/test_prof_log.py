@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
 from tests.support.machines.tools import need
-from tests.support.processes import reported
+from tests.support.processes import attached, reported
 from tests.support.processes.run import run, soscope
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
 
 LIBRARY = """\
 #include <setjmp.h>
@@ -298,10 +302,16 @@ def test_a_running_process(tmp_path: Path) -> None:
     record = tmp_path / "run.sosr"
     with subprocess.Popen([*command, "0", "2"], stdin=subprocess.PIPE) as running:
         reported.until_loaded(running.pid, str(Path(command[0]).with_name("libreported.so")))
-        words = ["prof", "attach", "-q", "--mode", "log", "--duration", "0.5", "-o", str(record)]
-        done = soscope(*words, "-p", str(running.pid))
-        running.communicate(b"\n", timeout=30)
-    assert done.returncode == 0, done.stderr
+        words = ["prof", "attach", "--mode", "log", "-o", str(record), "-p", str(running.pid)]
+        observer = subprocess.Popen(
+            [sys.executable, "-m", "soscope", *words], stderr=subprocess.PIPE, text=True
+        )
+        attached.assert_it_profiles(observer, running.pid)
+        until(has_run(running.pid), "it calls", running=observer)
+        observer.send_signal(signal.SIGINT)
+        _, notes = observer.communicate(timeout=limit())
+        running.communicate(b"\n", timeout=limit())
+    assert observer.returncode == 0, notes
     assert running.returncode == 3  # all results were right
     assert calls_of(report(record))["fib"] > 0
 

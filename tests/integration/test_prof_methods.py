@@ -22,6 +22,8 @@ from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.processes.run import run, soscope
 from tests.support.targets.extensions import TABLED, counted, extension
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
 
 
 def document(err: str) -> dict[str, Any]:
@@ -96,8 +98,9 @@ def test_a_running_interpreter_is_left_as_it_was(tmp_path: Path) -> None:
         process.stdin.write("look\n")
         process.stdin.flush()
         assert process.stdout.readline() == "False\n"  # the tables are others now
+        until(has_run(process.pid), "the thread calls", running=process)
         profiler.send_signal(signal.SIGINT)
-        out, _ = profiler.communicate(timeout=60)
+        out, _ = profiler.communicate(timeout=limit())
         calls = {row["symbol"]: row["calls"] for row in json.loads(out)["functions"]}
         assert calls["tabled.none"] > 0
         assert calls["tabled.tables"] == 1

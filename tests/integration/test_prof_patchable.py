@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.machines.tools import need
-from tests.support.processes import reported
+from tests.support.processes import attached, reported
 from tests.support.processes.run import run
+from tests.support.time.patience import limit
 
 LIBRARY = "libreported.so"
 NAMES = ("leaf", "mid", "fib", "even", "odd")
@@ -64,7 +64,7 @@ def test_a_program_finds_what_it_finds(opt: str, way: tuple[str, str]) -> None:
     """Signals, coroutines, vfork, aligned frames, nested functions: see the target."""
     compiler, hooks = way
     command = reported.program("hazards", hooks, compiler, opt, "-fcf-protection")
-    plain = run(command, timeout=30)
+    plain = run(command, timeout=limit())
     account = reported.observe("time", command)
     assert account.status == plain.returncode == 5
     found = [line for line in account.out.splitlines() if not line.startswith("calls")]
@@ -80,7 +80,7 @@ def test_a_program_finds_what_it_finds(opt: str, way: tuple[str, str]) -> None:
 def test_exceptions_pass_through(compiler: str) -> None:
     command = reported.program("thrown", "patch5", compiler, "-O2")
     account = reported.observe("time", command)
-    plain = run(command, timeout=30)
+    plain = run(command, timeout=limit())
     assert (account.out, account.status) == (plain.stdout, plain.returncode)
     assert account.calls("libthrown.so").get("catcher")
 
@@ -104,7 +104,7 @@ def busy(compiler: str, hooks: str, *flags: str, threads: int = 3) -> Iterator[t
             library = Path(command[0]).with_name(LIBRARY)
             reported.until_loaded(program.pid, str(library))
             yield program.pid, library
-            program.communicate(b"\n", timeout=60)
+            program.communicate(b"\n", timeout=limit())
         finally:
             program.kill()
     assert program.returncode == 3
@@ -128,14 +128,11 @@ def test_what_a_killed_soscope_has_left_is_put_back(tmp_path: Path) -> None:
         before = code_of(pid, library)
         file = str(tmp_path / "rec.sosr")
         attach = [*words, "attach", "-p", str(pid), "--mode", "count", "-o", file]
-        with subprocess.Popen(attach) as soscope:
-            end = time.monotonic() + 60
-            while code_of(pid, library) == before and time.monotonic() < end:
-                time.sleep(0.02)
-            time.sleep(0.1)
+        with subprocess.Popen(attach, stderr=subprocess.PIPE, text=True) as soscope:
+            attached.assert_it_profiles(soscope, pid)
             soscope.send_signal(signal.SIGKILL)
         assert code_of(pid, library) != before
-        run([*words, "detach", "-p", str(pid)], timeout=60)
+        run([*words, "detach", "-p", str(pid)], timeout=limit())
         assert code_of(pid, library) == before
 
 
@@ -188,8 +185,8 @@ def test_nobody_returns_into_the_middle_of_a_call(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "inside\n"
         words = [sys.executable, "-m", "soscope", "prof", "attach", "-p", str(process.pid)]
-        done = run([*words, "--mode", "count", "--duration", "0.05"], timeout=60)
-        process.communicate("\n", timeout=30)
+        done = run([*words, "--mode", "count", "--duration", "0.05"], timeout=limit())
+        process.communicate("\n", timeout=limit())
     assert process.returncode == 7
     assert "entries left, to the middle of which signal handlers return: 1" in done.stderr
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
 from tests.support.machines.tools import need
+from tests.support.processes import attached, reported
 from tests.support.processes.run import run, soscope
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
 
 PROGRAM = """
 #include <signal.h>
@@ -58,7 +59,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("registers")
     (folder / "kept.c").write_text(PROGRAM)
     words = [need("gcc"), "-O2", "-o", str(folder / "kept"), str(folder / "kept.c")]
-    assert run(words, timeout=60).returncode == 0
+    assert run(words, timeout=limit()).returncode == 0
     return str(folder / "kept")
 
 
@@ -71,21 +72,20 @@ def test_values_stay(program: str, mode: str) -> None:
 @pytest.mark.parametrize("mode", ["time", "log"])
 def test_values_stay_where_the_return_is_behind_the_end(program: str, mode: str) -> None:
     words = [sys.executable, "-m", "soscope", "prof", "attach", "--mode", mode, "-p"]
-    with subprocess.Popen([program, str(1 << 62)], stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([program, str(1 << 62)], stdout=pipe, text=True) as process:
         try:
-            maps = Path(f"/proc/{process.pid}/maps")
-            while "libc.so" not in maps.read_text():
-                time.sleep(0.01)
-            until = [*words, str(process.pid), "--duration", "0.6"]
-            with subprocess.Popen(until, stdout=subprocess.PIPE) as watching:
-                end = time.monotonic() + 60
-                while "soscope" not in maps.read_text() and time.monotonic() < end:
-                    time.sleep(0.01)
-                time.sleep(0.2)
+            pid = process.pid
+            reported.until_loaded(pid, "libc.so")
+            with subprocess.Popen([*words, str(pid)], stdout=pipe, stderr=pipe, text=True) as watch:
+                attached.assert_it_profiles(watch, pid)
+                until(has_run(pid), "it calls", running=process)
                 process.send_signal(signal.SIGUSR1)
-                assert b"leaf" in watching.communicate(timeout=60)[0]
+                until(has_run(pid), "it stays in a call", running=process)
+                watch.send_signal(signal.SIGINT)
+                assert "leaf" in watch.communicate(timeout=limit())[0]
             process.send_signal(signal.SIGUSR1)
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=limit())
         finally:
             process.kill()
     assert (out, process.returncode) == ("0\n", 3)

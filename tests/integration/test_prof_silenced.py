@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.support.machines.tools import need
 from tests.support.processes import attached, reported
 from tests.support.processes.launching import environment
 from tests.support.processes.run import run
+from tests.support.time.patience import limit, until
 
 # by the size of a call: through a slot, or of the linker's stub
 NOTHING = {6: bytes.fromhex("660f1f440000"), 5: bytes.fromhex("0f1f440000")}
@@ -64,7 +64,7 @@ def attached_to(pid: int) -> Iterator[subprocess.Popen[str]]:
         try:
             attached.assert_it_profiles(soscope, pid)
             yield soscope
-            soscope.wait(60)
+            soscope.wait(limit())
         finally:
             soscope.kill()
 
@@ -85,14 +85,15 @@ def test_calls_become_no_operations_and_come_back(way: tuple[str, ...]) -> None:
 
 def program_of(soscope: int, program: str) -> int:
     """Return the process of a program that a soscope runs."""
-    end = time.monotonic() + 60
-    while True:
+
+    def found() -> int:
         for pid in status.descendants(soscope):
             with suppress(FileNotFoundError):  # one that is over, or not there yet
                 if os.readlink(f"/proc/{pid}/exe") == program:
                     return pid
-        assert time.monotonic() < end
-        time.sleep(0.02)
+        return 0
+
+    return until(found, f"{program} runs")
 
 
 @pytest.mark.parametrize("bind", ["", "1"], ids=["lazy", "bound"])
@@ -111,16 +112,15 @@ def test_a_program_that_is_started_makes_no_calls(way: tuple[str, str], bind: st
         try:
             pid = program_of(soscope.pid, program)
             reported.until_loaded(pid, str(library))
-            end, sites = time.monotonic() + 20, call_sites(library)
-            while left := [
-                at
-                for at, size in sites.items()
-                if code_of(pid, library)[at:][:size] != NOTHING[size]
-            ]:
-                assert time.monotonic() < end, left
-                time.sleep(0.05)
+            sites = call_sites(library)
+
+            def are_quiet() -> bool:
+                code = code_of(pid, library)
+                return all(code[at:][:size] == NOTHING[size] for at, size in sites.items())
+
+            until(are_quiet, "no-operations are in the place of calls", running=soscope)
         finally:
-            soscope.communicate(b"\n", timeout=60)
+            soscope.communicate(b"\n", timeout=limit())
     assert len(sites) >= 5
     assert soscope.returncode == 3
 
@@ -129,7 +129,7 @@ def test_it_comes_and_goes_often_while_threads_call() -> None:
     with busy("gcc", "pg", threads=4) as (pid, library):
         before = code_of(pid, library)
         for _ in range(40):
-            reported.looked(pid, "quiet")
+            reported.looked(pid, "quiet", cpu=0.03)
             assert code_of(pid, library) == before
 
 
@@ -152,7 +152,7 @@ def test_what_a_killed_soscope_has_left_is_put_back() -> None:
 def test_a_program_finds_what_it_finds(opt: str, hooks: str, compiler: str) -> None:
     """Signals, coroutines, vfork, aligned frames, nested functions: see the target."""
     command = reported.program("hazards", hooks, compiler, *opt.split())
-    plain = run(command, timeout=30)
+    plain = run(command, timeout=limit())
     account = reported.observe("quiet", command)
     assert account.status == plain.returncode == 5
     assert said(account.out)[0] == said(plain.stdout)[0]

@@ -32,6 +32,7 @@ from soscope.live.python.offsets import (
 from soscope.live.python.strings import read_bytes, read_str
 from tests.support.machines.pythons import DISTRIBUTION, pythons
 from tests.support.machines.tools import need
+from tests.support.time.patience import limit
 
 TARGETS = Path(__file__).parents[1] / "targets"
 # Types with a `__sizeof__` in C that is not told from outside.
@@ -58,7 +59,7 @@ def standing(python: str, target: str, *words: str) -> Iterator[tuple[Process, A
                 yield process, said
         finally:
             child.stdin.close()
-            assert child.wait(30) == 0  # nobody disturbed it
+            assert child.wait(limit()) == 0  # nobody disturbed it
 
 
 def interpreter_of(process: Process) -> Interpreter:
@@ -129,7 +130,7 @@ def test_arrays_of_the_numpy_here() -> None:
 
 
 def test_a_program_without_python() -> None:
-    with subprocess.Popen([need("sleep"), "60"]) as child:
+    with subprocess.Popen([need("sleep"), "600"]) as child:
         try:
             with Process(child.pid) as process:
                 assert find_interpreter(process.picture) is None

@@ -34,6 +34,7 @@ from tests.support.processes.run import run
 from tests.support.targets import build
 from tests.support.targets.matrix import REPOSITORY, Cell
 from tests.support.time.patience import limit, until
+from tests.support.time.progress import Condition, has_run
 
 # How compilers are asked for hooks, and which of them know it.
 FLAGS = {
@@ -150,10 +151,23 @@ def until_loaded(pid: int, library: str) -> None:
     until(lambda: library in maps.read_text(), f"process {pid} loads {library}")
 
 
-def looked(pid: int, mode: str, duration_ns: int = 300_000_000) -> ReportedCalls:
-    """Look at a process, of itself for so long that its threads have run, whatever the load."""
+class _Until(Session):
+    """A session that ends when a condition is true, which is looked at every 10 ms."""
+
+    def __init__(self, pid: int, instrument: Instrument, condition: Condition) -> None:
+        super().__init__(SessionSettings([], pids=[pid]), [instrument])
+        self._is_over = condition
+
+    def tick(self) -> float:
+        if self._is_over():
+            self.stop("")
+        return min(super().tick(), 0.01)
+
+
+def looked(pid: int, mode: str, *, cpu: float = 0.1) -> ReportedCalls:
+    """Look at a process until it has run for `cpu` more seconds, however long that takes."""
     instrument = Watched(mode)
-    Session(SessionSettings([], pids=[pid], duration_ns=duration_ns), [instrument]).run()
+    _Until(pid, instrument, has_run(pid, cpu=cpu)).run()
     return instrument.programs[0].calls
 
 
