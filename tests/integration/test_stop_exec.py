@@ -16,7 +16,7 @@ from soscope.entry.stop.stopping import Threads
 from soscope.proc import status
 from tests.support.processes import attached
 from tests.support.processes.launching import compiled
-from tests.support.time.patience import limit, until_seen
+from tests.support.time.patience import limit, until
 
 # Executes itself from a thread, again and again, and counts that in its environment; tells in the
 # end that nothing has hindered it.
@@ -95,7 +95,7 @@ def assert_stops_hold(process: subprocess.Popen[str], times: int) -> None:
         finally:
             threads.resume()
 
-    until_seen(hold, f"{times} stops and executions")
+    until(hold, f"{times} stops and executions", pause=0.0)
     assert attached.finish(process)[0] == 7
 
 
@@ -112,7 +112,9 @@ def _look_late(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
         names = listdir(path)
         if next(turns):
             before = executions(pid)
-            until_seen(lambda: executions(pid) > before or _is_traced(pid), "it executes itself")
+            until(
+                lambda: executions(pid) > before or _is_traced(pid), "it executes itself", pause=0.0
+            )
             if _is_traced(pid):
                 time.sleep(0.004)
         return names
@@ -161,7 +163,7 @@ def test_a_living_thread_is_found_where_the_leader_comes_and_goes(
             assert status.living_thread(process.pid)
             return executions(process.pid) >= 300
 
-        until_seen(is_found, "300 executions")
+        until(is_found, "300 executions", pause=0.0)
         assert not status.has_ended(process.pid)
         assert attached.finish(process)[0] == 7
     assert status.has_ended(process.pid)

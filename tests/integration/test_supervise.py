@@ -19,7 +19,7 @@ from tests.support.machines.tools import need
 from tests.support.processes import launching
 from tests.support.processes.launching import launched, mini_agent, wait_for, wait_state
 from tests.support.processes.run import kill
-from tests.support.time.patience import limit, until, until_seen
+from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run, has_switched, state, switches
 
 MODES = ("plain", "stay", "follow")
@@ -97,7 +97,7 @@ def test_soscopes_own_death_does_not_matter(tmp_path: Path, mode: str) -> None:
 def test_soscopes_death_between_stops_does_not_lose_signals(tmp_path: Path, mode: str) -> None:
     with session(tmp_path, launched(), "signals", "100000", mode=mode) as one:
         pid = one.started()
-        until_seen(has_switched(pid, 100), "it stops for its signals")
+        until(has_switched(pid, 100), "it stops for its signals", pause=0.0)
         os.kill(one.process.pid, signal.SIGKILL)
         until(lambda: state(pid) in GONE, "the target ends")
         one.target = 0
@@ -143,8 +143,8 @@ def _child(pid: int) -> int:
 
 def _on_its_way(one: Session, moment: int) -> int:
     """Return the target when it has waited `moment` times: soscope has it stop that often."""
-    child = until_seen(lambda: _child(one.process.pid), "a child")
-    until_seen(lambda: state(child) in GONE or switches(child) >= moment, "its moment")
+    child = until(lambda: _child(one.process.pid), "a child", pause=0.0)
+    until(lambda: state(child) in GONE or switches(child) >= moment, "its moment", pause=0.0)
     return child
 
 

@@ -72,15 +72,16 @@ def until(
     *,
     running: subprocess.Popen[str] | subprocess.Popen[bytes] | None = None,
     seconds: float = USUAL,
+    pause: float = _PAUSE,
 ) -> T:
     """Wait until `condition()` is true, and return what it returned.
 
     `what` says in a few words what is waited for: it is what a failed test prints. If `running`
     has ended and the condition is still false, waiting longer is no use: an AssertionError says
-    so at once. `RanOut` is raised after `limit(seconds)`.
+    so at once. `RanOut` is raised after `limit(seconds)`. A `pause` of 0.0 looks all the time:
+    for what is over in a moment.
     """
     end = time.monotonic() + limit(seconds)
-    pause = _PAUSE
     while True:
         has_ended = running is not None and running.poll() is not None
         if value := condition():
@@ -90,15 +91,6 @@ def until(
             raise RanOut(what, limit(seconds))
         time.sleep(pause)
         pause = min(pause * 1.2, 10 * _PAUSE)
-
-
-def until_seen(condition: Callable[[], T | None], what: str, *, seconds: float = USUAL) -> T:
-    """Do as `until` does without a pause between two looks: for what is over in a moment."""
-    end = time.monotonic() + limit(seconds)
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise RanOut(f"{what}: not within {limit(seconds):.0f} s")
-    return value
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from soscope.live.process import Process
 from soscope.proc import maps
 from tests.support.files.elfwriter import Sym, Writer
 from tests.support.machines.tools import kernel_thread
-from tests.support.time.patience import until, until_seen, within_cpu
+from tests.support.time.patience import until, within_cpu
 
 Callback = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t, ctypes.c_void_p
@@ -104,7 +104,7 @@ def test_a_process_on_its_way_out_has_ended() -> None:
         with subprocess.Popen(["sleep", "60"]) as child, Process(child.pid) as process:
             head = process.picture.main.ranges[0][0]
             child.kill()
-            until_seen(partial(_has_nothing, process.space, head), "its memory is gone")
+            until(partial(_has_nothing, process.space, head), "its memory is gone", pause=0.0)
             with pytest.raises(NoSuchProcess, match="has ended"):
                 process.read(head, 4)
 
