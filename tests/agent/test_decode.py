@@ -81,6 +81,7 @@ def compare(file: Path, folder: Path) -> list[str]:
     return result
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", ["c", "bash", "crypto", "stdc++"])
 def test_lengths_are_objdumps(name: str, tmp_path: Path) -> None:
     assert not compare(library(name), tmp_path)

@@ -81,6 +81,7 @@ def changed(seen: Seen) -> dict[str, tuple[str, str, list[str]]]:
     return {name: (*pair, seen.uses[name]) for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("compiler", "flags"), BUILDS)
 def test_the_address_is_seen_by_those_who_look(compiler: str, flags: str, tmp_path: Path) -> None:
     seen = look(hosted.HOST / "loads_known.c", compiler, flags, tmp_path)
@@ -110,6 +111,7 @@ def assert_random_code_does_the_same(compiler: str, flags: str, seed: int, folde
     assert sum(seen.calls.values()) > 100
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("seed", "compiler", "flags"), [(seed, *build) for seed, build in enumerate(BUILDS[:3])]
 )

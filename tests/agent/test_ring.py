@@ -15,6 +15,7 @@ POLICIES = {
 }
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("nested", [1, pytest.param(20, marks=pytest.mark.soak), 600])
 @pytest.mark.parametrize("policy", ["drop", "overwrite"])
 def test_a_signal_may_come_at_any_instruction(policy: str, nested: int) -> None:
@@ -40,6 +41,7 @@ FIRST_RECORDS = [
 STRIDE = 7
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("how", "mode"), FIRST_RECORDS)
 def test_a_thread_may_be_interrupted_in_its_first_record(how: str, mode: int) -> None:
     first = FIRST_RECORDS.index((how, mode)) % STRIDE
@@ -52,6 +54,7 @@ def test_a_thread_may_be_interrupted_anywhere_in_its_first_record(how: str, mode
     hosted.check("begin", how, str(mode), sanitize=False)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 @pytest.mark.parametrize("policy", ["block", "drop"])
 def test_threads_that_signals_interrupt(policy: str, compiler: str) -> None:

@@ -85,6 +85,7 @@ def aligned_library(folder: Path) -> str:
     return str(path)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("library", ["libc.so.6", "libstdc++.so.6", "libcrypto.so.3", ""])
 def test_rules_are_those_of_the_tables(library: str, tmp_path: Path) -> None:
     path = f"/lib/x86_64-linux-gnu/{library}" if library else aligned_library(tmp_path)

@@ -11,6 +11,7 @@ from tests.agent import hosted
 PLACES = [(1, 8), (40, 8), (500, 8), (500, 128), (8, 9360), (9, 8192), (300, 512)]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("what", ["slots", "code"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(("slots", "gap"), PLACES)
@@ -18,6 +19,7 @@ def test_every_use_is_found_once(slots: int, gap: int, seed: int, what: str) -> 
     hosted.check("scan", str(seed), str(slots), str(gap), "0", what)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("slots", "gap"), PLACES)
 def test_every_use_is_found_once_in_many_turns(slots: int, gap: int) -> None:
     hosted.check("scan", "4", str(slots), str(gap), "2000", "slots")

@@ -82,6 +82,7 @@ def ask(folder: Path, chosen: Selection, functions: bytes, queries: list[str]) -
     return hosted.check("select", *files).splitlines()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_agent_chooses_as_python_does(seed: int, tmp_path: Path) -> None:
     source = random.Random(seed)

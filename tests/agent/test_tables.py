@@ -37,6 +37,7 @@ def test_the_agents_frames_are_left_out_of_walks(compiler: str) -> None:
     assert hosted.check("backtrace", compiler=compiler) == "done\n"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
 def test_symbols_are_found_as_the_loader_finds_them(style: str, tmp_path: Path) -> None:
     source = tmp_path / "many.c"
@@ -68,6 +69,7 @@ LINKED = {  # to addresses of their own; sanitizers have the lower one's place
 }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("flags", LINKED.values(), ids=LINKED)
 @pytest.mark.parametrize("copies", [1, 2])
 def test_symbols_of_images_that_begin_elsewhere(

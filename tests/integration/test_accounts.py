@@ -17,6 +17,7 @@ from tests.support.targets import accounted
 FUNCTIONS = 300  # at least, of ten libraries
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize("name", accounted.tables())
 def test_each_call_is_shown_as_it_was_made(name: str, tmp_path: Path) -> None:
     program = accounted.build(name, tmp_path)

@@ -53,6 +53,7 @@ def calls(text: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_process_is_what_it_was(threads: int, mode: str, tmp_path: Path) -> None:
@@ -65,6 +66,7 @@ def test_a_process_is_what_it_was(threads: int, mode: str, tmp_path: Path) -> No
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_however_a_program_is_linked(cell: Cell, tmp_path: Path) -> None:
     if cell.compiler == "clang":
@@ -191,6 +193,7 @@ WAITS = {  # what each returns, and errno
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("wait", WAITS)
 def test_a_wait_is_not_disturbed(wait: str) -> None:
     """Stopped twice in the middle, it returns what it would have, and when it would have.
@@ -214,6 +217,7 @@ def test_a_wait_is_not_disturbed(wait: str) -> None:
 # ---- what it does while it is traced -----------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("follow", [False, True])
 def test_children_go_on(follow: bool, tmp_path: Path) -> None:
     """Forked children do what they did; with -f they are seen; what they inherit is taken out."""
@@ -289,6 +293,7 @@ def test_an_exec_ends_the_trace(tmp_path: Path) -> None:
 # ---- processes that can open none of our files -------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may trace a process of somebody else")
 @pytest.mark.parametrize("how", ["user", "namespace"])
 def test_a_process_that_cannot_reach_us(how: str, tmp_path: Path) -> None:

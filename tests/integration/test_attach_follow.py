@@ -339,6 +339,7 @@ def test_children_that_live_on_are_let_go_of(tmp_path: Path) -> None:
         os.kill(child, signal.SIGKILL)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 0.1, 0.2, 0.3])
 def test_a_killed_soscope_leaves_all_running(seconds: float) -> None:
     """Also those that are just being loaded: nobody is killed, nobody stays stopped."""

@@ -46,6 +46,7 @@ def is_traced(pid: int) -> bool:
     return "\nTracerPid:\t0\n" not in Path(f"/proc/{pid}/status").read_text()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("milliseconds", [0, 1, 2, 4, 8, 16])
 def test_one_that_is_killed_while_the_agent_goes_in(milliseconds: int) -> None:
     with attached.running([sys.executable, "-c", MANY]) as process:

@@ -227,6 +227,7 @@ def test_a_32_bit_program(tmp_path: Path) -> None:
         assert attached.finish(process) == (7, "", "")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("tool", ["gdb", "strace"])
 def test_who_traces_it_already_is_named(tool: str) -> None:
     with attached.running([build.program("attached"), "2"]) as process:

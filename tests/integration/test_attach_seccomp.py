@@ -163,6 +163,7 @@ def target(rules: str) -> Path:
     return compiled("filtered.c", "-fno-builtin", f"-DRULES={rules}", text=_TARGET)
 
 
+@pytest.mark.every(3)
 @ROOT
 @pytest.mark.parametrize("rules", GOOD.values(), ids=GOOD)
 def test_a_filter_that_allows_it(rules: str) -> None:
@@ -177,6 +178,7 @@ def test_a_filter_that_allows_it(rules: str) -> None:
         assert attached.finish(process) == (7, "", "")
 
 
+@pytest.mark.every(3)
 @ROOT
 @pytest.mark.parametrize(("rules", "reason"), BAD.values(), ids=BAD)
 @pytest.mark.parametrize("how", ["leader", "thread"])

@@ -94,6 +94,7 @@ def calls(lines: str) -> Counter[int]:
     return Counter(event["pid"] for event in events if event["type"] == "call")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("style", ["-p A -p B -p C", "-p A,B,C", "-p A,B -p C -p A"])
 def test_all_of_them_are_traced(style: str, tmp_path: Path) -> None:
     output = tmp_path / "calls.jsonl"
@@ -125,6 +126,7 @@ def test_each_line_names_its_process(tmp_path: Path) -> None:
         assert shown == {f"[pid {process.pid}": count for process, count in expected}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", ["-c", "--count-only"])
 def test_a_table_is_that_of_the_sum(mode: str, tmp_path: Path) -> None:
     output = tmp_path / "table.json"

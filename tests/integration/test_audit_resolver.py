@@ -108,6 +108,7 @@ def case(name: str) -> str:
     return foreign(suite, pattern) if pattern else str(loaders.Loader(suite).interpreter.resolve())
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", CASES)
 def test_other_releases_and_architectures(name: str) -> None:
     found = audited(case(name))
@@ -137,6 +138,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_that_were_mended(name: str) -> None:
     found = audited(case(name))
@@ -147,6 +149,7 @@ def test_faults_that_were_mended(name: str) -> None:
     assert lost == FAULTS[name]
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize("name", [OWN, I386, *CASES])
 def test_a_stripped_copy_gives_the_same(tmp_path: Path, name: str) -> None:
     path = case(name) if name in CASES else need(name)
@@ -197,6 +200,7 @@ def disassembled(path: str) -> dict[int, str]:
     return found
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("path", [OWN, I386])
 def test_vector_writes_and_calls_are_those_that_objdump_shows(path: str) -> None:
     loader = open_loader(need(path))

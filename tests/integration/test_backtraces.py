@@ -38,6 +38,7 @@ def ask(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline()
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("way", WAYS)
 def test_walks_of_four_threads_that_are_attached_to(way: str, tmp_path: Path) -> None:
     options = [word.format(tmp_path / "output") for word in WAYS[way]]
@@ -85,6 +86,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("mode", ["summary", "everything"])
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_walks_of_programs_that_are_built_otherwise(cell: Cell, mode: str, tmp_path: Path) -> None:
@@ -127,6 +129,7 @@ fn main() {
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("options", [("-c", "-e", "qsort"), ("-c", "--from", "all")])
 def test_a_backtrace_of_rust(options: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "walk.rs").write_text(RUST)
@@ -188,6 +191,7 @@ int main(void)
 }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("options", [("-c", "-e", "qsort"), ("-c", "--from", "all"), ("-f",)])
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_program_in_c(other: str, options: tuple[str, ...], tmp_path: Path) -> None:
@@ -403,6 +407,7 @@ UNWOUND = """
     }"""
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("way", ["-c", "-T", "--record", "--count-only"])
 def test_exceptions_by_another_unwinder_pass_hooked_calls(way: str, tmp_path: Path) -> None:
     """The libunwind of nongnu.org writes where it takes return addresses to be."""

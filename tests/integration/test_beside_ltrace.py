@@ -86,6 +86,7 @@ def calls(text: str) -> list[tuple[str, str]]:
     return [call for call in found if call[0] in {"", *OURS} and call[1] not in STUBLESS]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("words", FILTERS, ids=" ".join)
 def test_the_same_calls_are_chosen(words: list[str], program: Path, tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"

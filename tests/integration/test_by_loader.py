@@ -33,6 +33,7 @@ CASES = [case for target in TARGETS_OF_CALLS for case in tracing.cases(target)]
 PRELOAD = [sys.executable, "-m", "tests.support.processes.forbid", "ptrace"]
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 @pytest.mark.parametrize("cell", ["nopie", pytest.param("now", marks=pytest.mark.soak), "musl"])
 def test_the_same_calls_are_counted(case: Case, cell: str, tmp_path: Path) -> None:
@@ -52,6 +53,7 @@ def test_the_same_calls_are_counted(case: Case, cell: str, tmp_path: Path) -> No
     assert tracing.faults(wanted, got, mode="record", follow=True) == []
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("cell", "follow"), [*((cell, False) for cell in CELLS), ("nopie", True), ("musl", True)]
 )

@@ -89,6 +89,7 @@ def test_stacks_are_right_while_exceptions_pass(tmp_path: Path) -> None:
         assert stacks <= {addrs[1:] for addrs in native[size]}, size
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", few_pythons())
 def test_frames_of_python_are_those_of_the_interpreter(python: str, tmp_path: Path) -> None:
     said = traced(tmp_path, python, str(TARGETS / "pystacks.py"))
@@ -266,6 +267,7 @@ other.join()
 """
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_calls_that_wait_have_the_frames_of_their_thread(python: str, tmp_path: Path) -> None:
     """The interpreter has let go of its lock when it calls select."""
@@ -290,6 +292,7 @@ def printed(*words: str) -> str:
 POWERS = "import math; print(*(math.pow(number / 7, number / 3) for number in range(40)))"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_arguments_are_what_they_were(python: str) -> None:
     truth = printed(python, "-c", POWERS)
@@ -368,6 +371,7 @@ ENDS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ENDS)
 def test_interpreters_end_as_they_would(name: str, tmp_path: Path) -> None:
     """Calls go on when an interpreter has taken itself down, and nobody must ask it then."""

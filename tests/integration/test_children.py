@@ -41,6 +41,7 @@ def calls(
     return first, found, list(Truth.read(facts).facts)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("how", ["followed", "alone"])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_parent_is_recorded_as_without_children(way: str, how: str, tmp_path: Path) -> None:
@@ -48,6 +49,7 @@ def test_a_parent_is_recorded_as_without_children(way: str, how: str, tmp_path: 
     assert_own_calls(build.program("children"), way, how, tmp_path)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("how", ["followed", "alone"])
 @pytest.mark.parametrize("way", ["vfork", "exec", "probe", "strict"])
 @pytest.mark.parametrize("cell", NO_STUBS)
@@ -142,6 +144,7 @@ int main(void)
 """
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("flags", ["-fplt", "-fno-plt"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_a_function_keeps_its_address_where_its_calls_are_seen(

@@ -151,6 +151,7 @@ def little_room() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.every(3)
 @pytest.mark.usefixtures("little_room")
 @pytest.mark.parametrize("mode", ["count", "summary", "record"])
 def test_children_of_the_first_process(mode: str, tmp_path: Path) -> None:

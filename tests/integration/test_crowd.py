@@ -19,6 +19,7 @@ from tests.support.targets import build
 THREADS, CALLS = 300, 40  # 256K are 16 chunks
 
 
+@pytest.mark.every(11)
 @pytest.mark.parametrize("policy", ["block", "drop", "overwrite", "stop"])
 @pytest.mark.parametrize("calls", [CALLS, 150])
 def test_threads_that_wait_for_one_another(policy: str, calls: int, tmp_path: Path) -> None:

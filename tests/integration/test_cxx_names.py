@@ -45,6 +45,7 @@ def calls(text: str) -> list[str]:
     return [re.sub(r"^(\w+)<\w+>", r"\1", line.rpartition(") ")[0] + ")") for line in lines]
 
 
+@pytest.mark.every(2)
 def test_what_names_tell_is_what_was_passed(folder: Path) -> None:
     recording, choice = folder / "cxx.sosr", ("-l", "libcxx_names*", "--from", "MAIN")
     done = run([*SOSCOPE, "trace", *choice, "--record", recording, folder / "cxx_names"])

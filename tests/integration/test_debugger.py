@@ -90,6 +90,7 @@ def agent_base(pid: int) -> int:
     return int(found[1], 16)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("flags", ["-Wl,-z,lazy", "-Wl,-z,now", "-fomit-frame-pointer -fno-plt"])
 def test_a_backtrace_reaches_main(flags: str, tmp_path: Path) -> None:
     program = built(tmp_path, flags)

@@ -26,6 +26,7 @@ def debug_file(folder: Path, name: str) -> None:
         subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("flags", ["-g", "-g -O0", "-gdwarf-4", "-g3 -O2", "-gdwarf-3"])
 @pytest.mark.parametrize("whose", ["library", "caller"])
 def test_types_of_the_library_or_of_its_caller(tmp_path: Path, flags: str, whose: str) -> None:
@@ -223,6 +224,7 @@ def test_explain_names_the_source(tmp_path: Path) -> None:
     assert (document["file"], document["where"]) == (str(program), f"own_types.h:{line}")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("of_library", "of_program"), [("-g", "-g0"), ("-g0", "-g")])
 def test_classes(tmp_path: Path, of_library: str, of_program: str) -> None:
     need("g++")

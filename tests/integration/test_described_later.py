@@ -91,6 +91,7 @@ def traced(folder: Path, *words: str | Path, how: str = "") -> tuple[list[str], 
     return done.stdout.splitlines(), lines_of(out.read_text(errors="surrogateescape"))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("of_library", "of_plugin", "how"),
     [("-g", "-g0", ""), ("-g0", "-g", ""), ("-g", "-g0", "namespace")],

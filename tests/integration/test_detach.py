@@ -44,6 +44,7 @@ def kill_and_clean_up(pid: int, folder: Path, way: str, pause: float) -> None:
     assert attached.differences(before, pid) == []
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_killed_soscope_is_cleaned_up_after(way: str, tmp_path: Path) -> None:
     chance = random.Random(way)

@@ -144,6 +144,7 @@ def test_ptrace_that_is_forbidden_is_found_out_by_trying() -> None:
     assert "LD_PRELOAD" in text
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("agent", [None, b"junk"], ids=["missing", "damaged"])
 def test_an_installation_without_an_agent_is_said(agent: bytes | None, tmp_path: Path) -> None:
     package = Path(soscope.__file__).parent
@@ -190,6 +191,7 @@ def mapped_code(pid: int) -> set[str]:
     return {row[5] for row in rows if "x" in row[1] and row[5:] and row[5].startswith("/")}
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("binding", ["lazy", "now"])
 @pytest.mark.parametrize("pie", ["pie", "no-pie"])
 def test_a_process_is_what_readelf_and_proc_say(binding: str, pie: str) -> None:
@@ -225,6 +227,7 @@ INTERPRETERS = [
 WAIT = {"Python": "input()", "Ruby": "gets", "Perl": "<STDIN>", "Node.js": "setInterval(x=>x,9e6)"}
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("name", "program", "flag", "asks"), INTERPRETERS, ids=lambda value: Path(value).name[:12]
 )

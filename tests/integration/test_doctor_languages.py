@@ -100,6 +100,7 @@ def spelled(words: tuple[str, ...], folder: Path) -> list[str]:
     return [str(folder / word) if word in TCL else word for word in words]
 
 
+@pytest.mark.every(11)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}-{Path(case.command).name}")
 def test_the_version_is_what_the_interpreter_says(case: Case, tmp_path: Path) -> None:
     command = need(case.command)

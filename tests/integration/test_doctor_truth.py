@@ -58,6 +58,7 @@ def slots(subject: dict[str, Any]) -> dict[str, int]:
     }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_has_the_slots_that_a_trace_hooks(name: str) -> None:
     program = os.path.realpath(need(name))
@@ -69,6 +70,7 @@ def test_a_file_has_the_slots_that_a_trace_hooks(name: str) -> None:
     assert {image: found[image] for image in said} == said
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", PROCESSES)
 def test_a_process_has_the_slots_that_a_trace_hooks(name: str) -> None:
     with attached.running([need(name), *PROCESSES[name]]) as process:

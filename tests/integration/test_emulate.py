@@ -25,6 +25,7 @@ _MODES = {
 }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("linker", _LINKERS)
 @pytest.mark.parametrize("mode", _MODES)
 def test_every_stub_goes_through_its_slot(tmp_path: Path, linker: str, mode: str) -> None:

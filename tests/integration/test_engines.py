@@ -43,6 +43,7 @@ def _rows(found: dict[str, object]) -> dict[str, int]:
     return rows
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("arch", ["ppc", "ppc64", "arm", "riscv64", "i386", "mips"])
 def test_call_sites(folder: Path, tmp_path: Path, arch: str) -> None:
     """Lazy slots, so that the stubs' way to the resolver is theirs, too."""
@@ -66,6 +67,7 @@ def test_slots_that_lead_to_their_entries(folder: Path, tmp_path: Path) -> None:
     assert "--engine slot: not for programs for arm" in refused.stderr
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("arch", ["ppc64le", "ppc64", "arm", "mipsel"])
 def test_functions_inside_an_image(tmp_path: Path, arch: str) -> None:
     """Entered at their second entries (ELFv2), named by descriptors (ELFv1), in Thumb."""
@@ -168,6 +170,7 @@ def test_slots_that_are_code(folder: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("arch", "engine", "other"),
     [

@@ -32,6 +32,7 @@ def _entries(path: Path) -> dict[int, str]:
     return {entries[slot.vaddr]: slot.symbol for slot in mapped.slots if slot.symbol in wanted}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("arch", ["ppc64le", "ppc"])
 def test_hard_cases(tmp_path: Path, arch: str) -> None:
     path = program(tmp_path, arch, "-Wl,-z,lazy", source="crossed_hard", own="-no-pie")

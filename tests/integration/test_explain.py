@@ -84,6 +84,7 @@ def gdb(pid: int, *commands: str) -> str:
     return run(words).stdout
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("binding", mapped.BUILDS)
 @pytest.mark.parametrize("symbol", ["strdup", "abs"])
 def test_every_step_is_what_other_tools_say(binding: str, symbol: str) -> None:
@@ -132,6 +133,7 @@ def test_every_step_is_what_other_tools_say(binding: str, symbol: str) -> None:
     assert ("w" in slot["page"]) == (binding in ("lazy", "ibt", "not-pie"))
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("binding", mapped.BUILDS)
 def test_a_hook_is_where_it_was_foretold(binding: str, tmp_path: Path) -> None:
     """What is said before of a traced program is what stands there when it is traced."""

@@ -24,6 +24,7 @@ from tests.support.files.stubs import opened
 from tests.support.machines.tools import need
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("build", BUILDS)
 def test_every_byte_and_instruction_is_objdumps(
     tmp_path: Path, build: str, explain: Explain
@@ -45,6 +46,7 @@ def test_every_byte_and_instruction_is_objdumps(
                 assert same(line["text"]) == same(text), step["step"]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("build", BUILDS)
 def test_who_calls_is_who_calls_in_objdumps_listing(
     tmp_path: Path, build: str, explain: Explain
@@ -73,6 +75,7 @@ def test_who_calls_is_who_calls_in_objdumps_listing(
     assert all(one.startswith("main+0x") for one in functions)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("build", ["lazy", "no-pie", "ibt", "lld", "mold", "gold"])
 @pytest.mark.parametrize("symbol", ["malloc", "free", "printf"])
 def test_the_resolver_is_given_what_it_gets_when_the_stub_runs(
@@ -89,6 +92,7 @@ def test_the_resolver_is_given_what_it_gets_when_the_stub_runs(
     assert said["the image's link_map"]["kind"] == "cell"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("build", ["lazy", "ibt", "mold"])
 def test_the_number_of_instructions_is_gdbs(tmp_path: Path, build: str, explain: Explain) -> None:
     """One step after another, from the call to the resolver."""

@@ -33,6 +33,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("arch", "by"), CELLS)
 def test_a_call_on_another_processor(tmp_path: Path, arch: str, by: str, explain: Explain) -> None:
     path = program(tmp_path, arch, by, "-pie", "-z", "lazy")

@@ -248,6 +248,7 @@ LOCKED = """
     }"""
 
 
+@pytest.mark.every(2)
 @pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
 @pytest.mark.parametrize("mode", [[], ["-c"], ["--count-only"]])
 def test_a_program_that_locks_its_memory_fills_few_count_arrays(mode: list[str]) -> None:

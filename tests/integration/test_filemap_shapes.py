@@ -89,6 +89,7 @@ def _binding(shape: Shape, slot: FileSlot) -> str:
     return LAZY if slot.kind.endswith("JUMP_SLOT") and not is_now else NOW
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("shape", SHAPES, ids=[one.id for one in SHAPES])
 def test_shape(shape: Shape, tmp_path: Path) -> None:
     path = build(shape, tmp_path)

@@ -267,6 +267,7 @@ def can_run_python_as_nobody() -> bool:
     )
 
 
+@pytest.mark.covering(1)
 @pytest.mark.skipif(not is_root(), reason="not here: needs root")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("mode_bits", [0o4755, 0o2755])

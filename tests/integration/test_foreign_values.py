@@ -60,6 +60,7 @@ def _lines(folder: Path, compiler: list[str], words: list[str | Path]) -> tuple[
     return done.stdout.splitlines(), _shown(log)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("how", ["agent", "sites", "i386"])
 def test_its_lines_are_those_of_this_machine(tmp_path: Path, how: str) -> None:
     compiler = [need("clang"), "-O1", *(("-m32",) if how == "i386" else ())]
@@ -67,6 +68,7 @@ def test_its_lines_are_those_of_this_machine(tmp_path: Path, how: str) -> None:
     assert shown.splitlines() == told
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("how", ["agent", "sites", "i386"])
 def test_its_lines_are_the_same_where_it_runs_already(tmp_path: Path, how: str) -> None:
     path = _built(tmp_path, [need("clang"), "-O1", *(("-m32",) if how == "i386" else ())])
@@ -82,6 +84,7 @@ def test_its_lines_are_the_same_where_it_runs_already(tmp_path: Path, how: str) 
     assert _shown(log).splitlines() == told.splitlines()
 
 
+@pytest.mark.every(10)
 @pytest.mark.parametrize("arch", TRIPLETS)
 def test_values_are_what_the_program_says(tmp_path: Path, arch: str) -> None:
     secure = SECURE if arch == "ppc" else ()

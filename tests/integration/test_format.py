@@ -38,6 +38,7 @@ def said(verb: list[str], program: str, *options: str) -> str:
     )
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: "-".join(verb[:3]))
 def test_every_form_of_a_verb(verb: list[str]) -> None:
     program = str(build.program("calls"))

@@ -46,6 +46,7 @@ def library(program: Path) -> Path:
     return program.with_name("libguest.so")
 
 
+@pytest.mark.every(11)
 @pytest.mark.parametrize("threads", [1, 2, 40])
 @pytest.mark.parametrize("way", [*_WAITING, "user", "malloc", "float", "dlopen"])
 def test_nothing_is_different_afterwards(way: str, threads: int) -> None:
@@ -59,6 +60,7 @@ def test_nothing_is_different_afterwards(way: str, threads: int) -> None:
         assert attached.finish(process) == (7, f"loads {turns}\n", "")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("threads", [1, 8])
 @pytest.mark.parametrize("way", [*_WAITING, "user", "malloc", "float"])
 def test_programs_whose_c_library_is_the_loader(way: str, threads: int) -> None:
@@ -216,6 +218,7 @@ def test_a_fault_in_a_constructor_is_told_and_survived(way: str, threads: str) -
         assert attached.finish(process) == (7, "loads 1\n", "")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("what", ["sleep", "loop"])
 @pytest.mark.parametrize("way", ["read", "nanosleep", "epoll", "malloc"])
 def test_who_does_not_come_back_is_fetched(what: str, way: str) -> None:
@@ -227,6 +230,7 @@ def test_who_does_not_come_back_is_fetched(what: str, way: str) -> None:
         assert attached.finish(process) == (7, "loads 1\n", "")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("what", ["exit", "exec", "kill"])
 @pytest.mark.parametrize("way", ["read", "float"])
 @pytest.mark.parametrize("threads", ["1", "8"])
@@ -280,6 +284,7 @@ def test_code_that_is_in_use_is_known() -> None:
         assert attached.finish(process)[0] == 7
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("way", ["read", "malloc", "float"])
 def test_a_process_that_is_traced(way: str) -> None:
     """The agent hears of the library by the thread that makes the call, and hooks it."""

@@ -83,6 +83,7 @@ def output(command: list[str], text: str) -> str:
     ).stdout
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("command", "text"),
     [
@@ -105,6 +106,7 @@ def test_programs_that_wait_for_input(command: list[str], text: str) -> None:
         assert process.returncode == 0
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("command", "text"),
     [

@@ -88,6 +88,7 @@ def check(
         pytest.fail("\n".join(found), pytrace=False)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mode", tracing.MODES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_target_does_the_same_and_is_counted_right(case: Case, mode: str, tmp_path: Path) -> None:
@@ -97,6 +98,7 @@ def test_a_target_does_the_same_and_is_counted_right(case: Case, mode: str, tmp_
 UNWOUND = ("cxx_async", "cxx_throw", "backtrace", "unwind", "longjmp")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("mode", ["record", "everything"])
 @pytest.mark.parametrize("target", UNWOUND)
 def test_a_target_does_the_same_where_entries_alone_are_recorded(
@@ -109,6 +111,7 @@ def test_a_target_does_the_same_where_entries_alone_are_recorded(
 FOLLOWED = [case for case in CASES if case.wish.get("follow") == "yes"]
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize("mode", ["count", "record"])
 @pytest.mark.parametrize("case", FOLLOWED, ids=lambda case: case.id)
 def test_children_go_quiet_when_nobody_follows_them(case: Case, mode: str, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ CELLS = [
 # ---- arguments and results --------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_a_c_library_hears_what_the_callable_says(cell: Cell) -> None:
     script = """
@@ -224,6 +225,7 @@ with soscope.hook("malloc", hooking.count_malloc) as hook:
     assert told["libc.so.6"] == "the function's address is taken there"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("words", "message"),
     [

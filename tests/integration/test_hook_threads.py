@@ -39,6 +39,7 @@ with soscope.hook("malloc", take) as hook:
     assert any("the interpreter uses it" in why for why in reasons.values())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "symbol", ["pthread_mutex_lock", "pthread_mutex_unlock", "free", "realloc", "memcpy", "strlen"]
 )
@@ -112,6 +113,7 @@ for _ in range({times}):
 KINDS = ["hooking.fixed_pid", "lambda original: 4711"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_again_and_again_under_load(kind: str) -> None:
     assert_it_comes_and_goes(kind, 20)
@@ -254,6 +256,7 @@ with soscope.hook("getpid", lambda original: 4711):
     assert answer(script) == [4711] * 3
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("end", "status"),
     [

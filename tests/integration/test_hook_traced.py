@@ -92,17 +92,20 @@ def assert_slots_come_back(order: tuple[str, ...], cell: Cell, *, now: bool = Tr
         assert attached.differences(before, process.pid) == []
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize("binding", ["now", "lazy"])
 @pytest.mark.parametrize("order", orders(["hook", "trace"]), ids=" ".join)
 def test_a_c_function_and_a_trace(order: tuple[str, ...], binding: str) -> None:
     assert_slots_come_back(order, Cell(binding=binding), now=binding == "now")
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("order", orders(["python", "trace"]), ids=" ".join)
 def test_a_python_callable_and_a_trace(order: tuple[str, ...]) -> None:
     assert_slots_come_back(order, Cell(binding="lazy"), now=False)
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize(
     "order", random.Random(7).sample(orders(["hook", "pass", "trace"]), 8), ids=" ".join
 )
@@ -110,6 +113,7 @@ def test_two_hooks_and_a_trace(order: tuple[str, ...]) -> None:
     assert_slots_come_back(order, Cell(binding="now"))
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "order",
     [
@@ -144,6 +148,7 @@ def test_a_soscope_that_is_killed_below_a_hook(last: str) -> None:
         assert attached.differences(before, process.pid) == []
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("first", ["hook", "trace"])
 @pytest.mark.parametrize("kind", ["hooking.fixed_pid", "lambda original: original()"])
 def test_a_trace_counts_the_calls_of_a_hooked_function(first: str, kind: str) -> None:

@@ -64,11 +64,13 @@ def cut_short(case: tracing.Case, truth: Truth) -> int:
     return 0
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_calls_that_are_not_chosen_are_counted(case: tracing.Case, tmp_path: Path) -> None:
     check(case, PLAIN, NEVER, tmp_path, are_shown=False)
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_calls_that_wait_are_made(case: tracing.Case, tmp_path: Path) -> None:
     check(case, PLAIN, "delay_enter=1ns:delay_exit=1ns:when=1+7", tmp_path, are_shown=True)

@@ -86,6 +86,7 @@ def test_frames_count_and_nothing_else(way: str) -> None:
         assert look.inside == (way in _INSIDE)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("way", ["clock", "stub"])
 def test_a_thread_that_runs_is_followed_from_wherever_it_is(way: str) -> None:
     with attached.running([build.program("inside"), way], ready="outside\n") as process:
@@ -100,6 +101,7 @@ def test_a_thread_that_runs_is_followed_from_wherever_it_is(way: str) -> None:
         assert len(seen) > 1
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("way", ["clock", "stub"])
 def test_every_instruction_has_the_same_callers(way: str) -> None:
     """In the linker's stub, at the beginning of a function, in its epilogue, in the vDSO."""
@@ -237,6 +239,7 @@ _STDIN = {
 }
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", [*_STDIN, "handler-alt", "interrupted", "threads", "futex"])
 def test_frames_are_those_of_gdb(name: str, tmp_path: Path) -> None:
     script = tmp_path / "frames.py"

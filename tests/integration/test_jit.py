@@ -177,6 +177,7 @@ int made_too_%(n)s(int a) { return inner(a) * 2; }
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("exported", [True, False], ids=["exported", "static"])
 def test_files_that_are_registered(exported: bool, tmp_path: Path) -> None:
     path = built(tmp_path, "registered", REGISTERED, *(["-rdynamic"] if exported else []))

@@ -115,6 +115,7 @@ def kill_soscope(number: int, folder: Path) -> None:
             assert "cut off" in found.why
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("number", range(6))
 def test_a_killed_program_leaves_a_whole_recording(number: int, tmp_path: Path) -> None:
     kill_the_target(number, tmp_path)

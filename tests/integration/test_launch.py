@@ -46,6 +46,7 @@ def test_the_exit_status_is_passed_on(mode: str, status: int) -> None:
     assert outcome.events("exit") == [[pid, status, None]]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGABRT, signal.SIGPIPE])
 def test_the_signal_that_kills_is_passed_on(mode: str, number: int) -> None:
@@ -149,6 +150,7 @@ def test_a_static_program_runs_without_the_agent(mode: str, flags: tuple[str, ..
     assert len(outcome.events("start")) == 1
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "flags",
     [
@@ -243,6 +245,7 @@ def test_an_unusual_state_is_inherited_too(mode: str) -> None:
     ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_timer_that_runs_over_exec_acts(mode: str) -> None:
     text = """

@@ -24,6 +24,7 @@ TARGETS = [
 CASES = [case for name in TARGETS for case in tracing.cases(name)]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_both_see_every_call_of_a_target(case: tracing.Case, tmp_path: Path) -> None:
     command = tracing.program(case, PLAIN)

@@ -63,6 +63,7 @@ LINES = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("option", LINES)
 def test_it_is_refreshed_in_place_and_gone_at_the_end(option: str, tmp_path: Path) -> None:
     words = [*SOSCOPE, "-e", "malloc@MAIN,free@MAIN"]

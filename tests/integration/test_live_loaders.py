@@ -51,6 +51,7 @@ def start(pid: int, *options: str) -> subprocess.Popen[str]:
     return tracer
 
 
+@pytest.mark.every(6)
 def test_in_and_out_again(program: Path, tmp_path: Path) -> None:
     with attached.running([program, "4"]) as process:
         before = attached.snapshot(process.pid)
@@ -63,6 +64,7 @@ def test_in_and_out_again(program: Path, tmp_path: Path) -> None:
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
 
+@pytest.mark.every(6)
 def test_after_a_soscope_that_was_killed(program: Path) -> None:
     with attached.running([program, "4"]) as process:
         before = attached.snapshot(process.pid)
@@ -94,6 +96,7 @@ def ifuncs(path: str) -> set[str]:
     return set(re.findall(r" IFUNC .* ([^ @]+)(?:@\S+)?$", text, re.MULTILINE))
 
 
+@pytest.mark.every(6)
 def test_slots_are_what_the_loader_made_them(program: Path, tmp_path: Path) -> None:
     with mapped.started(program, "2", env=bound.debugging(tmp_path)) as process:
         document = mapped.read(process.pid)
@@ -122,6 +125,7 @@ def test_slots_are_what_the_loader_made_them(program: Path, tmp_path: Path) -> N
     assert checked > 10 or said is None
 
 
+@pytest.mark.every(5)
 def test_the_map_of_a_traced_process(program: Path) -> None:
     with attached.running([program, "2"]) as process:
         tracer = start(process.pid, "--count-only", "-e", "malloc@MAIN,free@MAIN")
@@ -136,6 +140,7 @@ def test_the_map_of_a_traced_process(program: Path) -> None:
     assert not mapped.slots(after, "hooked")
 
 
+@pytest.mark.every(5)
 def test_the_way_of_a_call(program: Path) -> None:
     with attached.running([program, "2"]) as process:
         words = [*SOSCOPE, "explain", "--json", "-p", str(process.pid), "--from", "MAIN"]

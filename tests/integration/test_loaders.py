@@ -57,6 +57,7 @@ def test_it_is_the_version_that_it_should_be(loader: Loader) -> None:
     assert version(loader) == SUITES[loader.suite]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("suite", "binding"), BUILDS)
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: "-".join([run[0], *run[1]]))
 def test_a_target_does_the_same_and_is_counted_right(
@@ -88,6 +89,7 @@ def test_a_target_does_the_same_and_is_counted_right(
         pytest.fail("\n".join(found), pytrace=False)
 
 
+@pytest.mark.every(2)
 def test_threads_one_after_another_are_told_apart(loader: Loader, tmp_path: Path) -> None:
     # each has the stack, and so the thread pointer, of the one before
     command = [str(program("cancel", "lazy", loader))]
@@ -97,6 +99,7 @@ def test_threads_one_after_another_are_told_apart(loader: Loader, tmp_path: Path
     assert len(threads) > 10
 
 
+@pytest.mark.every(2)
 def test_an_auditor_and_its_library_are_hooked(loader: Loader, tmp_path: Path) -> None:
     auditor = program("lib_audit_calls", "now", loader).with_name("libaudit_calls.so")
     target = program("dlopen", "now", loader)

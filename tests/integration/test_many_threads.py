@@ -32,6 +32,7 @@ def test_every_call_of_every_thread_is_counted(mode: str, tmp_path: Path) -> Non
     assert row["calls"] == 2 * THREADS * CALLS
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("followed", ["followed", "alone"])
 @pytest.mark.parametrize(("mode", "array"), [("-c", 16384), ("--count-only", 2048)])
 def test_a_thread_counts_on_where_one_that_ended_has_counted(

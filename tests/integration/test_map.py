@@ -88,6 +88,7 @@ def inside(*modules: str, env: Mapping[str, str] | None = None) -> Iterator[Insi
 # ---- against the process itself ------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("now", ["", "1"], ids=["lazy", "bind-now"])
 def test_slots_lead_where_dladdr_says(now: str) -> None:
     modules = "ssl", "sqlite3", "zlib", "_curses", "_decimal"
@@ -180,6 +181,7 @@ def interposer(*flags: str) -> Path:
     return launching.compiled("interposer.c", "-shared", "-fPIC", *flags, text=text)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("binding", BUILDS)
 def test_what_is_preloaded_interposes(binding: str) -> None:
     library = interposer()
@@ -247,6 +249,7 @@ def gdb(pid: int, *commands: str) -> str:
     return run(words).stdout
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("binding", BUILDS)
 def test_a_hook_made_by_another_tool_is_found(binding: str) -> None:
     with started(caller(binding)) as process:
@@ -292,6 +295,7 @@ REAIMED = """
     }"""
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("binding", ["lazy", "now", "no-plt", "ibt"])
 def test_code_that_another_tool_has_re_aimed_is_found(binding: str) -> None:
     """The address of malloc is taken: what calls it does so by .plt.got, or in the open."""
@@ -319,6 +323,7 @@ def test_code_that_another_tool_has_re_aimed_is_found(binding: str) -> None:
         assert not slots(read(pid, "--changed"))
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("binding", ["lazy", "now", "no-plt", "ibt"])
 @pytest.mark.parametrize("target", ["calls", "pointers"])
 def test_slots_of_a_traced_program_are_hooked_by_the_agent(target: str, binding: str) -> None:
@@ -354,6 +359,7 @@ def test_slots_of_a_traced_program_are_hooked_by_the_agent(target: str, binding:
     assert len(slots(changed)) == sum(said.values())
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("binding", BUILDS)
 def test_what_an_attached_soscope_hooks_is_as_before_afterwards(binding: str) -> None:
     with started(caller(binding)) as process:

@@ -33,6 +33,7 @@ from tests.support.truth import bound
 # ---- kinds of processes --------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "words",
     [

@@ -127,6 +127,7 @@ def tell(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("options", MODES)
 def test_what_is_made_since_then_is_told_from_what_was_there(
     tmp_path: Path, options: list[str]
@@ -265,6 +266,7 @@ print(len([exec("pass") for _ in range(9)]))
         assert (process.returncode, output) == (0, "seen\n9\n")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("options", MODES)
 def test_a_kill_of_soscope_leaves_what_was_known(tmp_path: Path, options: list[str]) -> None:
     file = tmp_path / "run.sosr"

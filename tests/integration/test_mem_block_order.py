@@ -100,6 +100,7 @@ int main(int argc, char **argv)
 """
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("aggregate", [[], ["--aggregate"]])
 @pytest.mark.parametrize("who", ["threads", "processes", "programs"])
 def test_the_peak_of_those_who_take_turns_is_theirs(

@@ -147,6 +147,7 @@ def test_no_block_is_lost_to_a_race(tmp_path: Path) -> None:
         assert report["totals"]["dropped"] == 0
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("how", ["exit", "_exit", "abort", "kill", "segv", "xec"])
 def test_what_is_alive_at_each_end_is_there(how: str, tmp_path: Path) -> None:
     status = {"_exit": 3, "abort": -signal.SIGABRT, "kill": -9, "segv": -signal.SIGSEGV}.get(how, 0)
@@ -449,12 +450,14 @@ int main(void)
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("flags", [(), ("-no-pie", "-fno-pie"), ("-fno-plt",)])
 def test_calls_through_pointers_are_seen(flags: tuple[str, ...], tmp_path: Path) -> None:
     report, output = recorded(tmp_path, [built("pointers.c", POINTERS, *flags)])
     assert_same(report, output, "pointers.c")
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", ["as", "sort", "sqlite3", "tar"])
 def test_valgrind_counts_the_same(name: str, tmp_path: Path) -> None:
     source = tmp_path / "empty.s"

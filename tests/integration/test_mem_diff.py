@@ -75,6 +75,7 @@ def record(file: Path, *command: str | Path) -> None:
     assert soscope("mem", "run", "-o", file, "--", *command).returncode == 0
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_the_line_of_a_web_service_that_leaks_comes_first(python: str, tmp_path: Path) -> None:
     files = [tmp_path / "before", tmp_path / "after"]

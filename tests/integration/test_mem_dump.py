@@ -46,6 +46,7 @@ def lines(objects: Objects, kind: str) -> Counter[int]:
     return Counter(row["line"] for row in rows if row["file"] == str(DUMPED))
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("python", pythons())
 def test_the_whole_heap_is_what_gc_reaches(python: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -115,6 +116,7 @@ def test_garbage_is_left_out_and_not_collected(python: str, tmp_path: Path) -> N
         assert lines(read(Path(f"{out}.reachable")), kind) == {mine: 1}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("python", "threads"), [(each, "2") for each in few_pythons()] + [(pythons()[0], "100")]
 )

@@ -68,6 +68,7 @@ def line_of(mark: str) -> int:
     return number
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", pythons())
 def test_each_line_leaves_what_its_mark_says(python: str, tmp_path: Path) -> None:
     alive, out = TARGETS / "alive.py", tmp_path / "out"
@@ -275,6 +276,7 @@ def test_garbage_is_alive_until_it_is_collected(python: str, tmp_path: Path) -> 
     assert not (tmp_path / "out").read_text()
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("tracing", ["0", "5"])
 @pytest.mark.parametrize("python", few_pythons())
 def test_tracemalloc_sees_what_it_always_sees(python: str, tracing: str, tmp_path: Path) -> None:
@@ -315,6 +317,7 @@ def test_soscope_does_not_count_beside_the_program(python: str) -> None:
         assert rows(out)[line_of("ten objects, waiting")] == {"bytes": 10}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", few_pythons())
 def test_a_program_begins_where_soscope_counts_already(python: str) -> None:
     with waiting(python, "late") as process:
@@ -334,6 +337,7 @@ def test_a_program_begins_where_soscope_counts_already(python: str) -> None:
         assert process.communicate("\n", timeout=60)[0] == ""
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", few_pythons())
 def test_it_comes_and_goes_while_threads_work(python: str, tmp_path: Path) -> None:
     done = inside(python, "toggles", tmp_path / "out")
@@ -343,6 +347,7 @@ def test_it_comes_and_goes_while_threads_work(python: str, tmp_path: Path) -> No
     assert [rows(text)[made]["bytes"] for text in texts] == [50] * 12
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", few_pythons())
 def test_soscope_and_the_program_count_at_once(python: str, tmp_path: Path) -> None:
     recording, out = tmp_path / "rec", tmp_path / "out"
@@ -355,6 +360,7 @@ def test_soscope_and_the_program_count_at_once(python: str, tmp_path: Path) -> N
     assert [seen[line] for line in lines] == [{"bytes": count} for count in (10, 7, 4, 3)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("python", "flags"), [*((python, ()) for python in few_pythons()), (few_pythons()[0], ("-f",))]
 )
@@ -365,6 +371,7 @@ def test_children_below_soscope(python: str, flags: tuple[str, ...], tmp_path: P
     check_family(out)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", few_pythons())
 def test_programs_that_do_not_import_it_see_nothing(python: str, tmp_path: Path) -> None:
     text = """\
@@ -402,6 +409,7 @@ def test_a_tracer_that_is_taken_away(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", pythons()[:2])
 def test_thousands_of_lines(python: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -457,6 +465,7 @@ print(*seen["unseen"]["all"], *seen["unseen"]["objects"], seen["memory"], "objec
 """
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("is_below", [True, False])
 @pytest.mark.parametrize("python", few_pythons())
 def test_an_agent_of_another_version_is_not_asked(

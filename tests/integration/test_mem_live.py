@@ -50,6 +50,7 @@ def watch_tables(terminal: int, live: subprocess.Popen[str], wanted: str) -> Non
     assert shown[0].startswith(CLEARED)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_the_line_that_grows_comes_first(python: str) -> None:
     with serving("grow", python) as process:
@@ -90,6 +91,7 @@ def test_a_process_that_counted_before_goes_on_with_it() -> None:
         assert was_counting(process.pid)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("number", "every"), [(signal.SIGINT, "100ms"), (signal.SIGINT, "1ms"), (signal.SIGTERM, "1ms")]
 )

@@ -75,6 +75,7 @@ def live(*words: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("has_lines", [True, False])
 def test_what_grows_is_what_is_left(has_lines: bool) -> None:
     program = built("growing.c", GROWING, *([] if has_lines else ["-g0"]))
@@ -134,6 +135,7 @@ def test_tables_in_one_place_until_a_signal() -> None:
         assert process.poll() is None
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("every", ["1ms", "50ms"])  # the first look may come before the recording
 def test_nobody_reads_any_more(every: str) -> None:
     with running([built("growing.c", GROWING)]) as process:

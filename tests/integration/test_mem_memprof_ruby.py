@@ -101,6 +101,7 @@ def place(row: dict[str, Any]) -> tuple[str, int, str]:
     return row["file"], row["line"], row["class_name"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("collect", [False, True])
 def test_the_articles_first_program(ruby: str, collect: bool, tmp_path: Path) -> None:
     stats = "Memprof.stats\n"
@@ -113,6 +114,7 @@ def test_the_articles_first_program(ruby: str, collect: bool, tmp_path: Path) ->
     assert {name for _, _, name in rows(done.stdout)} == {"String", "__imemo__"}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("words", [(), ("--disable-gems",)])
 def test_the_articles_second_program(ruby: str, words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "test2.rb").write_text(ARTICLE2)
@@ -344,6 +346,7 @@ Memprof.dump
     ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("options", [(), ("-f",)])
 def test_a_child_goes_on_with_its_parents_objects(
     ruby: str, options: tuple[str, ...], tmp_path: Path

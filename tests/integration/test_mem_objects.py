@@ -50,6 +50,7 @@ def record(
     return soscope("mem", "run", "--objects", "-o", recording, *words, **how)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("python", pythons())
 def test_each_line_leaves_what_its_mark_says(python: str, tmp_path: Path) -> None:
     recording = tmp_path / "rec"
@@ -65,6 +66,7 @@ def test_each_line_leaves_what_its_mark_says(python: str, tmp_path: Path) -> Non
     assert made == [10] * 20  # of code that was gone long before
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("python", pythons())
 def test_addresses_that_have_another_type_or_file_than_before(python: str, tmp_path: Path) -> None:
     recording = tmp_path / "rec"
@@ -77,6 +79,7 @@ def test_addresses_that_have_another_type_or_file_than_before(python: str, tmp_p
     assert elsewhere == {"list": 4}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_code_that_lies_where_other_code_was(python: str, tmp_path: Path) -> None:
     recording = tmp_path / "rec"
@@ -93,6 +96,7 @@ def test_code_that_lies_where_other_code_was(python: str, tmp_path: Path) -> Non
     assert found == expected
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("way", WAYS)
 def test_whatever_ends_the_program(way: str, tmp_path: Path) -> None:
     recording = tmp_path / "rec"
@@ -110,6 +114,7 @@ def test_whatever_ends_the_program(way: str, tmp_path: Path) -> None:
     assert counts(document, str(ENDS))[KEPT] == {"str": 1234, "list": 1}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("way", "text"), [("no-exec", "321 float"), ("atexit", "77 float"), ("garbage", "100 list")]
 )
@@ -127,6 +132,7 @@ def test_garbage_is_collected_first_where_that_is_asked_for(tmp_path: Path) -> N
     assert seen[line_of("100 list")] == {"list": 1}  # `loop` still names it
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("allocator", ["malloc", "debug", "malloc_debug", "pymalloc_debug"])
 def test_other_allocators(allocator: str, tmp_path: Path) -> None:
     recording = tmp_path / "rec"
@@ -136,6 +142,7 @@ def test_other_allocators(allocator: str, tmp_path: Path) -> None:
     assert {line: seen.get(line, {}) for line in wanted} == wanted
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("python", "tracing"), [*((python, "0") for python in few_pythons()), (PYTHON, "5")]
 )
@@ -183,6 +190,7 @@ def test_a_program_that_a_script_executes_in_its_place(tmp_path: Path) -> None:
     assert counts(report(recording), "<string>")[1]["float"] == 321
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("way", ["fork", "run"])
 def test_children_that_are_not_followed_change_nothing(way: str, tmp_path: Path) -> None:
     recording = tmp_path / "rec"
@@ -273,6 +281,7 @@ def test_bad_usage() -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", few_pythons()[:2])
 def test_exit_handlers_that_the_program_runs_or_clears_itself(python: str, tmp_path: Path) -> None:
     text = "import atexit; a = [complex(i) for i in range(321)]; atexit.{}(); b = [1j + len(a)]"

@@ -55,6 +55,7 @@ def frames_of(path: Path) -> dict[int, list[Frames]]:
     return stacks
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("python", pythons())
 def test_frames_are_those_of_the_interpreter(python: str, tmp_path: Path) -> None:
     how = ["kill"] if "3.12" in python else []  # by a signal that nobody hears of, once
@@ -64,6 +65,7 @@ def test_frames_are_those_of_the_interpreter(python: str, tmp_path: Path) -> Non
         assert frames[:MOST] in stacks[size], size
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", few_pythons())
 def test_frames_are_those_of_code_that_was_there(python: str, tmp_path: Path) -> None:
     truth = recorded(tmp_path, python, str(TARGETS / "dropped.py"))

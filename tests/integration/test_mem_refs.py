@@ -105,6 +105,7 @@ def way_of(report: RefsReport) -> Way:
     return report.paths[0]
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("python", pythons())
 def test_known_holders(python: str) -> None:
     with holding(python) as (pid, process):
@@ -186,6 +187,7 @@ class _Whole(refs_module._RefsLook):
         return tuple(self.whole)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("python", pythons())
 def test_references_are_those_of_the_collector(python: str) -> None:
     with holding(python, "-c", _WORLD) as (pid, process):

@@ -129,6 +129,7 @@ REAL = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", sorted(REAL))
 def test_real_programs_do_what_they_always_do(name: str, tmp_path: Path) -> None:
     command = REAL[name]

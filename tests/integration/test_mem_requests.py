@@ -58,6 +58,7 @@ def ended(python: str, way: str, out: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", pythons())
 def test_wsgi(python: str, tmp_path: Path) -> None:
     said = ended(python, "wsgi", tmp_path / "out").splitlines()

@@ -95,6 +95,7 @@ del free
 _OBJECTS = 300_000 * (16 + 8) + 20_000 * (1033 + 8) + 15_000_000
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_objects_of_all_sizes_are_objects(python: str, tmp_path: Path) -> None:
     program = tmp_path / "objects.py"

@@ -95,6 +95,7 @@ def marks(path: Path) -> dict[int, dict[str, int]]:
     return marked
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("words", [("--gc",), ()])
 def test_each_line_leaves_what_ruby_says_itself(
     ruby: str, words: tuple[str, ...], tmp_path: Path
@@ -126,6 +127,7 @@ def test_each_line_leaves_what_ruby_says_itself(
             assert kept == wanted, line
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize("way", WAYS)
 def test_whatever_ends_the_program(ruby: str, way: str, tmp_path: Path) -> None:
     recording = tmp_path / "rec"
@@ -180,6 +182,7 @@ def test_a_program_with_ractors_is_refused(ruby: str, tmp_path: Path) -> None:
     assert any("Ractors" in note for note in document["notes"])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("words", [(), ("kill",)])
 def test_compaction_takes_no_origin_away(ruby: str, words: tuple[str, ...], tmp_path: Path) -> None:
     recording = tmp_path / "rec"
@@ -199,6 +202,7 @@ def test_the_programs_own_trace_points_go_on(ruby: str, tmp_path: Path) -> None:
     assert by_line[line_of("$more")]["Object"] == 321
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("words", [(), ("--gc",)])
 def test_the_articles_first_program(ruby: str, words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "test.rb").write_text(ARTICLE)

@@ -48,6 +48,7 @@ def is_own(frame: list[object]) -> bool:
     return str(frame[1]).startswith("<internal:")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("how", ["", "kill"])
 def test_frames_are_those_of_ruby(ruby: str, how: str, tmp_path: Path) -> None:
     done = record(tmp_path, ruby, str(TARGET), how)
@@ -149,6 +150,7 @@ GROWING = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", GROWING)
 def test_every_visit_knows_them(name: str, tmp_path: Path) -> None:
     script = tmp_path / "growing"

@@ -56,6 +56,7 @@ def test_when_each_byte_is_chosen_each_block_is(
     assert totals["allocations"] == totals["frees"] + totals["live"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("how", ["exit", "_exit", "kill", "segv", "xec"])
 def test_what_is_alive_at_each_end_is_there(how: str, tmp_path: Path) -> None:
     status = {"_exit": 3, "kill": -signal.SIGKILL, "segv": -signal.SIGSEGV}.get(how, 0)
@@ -159,6 +160,7 @@ int main(void)
 """
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("threads", [2, 100])
 @pytest.mark.parametrize("size", [1, 1000])
 def test_what_other_threads_free_is_not_alive(threads: int, size: int, tmp_path: Path) -> None:
@@ -340,6 +342,7 @@ int main(void)
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", ["exact", "sample=1", "sample"])
 def test_what_an_allocator_maps_for_itself_is_not_told(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -50,6 +50,7 @@ def sampled(tmp_path: Path, size: str, *words: Path | str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_when_each_byte_is_chosen_each_object_is(python: str, tmp_path: Path) -> None:
     document = sampled(tmp_path, "1", python, ALIVE)
@@ -58,6 +59,7 @@ def test_when_each_byte_is_chosen_each_object_is(python: str, tmp_path: Path) ->
     assert {(row["error_count"], row["error_bytes"]) for row in document["survivors"]} == {(0, 0)}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_estimates_are_as_near_as_they_say(python: str, tmp_path: Path) -> None:
     program = tmp_path / "many.py"
@@ -85,6 +87,7 @@ def of_file(document: dict[str, Any], path: Path) -> list[dict[str, Any]]:
     return [row for row in document["survivors"] if row["file"] == str(path)]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("size", ["1", "512"])
 def test_objects_of_ruby(size: str, tmp_path: Path) -> None:
     program = tmp_path / "kept.rb"

@@ -69,6 +69,7 @@ WAYS = [("idle", python) for python in few_pythons()]
 WAYS += [(way, python) for way in ("busy", "spin", "threads") for python in few_pythons()]
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize(("way", "python"), WAYS)
 def test_a_look_changes_nothing(way: str, python: str) -> None:
     with serving(way, python) as process:
@@ -79,6 +80,7 @@ def test_a_look_changes_nothing(way: str, python: str) -> None:
             assert code_and_slots(process.pid) == before
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_lines_of_what_is_made_since(python: str) -> None:
     with serving("grow", python) as process:

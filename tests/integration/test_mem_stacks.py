@@ -85,6 +85,7 @@ BUILDS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", BUILDS)
 def test_stacks_are_those_of_backtrace(name: str, tmp_path: Path) -> None:
     compiler, *flags = BUILDS[name]

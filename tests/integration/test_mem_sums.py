@@ -42,6 +42,7 @@ def truth_of(output: str) -> Counter[tuple[str, int]]:
     return found
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("how", sorted(STATUS))
 def test_sums_survive_every_end(tmp_path: Path, how: str) -> None:
     command = [built("endings.c", ENDINGS), how]
@@ -102,6 +103,7 @@ int main(void)
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("options", [["--mode", "count"], ["--aggregate"]])
 def test_children_count_for_themselves(tmp_path: Path, options: list[str]) -> None:
     command = [built("forks.c", FORKS)]

@@ -141,6 +141,7 @@ def truth(output: str) -> tuple[Counter[tuple[str, int]], Counter[tuple[str, int
     return counts, total
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("options", [[], ["--mode", "sample"], ["--aggregate"]])
 def test_each_thread_that_is_there_has_a_row(tmp_path: Path, options: list[str]) -> None:
     report, output = recorded(tmp_path, [built("kinds.c", PARTS + KINDS)], *options)

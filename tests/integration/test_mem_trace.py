@@ -71,6 +71,7 @@ def test_calls_and_bytes_are_those_of_the_script(python: str, tmp_path: Path) ->
         assert set(seen) - {"unseen"} == {"time", "objects", "gc", "memory", "fd", "resources"}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", FEW[:2])
 def test_below_soscope_nothing_needs_to_be_installed(python: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
@@ -105,6 +106,7 @@ def test_no_call_of_many_threads_is_lost(python: str, count: int) -> None:
     assert int(traced(python, "threads", str(count))) == count * 1000
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", pythons())
 def test_objects_are_counted_as_they_are_made(python: str) -> None:
     made, collected, nothing = map(json.loads, traced(python, "objects").splitlines())
@@ -192,6 +194,7 @@ def test_images_without_room_are_said(folder: Path) -> None:
     assert traced(DISTRIBUTION, "many", folder / "many") == "2100 True\n2100 True\n"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("bound", ["lazy", "now"])
 def test_threads_children_and_handlers_call_meanwhile(bound: str, folder: Path) -> None:
     made = library(folder, "storm", "-pthread", f"-Wl,-z,{bound}")
@@ -218,6 +221,7 @@ def slots_of(pid: int) -> dict[tuple[str, str], str]:
     }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", FEW[:2])
 def test_slots_are_as_they_were(python: str) -> None:
     process = subprocess.Popen(
@@ -274,6 +278,7 @@ def ruby_library() -> str:
     return str(Path(str(package.__file__)).parent / "_agent" / "ruby")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("is_below", [True, False])
 def test_ruby_traces_a_block(is_below: bool, tmp_path: Path) -> None:
     words = [need("ruby"), str(TARGETS / "traced.rb")]

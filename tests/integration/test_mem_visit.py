@@ -77,6 +77,7 @@ def servant(python: str, source: str = _SERVANT, *arguments: str) -> Iterator[Se
             process.kill()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", few_pythons())
 def test_detach_without_attach(python: str) -> None:
     with servant(python) as waiting:
@@ -123,6 +124,7 @@ def _tell(servant: Servant) -> list[str]:
     return servant.do(_STANDS)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_tracemalloc_that_starts_between_visits(python: str) -> None:
     with servant(python, _TABLE + "import tracemalloc\n" + _SERVANT) as process:
@@ -158,6 +160,7 @@ ctypes.pythonapi.PyMem_SetAllocator(2, ctypes.byref(on_top))
 """
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_an_allocator_that_is_put_on_top_of_ours(python: str) -> None:
     with servant(python, _TABLE + "import mmap\n" + _SERVANT) as process:
@@ -193,6 +196,7 @@ print("the end", flush=True)
 """
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", few_pythons())
 def test_threads_that_wait_for_the_lock_of_the_interpreter(python: str) -> None:
     with servant(python, _THREADS) as busy:
@@ -235,6 +239,7 @@ print("the end", flush=True)
 """
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("way", "python"),
     [

@@ -60,6 +60,7 @@ def grown(told: Told) -> dict[str, Any]:
 # ---- glibc ----
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("mode", WAITING)
 def test_it_adds_up_and_agrees_with_mallinfo(mode: str) -> None:
     with running(memory.target(), mode) as told:
@@ -80,6 +81,7 @@ def test_it_adds_up_and_agrees_with_mallinfo(mode: str) -> None:
         assert document["next"]
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("mode", WAITING)
 def test_the_forecast_comes_true(mode: str) -> None:
     with running(memory.target(), mode) as told:
@@ -167,6 +169,7 @@ def test_a_heap_that_never_rests_is_read_whole() -> None:
     assert "moved each time" not in said
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("suite", [*loaders.SUITES, "forky"])  # 2.43 has no fast bins
 def test_other_releases_of_glibc(suite: str) -> None:
     loader = loaders.Loader(suite)
@@ -196,6 +199,7 @@ def test_other_releases_of_glibc(suite: str) -> None:
 # ---- what grows ----
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("mode", "verdict"),
     [("leak_malloc", "leak"), ("leak_mmap", "leak"), ("grow_free", "retention")],

@@ -69,6 +69,7 @@ def check(case: Case, cell: Cell, mode: str, folder: Path, *, preload: bool = Fa
         pytest.fail("\n".join(found), pytrace=False)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_target_does_the_same_and_is_recorded_right(case: Case, tmp_path: Path) -> None:
     check(case, MUSL, "record", tmp_path)
@@ -81,12 +82,14 @@ def test_a_target_does_the_same_in_all_modes(case: Case, mode: str, tmp_path: Pa
     check(case, MUSL, mode, tmp_path)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mode", ["count", "summary", "everything"])
 @pytest.mark.parametrize("target", ["calls", "dlopen_threads", "fork", "registers", "vfork"])
 def test_in_the_other_modes(target: str, mode: str, tmp_path: Path) -> None:
     check(tracing.cases(target)[0], MUSL, mode, tmp_path)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("target", FEW)
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_counts_are_right_in_other_kinds_of_build(cell: Cell, target: str, tmp_path: Path) -> None:
@@ -94,6 +97,7 @@ def test_counts_are_right_in_other_kinds_of_build(cell: Cell, target: str, tmp_p
     check(tracing.cases(target)[0], cell, "count", tmp_path)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mode", tracing.MODES)
 @pytest.mark.parametrize("target", ["calls", "dlopen_threads", "errno", "fork", "signals"])
 def test_where_ptrace_is_forbidden(target: str, mode: str, tmp_path: Path) -> None:
@@ -129,6 +133,7 @@ def compiled(name: str, text: str, folder: Path, *flags: str) -> str:
     return str(folder / name)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("forbidden", [False, True])
 @pytest.mark.parametrize("preload", [None, "", "leaf"])
 def test_the_environment_is_what_it_would_be(

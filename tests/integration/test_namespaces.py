@@ -51,6 +51,7 @@ def test_a_recording_knows_the_namespace(tmp_path: Path) -> None:
     assert not loaders[0].flags & 32  # and it is never closed
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", tracing.MODES)
 def test_an_auditor_and_its_library_are_hooked(mode: str, tmp_path: Path) -> None:
     auditor = build.library("audit_calls")

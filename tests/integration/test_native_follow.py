@@ -62,6 +62,7 @@ def called(trace: list[dict[str, Any]], symbol: str) -> Counter[int]:
     )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("ways", "processes", "executed"), WAYS)
 def test_each_call_is_its_own_process_s(
     ways: list[str], processes: int, executed: int, tmp_path: Path
@@ -108,6 +109,7 @@ def test_how_children_end(tmp_path: Path) -> None:
     assert {"SIGTERM", "SIGCHLD"} <= told
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("options", [("-e", "labs"), ("-x", "unit")])
 def test_tables_count_all_processes(options: tuple[str, ...], tmp_path: Path) -> None:
     program, ways = build.program("lineage"), ("nested", "sharing", "executing")
@@ -246,6 +248,7 @@ def test_libraries_that_a_child_loads_and_closes(tmp_path: Path) -> None:
     assert rows(table) == {"labs": 3 + 4 * (2 + 5 + 1)}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("machine", ["x86_64", "i386"])
 def test_children_of_a_process_that_runs(machine: str, tmp_path: Path) -> None:
     program = build.program("lineage")

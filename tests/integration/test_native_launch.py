@@ -60,6 +60,7 @@ def test_output_and_end_are_the_programs(program: Path) -> None:
     assert "+++ killed by SIGABRT" in done.stderr
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("machine", ["x86_64", "i386"])
 def test_all_calls_of_a_program_that_starts(machine: str, tmp_path: Path) -> None:
     """Threads, handlers, SIGTRAP of its own, longjmp, fork, vfork, spawning, dlopen and dlclose."""

@@ -71,6 +71,7 @@ def rows(path: Path) -> dict[str, int]:
     return {row["symbol"]: row["calls"] for row in json.loads(path.read_text())["rows"]}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("machine", ["x86_64", "i386"])
 def test_all_calls_are_seen_and_nothing_is_left(machine: str, tmp_path: Path) -> None:
     """Threads, handlers, SIGTRAP of its own, longjmp, fork, vfork, spawning, dlopen and dlclose."""

@@ -28,6 +28,7 @@ LINE = re.compile(
 UNFINISHED = " <unfinished ...>"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("options", [(), ("-T",), ("-ttt",)])
 def test_interrupted_calls_are_told_in_order(options: tuple[str, ...], tmp_path: Path) -> None:
     """The target's own account says how many; each thread's lines say in what order."""

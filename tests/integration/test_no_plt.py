@@ -57,6 +57,7 @@ int main(int argc, char **argv)
 """
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3", "-Os"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_calls_by_registers_are_counted_or_named(compiler: str, level: str, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "words", ["-i", "-n 2", "-k", "--tree", "--tree -c", "-c --by caller", "--histogram --from all",
               "--graph", "--format md", "-c --format md"],
@@ -44,6 +45,7 @@ def test_names_are_one_line_and_no_commands(words: str, odd: Path) -> None:
     assert SHOWN in done.stdout
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "form", ["perfetto", "chrome", "firefox", "speedscope", "folded", "parquet", "csv", "jsonl"]
 )

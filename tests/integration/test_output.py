@@ -90,6 +90,7 @@ def test_a_report_is_what_the_trace_was(recorded: Path) -> None:
     assert (done.returncode, done.stdout) == (0, live)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_report_shows_the_same_lines_whatever_is_asked(name: str, recorded: Path) -> None:
     plain = run([*REPORT, str(recorded / "run.sosr")]).stdout.splitlines()
@@ -110,6 +111,7 @@ def without_times(line: str) -> str:
     return " ".join(re.sub(r" <\d+\.\d{9}>$", "", line).split())
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("options", [["-c"], ["--count-only"], ["-c", "--from", "all"]])
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_a_recorded_table_is_what_was_printed(
@@ -153,6 +155,7 @@ def test_vfork_children_are_quiet_when_nobody_follows(tmp_path: Path) -> None:
     assert "getppid" not in {one["symbol"] for one in lines_of(path) if one["type"] == "call"}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("options", [["-c"], []], ids=["summary", "text"])
 def test_thousands_of_programs_need_few_descriptors(options: list[str], tmp_path: Path) -> None:
     path = tmp_path / "out"

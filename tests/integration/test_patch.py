@@ -40,6 +40,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_every_caller_reaches_it_and_undoing_is_byte_for_byte(cell: Cell) -> None:
     with attached.running(target(cell=cell)) as process:
@@ -122,6 +123,7 @@ def test_forked_children_have_it_and_what_they_load_too() -> None:
         assert process.stdout.readline().split() == [str(INSTEAD)] * 3
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("verb", ["trace", "inject"])
 def test_a_trace_goes_on_top_and_leaves_it_in_place(verb: str, tmp_path: Path) -> None:
     rule = ["-e", "patchee"] if verb == "trace" else ["-e", "inject=patchee:retval=77:when=1"]

@@ -61,6 +61,7 @@ def threads(pid: int) -> set[str]:
     return set(os.listdir(f"/proc/{pid}/task"))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("loops", "turns"), [(0, 8), (4, 4), (20, 4)])
 def test_the_library_is_gone_every_time(loops: int, turns: int) -> None:
     program = build.program("looping")
@@ -76,6 +77,7 @@ def test_the_library_is_gone_every_time(loops: int, turns: int) -> None:
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("first", [("patch", "--undo"), ("detach",)])
 @pytest.mark.parametrize("second", [("patch", "--undo"), ("detach",)])
 def test_a_thread_inside_keeps_it_until_it_has_left(

@@ -98,6 +98,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize("library", ["mine.so", "split.so"])
 @pytest.mark.parametrize("asked", [(), ("--check",)])
 @pytest.mark.parametrize(("symbol", "function", "text"), WRONG)
@@ -197,6 +198,7 @@ def test_run_compares_with_what_the_program_will_load(asked: tuple[str, ...], fo
 FLAT = "flat takes (int, struct point), work takes (int, struct point *): "
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("asked", [(), ("--check",)])
 @pytest.mark.parametrize(
     ("spec", "text"),

@@ -106,6 +106,7 @@ def test_as_many_calls_as_with_ptrace(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mode", tracing.MODES)
 @pytest.mark.parametrize(
     "target", ["dlopen", "fork", "threads", "cxx_throw", "errno", "signals", "exec", "registers"]

@@ -156,6 +156,7 @@ def without_section_headers(path: Path) -> Path:
     return bare
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("compiler", "kind", "flags"), _SPELLINGS, ids=lambda value: value.replace(" ", "")
 )

@@ -69,6 +69,7 @@ def calls(folder: Path, mode: str, *options: str) -> dict[tuple[str, str], int]:
     return {(row["image"], row["symbol"]): row["calls"] for row in said["functions"]}
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mode", ["count", "time"])
 def test_each_library_has_its_own_calls(folder: Path, mode: str) -> None:
     seen = calls(folder, mode)

@@ -51,6 +51,7 @@ def profiled(*words: str, compiler: str = "gcc", options: tuple[str, ...] = ()) 
     return done.stdout, json.loads(done.stderr[done.stderr.index("{") :])
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(
     "words",
@@ -110,6 +111,7 @@ def say(process: subprocess.Popen[str], words: str) -> None:
         assert process.stdout.readline() == "done\n"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_each_session_has_call_sites_of_its_own(compiler: str) -> None:
     """The same slot, by the same thread: what an earlier session has learned is not this one's."""

@@ -60,6 +60,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "forked")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", ["count", "sample=4", "log"])
 def test_children_are_well(program: str, mode: str, tmp_path: Path) -> None:
     words = ["-q", "--mode", mode, "-o", str(tmp_path / "rec.sosr"), "--when-full", "drop"]

@@ -122,6 +122,7 @@ def _gprof(program: Path, profile: Path) -> tuple[dict[str, float], dict[tuple[s
     return times, calls
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "build",
     ["gcc -O2", "gcc -O1 -no-pie", "gcc -O2 -mfentry", "gcc -O2 -m32", "clang -O1"],
@@ -145,6 +146,7 @@ def test_a_program_as_gprof_reads_it(build: str, tmp_path: Path) -> None:
     assert all(int(row["addr"], 16) == named[row["symbol"]] for row in rows)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("is_pie", "hooks"), [(True, "-pg"), (False, "-pg"), (True, "-finstrument-functions")]
 )

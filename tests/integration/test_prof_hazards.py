@@ -42,6 +42,7 @@ CASES = [("time", way) for way in WAYS]
 CASES += [(mode, way) for mode in ("count", "log") for way in WAYS if way[2] == "-O2"]
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize(("mode", "way"), CASES, ids="".join)
 def test_a_program_finds_what_it_finds_and_its_calls_are_counted(
     mode: str, way: tuple[str, str, str], programs: dict[tuple[str, str, str], list[str]]
@@ -67,6 +68,7 @@ def test_a_nested_function_keeps_what_lies_around_it() -> None:
     assert said(account.out)[0] == said(plain.stdout)[0]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("way", [way for way in WAYS if way[2] == "-O2"], ids="".join)
 @pytest.mark.parametrize("mode", ["time", "log"])
 def test_exceptions_pass_through(mode: str, way: tuple[str, str, str]) -> None:
@@ -86,6 +88,7 @@ def test_exceptions_pass_through(mode: str, way: tuple[str, str, str]) -> None:
     assert all(node["timed"] == node["calls"] for node in nodes)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("hooks", ["pg", "fentry", "cyg"])
 @pytest.mark.parametrize("mode", ["time", "sample=4", "log"])
 def test_calls_that_never_return_are_all_told(mode: str, hooks: str, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def command_folder(folder: Path) -> str:
     return f"{place}:{os.environ['PATH']}"
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("boundary", ["count", "time"])
 @pytest.mark.parametrize("python", few_pythons())
 def test_a_block_of_code(python: str, boundary: str, tmp_path: Path) -> None:

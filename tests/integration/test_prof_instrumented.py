@@ -38,6 +38,7 @@ def self_ticks(nodes: list[dict[str, Any]], at: int) -> int:
     return int(nodes[at]["self"]) + sum(self_ticks(nodes, index) for index in below)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("compiler", "hooks", "opt"), WAYS, ids=lambda word: word)
 @pytest.mark.parametrize("mode", ["count", "time", "log"])
 def test_calls_are_those_that_threads_count_themselves(
@@ -60,6 +61,7 @@ def test_calls_are_those_that_threads_count_themselves(
         assert [self_ticks(nodes, at) for at in roots] == [nodes[at]["total"] for at in roots]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("hooks", ["cyg", "pg"])
 @pytest.mark.parametrize("mode", ["count", "time", "sample", "log"])
 def test_no_call_of_many_threads_is_lost(mode: str, hooks: str) -> None:
@@ -70,6 +72,7 @@ def test_no_call_of_many_threads_is_lost(mode: str, hooks: str) -> None:
         assert {name: account.calls(LIBRARY, tid).get(name) for name in NAMES} == counts
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", ["count", "time", "log"])
 def test_a_program_s_own_hook_is_called_as_well(mode: str) -> None:
     account = reported.observe(mode, [*reported.program("reported", "bare", "clang"), "200"])
@@ -133,6 +136,7 @@ int outer(int n) { int sum = 0; while (n--) sum += inner(n); return sum; }
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", ["quiet", "count"])
 def test_a_gprof_that_a_library_starts_goes_on(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -154,6 +158,7 @@ def test_a_gprof_that_a_library_starts_goes_on(
     assert not account.calls("libouter.so")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("hooks", "symbol"), [("cyg", "__cyg_profile_func_enter"), ("pg", "mcount")]
 )

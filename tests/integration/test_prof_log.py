@@ -195,6 +195,7 @@ READERS = {
 }
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("compiler", "hooks"), [("gcc", "cyg"), ("clang", "cyg"), ("gcc", "pg"), ("clang", "fentry")]
 )

@@ -31,6 +31,7 @@ def document(err: str) -> dict[str, Any]:
     return said
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("python", pythons())
 def test_an_extension_is_entered_by_its_tables(python: str, tmp_path: Path) -> None:
     command = [python, "-c", TABLED, str(tmp_path)]

@@ -68,6 +68,7 @@ def profiled(program: Path, mode: str, *options: str) -> dict[str, Any]:
     return said
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mode", ["count", "time", "sample", "log"])
 def test_calls_are_those_of_the_program(program: Path, mode: str) -> None:
     said = profiled(program, mode)
@@ -92,6 +93,7 @@ def test_calls_are_those_of_the_program(program: Path, mode: str) -> None:
         assert list(callers) == ["libc.so.6"]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(
     ("images", "mode", "boundary"),
     [
@@ -111,6 +113,7 @@ def test_the_way_that_fits(
     assert unmet == (["-l libnowhere* matches no image"] if "libnowhere*" in images else [])
 
 
+@pytest.mark.every(3)
 def test_a_library_that_is_loaded_later_is_named(program: Path) -> None:
     library = program.parent / "libwork.so"
     words = [sys.executable, "-S", "-c", f"import ctypes; ctypes.CDLL({str(library)!r}).work(1)"]
@@ -131,6 +134,7 @@ def test_a_library_that_does_not_report() -> None:
     assert any(said_note.startswith(note) for said_note in said["notes"])
 
 
+@pytest.mark.every(2)
 def test_threads_are_counted_that_had_one_table_in_turn(program: Path) -> None:
     text = PROGRAM.replace("t[3]", "t[60]").replace("i < 3", "i < 60")
     text = text.replace("run, 0);\n\tfor (int i = 0; i < 60; i++) ", "run, 0), ")

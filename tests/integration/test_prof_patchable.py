@@ -37,6 +37,7 @@ def counted(compiler: str, hooks: str, opt: str, *flags: str) -> list[str]:
     return reported.program("reported", hooks, compiler, opt, "-fno-inline", *flags)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("way", WAYS, ids="".join)
 @pytest.mark.parametrize("mode", ["count", "time", "log"])
 def test_calls_are_those_that_threads_count_themselves(mode: str, way: tuple[str, ...]) -> None:
@@ -58,6 +59,7 @@ def test_no_call_of_many_threads_is_lost() -> None:
     assert total > 10_000_000
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("way", [("gcc", "patch5"), ("clang", "patch16")], ids="".join)
 @pytest.mark.parametrize("opt", ["-O0", "-O2"])
 def test_a_program_finds_what_it_finds(opt: str, way: tuple[str, str]) -> None:
@@ -76,6 +78,7 @@ def test_a_program_finds_what_it_finds(opt: str, way: tuple[str, str]) -> None:
     }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_exceptions_pass_through(compiler: str) -> None:
     command = reported.program("thrown", "patch5", compiler, "-O2")
@@ -110,6 +113,7 @@ def busy(compiler: str, hooks: str, *flags: str, threads: int = 3) -> Iterator[t
     assert program.returncode == 3
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("way", [("gcc", "patch5"), ("clang", "patch8")], ids="".join)
 def test_it_comes_and_goes_while_threads_call(way: tuple[str, str]) -> None:
     with busy(*way) as (pid, library):

@@ -69,6 +69,7 @@ def test_values_stay(program: str, mode: str) -> None:
     assert (done.stdout, done.returncode) == ("0\n", 3)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", ["time", "log"])
 def test_values_stay_where_the_return_is_behind_the_end(program: str, mode: str) -> None:
     words = [sys.executable, "-m", "soscope", "prof", "attach", "--mode", mode, "-p"]

@@ -102,6 +102,7 @@ SPANS = [
 Assert = Callable[[str, Counter[tuple[int, str]], int], None]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("span", "check"), SPANS)
 @pytest.mark.parametrize("options", [[], ["--boundary", "time"], ["-f"]])
 def test_shares_of_functions_in_three_threads(options: list[str], span: str, check: Assert) -> None:
@@ -163,6 +164,7 @@ def test_frames_of_python_stand_among_those_of_c() -> None:
     assert by_line[packs] > by_line[adds]  # three times as long
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", few_pythons()[1:])
 def test_frames_of_other_versions_of_python(python: str) -> None:
     frames: list[Any] = []

@@ -69,6 +69,7 @@ def attached_to(pid: int) -> Iterator[subprocess.Popen[str]]:
             soscope.kill()
 
 
+@pytest.mark.every(9)
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)
 def test_calls_become_no_operations_and_come_back(way: tuple[str, ...]) -> None:
     with busy(*way) as (pid, library):
@@ -96,6 +97,7 @@ def program_of(soscope: int, program: str) -> int:
     return until(found, f"{program} runs")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("bind", ["", "1"], ids=["lazy", "bound"])
 @pytest.mark.parametrize("way", [("gcc", "cyg"), ("clang", "pg")], ids=" ".join)
 def test_a_program_that_is_started_makes_no_calls(way: tuple[str, str], bind: str) -> None:
@@ -146,6 +148,7 @@ def test_what_a_killed_soscope_has_left_is_put_back() -> None:
         assert code_of(pid, library) == before
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("hooks", ["pg", "fentry", "cyg"])
 @pytest.mark.parametrize("opt", ["-O0", "-O2 -fno-plt", "-Os -fcf-protection"])

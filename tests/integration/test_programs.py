@@ -87,6 +87,7 @@ def compare(program: Program, world: Path, folder: Path) -> int:
     return found.calls
 
 
+@pytest.mark.every(12)
 @pytest.mark.parametrize(
     "program", [row for row in TABLE if row.always], ids=lambda program: program.name
 )

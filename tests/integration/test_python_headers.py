@@ -137,6 +137,7 @@ def headers() -> list[tuple[str, str, tuple[int, int]]]:
     return rows
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("python", "folder", "version"), headers())
 def test_offsets_are_those_of_the_headers(
     python: str, folder: str, version: tuple[int, int], tmp_path: Path

@@ -41,6 +41,7 @@ MODULES = (
 )
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("python", pythons())
 def test_lines_are_those_of_the_interpreter(python: str) -> None:
     said = json.loads(run([python, TARGET, *MODULES]).stdout)

@@ -110,11 +110,13 @@ def check_objects(python: str, *words: str) -> int:
     return int(told.sum())
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("python", pythons())
 def test_objects_of_every_type(python: str) -> None:
     assert check_objects(python) > 2500
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("python", pythons())
 def test_all_objects_of_a_program(python: str) -> None:
     assert check_objects(python, "heap") > 40_000
@@ -138,6 +140,7 @@ def test_a_program_without_python() -> None:
             child.kill()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("python", pythons())
 def test_the_interpreter_is_found(python: str) -> None:
     question = (
@@ -200,6 +203,7 @@ def word(memory: ByteSource, addr: int) -> int:
     return int.from_bytes(memory.read(addr, 8), "little")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("python", pythons())
 def test_the_frames_of_a_thread(python: str) -> None:
     with standing(python, "python_frames.py") as (process, said):

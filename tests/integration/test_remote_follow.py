@@ -44,6 +44,7 @@ def _trace(stub: Waiting, *words: str | Path) -> tuple[subprocess.CompletedProce
     return done, out
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("ways", "processes", "executed"), WAYS)
 def test_each_call_is_its_own_process_s(
@@ -178,6 +179,7 @@ int main(int argc, char **argv)
 """
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("how", ["duration", "interrupt"])
 @pytest.mark.parametrize("seen", ["labs", "setsid"])
@@ -241,6 +243,7 @@ def _leading(program: Path, *words: str, ready: str) -> Iterator[subprocess.Pope
             kill(process)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("seen", ["labs", "setsid"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_who_ran_already_goes_on(seen: str, end: signal.Signals, tmp_path: Path) -> None:
@@ -374,6 +377,7 @@ int main(void)
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_threads_that_make_children_beside_others_that_call(engine: str, tmp_path: Path) -> None:
     program = built(tmp_path, "beside", _BESIDE, "-O0", "-fno-builtin", "-pthread", "-Wl,-z,lazy")

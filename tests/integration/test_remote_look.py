@@ -77,6 +77,7 @@ def test_before_the_first_instruction(tmp_path: Path) -> None:
     assert [image["path"] for image in images] == [str(path), f"/lib/{loader.name}"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("arch", ["ppc", "ppc64"])
 def test_of_another_order(tmp_path: Path, arch: str) -> None:
     """A program that has started: what its loader has bound, by the loader's own words."""

@@ -64,6 +64,7 @@ def _pass_on(server: socket.socket, to: tuple[str, int], packet: bytes, number: 
                 (back if source is front else front).sendall(data)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("engine", ["poison", "sites"])
 @pytest.mark.parametrize("packet", [b"vCont;c", b"g", b"G", b"Z0"])
 def test_its_program_goes_on(engine: str, packet: bytes, tmp_path: Path) -> None:

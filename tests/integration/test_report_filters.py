@@ -104,6 +104,7 @@ CASES: dict[str, tuple[list[str], Chooses]] = {
 }  # fmt: skip
 
 
+@pytest.mark.every(15)
 @pytest.mark.parametrize("case", CASES, ids=lambda name: name.replace(" ", "-"))
 def test_the_calls_are_those_that_one_would_pick_by_hand(
     case: str, recording: Path, everything: list[Event]
@@ -117,6 +118,7 @@ def test_the_calls_are_those_that_one_would_pick_by_hand(
     assert calls(found) == wanted
 
 
+@pytest.mark.every(17)
 @pytest.mark.parametrize("case", CASES, ids=lambda name: name.replace(" ", "-"))
 def test_a_table_is_the_sum_of_the_chosen_calls(case: str, recording: Path) -> None:
     words, _ = CASES[case]

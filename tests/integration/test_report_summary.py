@@ -37,6 +37,7 @@ def table(file: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "command",
     [
@@ -103,6 +104,7 @@ def test_the_table_of_a_recording_is_that_of_the_trace(target: str, tmp_path: Pa
     assert rows(found) == rows(live)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "words", ["threads", "fork", "contexts", "coroutines", "setjmp", "tail 20000"]
 )

@@ -89,11 +89,13 @@ def test_several_threads(tmp_path: Path, threads: str) -> None:
     compare(recorded(tmp_path, "-e", "f0", "--", crowd, threads, "3000"))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("target", ["setjmp", "coroutines", "fork", "errno", "returns", "nested"])
 def test_programs_that_leave_calls_in_other_ways(tmp_path: Path, target: str) -> None:
     compare(recorded(tmp_path, "-f", "--", str(build.program(target))))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "command",
     [

@@ -455,6 +455,7 @@ def test_errno_of_each_thread() -> None:
 # ---- where the images are ----
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     "flags",
     [
@@ -496,6 +497,7 @@ def test_programs_of_every_linkage() -> None:
                 running.check(name, running.tell("own", name))
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("linkage", ["-static", "-static-pie"])
 @pytest.mark.parametrize("compiler", ["gcc", "musl-gcc"])
 def test_static_programs(linkage: str, compiler: str) -> None:

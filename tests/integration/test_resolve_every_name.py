@@ -41,6 +41,7 @@ def program(kind: str) -> Path:
     return teller(*PLAIN, *linking(loader), f"-Wl,--dynamic-linker={loader.interpreter}")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["here", "32 bits", "musl", *SUITES])
 def test_every_name(kind: str) -> None:
     with Teller(program(kind)) as running:

@@ -88,6 +88,7 @@ def test_a_library_that_was_overwritten_in_place_is_not_believed(
     running.check("data", truth)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "name", ["with blank.so", "new\nline.so", "x (deleted)", "tab\tand\rreturn", "grün.so", "a!b"]
 )
@@ -198,6 +199,7 @@ def test_a_library_inside_of_an_archive(tmp_path: Path) -> None:
         assert running.process.resolve("inner").status == "ok"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("how", ["none", "garbage", "stripped"])
 def test_files_without_section_headers(how: str, running: Teller, tmp_path: Path) -> None:
     copy = tmp_path / "libfile.so"

@@ -180,6 +180,7 @@ static const void *own_more(const char *n)
 """
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "flags",
     [
@@ -246,6 +247,7 @@ def test_a_program_of_32_bits_and_its_c_library(narrow: Path) -> None:
         running.check("data", running.tell("handle", space, "data"), namespace=1)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("linkage", ["-static", "-static-pie", "-no-pie"])
 def test_programs_of_32_bits_of_every_linkage(linkage: str, narrow: Path) -> None:
     assert narrow.exists()  # whether there are any is known

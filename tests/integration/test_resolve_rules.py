@@ -103,6 +103,7 @@ def changed(library: Path, changes: dict[str, Change], target: Path) -> None:
     shutil.copymode(library, target)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
 @pytest.mark.parametrize("compiler", ["gcc", "musl-gcc"])
 def test_every_field_of_a_symbol(style: str, compiler: str, tmp_path: Path) -> None:
@@ -160,6 +161,7 @@ def test_two_default_versions_are_none(style: str, tmp_path: Path) -> None:
             running.check(f"way@{version}", running.tell("default", "way", version))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
 def test_who_only_uses_a_name_does_not_define_it(style: str) -> None:
     """DT_HASH has what is undefined, too: thread-local variables, weak ones, data."""
@@ -282,6 +284,7 @@ def two_providers(
     return folder / program.name
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("asks_version", [True, False])
 @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
 @pytest.mark.parametrize("compiler", ["gcc", "musl-gcc"])
@@ -384,6 +387,7 @@ PAIRS: list[tuple[Change, Change]] = [
 ]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("is_new", [False, True])
 @pytest.mark.parametrize("style", ["gnu", "sysv"])
 @pytest.mark.parametrize("compiler", ["gcc", "musl-gcc"])

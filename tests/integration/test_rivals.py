@@ -61,6 +61,7 @@ def built(folder: Path, compiler: str, text: str, *flags: str) -> Path:
     return program
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("sanitizer", ["address", "leak"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_a_leak_check_finds_what_it_finds_alone(

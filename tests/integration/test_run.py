@@ -66,6 +66,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_every_caller_reaches_it(cell: Cell) -> None:
     command = ["run", "--replace", instead(), "--", *target(cell=cell)]

@@ -110,6 +110,7 @@ def _verdicts(code: bpf.Code, known: dict[int, int]) -> set[int]:
         return set(range(bpf.ERRNO, bpf.ERRNO + 4096))
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("code", "said"),
     [

@@ -37,6 +37,7 @@ def traced(path: Path, select: str, *words: str, options: tuple[str, ...] = ()) 
     return rows_of((path / "live").read_text())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("threads", [0, 2, 100])
 def test_what_calls_take_themselves_is_what_the_outermost_take(
     threads: int, tmp_path: Path

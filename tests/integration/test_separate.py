@@ -65,6 +65,7 @@ def test_each_process_has_its_objects(tmp_path: Path) -> None:
     assert sorted(found) == MADE
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

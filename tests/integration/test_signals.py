@@ -151,6 +151,7 @@ def all_sent(one: Traced, *, soscope_too: bool) -> dict[int, int]:
     return one.counts()
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("mode", ALL)
 def test_what_is_sent_to_soscope_or_to_all_arrives_once(mode: str, tmp_path: Path) -> None:
     """An untraced program gets each four times: its process is the one that is told."""
@@ -169,6 +170,7 @@ def names(pid: int) -> tuple[bytes, bytes]:
     return Path(f"/proc/{pid}/comm").read_bytes(), Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("mode", ALL)
 def test_what_is_sent_to_all_that_are_called_soscope_is_passed_on(
     mode: str, tmp_path: Path
@@ -206,6 +208,7 @@ def test_signals_that_never_cease_hold_up_nothing_else(tmp_path: Path) -> None:
         assert found.by_name["f0"] == 600_000
 
 
+@pytest.mark.every(10)
 @pytest.mark.parametrize("mode", ALL)
 @pytest.mark.parametrize("which", range(len(SENT) - 1))
 def test_a_signal_that_waits_when_the_target_ends_does_no_harm(
@@ -217,6 +220,7 @@ def test_a_signal_that_waits_when_the_target_ends_does_no_harm(
         assert whole(mode, one.output)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 @pytest.mark.parametrize("mode", FOLLOWED)
 def test_when_children_alone_are_left_soscope_can_be_ended(
@@ -256,6 +260,7 @@ def is_other(pid: int) -> bool:
         return False  # it ends just now, and nobody can know that yet
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("mode", ALL)
 def test_what_the_target_and_its_children_send_is_not_sent_back(mode: str, tmp_path: Path) -> None:
     """`kill 0` in a script; a server that tells its parent that it is ready."""
@@ -268,6 +273,7 @@ def test_what_the_target_and_its_children_send_is_not_sent_back(mode: str, tmp_p
         assert one.process.wait(limit()) == 0
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("which", [["--foreground"], []], ids=["child", "group"])
 @pytest.mark.parametrize("mode", ALL)
 def test_timeout_ends_it_as_it_would_end_the_command(
@@ -315,6 +321,7 @@ def test_a_sender_that_has_no_processor_is_waited_for(mode: str, tmp_path: Path)
         assert one.process.wait(limit()) == 0
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("how", ["waiting", "busy", "starting"])
 def test_lines_end_with_the_signal_that_kills_threads(
@@ -330,6 +337,7 @@ def test_lines_end_with_the_signal_that_kills_threads(
     assert "killed by SIGTERM" in lines[-1]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("follow", [[], ["-f"]], ids=["alone", "follow"])
 @pytest.mark.parametrize("into", ["fifo", "stderr", "terminal"])
 def test_a_reader_that_stands_still_holds_up_no_signal(

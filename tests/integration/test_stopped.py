@@ -75,6 +75,7 @@ def test_nothing_is_recorded_behind_the_stop(tmp_path: Path) -> None:
     assert [ENDED[how] for how in found.ended.tolist()] == ["lost", "lost", "return", "lost"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("limit", ["90000", "100k", "150001"])
 def test_a_call_that_the_limit_cut_may_have_returned(limit: str, tmp_path: Path) -> None:
     file = tmp_path / "file.sosr"

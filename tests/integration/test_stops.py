@@ -32,6 +32,7 @@ start()
 """
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("step", [50, 200, 1000])
 @pytest.mark.parametrize("mode", [["-c"], ["--count-only"], []], ids=["times", "count", "text"])
 def test_children_that_are_stopped_while_the_agent_goes_in(mode: list[str], step: int) -> None:

@@ -48,6 +48,7 @@ def _stubs(mapped: ElfMap) -> list[tuple[int, int, int]]:
     return [(one.vaddr, one.size, one.slot) for slot in mapped.slots for one in slot.stubs]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("arch", "by"), _CELLS)
 def test_every_stub_goes_through_its_slot(tmp_path: Path, arch: str, by: str) -> None:
     path = program(tmp_path, arch, by, *_PIE)
@@ -82,6 +83,7 @@ def test_every_stub_goes_through_its_slot(tmp_path: Path, arch: str, by: str) ->
             }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("arch", "by"), _CELLS)
 def test_bound_at_once_or_at_a_fixed_address(tmp_path: Path, arch: str, by: str) -> None:
     path = program(tmp_path, arch, by, "-pie", "-z", "now")
@@ -99,6 +101,7 @@ def test_bound_at_once_or_at_a_fixed_address(tmp_path: Path, arch: str, by: str)
             assert _stubs(bare) == _stubs(mapped)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("arch", "by"), _CELLS)
 def test_code_that_calls_through_the_got_has_no_stubs(tmp_path: Path, arch: str, by: str) -> None:
     text = """
@@ -118,6 +121,7 @@ def test_code_that_calls_through_the_got_has_no_stubs(tmp_path: Path, arch: str,
             assert _stubs(bare) == []
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("arch", "by"), [cell for cell in _CELLS if cell != ("s390x", "gold")])
 def test_functions_that_choose_themselves(tmp_path: Path, arch: str, by: str) -> None:
     unit = compiled(tmp_path, arch, _IFUNC, "-fPIC")
@@ -144,6 +148,7 @@ _BRANCHES = {
 }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("by", ["bfd", "lld"])
 @pytest.mark.parametrize("guard", _BRANCHES)
 def test_protected_branches_of_aarch64(tmp_path: Path, by: str, guard: str) -> None:

@@ -29,6 +29,7 @@ def _listed(path: Path, prefix: str) -> dict[str, int]:
     return {name: int(vaddr or "0", 16) for vaddr, _, name in rows}
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("arch", "style"), _CELLS)
 def test_all_symbols(tmp_path: Path, arch: str, style: str) -> None:
     unit = compiled(tmp_path, arch, _USED, "-fPIC")

@@ -49,6 +49,7 @@ def _words(path: Path, form: re.Pattern[str]) -> dict[int, tuple[str, int]]:
     return {int(row[0], 16): (row[5], int(row[1], 16)) for row in form.findall(text)}
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("arch", _ARCHES)
 @pytest.mark.parametrize("by", ["bfd", "lld"])
 def test_every_word_of_the_got_that_has_a_symbol(tmp_path: Path, arch: str, by: str) -> None:
@@ -79,6 +80,7 @@ def test_every_word_of_the_got_that_has_a_symbol(tmp_path: Path, arch: str, by: 
             assert joined(bare) == joined(mapped)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("arch", _ARCHES)
 def test_bound_at_once(tmp_path: Path, arch: str) -> None:
     unit = compiled(tmp_path, arch, PROGRAM, "-fPIC")
@@ -90,6 +92,7 @@ def test_bound_at_once(tmp_path: Path, arch: str) -> None:
         assert differences(mapped) == []
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("arch", ["mips", "mipsel"])
 @pytest.mark.parametrize("by", ["bfd", "lld"])
 def test_the_plt_of_a_program_at_a_fixed_address(tmp_path: Path, arch: str, by: str) -> None:
@@ -111,6 +114,7 @@ def test_the_plt_of_a_program_at_a_fixed_address(tmp_path: Path, arch: str, by: 
             assert joined(bare) == joined(mapped)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("arch", ["mips", "mipsel"])
 @pytest.mark.parametrize("flags", [(), ("--insn32",)])
 def test_micromips(tmp_path: Path, arch: str, flags: tuple[str, ...]) -> None:

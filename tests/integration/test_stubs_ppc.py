@@ -85,6 +85,7 @@ def _named(mapped: ElfMap) -> dict[int, str]:
     return {stub.vaddr: slot.symbol for slot in mapped.slots for stub in slot.stubs}
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("by", ["bfd", "lld"])
 @pytest.mark.parametrize("mode", ["lazy", "now"])
 def test_small_position_independent_code(tmp_path: Path, by: str, mode: str) -> None:

@@ -51,6 +51,7 @@ def _named(mapped: ElfMap) -> dict[int, str]:
     return {stub.vaddr: slot.symbol for slot in mapped.slots for stub in slot.stubs}
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("arch", "by", "how"), _CELLS)
 def test_every_stub_has_the_slot_of_its_function(
     tmp_path: Path, arch: str, by: str, how: tuple[str, ...]
@@ -92,6 +93,7 @@ def test_a_branch_that_gives_the_index_of_another(tmp_path: Path) -> None:
         assert (fault.slug, fault.symbol) == ("wrong-argument", one.symbol)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("arch", "by", "how"), _CELLS)
 def test_bound_at_once_or_at_a_fixed_address(
     tmp_path: Path, arch: str, by: str, how: tuple[str, ...]
@@ -112,6 +114,7 @@ def test_bound_at_once_or_at_a_fixed_address(
 _NEAR = "extern int abs(int), far(int); int {name}(int x) {{ return abs(x) + far(x); }}"
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(
     "flags",
     [
@@ -145,6 +148,7 @@ def test_the_forms_of_elfv1(tmp_path: Path, flags: tuple[str, ...], far: bool) -
             assert joined(bare, "ADDR64") == joined(mapped, "ADDR64")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("flags", "data", "count"),
     [
@@ -216,6 +220,7 @@ f{unit}:	.cfi_startproc
 """
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("arch", ["ppc64", "ppc64le"])
 @pytest.mark.parametrize("has_frames", [True, False])
 def test_more_than_one_toc(tmp_path: Path, arch: str, has_frames: bool) -> None:
@@ -245,6 +250,7 @@ def test_more_than_one_toc(tmp_path: Path, arch: str, has_frames: bool) -> None:
             assert bool(mapped.partial) == bool(mapped.stubs_without_slot)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("arch", "how"), [("ppc64le", ()), ("ppc64le", (_P10,)), ("ppc64", ())])
 def test_calls_that_load_the_slot_in_place_are_no_stubs(
     tmp_path: Path, arch: str, how: tuple[str, ...]
@@ -281,6 +287,7 @@ def test_thread_local_blocks_that_are_there_need_no_call(tmp_path: Path) -> None
             assert set(_named(mapped).values()) == {"abs", "__tls_get_addr_opt"}
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("arch", "how"), [("ppc64le", ()), ("ppc64", ()), ("ppc64", (_V2,))])
 @pytest.mark.parametrize("kind", ["-static", "-pie"])
 def test_functions_that_choose_themselves(

@@ -80,6 +80,7 @@ def read_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_soscopes_own_death_does_not_matter(tmp_path: Path, mode: str) -> None:
     with session(tmp_path, launched(), "wait", LONG, mode=mode) as one:
@@ -115,6 +116,7 @@ def test_soscopes_death_while_the_agent_goes_in_ends_the_program(tmp_path: Path)
         until(lambda: state(child) in GONE, "the program ends")
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_target_that_is_killed_on_its_way_is_killed(tmp_path: Path, moment: int) -> None:
     with session(tmp_path, launched(), "wait", LONG, mode=MODES[moment % 3]) as one:
@@ -124,6 +126,7 @@ def test_a_target_that_is_killed_on_its_way_is_killed(tmp_path: Path, moment: in
         assert [event[0] for event in one.report()["events"]] == ["start", "exit"]
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_when_soscope_is_killed_the_program_runs_all_or_nothing(
     tmp_path: Path, moment: int
@@ -148,6 +151,7 @@ def _on_its_way(one: Session, moment: int) -> int:
     return child
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_signals_sent_to_soscope_reach_the_target(
@@ -161,6 +165,7 @@ def test_signals_sent_to_soscope_reach_the_target(
         assert one.process.wait(timeout=limit()) == 5
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_sigint_to_the_group_is_the_targets_to_decide(tmp_path: Path, mode: str) -> None:
     with session(tmp_path, launched(), "wait", LONG, mode=mode) as one:
@@ -171,6 +176,7 @@ def test_sigint_to_the_group_is_the_targets_to_decide(tmp_path: Path, mode: str)
         assert one.report()["exit"] == [None, signal.SIGINT]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_stop_and_continue(tmp_path: Path, mode: str) -> None:
     with session(tmp_path, launched(), "wait", LONG, mode=mode) as one:
@@ -188,6 +194,7 @@ def test_stop_and_continue(tmp_path: Path, mode: str) -> None:
         assert one.process.wait(timeout=limit()) == 5
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_ctrl_z_on_a_terminal_stops_both(tmp_path: Path, mode: str) -> None:
     argv = launching.words(tmp_path / "report", [launched(), "wait", LONG], mode, None)
@@ -228,6 +235,7 @@ def test_ctrl_z_on_a_terminal_stops_both(tmp_path: Path, mode: str) -> None:
         os.waitpid(pid, 0)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_who_stops_and_continues_the_target_alone_on_a_terminal(tmp_path: Path, mode: str) -> None:
     argv = launching.words(tmp_path / "report", [launched(), "wait", LONG], mode, None)

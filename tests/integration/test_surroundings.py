@@ -104,6 +104,7 @@ def compare(
     assert not wrong(counted, bounds)
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize("target", ["calls", "environment"])
 @pytest.mark.parametrize("way", AROUND)
 def test_a_program_starts_in_odd_surroundings(way: str, target: str, tmp_path: Path) -> None:
@@ -111,6 +112,7 @@ def test_a_program_starts_in_odd_surroundings(way: str, target: str, tmp_path: P
     compare(before, target, tmp_path, told=way not in UNTOLD)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("way", ENVIRONMENTS)
 def test_the_loader_is_told_otherwise(way: str, tmp_path: Path) -> None:
     compare([], "calls", tmp_path, env=ENVIRONMENTS[way])

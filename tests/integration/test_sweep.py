@@ -165,6 +165,7 @@ def test_the_text_says_the_worst_first_and_how_to_repeat_it() -> None:
     assert re.match(r"crash  SIGSEGV  malloc at planted\+0x[0-9a-f]+$", lines[2])
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize(
     ("options", "status_", "text"),
     [
@@ -498,6 +499,7 @@ REAL = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", REAL)
 def test_real_programs_end_the_same_twice(name: str) -> None:
     need(name)

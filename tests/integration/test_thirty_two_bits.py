@@ -66,6 +66,7 @@ def caller(build: str) -> Path:
     )
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("build", BUILDS)
 def test_a_slot_is_bound_when_its_loader_says_so(build: str, tmp_path: Path) -> None:
     program = caller(build)
@@ -121,6 +122,7 @@ def through(program: Path, symbol: str) -> tuple[int, set[tuple[str, int]]]:
     return slot, found
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("build", BUILDS)
 def test_the_way_of_a_call(build: str) -> None:
     program = caller(build)
@@ -154,6 +156,7 @@ def test_the_way_of_a_call(build: str) -> None:
             assert text.count(" *") == len(code), text
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("build", ["lazy", "ibt", "lld", "gold", "mold", "mold-not-pie"])
 def test_what_a_stub_is_for(build: str) -> None:
     program = caller(build)
@@ -178,6 +181,7 @@ def test_the_doctor_and_detach_know_that_there_is_no_agent() -> None:
         assert "glibc 2." in said.stdout
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("flags", [PIE, NO_PIE, (*PIE, "-fno-plt")], ids=" ".join)
 def test_names_are_where_dlsym_finds_them(flags: tuple[str, ...]) -> None:
     need("/usr/lib32/libc.so")

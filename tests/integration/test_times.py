@@ -29,6 +29,7 @@ def both(path: Path, *words: str) -> tuple[str, str, str]:
     return live.read_text(), run([*REPORT, "-q", "--json", str(recording)]).stdout, done.stdout
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("words", RUNS.values(), ids=RUNS)
 def test_a_report_has_the_times_that_were_shown_live(words: list[str], tmp_path: Path) -> None:
     live, report, printed = both(tmp_path, "--", str(build.program("clocks")), *words)

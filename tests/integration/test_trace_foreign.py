@@ -65,6 +65,7 @@ def _built(folder: Path, arch: str, kind: str = "lazy") -> Path:
 
 
 # test_foreign_values.py has values of each machine
+@pytest.mark.every(2)
 @pytest.mark.parametrize("arch", ["ppc64le", "i386", "ppc"])
 def test_arguments_and_results(folder: Path, tmp_path: Path, arch: str) -> None:
     path = _built(folder, arch)
@@ -99,6 +100,7 @@ def test_arguments_and_results(folder: Path, tmp_path: Path, arch: str) -> None:
     assert "complete" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("arch", TRIPLETS)
 def test_counts_are_the_programs_own(folder: Path, tmp_path: Path, arch: str) -> None:
     path = _built(folder, arch, "now")
@@ -179,6 +181,7 @@ def test_its_signal_becomes_ours(folder: Path) -> None:
     assert "+++ killed by SIGSEGV +++" in done.stderr
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("arch", ["ppc64le", "arm", "s390x"])
 def test_flags_have_their_names(folder: Path, arch: str) -> None:
     path = _built(folder, arch)

@@ -62,6 +62,7 @@ def _traced(folder: Path, log: Path, arch: str, *words: str) -> tuple[dict[str, 
     return seen, done.stderr
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("arch", ["ppc64le", "aarch64", "arm", "riscv64", "mips"])
 def test_calls_of_threads_at_once(folder: Path, tmp_path: Path, arch: str) -> None:
     """Their first call is the same one, and another thread never waits for anything."""
@@ -95,6 +96,7 @@ def test_children_of_programs_with_threads(folder: Path, tmp_path: Path) -> None
     assert "calls of forked children were not seen" in notes
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("how", ["exits", "leaves", "dies", "executes"])
 def test_ends_while_threads_make_calls(folder: Path, tmp_path: Path, how: str) -> None:
     seen, notes = _traced(folder, tmp_path / "log", "riscv64", how)

@@ -88,6 +88,7 @@ def _naive(arch: str, path: Path, *, is_code: bool) -> dict[str, int]:
     return {symbol: counts[addr] for symbol, addr in entries.items()}
 
 
+@pytest.mark.every(2)
 def test_calls_from_there_on(shape: tuple[str, Path, bool], tmp_path: Path) -> None:
     arch, path, is_code = shape
     log = tmp_path / "log"
@@ -110,6 +111,7 @@ def test_calls_from_there_on(shape: tuple[str, Path, bool], tmp_path: Path) -> N
         assert naive["half"] == naive["callback"] == (arch == "ppc")
 
 
+@pytest.mark.every(2)
 def test_it_is_let_go(shape: tuple[str, Path, bool], tmp_path: Path) -> None:
     """Some slots are not bound even then."""
     arch, path, _ = shape
@@ -150,6 +152,7 @@ def _sockets(pid: int) -> int:
     )
 
 
+@pytest.mark.every(2)
 def test_soscope_is_killed(shape: tuple[str, Path, bool], tmp_path: Path) -> None:
     arch, path, _ = shape
     log = tmp_path / "log"
@@ -166,6 +169,7 @@ def test_soscope_is_killed(shape: tuple[str, Path, bool], tmp_path: Path) -> Non
     assert _from_there_on(err)["again"] == 4
 
 
+@pytest.mark.every(2)
 def test_it_calls_nothing(shape: tuple[str, Path, bool], tmp_path: Path) -> None:
     """Whoever waits for its next stop hands it the signal for which it stops."""
     arch, path, _ = shape

@@ -251,6 +251,7 @@ def test_a_program_that_runs_already(folder: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "log").read_text())["engine"] == "sites"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("words", "why"),
     [

@@ -32,6 +32,7 @@ MODES = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_threads_that_throw_load_and_fork_go_on(mode: str, tmp_path: Path) -> None:
     with attached.running([build.program("attached_mixed")]) as process:

@@ -127,6 +127,7 @@ def anywhere(process: subprocess.Popen[str]) -> None:
     say(process, "hold")
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_handlers_that_strike_anywhere(first: str, second: str, tmp_path: Path) -> None:
     assert_two_sessions(tmp_path, first, second, anywhere)
@@ -152,6 +153,7 @@ LEFT = {*((*pair, 1) for pair in PAIRS), ("overwrite", "block", 7)} - {*STEPS}
 SOAKED = [pytest.param(*steps, marks=pytest.mark.soak) for steps in sorted(LEFT)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("first", "second", "stride"), [*STEPS, *SOAKED])
 def test_handlers_that_strike_at_each_instruction(
     first: str, second: str, stride: int, tmp_path: Path

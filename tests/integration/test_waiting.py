@@ -121,6 +121,7 @@ def test_a_program_that_ends_at_once_is_told(tmp_path: Path) -> None:
         assert [os.path.basename(path) for path in told] == names, said
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", [[], ["-c"], ["-q"]], ids=["text", "summary", "quiet"])
 def test_a_filter_that_matches_nothing_is_told_at_once(mode: list[str], tmp_path: Path) -> None:
     options: list[str | Path] = [

@@ -119,30 +119,3 @@ def _tries(cell: Cell) -> bool:
             ).returncode
             == 0
         )
-
-
-def pairwise(cells: list[Cell]) -> list[Cell]:
-    """Choose few of `cells` so that every pair of two factors' values that occurs is in one.
-
-    Greedy and without chance: every worker of a test run must choose the same.
-    """
-    missing = set(itertools.chain.from_iterable(map(_pairs, cells)))
-    chosen = []
-    while missing:
-        best = max(cells, key=lambda cell: len(missing.intersection(_pairs(cell))))
-        missing.difference_update(_pairs(best))
-        chosen.append(best)
-    return chosen
-
-
-def _pairs(cell: Cell) -> list[tuple[tuple[int, str], ...]]:
-    return list(itertools.combinations(enumerate(cell), 2))
-
-
-def matrix() -> list[Cell]:
-    """Return the cells that a test is to be run with: a pairwise choice, or all of them.
-
-    SOSCOPE_MATRIX=all (as `make soak` has it) asks for all.
-    """
-    cells = existing()
-    return cells if os.environ.get("SOSCOPE_MATRIX") == "all" else pairwise(cells)
