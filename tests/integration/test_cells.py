@@ -32,12 +32,19 @@ def check(target: str, cell: Cell, mode: str, folder: Path) -> None:
     select = tracing.selection(case, wanted.truth)
     orphans = case.wish.get("orphans") == "yes"
     untimed = case.wish.get("untimed") == "yes"
-    got = tracing.traced(
-        command, folder, mode=mode, select=select, follow=follow, orphans=orphans, untimed=untimed
-    )
     # Without stubs, a compiler may keep a function's address in a register: such calls are
     # nobody's, and soscope says that it sees fewer.
     at_most = cell.binding == "no-plt" and target == "identity"
+    got = tracing.traced(
+        command,
+        folder,
+        mode=mode,
+        select=select,
+        follow=follow,
+        orphans=orphans,
+        untimed=untimed,
+        at_most=at_most,
+    )
     if found := tracing.faults(wanted, got, mode=mode, follow=follow, at_most=at_most):
         pytest.fail("\n".join(found), pytrace=False)
 

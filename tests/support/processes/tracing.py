@@ -152,6 +152,7 @@ def traced(
     follow: bool = False,
     orphans: bool = False,
     untimed: bool = False,
+    at_most: bool = False,
     options: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     limit: float | None = None,
@@ -162,6 +163,7 @@ def traced(
     `untimed`: -c may lack the times of some calls: there are more at once than it can keep.
     `orphans`: there may be exits without an entry: of calls that a forked child inherited,
     and of those whose stack was copied back after another call had taken their place.
+    `at_most`: fewer calls than a process says that it made may have been recorded, never more.
     `prefix` is a command that runs soscope.
     """
     facts, output, recording = folder / "truth", folder / "output.json", folder / "run.sosr"
@@ -189,7 +191,7 @@ def traced(
     if found.orphans and not orphans:
         problems.append(f"{found.orphans} exits have no entry")
     if mode == "record":
-        problems += recorded.wrong_process(found, truth, followed=follow)
+        problems += recorded.wrong_process(found, truth, followed=follow, at_most=at_most)
     return Traced(outcome, truth, found.by_name, problems)
 
 
