@@ -73,6 +73,8 @@ int main(int argc, char **argv)
 
 		memcpy(&displacement, text + at, 4);
 		target = image.start + at + 4 + (uint64_t)(int64_t)displacement;
+		if (target - low > scan.count * gap)
+			continue; // as nearly all do: there is none to look for
 		for (uint32_t i = 0; i < scan.count; i++)
 			if (slots[i].addr == target) {
 				uses[i] += !scan.of_code;
