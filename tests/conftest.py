@@ -75,7 +75,9 @@ def beyond_choice(items: list[pytest.Item]) -> set[str]:
     """Return the tests whose function wants a choice of its parameters, and that are not in it."""
     families: dict[str, list[pytest.Function]] = {}
     for item in items:
-        if isinstance(item, pytest.Function) and any(map(item.get_closest_marker, CHOICES)):
+        if item.get_closest_marker("soak") is not None or not isinstance(item, pytest.Function):
+            continue
+        if any(map(item.get_closest_marker, CHOICES)):
             families.setdefault(item.nodeid.partition("[")[0], []).append(item)
     others: set[str] = set()
     for family in families.values():
