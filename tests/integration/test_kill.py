@@ -59,10 +59,12 @@ def child(pid: int) -> int:
 def kill_the_target(number: int, folder: Path) -> None:
     chance = random.Random(number)
     recording = folder / "run.sosr"
-    options = ["--record", str(recording), "-e", "f0,fstr", *(["-f"] if number % 2 else [])]
+    options = ["--record", str(recording), "-e", "f0,fstr"]
+    # a small buffer is full all the time, and the program hardly ahead of what is recorded
+    options += ["-f", "--buffer", "1MiB"] if number % 2 else []
     process = start(folder, options, 1_000_000_000)
     try:
-        size = _BEGINNING + chance.randrange(4 << 20)
+        size = _BEGINNING + chance.randrange(2 << 20)
         until(lambda: recording.stat().st_size > size, "calls are recorded", running=process)
         os.kill(child(process.pid), signal.SIGKILL)
         _, notes = process.communicate(timeout=limit())
