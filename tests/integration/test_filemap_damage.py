@@ -76,7 +76,8 @@ def test_a_file_that_cannot_be_read_any_more_leaves_the_others_whole(
         ) -> bytes:
             if at + size > limit and os.fstat(number).st_ino == bad:
                 hit.append(at)
-                raise lack
+                # another one each time: what is raised keeps its frames, and they keep files open
+                raise type(lack)(*lack.args)
             return really(number, size, at)
 
         with monkeypatch.context() as patch:

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,7 +23,8 @@ import soscope_mem
 from soscope.instruments.mem.inside import files
 from tests.support.machines.pythons import few_pythons, pythons
 from tests.support.processes.run import kill, run
-from tests.support.targets.matrix import REPOSITORY
+from tests.support.targets.locked import alone
+from tests.support.targets.matrix import FOLDER, REPOSITORY
 from tests.support.targets.survivors import TARGETS, Counts, counts, marks, report, soscope, version
 
 PACKAGE = REPOSITORY / "integrations" / "python"
@@ -35,12 +35,15 @@ _LINE = re.compile(r" *(\d+) (.*):(\d+):([^:]*)")
 @cache
 def packages() -> str:
     """Return a folder with the packages that are tested here, for Pythons that lack them."""
-    folder = tempfile.TemporaryDirectory(prefix="soscope_mem")
-    atexit.register(folder.cleanup)
-    for package in (soscope_package, soscope_mem):
-        path = Path(str(package.__file__)).parent
-        (Path(folder.name) / path.name).symlink_to(path)
-    return folder.name
+    paths = [Path(str(package.__file__)).parent for package in (soscope_package, soscope_mem)]
+    digest = hashlib.sha256("\0".join(map(str, paths)).encode()).hexdigest()[:16]
+    folder = FOLDER / "packages" / digest
+    with alone(folder):
+        folder.mkdir(exist_ok=True)
+        for path in paths:
+            with contextlib.suppress(FileExistsError):  # another run has made it
+                (folder / path.name).symlink_to(path)
+    return str(folder)
 
 
 def inside(

@@ -14,6 +14,7 @@ from soscope.live.images.space import Space
 from soscope.live.python.interpreter import find_interpreter
 from soscope.live.python.stacks import PythonStacks
 from tests.support.machines.pythons import few_pythons
+from tests.support.processes.leftovers import at_end
 from tests.support.processes.stopped import thread_pointer
 from tests.support.time.patience import limit
 
@@ -57,6 +58,7 @@ def test_code_that_comes_and_goes(python: str) -> None:
                 os.waitpid(program.pid, os.WUNTRACED)
                 if stacks is None:
                     space = Space(program.pid)
+                    at_end(space.close)
                     interpreter = find_interpreter(find_images(space))
                     assert interpreter is not None
                     stacks = PythonStacks(space, interpreter)

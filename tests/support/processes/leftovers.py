@@ -58,7 +58,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     base: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     begun = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
     os.environ[_MARK] = f"{os.getpid()}-{begun}"
-    folder = tempfile.mkdtemp(prefix="soscope-")
+    folder = tempfile.mkdtemp(prefix="soscope-run-")
     os.chmod(folder, 0o1777)  # as /tmp: programs of some tests are another user's
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     config.stash[_FOLDERS] = (f"{base}/", f"{folder}/")
@@ -122,7 +122,7 @@ _closers: list[Callable[[], object]] = []
 @pytest.fixture(autouse=True)
 def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Blame the test that leaves something behind, not those that follow in the same worker."""
-    before = _State(request.config.stash[_FOLDERS])
+    before = _State(request)
     yield
     while _closers:
         _closers.pop()()
@@ -134,8 +134,9 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
 class _State:
     """What there is when a test begins."""
 
-    def __init__(self, folders: tuple[str, ...]) -> None:
-        self.folders = folders  # nobody else mounts anything there
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self.node: pytest.Function = request.node
+        self.folders = request.config.stash[_FOLDERS]  # nobody else mounts anything there
         self.own = [(part, part.read()) for part in _PARTS]
         self.standard = [_identity(number) for number in range(3)]
         self.descriptors = _descriptors()
@@ -164,7 +165,8 @@ class _State:
 
     def _descriptors(self) -> Iterator[str]:
         if _descriptors().keys() != self.descriptors.keys():
-            gc.collect()  # what nobody can name any more may hold one
+            self.node.funcargs.clear()  # fixtures have ended, and pytest holds what they gave
+            gc.collect()
         now = _descriptors()
         end = time.monotonic() + _MOMENT
         while now.keys() - self.descriptors.keys() and time.monotonic() < end:
