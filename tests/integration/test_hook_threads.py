@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import soscope
 from tests.support.machines.tools import NOT_HERE
 from tests.support.processes import attached, hooked
 from tests.support.processes.hooked import answer
 from tests.support.targets import build
+from tests.support.targets.covering import sizes
 from tests.support.targets.matrix import Cell
 
 # ---- where no Python code can run -------------------------------------------
@@ -116,7 +118,7 @@ KINDS = ["hooking.fixed_pid", "lambda original: 4711"]
 @pytest.mark.every(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_again_and_again_under_load(kind: str) -> None:
-    assert_it_comes_and_goes(kind, 20)
+    assert_it_comes_and_goes(kind, 5)
 
 
 @pytest.mark.soak
@@ -299,7 +301,8 @@ print(told)
     assert answer(script) == [4711, True] * 3
 
 
-def test_images_come_and_go_meanwhile() -> None:
+@pytest.mark.parametrize("hooks", sizes(10, 60))
+def test_images_come_and_go_meanwhile(hooks: int) -> None:
     script = f"""
 import _ctypes
 path = {str(build.library("hooked", Cell(binding="now", opt="O0")))!r}
@@ -310,7 +313,7 @@ def load():
 threads = [threading.Thread(target=load, daemon=True) for _ in range(2)]
 for thread in threads: thread.start()
 end, count = time.monotonic() + 20, 0
-while count < 60 and time.monotonic() < end:
+while count < {hooks} and time.monotonic() < end:
     with soscope.hook("getpid", hooking.fixed_pid) as hook:
         assert ask_pid() == 4711
     assert ask_pid() == os.getpid()
@@ -374,8 +377,10 @@ assert word.value == slot.value != left
     assert answer(script) == ([True], 4711, True)
 
 
-def test_all_that_a_program_works_with_at_once() -> None:
-    script = """
+# of the functions below every fourth, or all
+@pytest.mark.parametrize("step", sizes(4, 1))
+def test_all_that_a_program_works_with_at_once(step: int) -> None:
+    script = f"""
 import asyncio, json, multiprocessing, socket, subprocess
 names = (
     "read write close poll epoll_wait select stat fstat lseek dup2 pipe2 socketpair recv send "
@@ -386,7 +391,7 @@ names = (
 def through(*rest):
     return rest[-1](*rest[:-1])
 hooks = []
-for name in names.split():
+for name in names.split()[::{step}]:
     try:
         hooks.append(soscope.hook(name, through).__enter__())
     except soscope.SoscopeError:
@@ -399,7 +404,7 @@ def dumps():
     return [json.dumps(list(range(500))) for _ in range(50)]
 threads = [threading.Thread(target=dumps) for _ in range(3)]
 for thread in threads: thread.start()
-told = [len(hooks) > 20, asyncio.run(child()), subprocess.run(["echo", "y"], stdout=-1).stdout]
+told = [len(hooks) > 20 / {step}, asyncio.run(child()), subprocess.run(["echo", "y"], stdout=-1).stdout]
 with multiprocessing.get_context("fork").Pool(2) as pool:
     told.append(sum(pool.map(abs, range(10))))
 one, other = socket.socketpair()
@@ -464,7 +469,7 @@ def test_other_interpreters() -> None:
     python = Path("/usr/bin/python3")
     if not python.exists() or python.resolve() != Path(sys.executable).resolve():
         pytest.skip(f"{NOT_HERE}the interpreter is not the system's")
-    folders = [str(build.TARGETS.parents[1] / "src"), *sys.path[1:]]
+    folders = [str(Path(soscope.__file__).parents[1]), *sys.path[1:]]
     done = hooked.run(
         "with soscope.hook('getpid', lambda original: 4711): print((ask_pid(), os.getpid()))",
         python=["/usr/bin/env", "PYTHONPATH=" + os.pathsep.join(folders), str(python)],
