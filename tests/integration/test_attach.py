@@ -23,6 +23,10 @@ from tests.support.processes.launching import environment
 from tests.support.processes.others import as_nobody
 from tests.support.targets import build
 from tests.support.targets.matrix import PLAIN, Cell
+from tests.support.time.lasting import Visited, assert_no_longer, await_half
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_grown, has_run, has_switched, state
+from tests.support.truth.recorded import by_columns
 
 # Ways to look, each with the options that make it look at everything or at much.
 MODES = {
@@ -75,7 +79,8 @@ def test_however_a_program_is_linked(cell: Cell, tmp_path: Path) -> None:
         before = attached.snapshot(process.pid)
         words = ["-c", "-e", "malloc@MAIN,free@MAIN,memset@MAIN", "--json"]
         output = tmp_path / "table.json"
-        done = attached.trace(process.pid, *words, "-o", str(output), "--duration", "200ms")
+        words += ["-o", str(output)]
+        done = attached.observe(process.pid, *words, until=has_run(process.pid, cpu=0.02))
         assert done.returncode == 0, done.stderr
         found = calls(output.read_text())
         assert found["malloc"] > 0
@@ -88,12 +93,13 @@ def test_however_a_program_is_linked(cell: Cell, tmp_path: Path) -> None:
 def test_a_recording_of_a_process_is_whole(tmp_path: Path) -> None:
     record = tmp_path / "run.sosr"
     with attached.running([build.program("attached"), "1"]) as process:
-        words = ["-e", "malloc@MAIN", "--record", str(record), "--duration", "200ms"]
-        done = attached.trace(process.pid, *words)
+        words = ["-e", "malloc@MAIN", "--record", str(record)]
+        done = attached.observe(process.pid, *words, until=has_switched(process.pid))
         assert done.returncode == 0, done.stderr
         assert attached.finish(process)[0] == 7
     with RecordingFile.open(record) as found:
         assert not found.damage
+    assert by_columns(record).by_name["malloc"] > 0
 
 
 def test_the_stop_is_measured() -> None:
@@ -141,7 +147,7 @@ def test_a_static_program_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "sleeper.c"
     source.write_text("#include <unistd.h>\nint main(void) { return sleep(60) != 60; }\n")
     program = tmp_path / "sleeper"
-    subprocess.run([need("gcc"), "-static", source, "-o", program], check=True, timeout=60)
+    subprocess.run([need("gcc"), "-static", source, "-o", program], check=True, timeout=limit())
     with attached.running([program], ready="") as process:
         assert "statically linked" in refused(process.pid, 1)
         done = attached.detach(process.pid)
@@ -152,8 +158,7 @@ def test_a_static_program_is_refused(tmp_path: Path) -> None:
 def test_a_zombie_is_refused() -> None:
     process = subprocess.Popen(["/bin/true"])
     try:
-        while "Z (zombie)" not in Path(f"/proc/{process.pid}/status").read_text():
-            pass  # it ends in a moment, and nobody waits for it
+        until(lambda: state(process.pid) == "Z", "it has ended, and nobody waits for it")
         assert "zombie" in refused(process.pid, 4)
     finally:
         process.wait()
@@ -193,25 +198,34 @@ WAITS = {  # what each returns, and errno
 }
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize("wait", WAITS)
-def test_a_wait_is_not_disturbed(wait: str) -> None:
-    """Stopped twice in the middle, it returns what it would have, and when it would have.
+# One of each way in which the kernel, or soscope, lets a call go on; all others in `make soak`.
+OFTEN = {"nanosleep", "futex", "epoll_wait", "sigtimedwait", "read", "epoll_signal"}
 
-    A wait that has begun again is late each time; a busy machine is late now and then.
-    """
-    least = 6000 if wait == "epoll_signal" else 3000
-    taken: list[int] = []
-    while len(taken) < 4 and (not taken or taken[-1] >= least + 400):
-        with attached.running([build.program("waits"), wait]) as process:
-            done = attached.trace(process.pid, "-c", "--from", "all", "--duration", "100ms")
-            out, _ = process.communicate(timeout=30)
-            assert done.returncode == 0, done.stderr
-            result, number, ms = map(int, out.split())
-            assert (result, number) == WAITS[wait]
-            assert ms >= least - 5
-            taken.append(ms)
-    assert min(taken) < least + 400
+
+@pytest.mark.parametrize(
+    "wait", [pytest.param(one, marks=[] if one in OFTEN else pytest.mark.soak) for one in WAITS]
+)
+def test_a_wait_is_not_disturbed(wait: str) -> None:
+    """Stopped twice in its second half, it returns what it would have, and when it would have."""
+
+    def visit(seconds: int) -> list[Visited]:
+        with attached.running([build.program("waits"), wait, str(seconds)]) as process:
+            came = await_half(seconds)
+            done = attached.trace(process.pid, "-c", "--from", "all", "--duration", "10ms")
+            left = time.monotonic_ns()
+            out, _ = process.communicate(timeout=limit())
+        result, number, began, end = map(int, out.split())
+        assert done.returncode == 0 or end < left, done.stderr
+        assert (result, number) == WAITS[wait]
+        return [Visited(began, came, left, end)]
+
+    assert_no_longer(visit)
+
+
+def ended(tracer: subprocess.Popen[str]) -> str:
+    """End a trace; return its notes."""
+    tracer.send_signal(signal.SIGINT)
+    return tracer.communicate(timeout=limit())[1]
 
 
 # ---- what it does while it is traced -----------------------------------------
@@ -222,11 +236,11 @@ def test_a_wait_is_not_disturbed(wait: str) -> None:
 def test_children_go_on(follow: bool, tmp_path: Path) -> None:
     """Forked children do what they did; with -f they are seen; what they inherit is taken out."""
     output = tmp_path / "table.json"
-    with attached.running([build.program("forking")]) as process:
+    forks = tmp_path / "forks"
+    with attached.running([build.program("forking"), forks]) as process:
         before = attached.snapshot(process.pid)
-        words = ["-c", "-e", "abs@MAIN,fork@MAIN", "--json", "-o", str(output)]
-        more = ["-f"] if follow else []
-        done = attached.trace(process.pid, *words, *more, "--duration", "2s")
+        words = ["-c", "-e", "abs@MAIN,fork@MAIN", "--json", "-o", str(output), *["-f"] * follow]
+        done = attached.observe(process.pid, *words, until=has_grown(forks, 25))
         assert done.returncode == 0, done.stderr
         found = calls(output.read_text())
         assert found["fork"] > 20
@@ -236,12 +250,13 @@ def test_children_go_on(follow: bool, tmp_path: Path) -> None:
             assert found.get("abs", 0) <= 10  # by the child of one fork before
         listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         stay = set(listed.read_text().split())
-        end = time.monotonic() + 20
-        while len(stay) > 1 and time.monotonic() < end:
-            time.sleep(0.05)  # all but one end
-            stay &= set(listed.read_text().split())
-        [stays] = stay
-        for pid in (process.pid, int(stays)):
+
+        def one_stays() -> bool:
+            stay.intersection_update(listed.read_text().split())
+            return len(stay) == 1
+
+        until(one_stays, "all children end but one")
+        for pid in (process.pid, int(stay.pop())):
             assert attached.differences(before, pid) == []
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
@@ -257,17 +272,14 @@ def test_images_that_are_loaded_meanwhile_are_seen(tmp_path: Path) -> None:
     output = tmp_path / "table.json"
     with attached.running([need("python3"), "-c", text]) as process:
         before = attached.snapshot(process.pid)
-        words = attached.words(process.pid, "-c", "--from", "all", "--json", "-o", str(output))
-        tracer = subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, text=True)
-        attached.wait_until("memfd:soscope", process.pid)
-        time.sleep(0.3)  # for the rest of the stop
+        words = ["-c", "--from", "all", "--json", "-o", str(output)]
+        tracer = attached.begin(process.pid, *words)
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write("go\n")
         process.stdin.flush()
         assert process.stdout.readline() == "loaded\n"
-        tracer.send_signal(signal.SIGINT)
-        _, notes = tracer.communicate(timeout=60)
+        notes = ended(tracer)
         assert tracer.returncode == 0, notes
         images = {row["caller"] for row in json.loads(output.read_text())["rows"]}
         assert any("sqlite3" in name for name in images), images
@@ -280,11 +292,11 @@ def test_an_exec_ends_the_trace(tmp_path: Path) -> None:
         [need("sh"), "-c", "echo ready; read line; exec cat"]  # its agent goes with its memory
     ) as process:
         record = tmp_path / "run.sosr"
-        tracer = attached.begin(process.pid, "--record", str(record), "--duration", "30s")
+        tracer = attached.begin(process.pid, "--record", str(record))
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-        _, notes = tracer.communicate(timeout=60)
+        _, notes = tracer.communicate(timeout=limit())
         assert tracer.returncode == 0, notes
         assert "has executed" in notes
         assert attached.finish(process) == (0, "end\n", "")
@@ -328,7 +340,7 @@ def test_which_right_is_missing_is_said(public_path: Path) -> None:
     with attached.running([build.program("attached"), "0"]) as process:
         command = [*as_nobody(public_path), "trace", "-c", "-p", str(process.pid)]
         done = subprocess.run(
-            command, env=environment(), capture_output=True, text=True, timeout=60, check=False
+            command, env=environment(), capture_output=True, text=True, timeout=limit(), check=False
         )
         assert done.returncode == 3, done.stderr
         assert "it belongs to" in done.stderr

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +31,8 @@ from tests.support.processes.launching import compiled, environment
 from tests.support.processes.others import drop
 from tests.support.processes.run import run
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_grown, has_run, state
 from tests.support.truth.recorded import by_columns
 
 # Does what a line says: threads, forks and execs, each of which says what it did.
@@ -127,7 +128,7 @@ def tracing(pid: int, *options: str) -> Iterator[subprocess.Popen[str]]:
         yield tracer
     finally:
         tracer.kill()
-        tracer.communicate(timeout=60)
+        tracer.communicate(timeout=limit())
 
 
 def say(process: subprocess.Popen[str], line: str) -> str:
@@ -142,7 +143,7 @@ def say(process: subprocess.Popen[str], line: str) -> str:
 def finished(tracer: subprocess.Popen[str], number: int = signal.SIGINT) -> str:
     """End a trace; return its notes."""
     tracer.send_signal(number)
-    _, text = tracer.communicate(timeout=60)
+    _, text = tracer.communicate(timeout=limit())
     assert tracer.returncode == 0, text
     return text
 
@@ -207,8 +208,8 @@ def test_what_it_executes_itself_is_followed(how: str, tmp_path: Path) -> None:
     with attached.running([family()]) as process:
         with tracing(process.pid, "-c", "-e", "abs@MAIN", "--json", "-o", str(output)) as tracer:
             assert say(process, how) == ""
-            assert process.wait(30) == 5
-            _, notes = tracer.communicate(timeout=60)
+            assert process.wait(limit()) == 5
+            _, notes = tracer.communicate(timeout=limit())
             assert tracer.returncode == 0, notes
         assert "has executed" not in notes
         document = json.loads(output.read_text())
@@ -246,8 +247,8 @@ def test_the_recording_has_all_processes(tmp_path: Path) -> None:
             assert say(process, "fork") == "3\n"
             assert say(process, "spawn") == "5\n"
             assert say(process, "exec") == ""
-            tracer.communicate(timeout=60)
-        assert process.wait(30) == 5
+            tracer.communicate(timeout=limit())
+        assert process.wait(limit()) == 5
     with RecordingFile.open(record) as found:
         assert not found.damage
         told = [
@@ -271,12 +272,11 @@ def test_the_lines_are_those_of_a_command(tmp_path: Path) -> None:
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
-            end = time.monotonic() + 30
-            while os.readlink(f"/proc/{process.pid}/exe") != os.path.realpath(need("cat")):
-                assert time.monotonic() < end
-                time.sleep(0.01)
+            cat = os.path.realpath(need("cat"))
+            executed = f"/proc/{process.pid}/exe"
+            until(lambda: os.readlink(executed) == cat, "the shell has executed cat")
             assert attached.finish(process) == (0, "end\n", "")
-            _, notes = tracer.communicate(timeout=60)
+            _, notes = tracer.communicate(timeout=limit())
             assert tracer.returncode == 0, notes
     text = output.read_text()
     assert "+++ exited (status 3) +++" in text
@@ -325,11 +325,9 @@ def test_children_that_live_on_are_let_go_of(tmp_path: Path) -> None:
         before = attached.snapshot(process.pid)
         with tracing(process.pid, "-c", "--from", "all") as tracer:
             child = int(say(process, "go"))
-            end = time.monotonic() + 30
-            while "memfd:soscope" not in Path(f"/proc/{child}/maps").read_text():
-                assert time.monotonic() < end
-                time.sleep(0.01)
-            time.sleep(0.3)
+            assert process.stderr is not None
+            assert process.stderr.readline() == "ready\n"  # by the child
+            until(has_run(child), "the child makes calls")
             text = finished(tracer)
         assert "memset" in text  # which bash does not call thus often
         assert attached.tracer_of(child) == attached.tracer_of(process.pid) == 0
@@ -340,26 +338,29 @@ def test_children_that_live_on_are_let_go_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.every(4)
-@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.1, 0.2, 0.3])
-def test_a_killed_soscope_leaves_all_running(seconds: float) -> None:
+@pytest.mark.parametrize("runs", range(5))
+def test_a_killed_soscope_leaves_all_running(runs: int, tmp_path: Path) -> None:
     """Also those that are just being loaded: nobody is killed, nobody stays stopped."""
     text = (
         "import subprocess, sys, select\nprint('ready', flush=True)\nwrong = runs = 0\n"
         "while not select.select([0], [], [], 0)[0]:\n"
         "    runs += 1; wrong += subprocess.run([sys.argv[1], 'leaf', '10']).returncode != 5\n"
+        "    with open(sys.argv[2], 'a') as log: log.write('r')\n"
         "print(runs > 0, wrong)\n"
     )
-    with attached.running([need("python3"), "-c", text, family()]) as process:
+    log = tmp_path / "runs"
+    with attached.running([need("python3"), "-c", text, family(), log]) as process:
         with tracing(process.pid, "-c", "-e", "abs@family") as tracer:
-            time.sleep(seconds)
+            until(has_grown(log, runs), "it runs programs", running=tracer)
             helper = attached.tracer_of(process.pid)
             tracer.kill()
-            tracer.communicate(timeout=60)
-        end = time.monotonic() + 20
-        while os.path.exists(f"/proc/{helper}") and attached.tracer_of(process.pid):
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        time.sleep(0.3)
+            tracer.communicate(timeout=limit())
+
+        def is_let_go_of() -> bool:
+            return not os.path.exists(f"/proc/{helper}") or not attached.tracer_of(process.pid)
+
+        until(is_let_go_of, "soscope's child has ended")
+        until(has_grown(log, 3), "it runs programs without soscope")
         assert attached.detach(process.pid).returncode == 0
         assert attached.finish(process) == (0, "True 0\n", "")
 
@@ -387,11 +388,7 @@ def test_stopping_and_going_on_is_as_without_us() -> None:
             process.send_signal(signal.SIGSTOP)
             assert os.waitid(os.P_PID, process.pid, os.WSTOPPED) is not None
             finished(tracer)
-        end = time.monotonic() + 10
-        stat = Path(f"/proc/{process.pid}/stat")
-        while stat.read_text().rpartition(")")[2].split()[0] != "T":
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(lambda: state(process.pid) == "T", "it is stopped")
         process.send_signal(signal.SIGCONT)
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
@@ -404,7 +401,7 @@ def test_without_follow_an_exec_ends_what_can_be_seen() -> None:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-        _, notes = tracer.communicate(timeout=60)
+        _, notes = tracer.communicate(timeout=limit())
         assert tracer.returncode == 0
         cat = os.path.realpath(need("cat"))
         assert f"process {process.pid} has executed {cat}, which is not traced: -f" in notes

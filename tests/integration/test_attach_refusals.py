@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +19,8 @@ from tests.support.processes import attached, turns
 from tests.support.processes.launching import compiled, environment
 from tests.support.processes.others import as_nobody, drop
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_switched
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
@@ -165,7 +166,7 @@ def refused(pid: int, status: int, *reasons: str, number: int = 0) -> None:
 def is_traced(pid: int, *options: str) -> None:
     """Make sure that a process can be traced."""
     before = attached.snapshot(pid)
-    done = attached.trace(pid, "-c", "--duration", "100ms", *options)
+    done = attached.observe(pid, "-c", *options, until=has_switched(pid))
     assert done.returncode == 0, done.stderr
     assert "malloc" in done.stderr
     assert attached.differences(before, pid) == []
@@ -173,10 +174,8 @@ def is_traced(pid: int, *options: str) -> None:
 
 def child_of(pid: int) -> int:
     """Return the only child of a process."""
-    end = time.monotonic() + 20
-    while not (found := Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
-        assert time.monotonic() < end
-    [child] = found
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    [child] = until(lambda: children.read_text().split(), "it has a child")
     return int(child)
 
 
@@ -189,15 +188,15 @@ def test_strict_seccomp() -> None:
 def test_a_program_that_seals_itself_while_it_is_hooked(tmp_path: Path) -> None:
     with attached.running([compiled("sealed.c", text=_SEALED)]) as process:
         before = attached.snapshot(process.pid)
-        with turns.begun(process.pid, tmp_path, 0.02, "--count-only") as tracer:
+        with turns.begun(process.pid, tmp_path, 0.2, "--count-only") as tracer:
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write("seal\n")
             process.stdin.flush()
             assert process.stdout.readline() == "sealed\n"
-            time.sleep(0.3)
+            attached.wait_for_hooks(tracer)  # a turn has noticed the filter
             tracer.terminate()
-            _, text = tracer.communicate(timeout=attached.LIMIT)
+            _, text = tracer.communicate(timeout=limit())
         assert tracer.returncode == 0
         assert "not hooked: it has installed another seccomp filter" in text
         assert attached.differences(before, process.pid) == []
@@ -216,8 +215,8 @@ def test_a_32_bit_program(tmp_path: Path) -> None:
     source, program = tmp_path / "sleeper.s", tmp_path / "sleeper"
     source.write_text(_SLEEPER32)
     item = tmp_path / "sleeper.o"
-    subprocess.run([need("as"), "--32", source, "-o", item], check=True, timeout=60)
-    subprocess.run([need("ld"), "-m", "elf_i386", item, "-o", program], check=True, timeout=60)
+    subprocess.run([need("as"), "--32", source, "-o", item], check=True, timeout=limit())
+    subprocess.run([need("ld"), "-m", "elf_i386", item, "-o", program], check=True, timeout=limit())
     try:
         subprocess.run([program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except OSError:
@@ -240,17 +239,15 @@ def test_who_traces_it_already_is_named(tool: str) -> None:
         )
         try:
             status = Path(f"/proc/{process.pid}/status")
-            end = time.monotonic() + 30
-            while f"TracerPid:\t{tracer.pid}\n" not in status.read_text():
-                assert time.monotonic() < end
-                time.sleep(0.05)
+            line = f"TracerPid:\t{tracer.pid}\n"
+            until(lambda: line in status.read_text(), f"{tool} traces it", running=tracer)
             done = attached.trace(process.pid, "-c", "--duration", "50ms")
             assert done.returncode == 1, done.stderr
             assert f"process {tracer.pid} traces it already" in done.stderr
             assert process.poll() is None
         finally:
             tracer.terminate()
-            tracer.communicate(timeout=60)
+            tracer.communicate(timeout=limit())
         process.send_signal(signal.SIGCONT)  # one that is ended may leave it stopped
         is_traced(process.pid)
         assert attached.finish(process) == (7, "wrong 0\n", "")
@@ -267,7 +264,7 @@ def as_its_user(words: Sequence[str], pid: int) -> subprocess.CompletedProcess[s
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(),
         check=False,
     )
 
@@ -332,7 +329,7 @@ def test_numbers_of_another_process_namespace() -> None:
                 env=environment(),
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=limit(),
                 check=False,
             )
             assert done.returncode == 1, done.stderr
@@ -351,7 +348,7 @@ def test_a_number_that_only_the_container_knows() -> None:
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=limit(),
             check=False,
         )
         assert done.returncode == 4, done.stderr
@@ -371,12 +368,12 @@ def test_a_musl_program_whose_library_is_gone(tmp_path: Path) -> None:
     loader = need("/lib/ld-musl-x86_64.so.1")
     program = str(folder / "program")
     flags = ["-O0", "-fno-builtin", "-o", program]
-    subprocess.run([need("musl-gcc"), *flags, str(source)], check=True, timeout=60)
+    subprocess.run([need("musl-gcc"), *flags, str(source)], check=True, timeout=limit())
     shutil.copy(loader, folder / "lib")
     with attached.running([need("chroot"), folder, "/program"]) as process:
         shutil.rmtree(folder)
         for _ in range(2):
-            done = attached.trace(process.pid, "-c", "--duration", "100ms")
+            done = attached.observe(process.pid, "-c", until=has_switched(process.pid))
             assert done.returncode == 0, done.stderr
             assert "malloc" in done.stderr
         assert attached.finish(process) == (7, "", "")
@@ -396,7 +393,7 @@ def test_a_glibc_program_with_a_loader_of_its_own(tmp_path: Path) -> None:
     shutil.copy(program, folder / "program")
     with attached.running([need("chroot"), folder, "/program", "2"]) as process:
         for _ in range(2):
-            done = attached.trace(process.pid, "-c", "--duration", "100ms")
+            done = attached.observe(process.pid, "-c", until=has_switched(process.pid))
             assert done.returncode == 0, done.stderr
             assert "malloc" in done.stderr
             shutil.rmtree(folder, ignore_errors=True)  # the second time there is none
@@ -424,8 +421,11 @@ def test_a_frozen_process_is_refused() -> None:
             assert f"it is frozen, as by docker pause ({folder})" in attached_to.stderr
             assert attached.finish(process) == (7, "wrong 0\n", "")
     finally:
-        for _ in range(100):
-            with contextlib.suppress(OSError):  # its processes have just ended
-                folder.rmdir()
-                break
-            time.sleep(0.05)
+        until(lambda: is_removed(folder), "its processes have ended")
+
+
+def is_removed(group: Path) -> bool:
+    """Remove a control group; say whether it has gone, which takes that nobody is in it."""
+    with contextlib.suppress(OSError):
+        group.rmdir()
+    return not group.exists()

@@ -18,6 +18,9 @@ from tests.support.processes import attached
 from tests.support.processes.launching import compiled, environment, launch, launched
 from tests.support.processes.others import as_nobody, drop
 from tests.support.targets.matrix import REPOSITORY
+from tests.support.time.lasting import Visited, assert_no_longer, await_half
+from tests.support.time.patience import limit
+from tests.support.time.progress import has_switched
 
 ROOT = for_admin("reading seccomp filters")
 
@@ -58,6 +61,14 @@ static void install(void)
 		_exit(99);
 }
 
+static long long now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000ll + time.tv_nsec;
+}
+
 static void *thread(void *argument)
 {
 	install();
@@ -79,18 +90,16 @@ int main(int argc, char **argv)
 		execl(argv[2], argv[2], "exit", "9", NULL);
 	write(1, "ready\n", 6);
 	if (argc > 1 && (!strcmp(argv[1], "wait") || !strcmp(argv[1], "late"))) {
-		struct timespec left = {5, 0}, begin, end;
+		struct timespec left = {atoi(argv[2]), 0};
+		long long began, ended;
 		char line[8];
 
 		if (argv[1][0] == 'l' && read(0, line, sizeof(line)) > 0)
 			install();
-
-		clock_gettime(CLOCK_MONOTONIC, &begin);
+		began = now();
 		nanosleep(&left, NULL);
-		clock_gettime(CLOCK_MONOTONIC, &end);
-		end.tv_sec -= begin.tv_sec;
-		end.tv_nsec -= begin.tv_nsec;
-		printf("%d\n", (int)(end.tv_sec * 1000 + end.tv_nsec / 1000000));
+		ended = now();
+		printf("%lld %lld\n", began, ended);
 		fflush(stdout);
 		_exit(7);
 	}
@@ -156,9 +165,6 @@ BAD = {
 }
 
 
-BEGUN = 1.5  # seconds of a wait of five before the first stop: by so much a new one is longer
-
-
 def target(rules: str) -> Path:
     return compiled("filtered.c", "-fno-builtin", f"-DRULES={rules}", text=_TARGET)
 
@@ -170,7 +176,7 @@ def test_a_filter_that_allows_it(rules: str) -> None:
     with attached.running([target(rules)]) as process:
         before = attached.snapshot(process.pid)
         for mode in (["-c"], ["-c", "--from", "all"], ["-e", "malloc", "-o", "/dev/null"]):
-            done = attached.trace(process.pid, *mode, "--duration", "200ms")
+            done = attached.observe(process.pid, *mode, until=has_switched(process.pid))
             assert done.returncode == 0, done.stderr
             assert attached.differences(before, process.pid) == []
             assert process.poll() is None
@@ -202,32 +208,48 @@ def test_a_filter_that_does_not(rules: str, reason: str, how: str) -> None:
 def test_a_wait_goes_on_under_a_filter(name: str) -> None:
     """Also where restart_syscall is deadly, and the stop to read the filter breaks a wait."""
     rules = GOOD.get(name) or BAD[name][0]
-    with attached.running([target(rules), "wait"]) as process:
-        time.sleep(BEGUN)
-        for _ in range(2):
-            done = attached.trace(process.pid, "-c", "--duration", "50ms")
-            assert done.returncode == (0 if name in GOOD else 1), done.stderr
-        out, _ = process.communicate(timeout=30)
-        assert process.returncode == 7
-        assert 4995 <= int(out) < 4995 + BEGUN * 1000
+
+    def visit(seconds: int) -> list[Visited]:
+        with attached.running([target(rules), "wait", str(seconds)]) as process:
+            came = await_half(seconds)
+            words = ["-c", "--duration", "50ms"]
+            done = [attached.trace(process.pid, *words) for _ in range(2)]
+            wait = the_wait(process, came)
+        status = 0 if name in GOOD else 1
+        assert {one.returncode for one in done} == {status} or wait.ended < wait.left, done
+        return [wait]
+
+    assert_no_longer(visit)
 
 
 def test_a_filter_that_came_later() -> None:
     """Nobody has asked it when the agent is taken out: the waits go on by their own calls."""
-    with attached.running([target(BAD["restart"][0]), "late"]) as process:
-        tracer = attached.begin(process.pid, "-c")
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-        time.sleep(BEGUN)
-        tracer.send_signal(signal.SIGINT)
-        _, notes = tracer.communicate(timeout=60)
-        assert tracer.returncode == 0, notes
-        done = attached.detach(process.pid)
-        assert done.returncode == 0, done.stderr
-        out, _ = process.communicate(timeout=30)
-        assert process.returncode == 7
-        assert 4995 <= int(out) < 4995 + BEGUN * 1000
+
+    def visit(seconds: int) -> list[Visited]:
+        with attached.running([target(BAD["restart"][0]), "late", str(seconds)]) as process:
+            tracer = attached.begin(process.pid, "-c")
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            came = await_half(seconds)
+            tracer.send_signal(signal.SIGINT)
+            _, notes = tracer.communicate(timeout=limit())
+            assert tracer.returncode == 0, notes
+            done = attached.detach(process.pid)
+            wait = the_wait(process, came)
+        assert done.returncode == 0 or wait.ended < wait.left, done.stderr
+        return [wait]
+
+    assert_no_longer(visit)
+
+
+def the_wait(process: subprocess.Popen[str], came: int) -> Visited:
+    """Return the wait of a program in which somebody came at `came`, and has left."""
+    left = time.monotonic_ns()
+    out, _ = process.communicate(timeout=limit())
+    assert process.returncode == 7
+    began, ended = map(int, out.split())
+    return Visited(began, came, left, ended)
 
 
 @ROOT
@@ -242,7 +264,7 @@ def test_which_right_is_missing_is_said(public_path: Path) -> None:
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=limit(),
             check=False,
         )
         assert done.returncode == 3, done.stderr

@@ -9,10 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,9 +21,9 @@ from soscope.proc import status
 from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.targets import build, mapped
+from tests.support.time.patience import limit, until
 
 CALLS = ["-e", "getppid@MAIN"]
-LIMIT = 60.0
 
 Processes = list[subprocess.Popen[str]]
 
@@ -49,13 +49,13 @@ def tracing(*words: str) -> Iterator[subprocess.Popen[str]]:
         yield tracer
     finally:
         tracer.kill()
-        tracer.communicate(timeout=LIMIT)
+        tracer.communicate(timeout=limit())
 
 
 def end(tracer: subprocess.Popen[str], number: int = signal.SIGINT) -> tuple[int, str, str]:
     """Stop a trace; return its status and what it printed."""
     tracer.send_signal(number)
-    out, err = tracer.communicate(timeout=LIMIT)
+    out, err = tracer.communicate(timeout=limit())
     return tracer.returncode, out, err
 
 
@@ -74,16 +74,13 @@ def call(process: subprocess.Popen[str], number: int) -> int:
 
 def await_hooks(processes: Processes) -> None:
     """Wait until the slot of each process is hooked."""
-    limit = time.monotonic() + LIMIT
     for process in processes:
-        while True:
-            rows = [
-                one for one in mapped.slots(mapped.read(process.pid)) if one["symbol"] == "getppid"
-            ]
-            if [one["state"] for one in rows] == ["hooked"]:
-                break
-            assert time.monotonic() < limit, rows
-            time.sleep(0.05)
+        until(partial(is_hooked, process.pid), "its slot is hooked")
+
+
+def is_hooked(pid: int) -> bool:
+    slots = mapped.slots(mapped.read(pid))
+    return [one["state"] for one in slots if one["symbol"] == "getppid"] == ["hooked"]
 
 
 def calls(lines: str) -> Counter[int]:
@@ -166,11 +163,12 @@ def test_one_that_ends_does_not_disturb_the_others(tmp_path: Path) -> None:
             assert attached.finish(first)[0] == 7
             second.kill()
             second.wait()
-            limit = time.monotonic() + LIMIT
-            while output.read_text().count('"type":"exit"') < 2:  # it is noticed meanwhile
-                assert time.monotonic() < limit
+
+            def both_are_noticed() -> bool:
                 call(third, 1)
-                time.sleep(0.02)
+                return output.read_text().count('"type":"exit"') == 2
+
+            until(both_are_noticed, "soscope notices both ends")
             made = call(third, 5)
             code, _, said = end(tracer)
         assert attached.finish(third)[0] == 7
@@ -185,7 +183,7 @@ def test_the_trace_ends_with_the_last_of_them() -> None:
         await_hooks(processes)
         for process in processes:
             assert attached.finish(process)[0] == 7
-        _, said = tracer.communicate(timeout=LIMIT)
+        _, said = tracer.communicate(timeout=limit())
         assert tracer.returncode == 0, said
 
 
@@ -209,7 +207,7 @@ def test_none_that_can_be_traced_is_an_error() -> None:
     for one in gone:
         one.wait()
     with tracing("-p", ",".join(str(one.pid) for one in gone)) as tracer:
-        _, said = tracer.communicate(timeout=LIMIT)
+        _, said = tracer.communicate(timeout=limit())
     assert tracer.returncode == 4
     assert f"error: no process {gone[0].pid}\n" in said
 
@@ -218,7 +216,7 @@ def test_duration_is_for_all_of_them() -> None:
     with running(2) as processes:
         before = [attached.snapshot(one.pid) for one in processes]
         with tracing("-c", "--duration", "100ms", "-p", pids(processes)) as tracer:
-            _, said = tracer.communicate(timeout=LIMIT)
+            _, said = tracer.communicate(timeout=limit())
         assert tracer.returncode == 0, said
         for process, was in zip(processes, before, strict=True):
             assert attached.differences(was, process.pid) == []
@@ -249,10 +247,7 @@ def test_a_killed_soscope_lets_go_of_all_of_them() -> None:
         assert all(tracer_of(one.pid) for one in processes)
         tracer.kill()
         tracer.wait()
-        limit = time.monotonic() + LIMIT
-        while any(tracer_of(one.pid) for one in processes):
-            assert time.monotonic() < limit
-            time.sleep(0.02)
+        until(lambda: not any(tracer_of(one.pid) for one in processes), "nobody traces them")
         for process in processes:
             assert call(process, 3) == 3
 
@@ -270,7 +265,7 @@ def named(folder: Path, name: str) -> Path:
 
 def told(words: Sequence[str]) -> tuple[int, str]:
     with tracing(*words) as tracer:
-        _, said = tracer.communicate(timeout=LIMIT)
+        _, said = tracer.communicate(timeout=limit())
     return tracer.returncode, said
 
 

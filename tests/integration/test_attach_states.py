@@ -7,16 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from soscope.entry.stop.stopping import Threads
 from tests.support.processes import attached
-from tests.support.processes.launching import compiled, environment
+from tests.support.processes.launching import compiled
 from tests.support.targets import build
 from tests.support.time import busy
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_switched, state
 
-_SHORT = ("-c", "--duration", "200ms")
+_SHORT = ("-c", "--duration", "50ms")
 
 _LEADERLESS = r"""
 #include <pthread.h>
@@ -82,23 +83,15 @@ int main(void)
 
 	puts("ready");
 	fflush(stdout);
-	result = epoll_wait(epoll, &event, 1, 4000);
+	result = epoll_wait(epoll, &event, 1, 60000);
 	printf("%d %d\n", result, result < 0 ? errno : 0);
 	return 7;
 }
 """
 
 
-def state(pid: int) -> str:
-    """Return the state letter of a process's first thread."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
 def wait_for_state(pid: int, letter: str) -> None:
-    end = time.monotonic() + 20
-    while state(pid) != letter:
-        assert time.monotonic() < end, f"{pid} is in state {state(pid)}"
-        time.sleep(0.005)
+    until(lambda: state(pid) == letter, f"{pid} is in state {letter}")
 
 
 def child_of(pid: int) -> int:
@@ -117,9 +110,8 @@ def test_a_stopped_process_stays_stopped() -> None:
         done = attached.trace(process.pid, *_SHORT)
         assert done.returncode == 0, done.stderr
         assert attached.differences(before, process.pid) == []
-        wait_for_state(process.pid, "T")
-        tasks = Path(f"/proc/{process.pid}/task")
-        assert {state(int(tid.name)) for tid in tasks.iterdir()} == {"T"}
+        threads = [int(one.name) for one in Path(f"/proc/{process.pid}/task").iterdir()]
+        until(lambda: {state(process.pid, tid) for tid in threads} == {"T"}, "all are stopped")
         assert os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOHANG) is None
         process.send_signal(signal.SIGCONT)
         assert attached.finish(process) == (7, "wrong 0\n", "")
@@ -129,18 +121,12 @@ def test_it_is_traced_from_when_it_goes_on() -> None:
     with attached.running([build.program("attached"), "2"]) as process:
         process.send_signal(signal.SIGSTOP)
         wait_for_state(process.pid, "T")
-        tracer = subprocess.Popen(
-            attached.words(process.pid, "-c", "--duration", "1s"),
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        attached.wait_until("memfd:soscope", process.pid)
-        time.sleep(0.2)
+        tracer = attached.begin(process.pid, "-c")
         assert state(process.pid) == "T"
         process.send_signal(signal.SIGCONT)
-        _, text = tracer.communicate(timeout=60)
+        until(has_switched(process.pid), "it makes calls")
+        tracer.send_signal(signal.SIGINT)
+        _, text = tracer.communicate(timeout=limit())
         assert tracer.returncode == 0, text
         assert "malloc" in text
         assert attached.finish(process) == (7, "wrong 0\n", "")
@@ -159,7 +145,7 @@ def test_what_its_stop_has_interrupted_stays_so() -> None:
                 assert done.returncode == 0, done.stderr
                 wait_for_state(process.pid, "T")
             process.send_signal(signal.SIGCONT)
-            results.append(process.communicate(timeout=30)[0])
+            results.append(process.communicate(timeout=limit(120))[0])
     assert results[0] == results[1]
 
 
@@ -167,10 +153,15 @@ def test_a_process_whose_first_thread_has_ended() -> None:
     with attached.running([compiled("leaderless.c", "-fno-builtin", text=_LEADERLESS)]) as process:
         wait_for_state(process.pid, "Z")
         for _ in range(2):
-            done = attached.trace(process.pid, *_SHORT)
-            assert done.returncode == 0, done.stderr
-            assert "abs" in done.stderr
-            assert "has ended" not in done.stderr
+            # its mappings are shown for its other thread alone
+            tracer = attached.start(process.pid, "-c")
+            attached.wait_for_hooks(tracer)
+            until(has_switched(process.pid), "it makes calls", running=tracer)
+            tracer.send_signal(signal.SIGINT)
+            _, text = tracer.communicate(timeout=limit())
+            assert tracer.returncode == 0, text
+            assert "abs" in text
+            assert "has ended" not in text
         assert attached.detach(process.pid).returncode == 0
         assert attached.finish(process) == (7, "end\n", "")
 
@@ -209,7 +200,7 @@ def test_one_that_has_no_processor_is_waited_for() -> None:
             threads.stop(limit=0.0)
             assert [one.is_stopped for one in threads.stopped.values()] == [True]
             threads.resume()
-            time.sleep(0.01)
+            wait_for_state(process.pid, "R")
 
 
 def test_a_process_that_gives_up_its_memory_has_executed_nothing() -> None:
@@ -223,5 +214,5 @@ def test_a_process_that_gives_up_its_memory_has_executed_nothing() -> None:
         tracer = attached.begin(process.pid, "-c")
         process.kill()
         tracer.terminate()
-        _, said = tracer.communicate(timeout=attached.LIMIT)
+        _, said = tracer.communicate(timeout=limit())
     assert "executed" not in said

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // target: ldflags=-pthread
-// Waits in one system call, three seconds or until a helper acts, and says what it returned and
-// how long it took: a stop in between must not be seen.
+// waits CALL SECONDS: waits in one system call for so long, or until a helper acts that waits for
+// so long. Says what it returned, errno, and when it began and ended, in ns of CLOCK_MONOTONIC: a
+// stop in between must not be seen.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,13 +28,19 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MS = 3000 };
-
+static int seconds;
 static int pair[2], pipes[2];
+
+static void sleep_on(void)
+{
+	struct timespec time = {seconds, 0};
+
+	nanosleep(&time, NULL);
+}
 
 static void *later(void *what)
 {
-	usleep(MS * 1000);
+	sleep_on();
 	if (strcmp(what, "kill") == 0)
 		kill(getpid(), SIGUSR1);
 	else if (write(pipes[1], "x", 1) + write(pair[1], "y", 1) != 2)
@@ -48,14 +55,14 @@ static void nothing(int number)
 
 static long wait_in(const char *name)
 {
-	struct timespec time = {MS / 1000, MS % 1000 * 1000000}, left = time;
-	struct timeval limit = {MS / 1000, MS % 1000 * 1000};
+	struct timespec time = {seconds, 0}, left = time;
+	struct timeval limit = {seconds, 0};
 	struct pollfd none = {-1, 0, 0};
 	struct epoll_event event;
 	char byte;
 	sigset_t set;
 	pthread_t thread;
-	int epoll = epoll_create1(0), word = 0, status;
+	int epoll = epoll_create1(0), ms = seconds * 1000, word = 0, is_signal, status;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
@@ -64,9 +71,9 @@ static long wait_in(const char *name)
 	if (!strcmp(name, "clock_nanosleep"))
 		return clock_nanosleep(CLOCK_REALTIME, 0, &time, &left);
 	if (!strcmp(name, "sleep"))
-		return sleep(MS / 1000);
+		return sleep((unsigned)seconds);
 	if (!strcmp(name, "poll"))
-		return poll(&none, 1, MS);
+		return poll(&none, 1, ms);
 	if (!strcmp(name, "ppoll"))
 		return ppoll(&none, 1, &time, &set);
 	if (!strcmp(name, "select"))
@@ -74,9 +81,9 @@ static long wait_in(const char *name)
 	if (!strcmp(name, "pselect"))
 		return pselect(0, NULL, NULL, NULL, &time, &set);
 	if (!strcmp(name, "epoll_wait"))
-		return epoll_wait(epoll, &event, 1, MS);
+		return epoll_wait(epoll, &event, 1, ms);
 	if (!strcmp(name, "epoll_pwait"))
-		return epoll_pwait(epoll, &event, 1, MS, &set);
+		return epoll_pwait(epoll, &event, 1, ms, &set);
 	if (!strcmp(name, "epoll_pwait2"))
 		return syscall(SYS_epoll_pwait2, epoll, &event, 1, &time, NULL, 0);
 	if (!strcmp(name, "futex"))
@@ -86,7 +93,7 @@ static long wait_in(const char *name)
 
 		sem_init(&sem, 0, 0);
 		clock_gettime(CLOCK_REALTIME, &left);
-		left.tv_sec += MS / 1000;
+		left.tv_sec += seconds;
 		return sem_timedwait(&sem, &left);
 	}
 	if (!strcmp(name, "sigtimedwait")) {
@@ -112,7 +119,7 @@ static long wait_in(const char *name)
 		long result;
 
 		if (!fork()) {
-			usleep(MS * 1000);
+			sleep_on();
 			_exit(msgsnd(id, &message, 1, 0));
 		}
 		result = msgrcv(id, &message, 1, 0, 0);
@@ -121,7 +128,7 @@ static long wait_in(const char *name)
 	}
 	if (!strcmp(name, "wait4")) {
 		if (!fork()) {
-			usleep(MS * 1000);
+			sleep_on();
 			_exit(3);
 		}
 		return wait4(-1, &status, 0, NULL) > 0 ? status : -1;
@@ -134,13 +141,14 @@ static long wait_in(const char *name)
 		flock(one, LOCK_EX);
 		if (!fork()) {
 			close(other);
-			usleep(MS * 1000);
+			sleep_on();
 			flock(one, LOCK_UN);
 			_exit(0);
 		}
 		return flock(other, LOCK_EX);
 	}
-	pthread_create(&thread, NULL, later, !strcmp(name, "pause") ? "kill" : "write");
+	is_signal = !strcmp(name, "pause") || !strcmp(name, "epoll_signal");
+	pthread_create(&thread, NULL, later, is_signal ? "kill" : "write");
 	if (!strcmp(name, "pause"))
 		return pause(); // EINTR, from the signal
 	if (!strcmp(name, "read"))
@@ -149,33 +157,37 @@ static long wait_in(const char *name)
 		return recv(pair[0], &byte, 1, 0);
 	if (!strcmp(name, "join"))
 		return pthread_join(thread, NULL);
-	if (!strcmp(name, "epoll_signal")) { // a handler that does run ends the wait
-		sigset_t all;
-
-		pthread_join(thread, NULL);
-		pthread_create(&thread, NULL, later, "kill");
-		sigfillset(&all);
-		return epoll_pwait(epoll, &event, 1, 5 * MS, &set);
-	}
+	if (!strcmp(name, "epoll_signal")) // a handler that does run ends the wait
+		return epoll_pwait(epoll, &event, 1, 10 * ms, &set);
 	return -2;
+}
+
+static long long now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000ll + time.tv_nsec;
 }
 
 int main(int argc, char **argv)
 {
 	struct sigaction action = {.sa_handler = nothing};
-	struct timespec start, end;
-	long result, ms;
+	long long began, ended;
+	long result;
+	int number;
 
-	if (argc < 2 || pipe(pipes) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+	if (argc < 3 || pipe(pipes) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 		return 1;
+	seconds = atoi(argv[2]);
 	sigaction(SIGUSR1, &action, NULL);
 	puts("ready");
 	fflush(stdout);
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	began = now();
 	errno = 0;
 	result = wait_in(argv[1]);
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	ms = (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000;
-	printf("%ld %d %ld\n", result, result < 0 ? errno : 0, ms);
+	number = errno;
+	ended = now();
+	printf("%ld %d %lld %lld\n", result, result < 0 ? number : 0, began, ended);
 	return 0;
 }

@@ -188,7 +188,7 @@ def begin(pid: int, *options: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_until("memfd:soscope", pid)
+    wait_until("memfd:soscope", pid, running=tracer)
     wait_for_hooks(tracer)
     return tracer
 
@@ -234,7 +234,7 @@ def observe(
             command, env=environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=err
         )
         try:
-            wait_until("memfd:soscope", pid)
+            wait_until("memfd:soscope", pid, running=tracer)
             wait_for_hooks(tracer)
             patience.until(until, what, running=tracer)
             tracer.send_signal(signal.SIGINT)
@@ -260,10 +260,12 @@ def detach(pid: int, *options: str, limit: float | None = None) -> subprocess.Co
     )
 
 
-def wait_until(what: str, pid: int) -> None:
-    """Wait until the process has a mapping with this text in its line."""
+def wait_until(
+    what: str, pid: int, *, running: subprocess.Popen[str] | subprocess.Popen[bytes] | None = None
+) -> None:
+    """Wait until the process has a mapping with this text in its line; `running` makes it."""
     maps = Path(f"/proc/{pid}/maps")
-    patience.until(lambda: what in maps.read_text(), f"a mapping of {what}")
+    patience.until(lambda: what in maps.read_text(), f"a mapping of {what}", running=running)
 
 
 _RT_SIGTIMEDWAIT = "128"  # on x86-64

@@ -99,3 +99,11 @@ def reads_input(pid: int) -> Condition:
     """Tell when the first thread of a process waits for what comes in at its descriptor 0."""
     call = Path(f"/proc/{pid}/syscall")
     return lambda: state(pid) == "S" and call.read_text().startswith("0 0x0 ")
+
+
+def has_grown(path: Path, size: int) -> Condition:
+    """Tell when a file, in which a program notes what it does, has `size` more bytes.
+
+    It counts from the first look at the condition.
+    """
+    return _grown(lambda: path.stat().st_size if path.exists() else 0, size)
