@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from tests.support.processes import attached, tracing
 from tests.support.processes.run import run
 from tests.support.targets import build
 from tests.support.targets.matrix import PLAIN, REPOSITORY, Cell
+from tests.support.time.patience import limit
 
 WAYS = {
     "times": ["-c", "--from", "all"],
@@ -29,11 +29,11 @@ WAYS = {
 }
 
 
-def ask(process: subprocess.Popen[str]) -> str:
-    """Hear how many walks were different since it was asked last."""
+def ask(process: subprocess.Popen[str], walks: int) -> str:
+    """Let each thread make so many walks; hear how many were different since it was asked last."""
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write("?\n")
+    process.stdin.write(f"{walks}\n")
     process.stdin.flush()
     return process.stdout.readline()
 
@@ -45,17 +45,13 @@ def test_walks_of_four_threads_that_are_attached_to(way: str, tmp_path: Path) ->
     with attached.running([build.program("attached_walks"), "4"]) as process:
         for _ in range(2):
             tracer = attached.begin(process.pid, *options)
-            time.sleep(0.05)  # walks that were under way
-            ask(process)
-            time.sleep(0.2)
-            assert ask(process) == "0 more, busy\n"
+            ask(process, 1)  # walks that were under way
+            assert ask(process, 200) == "0 more\n"
             tracer.send_signal(signal.SIGINT)
-            _, err = tracer.communicate(timeout=60)
+            _, err = tracer.communicate(timeout=limit())
             assert tracer.returncode == 0, err
-            time.sleep(0.05)
-            ask(process)
-            time.sleep(0.05)
-            assert ask(process) == "0 more, busy\n"
+            ask(process, 1)
+            assert ask(process, 200) == "0 more\n"
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
 
@@ -65,11 +61,9 @@ def test_walks_of_a_process_that_a_killed_soscope_left() -> None:
         for _ in range(3):
             tracer = attached.begin(process.pid, "-c", "-e", "fcall")
             tracer.kill()
-            tracer.communicate(timeout=60)
-            time.sleep(0.05)
-            ask(process)
-            time.sleep(0.1)
-            assert ask(process) == "0 more, busy\n"
+            tracer.communicate(timeout=limit())
+            ask(process, 1)
+            assert ask(process, 200) == "0 more\n"
             assert attached.detach(process.pid).returncode == 0
             assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (7, "wrong 0\n", "")
@@ -227,7 +221,7 @@ def test_nothing_is_hooked_where_no_exits_are_seen() -> None:
             changed = [line for line in attached.differences(before, process.pid) if "got" in line]
             own = [line for line in changed if "/attached_walks" in line]
             tracer.send_signal(signal.SIGINT)
-            tracer.communicate(timeout=60)
+            tracer.communicate(timeout=limit())
             assert len(own) == 1, own
         assert attached.finish(process)[0] == 7
 

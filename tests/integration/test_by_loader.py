@@ -18,6 +18,7 @@ from tests.support.processes.tracing import Case
 from tests.support.targets import build
 from tests.support.targets.matrix import PLAIN, REPOSITORY
 from tests.support.targets.survivors import TARGETS, counts, marks, report, soscope
+from tests.support.time.progress import has_switched
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 MUSL = "/lib/ld-musl-x86_64.so.1"
@@ -62,8 +63,9 @@ def test_a_program_that_runs_already(cell: str, follow: bool) -> None:
     program = build.program("attached", how)
     with attached.running([need(loader), program, "1"]) as process:
         before = attached.snapshot(process.pid)
-        options = ["-q", "-c", "--json", "--duration", "200ms", *["-f"] * follow]
-        done = attached.trace(process.pid, *options)
+        options = ["-q", "-c", "--json", *["-f"] * follow]
+        rounds = has_switched(process.pid, 40)  # in each of which it makes several calls
+        done = attached.observe(process.pid, *options, until=rounds)
         assert done.returncode == 0, done.stderr
         document = json.loads(done.stderr)
         assert {row["caller"] for row in document["rows"]} == {program.name}

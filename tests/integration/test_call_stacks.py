@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,13 @@ from tests.integration.test_mem_ruby_stacks import is_own
 from tests.integration.test_mem_stacks import told
 from tests.support.machines.pythons import DISTRIBUTION, few_pythons
 from tests.support.machines.tools import need
+from tests.support.processes import attached
 from tests.support.processes.run import run
 from tests.support.schemas.checked import STACK
 from tests.support.targets.accounts import SOSCOPE, built
 from tests.support.targets.stackprograms import TARGETS, stack_program
+from tests.support.time.patience import until
+from tests.support.time.progress import has_switched
 
 MOST = 64
 
@@ -217,11 +219,11 @@ def serve():
     while True:
         leaf()
 
-threading.Thread(target=serve, daemon=True).start()
+thread = threading.Thread(target=serve)
+thread.start()
 sys.stdout.write("ready\\n")
 sys.stdout.flush()
-while True:
-    time.sleep(1)
+thread.join()
 """
 
 
@@ -233,11 +235,10 @@ def test_stacks_of_a_process_that_runs_already(tmp_path: Path) -> None:
             assert server.stdout is not None
             assert server.stdout.readline() == "ready\n"
             file = tmp_path / "calls"
-            words = ["-k", "--json", "-e", "getppid", "-o", str(file), "--duration", "1s"]
-            done = run([*SOSCOPE, "trace", *words, "-p", str(server.pid)])
+            words = ["-k", "--json", "-e", "getppid", "-o", str(file)]
+            done = attached.observe(server.pid, *words, until=has_switched(server.pid, 5))
             assert done.returncode == 0, done.stderr
-            time.sleep(0.1)
-            assert server.poll() is None
+            until(has_switched(server.pid, 2), "it goes on", running=server)
         finally:
             server.kill()
     calls = [json.loads(line) for line in file.read_text().splitlines()]

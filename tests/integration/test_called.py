@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,10 @@ from typing import Any
 import pytest
 
 from tests.support.machines.tools import need
+from tests.support.processes import attached
 from tests.support.processes.run import run
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_switched
 
 CALLED = [sys.executable, "-m", "soscope", "called"]
 LIBRARY = """
@@ -141,12 +145,15 @@ def test_a_process_that_runs(program: Path) -> None:
     assert process.stdout is not None
     try:
         assert process.stdout.readline() == "done\n"
-        words = ["-p", str(process.pid), "--duration", "1s", "-e", "direct,outside"]
-        status, document, _ = asked(*words)
-        (image,) = document["images"]
+        words = [*CALLED, "--json", "-p", str(process.pid), "-e", "direct,outside"]
+        soscope = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        attached.wait_for_hooks(soscope)
+        until(has_switched(process.pid), "it calls direct", running=soscope)
+        soscope.send_signal(signal.SIGINT)
+        (image,) = json.loads(soscope.communicate(timeout=limit())[0])["images"]
         assert names(image["called"]) == {"direct"}
         assert names(image["never"]) == {"outside"}
-        assert status == 1
+        assert soscope.returncode == 1
         assert process.poll() is None
     finally:
         process.kill()

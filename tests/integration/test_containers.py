@@ -13,7 +13,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +22,8 @@ from tests.support.machines.tools import namespaces, need
 from tests.support.processes import attached, tracing
 from tests.support.processes.launching import environment
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import waits_in
 from tests.support.truth import recorded
 from tests.support.truth.account import Truth, wrong
 
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes proce
 # Longer than soscope needs to notice that a thread has ended (two looks at it).
 PAUSE = str(700_000)
 THREADS = ("threads", "5", "40", PAUSE)
+_FUTEX = 202  # on x86-64
 
 
 def unshare(*more: str) -> list[str]:
@@ -61,21 +63,25 @@ def child_of(pid: int) -> int:
 
 def wait_for_hooks(pid: int, before: attached.Words) -> None:
     """Wait until the program's slots of f1 and f2 have another value."""
-    end = time.monotonic() + 60
-    while sum("/numbers .got" in line for line in attached.differences(before, pid)) < 2:
-        assert time.monotonic() < end, "it is not hooked"
-        time.sleep(0.02)
+
+    def are_hooked() -> bool:
+        return sum("/numbers .got" in line for line in attached.differences(before, pid)) >= 2
+
+    until(are_hooked, "it is hooked")
 
 
 def be_away(soscope: int, pid: int) -> None:
-    """Stop soscope until one child of a process has stayed its only one for a while."""
+    """Stop soscope until a child of a process waits, which it does for soscope alone."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+
+    def one_waits() -> bool:
+        with contextlib.suppress(OSError):  # it has just ended
+            return any(waits_in(int(child), _FUTEX)() for child in children.read_text().split())
+        return False
+
     os.kill(soscope, signal.SIGSTOP)
     try:
-        children = Path(f"/proc/{pid}/task/{pid}/children")
-        before = "none yet"
-        while (found := children.read_text()) != before:
-            before = found
-            time.sleep(0.1)
+        until(one_waits, "a child waits for room")
     finally:
         os.kill(soscope, signal.SIGCONT)
 
@@ -91,7 +97,7 @@ def traced(
     """Trace what a process does; return what is wrong with the recording.
 
     The trace ends first: with a namespace's first process all others in it end, too. `away`:
-    soscope is stopped when the process begins, until its children come to rest.
+    soscope is stopped when the process begins, until a child has no room.
     """
     record = folder / "run.sosr"
     enter = [need("nsenter"), "--pid", "--mount", "-t", str(pid)] if how == "inside" else []
@@ -113,7 +119,7 @@ def traced(
             be_away(tracer.pid, pid)
         assert process.stdout.readline() == "done\n"
         os.kill(child_of(tracer.pid) if enter else tracer.pid, signal.SIGINT)
-        _, notes = tracer.communicate(timeout=60)
+        _, notes = tracer.communicate(timeout=limit())
     finally:
         tracer.kill()
     assert tracer.returncode == 0, notes

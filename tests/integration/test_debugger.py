@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from soscope.entry.agent.blob import agent_path
 from tests.support.machines.tools import need, not_here
 from tests.support.processes.run import run
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
 
 # As on a stack under each other; the innermost waits, where gdb finds it.
 SOURCE = """\
@@ -69,15 +69,16 @@ def built(folder: Path, flags: str) -> Path:
 
 def target_of(soscope: int, program: Path) -> int:
     """Wait for the traced program, a child of soscope, to be in `innermost`."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
+
+    def sleeping() -> int:
         with contextlib.suppress(OSError):  # one of them has just ended
             for word in Path(f"/proc/{soscope}/task/{soscope}/children").read_text().split():
                 same = Path(f"/proc/{word}/exe").samefile(program)
                 if same and "nanosleep" in Path(f"/proc/{word}/wchan").read_text():
                     return int(word)
-        time.sleep(0.02)
-    raise AssertionError("the program never got there")
+        return 0
+
+    return until(sleeping, "the program sleeps in `innermost`")
 
 
 def agent_base(pid: int) -> int:
@@ -106,10 +107,10 @@ def test_a_backtrace_reaches_main(flags: str, tmp_path: Path) -> None:
             script = [symbols, "bt", "set var go = 1", "detach"]
             options = [word for line in script for word in ("-ex", line)]
             batch = [need("gdb"), "-q", "-nx", "-batch", "-p", str(pid), *options]
-            said = run(batch, timeout=60, env={"DEBUGINFOD_URLS": ""})
+            said = run(batch, timeout=limit(), env={"DEBUGINFOD_URLS": ""})
             if "Operation not permitted" in said.stderr:
                 not_here("this process may not be attached to")
-            out, err = soscope.communicate(timeout=30)
+            out, err = soscope.communicate(timeout=limit())
         finally:
             with contextlib.suppress(ProcessLookupError):  # it has ended by itself
                 os.killpg(soscope.pid, signal.SIGKILL)

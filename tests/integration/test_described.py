@@ -13,8 +13,11 @@ import pytest
 
 from tests.integration.test_own_prototypes import CHOICE, OWN, build, lines_of, traced
 from tests.support.machines.tools import need
+from tests.support.processes import attached
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE
+from tests.support.time.patience import limit
+from tests.support.time.progress import has_switched
 
 
 def debug_file(folder: Path, name: str) -> None:
@@ -128,15 +131,15 @@ def test_a_running_process(tmp_path: Path) -> None:
         "int main(void) { for (;;) { own_next(GREEN, LOW); usleep(1000); } }\n"
     )
     command = f"gcc -g -I{OWN} loop.c -o loop -L. -lown_types -Wl,-rpath,$ORIGIN"
-    subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=limit())
     process = subprocess.Popen([tmp_path / "loop"])
     try:
-        words = ["-e", "own_*", "--duration", "500ms", "-o", str(tmp_path / "trace")]
-        done = run([*SOSCOPE, "trace", "-p", str(process.pid), *words])
+        words = ["-e", "own_*", "-o", str(tmp_path / "trace")]
+        done = attached.observe(process.pid, *words, until=has_switched(process.pid))
         assert done.returncode == 0, done.stderr
     finally:
         process.kill()
-        process.wait(60)
+        process.wait(limit())
     shown = lines_of((tmp_path / "trace").read_text())
     assert shown
     assert set(shown) <= {"own_next(GREEN, LOW) = RED", "own_next(GREEN, LOW"}

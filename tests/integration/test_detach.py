@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import attached
+from tests.support.processes import attached, killed
 from tests.support.processes.launching import environment
 from tests.support.schemas.checked import DETACH, wrong_members
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
 
 WAYS = {
     "times": ["-c", "--from", "all"],
@@ -25,20 +25,30 @@ WAYS = {
 }
 
 
+def options(folder: Path, way: str) -> list[str]:
+    """Return the words of a way to look; what is recorded goes to a file of the folder."""
+    return [word.format(folder / "output") for word in WAYS[way]]
+
+
 def start(pid: int, folder: Path, way: str) -> subprocess.Popen[str]:
     """Begin to trace a process; return when the agent is in."""
-    options = [word.format(folder / "output") for word in WAYS[way]]
-    tracer = attached.start(pid, *options)
-    attached.wait_until("memfd:soscope", pid)
+    tracer = attached.start(pid, *options(folder, way))
+    attached.wait_until("memfd:soscope", pid, running=tracer)
     return tracer
 
 
-def kill_and_clean_up(pid: int, folder: Path, way: str, pause: float) -> None:
+MOMENTS = ["the agent is in", "it is hooked", "it has made calls"]
+
+
+def kill_and_clean_up(pid: int, folder: Path, way: str, moment: str) -> None:
     before = attached.snapshot(pid)
     tracer = start(pid, folder, way)
-    time.sleep(pause)
+    if moment != MOMENTS[0]:
+        attached.wait_for_hooks(tracer, *options(folder, way))
+    if moment == MOMENTS[2]:
+        until(has_run(pid), moment, running=tracer)
     tracer.kill()
-    tracer.communicate(timeout=60)
+    tracer.communicate(timeout=limit())
     done = attached.detach(pid)
     assert done.returncode == 0, done.stderr
     assert attached.differences(before, pid) == []
@@ -47,20 +57,21 @@ def kill_and_clean_up(pid: int, folder: Path, way: str, pause: float) -> None:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_killed_soscope_is_cleaned_up_after(way: str, tmp_path: Path) -> None:
-    chance = random.Random(way)
     with attached.running([build.program("attached"), "4"]) as process:
-        for _ in range(3):
-            kill_and_clean_up(process.pid, tmp_path, way, 0.05 + chance.random() * 0.2)
+        for moment in MOMENTS:
+            kill_and_clean_up(process.pid, tmp_path, way, moment)
             assert process.poll() is None
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
 
 def test_the_process_goes_on_without_soscope(tmp_path: Path) -> None:
+    """Its threads wait a while for somebody who reads what they record, and then no more."""
     with attached.running([build.program("attached"), "4"]) as process:
-        tracer = start(process.pid, tmp_path, "record")
+        words = [*options(tmp_path, "record"), "--buffer", "256k", "--when-full", "block"]
+        tracer = attached.begin(process.pid, *words)
         tracer.kill()
-        tracer.communicate(timeout=60)
-        time.sleep(1.5)  # longer than a writer waits for a reader
+        tracer.communicate(timeout=limit())
+        until(has_run(process.pid, cpu=0.3), "it makes more calls than the buffer holds")
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
 
@@ -70,8 +81,8 @@ def test_the_next_trace_takes_over(tmp_path: Path) -> None:
         tracer = start(process.pid, tmp_path, "times")
         attached.wait_for_hooks(tracer)
         tracer.kill()
-        tracer.communicate(timeout=60)
-        done = attached.trace(process.pid, "-c", "--duration", "100ms")
+        tracer.communicate(timeout=limit())
+        done = attached.observe(process.pid, "-c", until=has_run(process.pid))
         assert done.returncode == 0, done.stderr
         assert "malloc" in done.stderr
         assert attached.differences(before, process.pid) == []
@@ -90,7 +101,7 @@ def test_a_living_owner_is_named(tmp_path: Path) -> None:
             assert done.returncode == 1
             assert f"soscope {tracer.pid} traces it" in done.stderr
         tracer.send_signal(signal.SIGINT)
-        _, notes = tracer.communicate(timeout=60)
+        _, notes = tracer.communicate(timeout=limit())
         assert tracer.returncode == 0, notes
         assert attached.finish(process)[0] == 7
 
@@ -101,9 +112,9 @@ def test_signals_end_the_trace_and_leave_nothing(number: int, tmp_path: Path) ->
         before = attached.snapshot(process.pid)
         tracer = start(process.pid, tmp_path, "times")
         attached.wait_for_hooks(tracer)
-        time.sleep(0.3)  # for calls to be made
+        until(has_run(process.pid), "it makes calls", running=tracer)
         tracer.send_signal(number)
-        _, text = tracer.communicate(timeout=60)
+        _, text = tracer.communicate(timeout=limit())
         assert tracer.returncode == 0, text
         assert "malloc" in text  # what was counted is told
         assert attached.differences(before, process.pid) == []
@@ -126,7 +137,7 @@ def test_the_document(tmp_path: Path) -> None:
         tracer = start(process.pid, tmp_path, "count")
         attached.wait_for_hooks(tracer)
         tracer.kill()
-        tracer.communicate(timeout=60)
+        tracer.communicate(timeout=limit())
         found = json.loads(attached.detach(process.pid, "--json").stdout)
         assert wrong_members(found, DETACH) == []
         assert found["pid"] == process.pid
@@ -152,11 +163,11 @@ def test_a_launched_program_is_cleaned_up_after() -> None:
         assert tracer.stdout.readline() == "ready\n"
         child = Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split()[0]
         tracer.kill()
-        tracer.wait(60)
+        tracer.wait(limit())
         done = attached.detach(int(child))
         assert done.returncode == 0, done.stderr
         assert "restored" in done.stdout
-        assert tracer.communicate("end\n", timeout=60)[0] == "wrong 0\n"
+        assert tracer.communicate("end\n", timeout=limit())[0] == "wrong 0\n"
     finally:
         try:
             os.killpg(tracer.pid, signal.SIGKILL)
@@ -172,23 +183,22 @@ def test_a_process_that_is_not_there() -> None:
     assert f"no process {process.pid}" in done.stderr
 
 
-def test_killed_at_any_moment() -> None:
+def test_killed_at_any_moment(tmp_path: Path) -> None:
     """Also while the process stands still, and while the agent goes in or out."""
-    chance = random.Random(7)
     with attached.running([build.program("attached"), "4"]) as process:
         before = attached.snapshot(process.pid)
-        for _ in range(8):
-            words = attached.words(process.pid, "-c", "--from", "all", "--duration", "50ms")
-            tracer = subprocess.Popen(
-                words,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            time.sleep(0.1 + chance.random() * 0.5)
-            tracer.kill()
-            tracer.wait(60)
+        log = tmp_path / "log"
+        words = ["trace", "-c", "--from", "all", "--duration", "50ms", "-p", str(process.pid)]
+        for _ in range(2):  # the second finds the agent there
+            tracer = killed.start(log, words)
+            _, said = tracer.communicate(timeout=limit())
+            assert tracer.returncode == 0, said
+        all_requests = killed.requests(log)
+        for part in range(1, 9):
+            # a trace makes more or fewer of them than another: the last are left out
+            tracer = killed.start(log, words, number=all_requests * part // 11)
+            tracer.communicate(timeout=limit())
+            assert tracer.returncode == -signal.SIGKILL
             # what it has begun in a process of its own is finished in a moment
             done = attached.detach(process.pid)
             assert done.returncode == 0, done.stderr

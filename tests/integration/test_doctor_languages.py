@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
+from tests.support.time.patience import until
 
 DOCTOR = [sys.executable, "-m", "soscope", "doctor", "--json"]
 
@@ -138,8 +139,7 @@ def test_java_and_its_machine(tmp_path: Path) -> None:
         words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        while not (tmp_path / f"vm.paused.{process.pid}").exists():
-            assert process.poll() is None
+        until((tmp_path / f"vm.paused.{process.pid}").exists, "java has begun", running=process)
         live = asked("-p", str(process.pid))
     finally:
         process.kill()

@@ -11,7 +11,6 @@ import doctest
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from functools import cached_property
 from importlib import import_module
@@ -23,6 +22,8 @@ import pytest
 import soscope
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
+from tests.support.time.patience import until
+from tests.support.time.progress import waits_in
 
 PACKAGE = Path(soscope.__file__).parent
 PUBLIC = [name for name in soscope.__all__ if not name.startswith("__")]
@@ -78,9 +79,8 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sleeping() -> Iterator[int]:
     """Give the id of a process that sleeps, after all that it does before."""
     with subprocess.Popen(["sleep", "600"]) as process:
-        call = Path(f"/proc/{process.pid}/syscall")
-        while call.read_text().split()[0] not in {"35", "230"}:  # nanosleep, clock_nanosleep
-            time.sleep(0.01)
+        nanosleep, clock_nanosleep = 35, 230  # on x86-64
+        until(waits_in(process.pid, nanosleep, clock_nanosleep), "it sleeps", running=process)
         yield process.pid
         process.kill()
 

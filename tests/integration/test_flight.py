@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
+from tests.support.time.patience import limit, until
 
 REPORT = [sys.executable, "-m", "soscope", "report", "-q", "--json"]
 MANY = 40_000  # calls: more than the smallest buffer holds
@@ -113,14 +114,12 @@ def test_a_signal_while_threads_go_on(tmp_path: Path, *, attached: bool) -> None
         assert target.stdout.readline() == b"ready\n"
         files = [record, Path(f"{record}.2")]
         for file in files:
-            while not has_signal_blocked(soscope.pid):
-                pass
+            until(partial(has_signal_blocked, soscope.pid), "it takes signals", running=soscope)
             os.kill(soscope.pid, signal.SIGUSR1)
-            while not file.exists() or b'"why":' not in file.read_bytes()[-4096:]:
-                pass
-        assert target.communicate(timeout=60)[0] == b"end\n"
+            until(partial(has_why, file), "what happened is written", running=soscope)
+        assert target.communicate(timeout=limit())[0] == b"end\n"
         if attached:
-            soscope.wait(60)
+            soscope.wait(limit())
     for file in files:
         seen = [name.split(":") for name in names(run([*REPORT, str(file)]).stdout)]
         assert seen
@@ -138,17 +137,27 @@ def test_a_trace_that_is_ended_shows_what_happened_before(tmp_path: Path) -> Non
         assert target.stdout.readline() == b"ready\n"
         words = ["--last", "60s", "-o", str(output), "-p", str(target.pid)]
         soscope = subprocess.Popen([*TRACE, *words])
-        while not has_signal_blocked(soscope.pid):
-            pass
-        os.kill(soscope.pid, signal.SIGUSR1)
-        while not output.exists() or "getenv" not in output.read_text():
-            os.kill(soscope.pid, signal.SIGUSR1)  # the first may have come before the first call
-            time.sleep(0.05)
+        until(partial(has_signal_blocked, soscope.pid), "it takes signals", running=soscope)
+
+        def is_shown() -> bool:
+            os.kill(soscope.pid, signal.SIGUSR1)  # the first may come before the first call
+            return output.exists() and "getenv" in output.read_text()
+
+        until(is_shown, "calls are shown", running=soscope)
         os.kill(soscope.pid, signal.SIGTERM)
-        assert soscope.wait(60) == 0
-        target.communicate(timeout=60)
+        assert soscope.wait(limit()) == 0
+        target.communicate(timeout=limit())
     _, _, last = output.read_text().partition("before the end ---")
     assert "getenv" in last
+
+
+def has_why(file: Path) -> bool:
+    """Say whether a recording's end is written."""
+    if not file.exists():
+        return False
+    with file.open("rb") as data:
+        data.seek(max(file.stat().st_size - 4096, 0))
+        return b'"why":' in data.read()
 
 
 def has_signal_blocked(pid: int) -> bool:

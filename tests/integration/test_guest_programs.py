@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -14,14 +15,19 @@ from pathlib import Path
 import pytest
 
 from soscope.control.shield import shielded
+from soscope.errors import NoSuchProcess
 from soscope.proc import status
 from tests.support.machines.tools import need
 from tests.support.processes import attached
 from tests.support.processes.guests import Guests
 from tests.support.services import postgres
 from tests.support.targets import build
+from tests.support.time.lasting import Visited, assert_no_longer, await_half
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import cpu_seconds, waits_in
 
 _TURNS = 20
+_FOR_INPUT = (0, 7, 23, 270, 271)  # read, poll, select, pselect6, ppoll on x86-64
 
 # They work until they are told that it is enough, however busy the machine is.
 _PYTHON = """
@@ -56,7 +62,7 @@ p seen
 _IN_TRANSACTION = (b"UPDATE", b"INSERT", b"in transaction")
 _SQL = (
     "with recursive n(i) as (select 1 union all select i+1 from n where i < 1000000) "
-    "select sum(i % 7), count(distinct i % 1001) from n;"
+    "select sum(i % 7), count(distinct i % 1001) from n;\n"
 )
 
 
@@ -79,7 +85,7 @@ def load_often(pid: int, turns: int = _TURNS, path: Path | None = None) -> int:
 
 def output(command: list[str], text: str) -> str:
     return subprocess.run(
-        command, input=text, capture_output=True, text=True, timeout=120, check=True
+        command, input=text, capture_output=True, text=True, timeout=limit(120), check=True
     ).stdout
 
 
@@ -100,9 +106,9 @@ def test_programs_that_wait_for_input(command: list[str], text: str) -> None:
     need(command[0])
     wanted = output(command, text)
     with attached.running(command, ready="") as process:
-        time.sleep(0.5)
+        until(waits_in(process.pid, *_FOR_INPUT), "it waits for input", running=process)
         assert load_often(process.pid) == _TURNS
-        assert process.communicate(text, timeout=60) == (wanted, "")
+        assert process.communicate(text, timeout=limit()) == (wanted, "")
         assert process.returncode == 0
 
 
@@ -123,24 +129,28 @@ def test_programs_that_work(command: list[str], text: str) -> None:
         assert process.stdin is not None
         process.stdin.write(text)
         process.stdin.flush()
-        time.sleep(0.5)
+        until(lambda: cpu_seconds(process.pid) > 0.2, "it has begun to work", running=process)
         assert load_often(process.pid, _TURNS) == _TURNS
         assert process.poll() is None, "it was to work for longer"
-        assert process.communicate("", timeout=120) == (wanted, "")
+        assert process.communicate("", timeout=limit(120)) == (wanted, "")
         assert process.returncode == 0
 
 
 def test_sleep_sleeps_as_long_as_it_should() -> None:
-    """If a stop had it begin again, it would sleep for all of its time behind the last one."""
-    began = time.monotonic()
-    with attached.running(["sleep", "3"], ready="") as process:
-        time.sleep(0.3)
-        while time.monotonic() < began + 1.5:
-            assert load_often(process.pid, 1) == 1
-        last = time.monotonic()
-        assert process.wait(20) == 0
-    assert time.monotonic() - began >= 3
-    assert time.monotonic() - last < 3
+    """Also if it is stopped several times, as it would without."""
+
+    def visit(seconds: int) -> list[Visited]:
+        began = time.monotonic_ns()
+        with attached.running(["sleep", str(seconds)], ready="") as process:
+            came = await_half(seconds, began)
+            with contextlib.suppress(NoSuchProcess):  # the wait is over, and this is too late
+                load_often(process.pid, 5)
+            left = time.monotonic_ns()
+            assert process.wait(limit()) == 0
+            ended = time.monotonic_ns()
+        return [Visited(began, came, left, ended)]
+
+    assert_no_longer(visit)
 
 
 def test_a_database_server_and_its_session() -> None:
@@ -157,21 +167,22 @@ def test_a_database_server_and_its_session() -> None:
                 assert load_often(session, _TURNS, mine) == _TURNS
                 assert load_often(server.pid, _TURNS, mine) == _TURNS
                 client.send_signal(signal.SIGALRM)  # its time is over
-                assert client.wait(60) == 0
+                assert client.wait(limit()) == 0
             assert len(set(postgres.sums(place))) <= 2
         assert server.returncode == 0
 
 
 def _session_of(server: int) -> int:
     """Wait for the process that serves pgbench's transactions; it has another one before."""
-    end = time.monotonic() + 20
-    while True:
+
+    def session() -> int:
         for pid in status.descendants(server):
             line = _words_of(pid)
             if b"[local]" in line and any(word in line for word in _IN_TRANSACTION):
                 return pid
-        assert time.monotonic() < end
-        time.sleep(0.02)
+        return 0
+
+    return until(session, "it serves pgbench")
 
 
 def _words_of(pid: int) -> bytes:

@@ -17,6 +17,7 @@ from tests.support.processes.hooked import answer
 from tests.support.targets import build
 from tests.support.targets.covering import sizes
 from tests.support.targets.matrix import Cell
+from tests.support.time.patience import limit
 
 # ---- where no Python code can run -------------------------------------------
 
@@ -74,8 +75,8 @@ def clock(which, at, original):
     calls.append(which)
     return original(which, at)
 def work():
-    end = time.monotonic() + 1
-    while time.monotonic() < end:
+    while len(calls) < 5000:
+        time.monotonic()
         sum(range(100))
         time.sleep(0)
 with soscope.hook("clock_gettime", clock):
@@ -83,9 +84,9 @@ with soscope.hook("clock_gettime", clock):
     threads = [threading.Thread(target=work) for _ in range(6)]
     for thread in threads: thread.start()
     for thread in threads: thread.join()
-    print((end()[2], len(calls) > 1000))
+    print(end()[2])
 """
-    assert answer(script) == (0, True)
+    assert answer(script) == 0
 
 
 # ---- many threads, many hooks -----------------------------------------------
@@ -103,12 +104,12 @@ for _ in range({times}):
     with soscope.hook("getpid", {kind}) as hook:
         assert ask_pid() == os.getpid() == 4711
         assert hook.slots >= 2
-        time.sleep(0.002)
+        await_calls(50, other=True)
     assert ask_pid() == os.getpid() != 4711
 """
-        process(again, limit=60 + 2 * times)
+        process(again, limit=limit(60 + 2 * times))
         calls, others, wrong = process("end()")
-        assert (others > 100, calls > others, wrong) == (True, True, 0)
+        assert (others >= 50 * times, calls > others, wrong) == (True, True, 0)
         assert attached.differences(before, process.pid) == []
 
 
@@ -132,11 +133,11 @@ def test_a_hundred_threads_that_are_none_of_pythons() -> None:
 own = os.getpid()
 with soscope.hook("getpid", lambda original: 4711):
     begin(100, 4711)
-    time.sleep(1)
+    await_calls(1000, other=True)
 answers = end()
-print((answers[0] > 1000, answers[1] > 100, answers[2], os.getpid() == own))
+print((answers[0] >= answers[1] >= 1000, answers[2], os.getpid() == own))
 """
-    assert answer(script) == (True, True, 0, True)
+    assert answer(script) == (True, 0, True)
 
 
 def test_malloc_is_counted_by_a_c_function() -> None:
@@ -312,15 +313,13 @@ def load():
         _ctypes.dlclose(ctypes.CDLL(path)._handle)
 threads = [threading.Thread(target=load, daemon=True) for _ in range(2)]
 for thread in threads: thread.start()
-end, count = time.monotonic() + 20, 0
-while count < {hooks} and time.monotonic() < end:
+for _ in range({hooks}):
     with soscope.hook("getpid", hooking.fixed_pid) as hook:
         assert ask_pid() == 4711
     assert ask_pid() == os.getpid()
-    count += 1
 stop = True
 for thread in threads: thread.join()
-print(count > 3)
+print(True)
 """
     assert answer(script) is True
 
@@ -332,6 +331,7 @@ first = {str(build.library("hooked"))!r}
 with tempfile.TemporaryDirectory() as folder:
     for number in range(25):
         path = shutil.copy(first, f"{{folder}}/lib{{number}}.so")
+        assert ctypes.CDLL(None).dlopen(os.fsencode(path), os.RTLD_LAZY)
         other = ctypes.CDLL(path)
         ready = threading.Barrier(3)
         def call():
@@ -352,29 +352,42 @@ print(True)
 
 
 def test_a_slot_that_a_thread_binds_behind_us() -> None:
-    script = """
+    """A thread that comes too late for that, as others have its processor, tries once more."""
+    script = f"""
+import shutil, tempfile
 sys.setswitchinterval(1e-6)
+first = {str(build.library("hooked"))!r}
 with soscope.Process(os.getpid()) as process:
-    slot = process.bindings(image="libhooked.so", symbol="getpid")[0]
     definition = process.resolve("getpid").addr
-assert slot.state == "unbound"
-word = ctypes.c_uint64.from_address(slot.addr)
-late = []
-def bind():
-    while word.value == slot.value:
-        time.sleep(0)
-    late.append(word.value != definition)
-    word.value = definition  # as the loader does, which has begun before
-thread = threading.Thread(target=bind)
-thread.start()
-with soscope.hook("getpid", hooking.fixed_pid):
-    thread.join()
-    time.sleep(0.1)
-    print((late, ask_pid(), word.value != definition))
-    left = word.value
-assert word.value == slot.value != left
+def is_bound_behind_us(path):
+    assert ctypes.CDLL(None).dlopen(os.fsencode(path), os.RTLD_LAZY)
+    other = ctypes.CDLL(path)
+    with soscope.Process(os.getpid()) as process:
+        slot = process.bindings(image=os.path.basename(path), symbol="getpid")[0]
+    assert slot.state == "unbound"
+    word = ctypes.c_uint64.from_address(slot.addr)
+    found = []
+    def bind():
+        while word.value == slot.value:
+            time.sleep(0)
+        found.append(word.value)
+        word.value = definition  # as the loader does, which has begun before
+    thread = threading.Thread(target=bind)
+    thread.start()
+    with soscope.hook("getpid", hooking.fixed_pid):
+        thread.join()
+        left = word.value
+        assert found[0] != definition
+        assert other.ask_pid() == (os.getpid() if left == definition else 4711)
+    assert word.value == (definition if left == definition else slot.value)
+    return left != definition
+with tempfile.TemporaryDirectory() as folder:
+    number = 0
+    while not is_bound_behind_us(shutil.copy(first, f"{{folder}}/lib{{number}}.so")):
+        number += 1
+    print(True)
 """
-    assert answer(script) == ([True], 4711, True)
+    assert answer(script) is True
 
 
 # of the functions below every fourth, or all
@@ -421,9 +434,13 @@ print(told)
 
 def test_a_thread_that_stays_in_the_callable_when_the_interpreter_ends() -> None:
     done = hooked.run("""
-hook = soscope.hook("getpid", lambda original: time.sleep(30) or 1).__enter__()
+inside = threading.Event()
+def stay(original):
+    inside.set()
+    threading.Event().wait()
+hook = soscope.hook("getpid", stay).__enter__()
 threading.Thread(target=ask_pid, daemon=True).start()
-time.sleep(0.2)
+inside.wait()
 print("end")
 """)
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // target: libs=leaf; ldflags=-pthread; cflags=-fno-inline -fno-optimize-sibling-calls
-// THREADS threads walk over their stacks again and again. At each line that comes in it says how
-// many walks since the last one had something else in them than before anybody attached: frames
-// in no image, or addresses less one. It ends with status 7, or 2 if a walk was wrong in any
-// other way.
+// THREADS threads walk over their stacks again and again. A line that comes in is a number: when
+// each thread has begun and ended so many more walks, it says how many since the last line had
+// something else in them than before anybody attached: frames in no image, or addresses less one.
+// It ends with status 7, or 2 if a walk was wrong in any other way.
 #include "walks.h"
 #include "leaf.h"
 #include "truth.h"
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static int over;
-static long more, wrong, done;
+static long more, wrong, done[64];
 
 struct list {
 	int count;
@@ -39,7 +39,6 @@ static void compare(const struct list *before, const struct list *now)
 {
 	int at = 0;
 
-	__atomic_fetch_add(&done, 1, __ATOMIC_RELAXED);
 	if (now->count == before->count &&
 	    !memcmp(now->frames, before->frames, (size_t)now->count * sizeof(void *)))
 		return;
@@ -63,6 +62,7 @@ static void compare(const struct list *before, const struct list *now)
 
 static __thread struct list first[2];
 static __thread int left;
+static __thread long *mine; // in `done`
 
 static int look(int x)
 {
@@ -76,6 +76,7 @@ static int look(int x)
 	}
 	compare(&first[0], &heard);
 	compare(&first[1], &walked);
+	__atomic_fetch_add(mine, 1, __ATOMIC_RELAXED);
 	return x;
 }
 
@@ -86,9 +87,9 @@ static int down(int x)
 
 static pthread_barrier_t ready;
 
-static void *work(void *unused)
+static void *work(void *place)
 {
-	(void)unused;
+	mine = place;
 	for (long i = 0; !__atomic_load_n(&over, __ATOMIC_RELAXED); i++) {
 		left = 6;
 		(void)fcall(down, 0);
@@ -100,6 +101,17 @@ static void *work(void *unused)
 	return NULL;
 }
 
+static void wait_for(int threads, long walks)
+{
+	long wanted[64];
+
+	for (int i = 0; i < threads; i++) // one is under way
+		wanted[i] = __atomic_load_n(&done[i], __ATOMIC_RELAXED) + walks + 1;
+	for (int i = 0; i < threads; i++)
+		while (__atomic_load_n(&done[i], __ATOMIC_RELAXED) < wanted[i])
+			usleep(1000);
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t threads[64];
@@ -108,13 +120,13 @@ int main(int argc, char **argv)
 
 	pthread_barrier_init(&ready, NULL, (unsigned)count + 1);
 	for (int i = 0; i < count; i++)
-		pthread_create(&threads[i], NULL, work, NULL);
+		pthread_create(&threads[i], NULL, work, &done[i]);
 	pthread_barrier_wait(&ready);
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin) && strcmp(line, "end\n") != 0) {
-		printf("%ld more, %s\n", __atomic_exchange_n(&more, 0, __ATOMIC_RELAXED),
-		       __atomic_exchange_n(&done, 0, __ATOMIC_RELAXED) ? "busy" : "idle");
+		wait_for(count, atol(line));
+		printf("%ld more\n", __atomic_exchange_n(&more, 0, __ATOMIC_RELAXED));
 		fflush(stdout);
 	}
 	over = 1;

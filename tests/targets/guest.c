@@ -3,9 +3,9 @@
 /*
  * Threads that do one thing until a line comes, and check that nothing disturbs them:
  *
- *     guest WHAT THREADS [KIND]
+ *     guest WHAT THREADS [KIND [SECONDS]]
  *
- * KIND is what the first thread waits for where they wait for long.
+ * Where they wait for long, KIND is what the first thread waits for, and SECONDS for how long.
  * Prints how often guest_loads was counted up, and "wrong" and the place where something was not
  * as it should be. The first thread does the same as all others. A child waits for the line.
  */
@@ -31,7 +31,7 @@
 volatile int guest_loads;
 
 static volatile int *over; /* in shared memory */
-static int wrong_line, kind;
+static int wrong_line, kind, seconds;
 static int pipes[MOST][2];
 
 #define CHECK(TRUTH)                           \
@@ -261,12 +261,12 @@ static void do_dlopen(long index)
 	}
 }
 
-/* All wait for one long time; it is not shorter than it was asked for, and a longer one is told. */
+/* All wait for one long time, and tell from when until when that was (ns). */
 static void do_long(long index)
 {
-	struct timespec span = {3, 0}, until;
+	struct timespec span = {seconds, 0}, until;
 	struct epoll_event event;
-	double before = now(), took;
+	double before = now();
 	int epoll = epoll_create1(0);
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
@@ -276,22 +276,19 @@ static void do_long(long index)
 		CHECK(nanosleep(&span, NULL) == 0);
 		break;
 	case 1:
-		CHECK(poll(NULL, 0, 3000) == 0);
+		CHECK(poll(NULL, 0, seconds * 1000) == 0);
 		break;
 	case 2:
-		CHECK(epoll_wait(epoll, &event, 1, 3000) == 0);
+		CHECK(epoll_wait(epoll, &event, 1, seconds * 1000) == 0);
 		break;
 	default:
 		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_sec += 3;
+		until.tv_sec += seconds;
 		pthread_mutex_lock(&mutex);
 		CHECK(pthread_cond_timedwait(&cond, &mutex, &until) == ETIMEDOUT);
 		pthread_mutex_unlock(&mutex);
 	}
-	took = now() - before;
-	CHECK(took >= 2.999);
-	if (took >= 4)
-		fprintf(stderr, "late\n"); // or others have had the processors
+	fprintf(stderr, "%.0f %.0f\n", before * 1e9, now() * 1e9);
 	close(epoll);
 	while (!*over)
 		usleep(1000);
@@ -385,6 +382,7 @@ int main(int argc, char **argv)
 	if (!way || count > MOST)
 		return 2;
 	kind = argc > 3 ? atoi(argv[3]) : 0;
+	seconds = argc > 4 ? atoi(argv[4]) : 0;
 	over = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (index = 0; index < count; index++)
 		if (pipe(pipes[index]))

@@ -101,12 +101,15 @@ static long calls, hooked, wrong;
 static pthread_t threads[128];
 static int running;
 static long expected;
+static struct {
+	_Alignas(64) long calls;
+	long others;
+} seen[128]; // by each thread until now
 
-static void *work(void *nothing)
+static void *work(void *place)
 {
-	long own = 0, mine = 0, others = 0, bad = 0;
+	long own = 0, mine = 0, others = 0, bad = 0, index = (long)place;
 
-	(void)nothing;
 	do {
 		long got = getpid();
 
@@ -117,6 +120,8 @@ static void *work(void *nothing)
 			own = got;
 		else
 			bad += got != own;
+		__atomic_store_n(&seen[index].calls, mine, __ATOMIC_RELAXED);
+		__atomic_store_n(&seen[index].others, others, __ATOMIC_RELAXED);
 	} while (!stop);
 	__atomic_fetch_add(&calls, mine, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&hooked, others, __ATOMIC_SEQ_CST);
@@ -129,10 +134,20 @@ int begin(int count, long other) // threads that call getpid, which may say @oth
 	stop = 0;
 	calls = hooked = wrong = 0;
 	expected = other;
+	memset(seen, 0, sizeof(seen));
 	for (running = 0; running < count; running++)
-		if (pthread_create(&threads[running], NULL, work, NULL))
+		if (pthread_create(&threads[running], NULL, work, (void *)(long)running))
 			break;
 	return running;
+}
+
+long made(int other) // calls until now, or those that said @other
+{
+	long sum = 0;
+
+	for (int i = 0; i < running; i++)
+		sum += __atomic_load_n(other ? &seen[i].others : &seen[i].calls, __ATOMIC_RELAXED);
+	return sum;
 }
 
 void end(long *answers) // calls, those that said @other, wrong ones

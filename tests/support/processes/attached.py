@@ -14,16 +14,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from tests.support.machines.tools import need
 from tests.support.processes.launching import environment
 from tests.support.time import patience
 from tests.support.time.patience import limit
-from tests.support.time.progress import Condition, state
+from tests.support.time.progress import Condition, has_grown, state
 
 SECTIONS = {
     *(".got", ".got.plt", ".plt", ".plt.got", ".plt.sec", ".rela.plt", ".rela.dyn"),
@@ -189,7 +189,7 @@ def begin(pid: int, *options: str) -> subprocess.Popen[str]:
         text=True,
     )
     wait_until("memfd:soscope", pid, running=tracer)
-    wait_for_hooks(tracer)
+    wait_for_hooks(tracer, *options)
     return tracer
 
 
@@ -200,20 +200,22 @@ def assert_it_profiles(soscope: subprocess.Popen[str], pid: int) -> None:
     assert any(line == begun for line in soscope.stderr), "it has ended"
 
 
-def wait_for_hooks(soscope: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+def wait_for_hooks(soscope: subprocess.Popen[str] | subprocess.Popen[bytes], *options: str) -> None:
     """Wait until soscope has gone into its process and out again: it waits for signals then.
 
-    Where it has much to write it does so for a millisecond now and then, so it is looked at often.
+    With much to record it hardly ever waits, but it writes, which it does outside as well:
+    `options` may name the file.
     """
+    files = [Path(file) for word, file in pairwise(options) if word in ("--record", "-o")]
+    have_grown = [has_grown(file, _MUCH) for file in files]
+    patience.until(
+        lambda: _waits_for_signals(soscope.pid) or any(has() for has in have_grown),
+        "soscope comes out of the process",
+        running=soscope,
+    )
 
-    def waits() -> bool:
-        for _ in range(20):
-            if _waits_for_signals(soscope.pid):
-                return True
-            time.sleep(0.0005)
-        return False
 
-    patience.until(waits, "soscope comes out of the process", running=soscope)
+_MUCH = 100_000  # bytes: more than stands at the beginning of a recording
 
 
 def _waits_for_signals(soscope: int) -> bool:
@@ -235,7 +237,7 @@ def observe(
         )
         try:
             wait_until("memfd:soscope", pid, running=tracer)
-            wait_for_hooks(tracer)
+            wait_for_hooks(tracer, *options)
             patience.until(until, what, running=tracer)
             tracer.send_signal(signal.SIGINT)
             tracer.wait(limit())

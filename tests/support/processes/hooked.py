@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from select import select
@@ -39,7 +38,13 @@ child_pid, now = long(lib, "child_pid"), long(lib, "now")
 pid_in_handler = long(lib, "pid_in_handler")
 begin = lib.begin
 begin.argtypes = (ctypes.c_int, ctypes.c_long)
+made = long(lib, "made", ctypes.c_int)
 allocated = ctypes.c_long.in_dll(hooking, "allocated")
+
+def await_calls(count, *, other=False):  # by the threads of C; other: that said another pid
+    wanted = made(other) + count
+    while made(other) < wanted:
+        time.sleep(0.001)
 
 class Pair(ctypes.Structure):
     _fields_ = [("one", ctypes.c_long), ("other", ctypes.c_long)]
@@ -146,4 +151,3 @@ def told(
     finally:
         process.kill()
         process.communicate(timeout=patience.limit())
-        time.sleep(0)

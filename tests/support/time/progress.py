@@ -55,9 +55,8 @@ def _grown(measure: Callable[[], float], by: float) -> Condition:
 
     def has_grown() -> bool:
         now = measure()
-        if not begin:
-            begin.append(now)
-        return now - begin[0] >= by
+        begin.append(min([now, *begin]))  # a file may be made anew
+        return now - begin[-1] >= by
 
     return has_grown
 
