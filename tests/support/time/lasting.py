@@ -45,7 +45,7 @@ def assert_no_longer(visit: Callable[[int], Sequence[Visited]]) -> None:
         if was_in_time and not late:
             return
     assert not late, f"the longer the wait, the later its end: {late}"
-    raise RanOut(f"nobody could come and leave within {_SPANS[-1]} s")
+    raise RanOut("somebody comes and leaves in the middle of a wait", _SPANS[-1])
 
 
 def await_half(seconds: int, began: int | None = None) -> int:
