@@ -21,6 +21,7 @@ from tests.support.processes.launching import environment
 from tests.support.processes.run import run
 from tests.support.services import postgres
 from tests.support.targets import build
+from tests.support.time.patience import until
 
 pytestmark = pytest.mark.soak
 
@@ -111,13 +112,12 @@ def backend_of(place: Path) -> int:
     """Return the process that serves the client that came first."""
     query = "select pid from pg_stat_activity where application_name = 'pgbench' order by pid"
     words = [postgres.tool("psql"), "-h", str(place), "-U", "bench", "-At", "-c", query]
-    end = time.monotonic() + 60
-    while True:
+
+    def clients() -> list[str]:
         found = run([*words, "postgres"]).stdout.split()
-        if len(found) == 3:
-            return int(found[0])
-        assert time.monotonic() < end
-        time.sleep(0.1)
+        return found if len(found) == 3 else []
+
+    return int(until(clients, "three clients are served")[0])
 
 
 def in_and_out(pid: int, recording: Path) -> str:

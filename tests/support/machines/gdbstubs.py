@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -19,6 +19,8 @@ from tests.support.processes.run import kill
 from tests.support.time.patience import until
 
 _ACCEPTING = "00010000"  # the flags of a socket that listens, in /proc/net/unix
+
+_NUMBERS = itertools.count()  # of the sockets
 
 
 class Waiting:
@@ -79,7 +81,7 @@ def _listens(place: Path) -> bool:
 @contextlib.contextmanager
 def emulator(arch: str, program: Path, *words: str) -> Iterator[Waiting]:
     """Have qemu wait with a program at its loader's first instruction."""
-    place = program.parent / f"stub-{time.monotonic_ns()}"
+    place = program.parent / f"stub-{os.getpid()}-{next(_NUMBERS)}"
     process = subprocess.Popen(
         [need(f"qemu-{arch}"), "-g", place, "-L", sysroot(arch), program, *words],
         stdout=subprocess.PIPE,
