@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.processes import attached, hooked
 from tests.support.processes.launching import environment
+from tests.support.targets.covering import sizes
 from tests.support.targets.matrix import Cell
 from tests.support.time.patience import limit
 
@@ -60,7 +61,9 @@ def stop(tracer: subprocess.Popen[str]) -> None:
     assert tracer.returncode == 0, err
 
 
-def assert_slots_come_back(order: tuple[str, ...], cell: Cell, *, now: bool = True) -> None:
+def assert_slots_come_back(
+    order: tuple[str, ...], cell: Cell, *, now: bool = True, threads: int = 1
+) -> None:
     """Begin and end in this order, with threads that call all the time; compare all slots."""
     with hooked.told(cell, now=now) as process:
         process("import soscope.hooking.hook, numpy; refusal('getpid', len, from_='nobody'); 0")
@@ -68,7 +71,7 @@ def assert_slots_come_back(order: tuple[str, ...], cell: Cell, *, now: bool = Tr
         before = attached.snapshot(process.pid)
         tracers: dict[str, subprocess.Popen[str]] = {}
         standing: list[str] = []
-        process(f"begin(3, {OTHER})")
+        process(f"begin({threads}, {OTHER})")  # one is in a call all the time, too
         for event in order:
             name = event[1:]
             if name.startswith("trace"):
@@ -106,12 +109,13 @@ def test_a_python_callable_and_a_trace(order: tuple[str, ...]) -> None:
     assert_slots_come_back(order, Cell(binding="lazy"), now=False)
 
 
-@pytest.mark.every(8)
+@pytest.mark.every(4)
+@pytest.mark.parametrize("threads", sizes(1, 3))
 @pytest.mark.parametrize(
     "order", random.Random(7).sample(orders(["hook", "pass", "trace"]), 8), ids=" ".join
 )
-def test_two_hooks_and_a_trace(order: tuple[str, ...]) -> None:
-    assert_slots_come_back(order, Cell(binding="now"))
+def test_two_hooks_and_a_trace(order: tuple[str, ...], threads: int) -> None:
+    assert_slots_come_back(order, Cell(binding="now"), threads=threads)
 
 
 @pytest.mark.every(5)
