@@ -8,17 +8,15 @@ assembly is left out: host.c stands in for it.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
-from tests.support.targets.locked import alone
-from tests.support.targets.matrix import FOLDER, REPOSITORY
+from tests.support.targets import build
+from tests.support.targets.matrix import REPOSITORY
 
 HOST = REPOSITORY / "tests" / "agent" / "host"
 AGENT = REPOSITORY / "agent"
@@ -73,63 +71,34 @@ OPTIONS = {
 
 
 @functools.cache
-def sources() -> str:
-    """Return all text that goes into the programs."""
-    files = [*(AGENT / "src").rglob("*.[ch]"), *(AGENT / "include" / "soscope").iterdir()]
-    files += HOST.iterdir()
-    return "\0".join(path.read_text() for path in sorted(files) if path.suffix in {".c", ".h"})
-
-
-def folder(compiler: str, *flags: str) -> Path:
-    """Return the folder of what is compiled of these sources in this way."""
-    key = hashlib.sha256("\0".join([sources(), compiler, *flags]).encode()).hexdigest()[:16]
-    return FOLDER / "agent" / f"{compiler}-{key}"
-
-
-@functools.cache
 def objects(compiler: str, *flags: str) -> tuple[Path, ...]:
     """Compile everything but the test programs themselves, once."""
-    to = folder(compiler, *flags)
-    to.mkdir(parents=True, exist_ok=True)
     units = [path for path in sorted((AGENT / "src").rglob("*.c")) if path.stem not in LEFT_OUT]
     units.append(HOST / "host.c")
-    made = tuple(to / f"{unit.stem}.o" for unit in units)
-    for unit, path in _shared_out(list(zip(units, made, strict=True))):
-        if path.exists():
-            continue
-        copies = OWN_COPIES if unit.name in USES_OWN else COPIES
-        more = ["-O0"] if unit.parent.name in NOT_STEPPED else []
-        words = [need(compiler), *FLAGS, *flags, *more, *copies, *INCLUDES, "-c", str(unit)]
-        _made(words, path)
-    return made
+    made = {unit: _object(compiler, unit, *flags) for unit in _shared_out(units)}
+    return tuple(made[unit] for unit in units)
 
 
-def _shared_out(work: list[tuple[Path, Path]]) -> list[tuple[Path, Path]]:
+def _object(compiler: str, unit: Path, *flags: str) -> Path:
+    copies = OWN_COPIES if unit.name in USES_OWN else COPIES
+    more = ["-O0"] if unit.parent.name in NOT_STEPPED else []
+    words = [need(compiler), *FLAGS, *flags, *more, *copies, *INCLUDES, "-c"]
+    return build.compiled(f"{unit.stem}.o", words, [unit])
+
+
+def _shared_out(work: list[Path]) -> list[Path]:
     """Return work in the order for this worker: every other one of them begins at the end."""
     digits = "".join(filter(str.isdigit, os.environ.get("PYTEST_XDIST_WORKER", "")))
     return work[::-1] if int(digits or "0") % 2 else work
 
 
-def _made(words: list[str], path: Path) -> None:
-    """Have a compiler make a file that is not there."""
-    with alone(path), tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        if path.exists():
-            return
-        out = os.path.join(scratch, path.name)
-        done = run([*words, "-o", out], timeout=120)
-        assert done.returncode == 0, done.stderr
-        os.replace(out, path)
-
-
+@functools.cache
 def program(name: str, compiler: str = "gcc", *, sanitize: bool = True) -> Path:
     """Return a test program of tests/agent/host, compiled."""
     flags = SANITIZE if sanitize else ()
-    made = objects(compiler, *flags)
-    path = made[0].with_name(name)
-    if not path.exists():
-        words = [need(compiler), *FLAGS, *flags, *COPIES, *INCLUDES, str(HOST / f"{name}.c")]
-        _made([*words, *map(str, made), "-ldl"], path)
-    return path
+    words = [need(compiler), *FLAGS, *flags, *COPIES, *INCLUDES]
+    linked = [HOST / f"{name}.c", *objects(compiler, *flags)]
+    return build.compiled(name, [*words, "-ldl"], linked)
 
 
 def check(

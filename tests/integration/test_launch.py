@@ -16,6 +16,7 @@ from tests.support.machines.tools import need, not_here
 from tests.support.processes import launching
 from tests.support.processes.launching import Outcome, launch, launched, mini_agent, plain
 from tests.support.processes.run import imported
+from tests.support.targets import build
 
 MODES = ("plain", "stay", "follow")
 
@@ -64,16 +65,18 @@ def test_a_crash_is_passed_on(mode: str) -> None:
     assert outcome.events("signal") == wanted
 
 
-def test_the_loaders_own_failure_is_passed_on(tmp_path: Path) -> None:
+def test_the_loaders_own_failure_is_passed_on() -> None:
     """A missing library: ld.so ends the program with 127 before its last start-up event."""
-    library = launching.compiled("gone.c", "-shared", "-fPIC", text="void gone(void) {}\n")
-    copy = tmp_path / "libgone.so"
-    copy.write_bytes(library.read_bytes())
-    flags = (str(copy), "-Wl,--no-as-needed")
-    program = launching.compiled(
-        "wants.c", *flags, text="void gone(void); int main(void) { gone(); }\n"
+    there = build.made(
+        {
+            "gone.c": "void gone(void) {}\n",
+            "wants.c": "void gone(void); int main(void) { gone(); }\n",
+        },
+        "gcc -shared -fPIC gone.c -o libgone.so",
+        "gcc -pthread wants.c libgone.so -o wants",
+        "rm libgone.so",
     )
-    copy.unlink()
+    program = there / "wants"
     for mode in MODES:
         outcome = same(program, mode=mode)
         assert outcome.returncode == 127

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from tests.support.machines.tools import need
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit
 
 
@@ -25,7 +26,7 @@ def built(folder: Path, name: str, text: str, *flags: str, compiler: str = "gcc"
     """Compile one source text in `folder`; return the path of the result."""
     source = folder / f"{name}.{'cc' if compiler.endswith('+') else 'c'}"
     source.write_text(text)
-    run(compiler, "-O1", "-o", folder / name, source, *flags)
+    made_in(folder, compiler, "-O1", "-o", name, source, *flags)
     return folder / name
 
 

@@ -16,6 +16,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.inspect.check import emulate
 from tests.support.files.elffiles import run
 from tests.support.machines.tools import need
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit
 
 # calls functions of libc, one of them also by its address
@@ -112,7 +113,7 @@ def assembled(folder: Path, arch: str, text: str, *, name: str = "calls") -> Pat
     """Assemble for another processor."""
     source, result = folder / f"{name}.s", folder / f"{name}.o"
     source.write_text(text)
-    run("clang", f"--target={FOREIGN[arch][0]}", "-c", "-o", result, source)
+    made_in(folder, "clang", f"--target={FOREIGN[arch][0]}", "-c", "-o", result, source)
     return result
 
 
@@ -130,7 +131,7 @@ def compiled(folder: Path, arch: str, text: str, *flags: str, name: str = "calls
     source, result = folder / f"{name}.c", folder / f"{name}.o"
     source.write_text(text)
     words = ("-O1", "-ffreestanding", "-fno-builtin", "-fno-stack-protector", *flags)
-    run("clang", f"--target={FOREIGN[arch][0]}", *words, "-c", "-o", result, source)
+    made_in(folder, "clang", f"--target={FOREIGN[arch][0]}", *words, "-c", "-o", result, source)
     return result
 
 
@@ -138,7 +139,7 @@ def linked(
     folder: Path, arch: str, by: str, objects: list[Path], *flags: str, name: str = "calls"
 ) -> Path:
     """Link objects for another processor."""
-    run(*linker(arch, by), "-o", folder / name, *objects, *flags)
+    made_in(folder, *linker(arch, by), "-o", name, *objects, *flags)
     return folder / name
 
 
@@ -166,8 +167,8 @@ def joined(mapped: ElfMap, *left_out: str) -> list[tuple[object, ...]]:
     ]
 
 
-def without_sections(path: Path) -> Path:
-    """Make a copy of an ELF file that has no section headers."""
+def without_sections(path: Path, folder: Path | None = None) -> Path:
+    """Make a copy of an ELF file that has no section headers, in its own folder or another."""
     data = bytearray(path.read_bytes())
     order = "<" if data[5] == 1 else ">"
     if data[4] == 2:
@@ -176,6 +177,6 @@ def without_sections(path: Path) -> Path:
     else:
         struct.pack_into(order + "I", data, 32, 0)
         struct.pack_into(order + "HHH", data, 46, 0, 0, 0)
-    bare = path.with_name(f"{path.name}.bare")
+    bare = (folder or path.parent) / f"{path.name}.bare"
     bare.write_bytes(data)
     return bare

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import subprocess
@@ -14,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.machines.tools import need
 from tests.support.processes import run as running
-from tests.support.targets.locked import alone
-from tests.support.targets.matrix import FOLDER, REPOSITORY
-from tests.support.time.patience import limit, until
+from tests.support.targets.build import made
+from tests.support.targets.matrix import REPOSITORY
+from tests.support.time.patience import until
 
 SUPPORT = REPOSITORY / "tests" / "support" / "processes"
 INCLUDE = REPOSITORY / "agent" / "include"
@@ -32,23 +30,9 @@ AGENT_FLAGS = (
 @functools.cache
 def compiled(source: str, *flags: str, text: str = "") -> Path:
     """Compile a C file of this folder, or `text`, and return the program's path."""
-    compiler = need("gcc")
-    text = text or (SUPPORT / source).read_text()
-    wire = [file.read_text() for file in sorted((INCLUDE / "soscope").iterdir())]
-    parts = "\0".join([text, *wire, *flags])
-    folder = FOLDER / "launch" / hashlib.sha256(parts.encode()).hexdigest()[:16]
-    program = folder / Path(source).stem
-    if not program.exists():
-        with alone(program), tempfile.TemporaryDirectory(dir=folder) as scratch:
-            if program.exists():
-                return program
-            file = Path(scratch, source)
-            file.write_text(text)
-            command = [compiler, "-O1", "-g", str(file), *flags, "-pthread"]
-            made = Path(scratch, "made")
-            subprocess.run([*command, "-o", made], check=True, timeout=limit(120))
-            os.rename(made, program)
-    return program
+    words = ["gcc", "-O1", "-g", source, *flags, "-pthread"]
+    program = Path(source).stem
+    return made({source: text or SUPPORT / source}, [*words, "-o", program]) / program
 
 
 def mini_agent(*flags: str) -> Path:

@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import select
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from soscope.live.lookup.answer import Answer
 from soscope.live.process import Process
-from tests.support.machines.tools import need
-from tests.support.targets.locked import alone
-from tests.support.targets.matrix import FOLDER
+from tests.support.targets import build
 from tests.support.time.patience import limit
 from tests.support.truth.asking import asked
 
@@ -37,27 +33,10 @@ def made(
     `links` are libraries to link with, found again through their folder; `files` (name -> text)
     lie beside the source.
     """
-    tool = need(compiler)
-    version = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout
-    parts = [name, text, tool, version, *flags, *map(str, links), *map(str, (files or {}).items())]
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-    path = FOLDER / "resolve" / digest / name
-    if path.exists():
-        return path
-    with alone(path), tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        if path.exists():
-            return path
-        suffix = ".cc" if compiler.endswith("++") else ".c"
-        source = Path(scratch, f"{path.stem}{suffix}")
-        source.write_text(text)
-        for other, content in (files or {}).items():
-            Path(scratch, other).write_text(content)
-        linked = [word for one in links for word in (str(one), f"-Wl,-rpath,{one.parent}")]
-        command = [tool, "-O1", "-g", source.name, *flags, *linked, "-o", "made"]
-        done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        os.rename(Path(scratch, "made"), path)
-    return path
+    source = f"{Path(name).stem}{'.cc' if compiler.endswith('++') else '.c'}"
+    linked = [word for one in links for word in (str(one), f"-Wl,-rpath,{one.parent}")]
+    command = [compiler, "-O1", "-g", source, *flags, *linked, "-o", name]
+    return build.made({source: text, **(files or {})}, command) / name
 
 
 def teller(*flags: str, compiler: str = "gcc", more: str = "", links: Sequence[Path] = ()) -> Path:

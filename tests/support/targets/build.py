@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the programs of tests/targets.
+"""Build the programs of tests/targets, and those of single tests.
 
 A target says in a comment of its own how it wants to be built and run:
 
@@ -13,27 +13,25 @@ A target says in a comment of its own how it wants to be built and run:
     compiler  the one that can build it; pie=no: it must not be a PIE
     ifunc     address: it takes the address of a function of libc that is an IFUNC
 
-All other words are for those who run it. Results are kept in matrix.FOLDER, under names
-made of everything that went into them: a program is built once, whoever asks first.
+All other words are for those who run it. Programs of a test's own are built by `made`. All are
+kept (`tests/support/targets/kept.py`): a program is built once, whoever asks first.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.support.machines.tools import need
-from tests.support.targets.locked import alone
-from tests.support.targets.matrix import FOLDER, PLAIN, REPOSITORY, Cell, tools
+from tests.support.targets.kept import Part, behind, kept
+from tests.support.targets.matrix import PLAIN, REPOSITORY, Cell, tools, version
 from tests.support.time.patience import limit
 
 TARGETS = REPOSITORY / "tests" / "targets"
@@ -86,7 +84,8 @@ def program(name: str, cell: Cell = PLAIN) -> Path:
         *(f"lib{lib}.so" for lib in libraries),
         *("-Wl,-rpath,$ORIGIN", *shlex.split(wish.get("ldflags", "")), "-o", name),
     ]
-    return _made(name, cell, command, [*libraries.values(), *plugins.values()])
+    beside = [*libraries.values(), *plugins.values()]
+    return product(f"{cell.name}/{name}", name, command, beside)
 
 
 def library(name: str, cell: Cell = PLAIN) -> Path:
@@ -105,17 +104,75 @@ def library(name: str, cell: Cell = PLAIN) -> Path:
         *(f"-Wl,-soname,{file}", "-Wl,-rpath,$ORIGIN"),
         *(*shlex.split(wish.get("ldflags", "")), "-o", file),
     ]
-    version = script.read_text() if script else ""
-    return _made(file, cell, command, list(libraries.values()), version)
+    return product(f"{cell.name}/{file}", file, command, list(libraries.values()))
 
 
 def compiled(file: str, words: list[str], sources: list[Path], beside: Iterable[Path] = ()) -> Path:
     """Return what the compiler and flags in `words` make of sources, with `beside` beside it."""
     command = [*words, *map(str, sources), *(path.name for path in beside), "-o", file]
-    parts = [*map(_content, sources), *map(str, beside), *command]
-    folder = FOLDER / "compiled" / f"{file}-{_digest(*parts)}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    return _new(folder, file, command, beside)
+    return product(f"compiled/{file}", file, command, beside)
+
+
+def made(
+    files: Mapping[str, Part], *commands: str | Sequence[str | Path], text: str = "", name: str = ""
+) -> Path:
+    """Write files into a folder, run commands in it, and return it: once for all runs.
+
+        folder = made({"shop.c": SHOP}, "gcc -O1 shop.c -o shop", "strip shop")
+
+    A file is its text, or the path of what it is a copy of. A command is a line, or its words;
+    "{here}" in it is the folder's path, and `text` is what it gets as standard input. What it
+    reads else has to be among the files, in a place that a word of it names, or a part of this
+    system. The test is skipped where a command is missing.
+    """
+    lines = [shlex.split(one) if isinstance(one, str) else list(map(str, one)) for one in commands]
+    found = {line[0]: need(line[0]) for line in lines if not line[0].startswith("./")}
+
+    def make(folder: Path) -> None:
+        for place, data in files.items():
+            path = folder / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(data, Path):
+                shutil.copy(data, path)
+            else:
+                path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        for line in lines:
+            (folder / _out(line)).parent.mkdir(parents=True, exist_ok=True)
+            _run([word.replace("{here}", str(folder)) for word in line], folder, text)
+
+    tools_of = (version(path) for path in found.values())
+    parts = (part for pair in files.items() for part in pair)
+    what = name or Path(next(iter(files), lines[0][-1])).name
+    return kept(f"made/{what}", *parts, text, *tools_of, *_words_of(*lines), make=make)
+
+
+def made_in(folder: Path, *command: str | Path, text: str = "") -> None:
+    """Put into `folder` what a command makes there: of the files in it that its words name.
+
+    It is run elsewhere, once for all runs, with copies of those and names without a place; so a
+    library's place has to be "$ORIGIN". The copies that it leaves here may be changed.
+    """
+    words = [str(word).replace(f"{folder}/", "") for word in command]
+    words = [f"{word[:2]}." if word[2:] == str(folder) else word for word in words]  # -L, -I
+    files = {name: folder / name for name in sorted(_named(folder, words) - {_out(words)})}
+    there = made(files, words, text=text, name=Path(_out(words)).name)
+    for path in filter(Path.is_file, there.rglob("*")):
+        name = path.relative_to(there)
+        if str(name) not in files:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder / name)
+
+
+def _named(folder: Path, words: list[str]) -> set[str]:
+    """Return the files below a folder that a compiler or a linker is to read."""
+    names = {name for word in words[1:] for name in re.split("[=,]", word)}
+    for place in re.findall(r"(?:^|\0)(?:-L|-Wl,-rpath-link,)([^/\0][^\0]*)", "\0".join(words)):
+        names |= {os.path.join(place, path.name) for path in (folder / place).glob("*.so*")}
+    return {name for name in names if name[:1] != "/" and (folder / name).is_file()}
+
+
+def _out(words: list[str]) -> str:
+    return words[words.index("-o") + 1] if "-o" in words else ""
 
 
 def _words(wish: dict[str, str], key: str) -> list[str]:
@@ -130,55 +187,39 @@ def _cflags(wish: dict[str, str], cell: Cell) -> list[str]:
 def _object(source: Path, compiler: list[str], wish: dict[str, str]) -> Path:
     """Compile a source, once for all ways of linking; return the object's path."""
     words = [*compiler, *({"-pthread"} & set(shlex.split(wish.get("ldflags", "")))), "-c"]
-    folder = FOLDER / "objects" / f"{source.name}-{_digest(_content(source), *words)}"
-    return _new(folder, "made.o", [*words, str(source), "-o", "made.o"])
+    return product(f"objects/{source.name}", "made.o", [*words, str(source), "-o", "made.o"])
 
 
-def _made(file: str, cell: Cell, command: list[str], beside: list[Path], version: str = "") -> Path:
-    """Run `command` in a new folder that has copies of `beside`; return the folder's `file`."""
-    digest = _digest(version, *(str(path) for path in beside), *command)
-    return _new(FOLDER / cell.name / f"{file}-{digest}", file, command, beside)
+def product(name: str, file: str, command: list[str], beside: Iterable[Path] = ()) -> Path:
+    """Run `command` in a new folder that has links to `beside`; return the folder's `file`."""
 
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join([*parts, tools()]).encode()).hexdigest()[:16]
-
-
-def _new(folder: Path, file: str, command: list[str], beside: Iterable[Path] = ()) -> Path:
-    if not folder.exists():
-        with alone(folder):
-            if not folder.exists():
-                _make(folder, command, beside)
-    return folder / file
-
-
-def _make(folder: Path, command: list[str], beside: Iterable[Path]) -> None:
-    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
-    try:
+    def make(folder: Path) -> None:
         for path in beside:
             for shared in path.parent.glob("*.so"):
                 with contextlib.suppress(FileExistsError):  # two may bring the same one
-                    os.link(shared, scratch / shared.name)
-        done = subprocess.run(
-            command, cwd=scratch, capture_output=True, text=True, timeout=limit(120), check=False
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
-        os.rename(scratch, folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+                    os.link(shared, folder / shared.name)
+        _run(command, folder)
+
+    return kept(name, *map(str, beside), *_words_of(command), make=make) / file
 
 
-@functools.cache
-def _content(source: Path) -> str:
-    """Return a source with the text of all that it includes from its own folder."""
-    seen: dict[Path, str] = {}
-    todo = [source]
-    while todo:
-        path = todo.pop()
-        if path in seen or not path.exists():
-            continue
-        seen[path] = path.read_text()
-        found = re.findall(r'^\s*#\s*include\s+"([^"]+)"', seen[path], re.MULTILINE)
-        todo += [path.parent / name for name in found]
-    return "\0".join(f"{path.name}\0{text}" for path, text in sorted(seen.items()))
+def _words_of(*commands: list[str]) -> Iterator[str]:
+    """Give all that the results of commands depend on."""
+    yield tools()
+    for command in commands:
+        yield from (str(len(command)), *command, *map(behind, command))
+
+
+def _run(command: list[str], folder: Path, text: str = "") -> None:
+    env = {**os.environ, "TMPDIR": str(folder)}  # nothing is left of a run that is killed
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=env,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=limit(120),
+        check=False,
+    )
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 import hashlib
 import itertools
 import json
@@ -14,11 +15,12 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.targets.locked import alone
 from tests.support.time.patience import limit
 
 REPOSITORY = Path(__file__).parents[3]
 # Shared by all runs and all workers: every name in it is made of what went into it.
-FOLDER = Path(os.environ.get("SOSCOPE_TEST_BUILD", REPOSITORY / "build" / "targets"))
+FOLDER = Path(os.environ.get("SOSCOPE_TEST_BUILD", REPOSITORY / "build" / "targets")).absolute()
 
 COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang", "clang++")}
 # Another C library, for C alone: no cell of the matrix, but one can be asked for.
@@ -74,31 +76,46 @@ PLAIN = Cell()
 FACTORS = (tuple(COMPILERS), tuple(BINDINGS), ("pie", "nopie"), tuple(LINKERS), ("O0", "O2"))
 
 
+# Assemblers and linkers for other processors, and what of C libraries is linked into programs.
+_CROSS = ("/usr/bin/*-linux-gnu*-as", "/usr/bin/*-linux-gnu*-ld*")
+_LIBRARIES = ("/usr/lib/*/libc.a", "/usr/lib/*/libc.so.6", "/usr/*/lib/libc.a")
+
+
 @functools.cache
 def tools() -> str:
-    """Return one word that changes with any compiler or linker of this machine."""
-    text = []
-    for tool in [*itertools.chain(*COMPILERS.values(), *MUSL.values()), *LINKERS.values(), "as"]:
-        path = shutil.which(tool)
-        real = os.path.realpath(path) if path else ""
-        text.append(f"{tool} {real} {os.stat(real).st_mtime_ns if real else 0}")
-    return hashlib.sha256("\n".join(text).encode()).hexdigest()[:16]
+    """Return one word that changes with any compiler, linker or C library of this machine."""
+    names = [*itertools.chain(*COMPILERS.values(), *MUSL.values()), *LINKERS.values(), "as"]
+    paths = [path for name in names if (path := shutil.which(name))]
+    paths += itertools.chain.from_iterable(map(glob.glob, (*_CROSS, *_LIBRARIES)))
+    text = "\n".join(f"{path} {version(path)}" for path in sorted(set(paths)))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def version(path: str) -> str:
+    """Return a text that changes when another version of a program is installed at `path`."""
+    real = os.path.realpath(path)
+    return f"{real} {os.stat(real).st_mtime_ns}"
 
 
 def existing() -> list[Cell]:
     """Return all cells that can be built here: found by trying, and remembered."""
     notes = FOLDER / f"cells-{tools()}.json"
     if not notes.exists():
-        # Neither pie nor optimisation decides whether a tool can do the rest.
-        tried = [Cell(c, b, "pie", k, "O0") for c in COMPILERS for b in BINDINGS for k in LINKERS]
-        good = [(cell.compiler, cell.binding, cell.linker) for cell in tried if _tries(cell)]
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=FOLDER, delete=False) as file:
-            json.dump(good, file)
-        os.replace(file.name, notes)
+        with alone(notes):
+            if not notes.exists():
+                _find_cells(notes)
     good = [tuple(row) for row in json.loads(notes.read_text())]
     cells = map(Cell._make, itertools.product(*FACTORS))
     return [cell for cell in cells if (cell.compiler, cell.binding, cell.linker) in good]
+
+
+def _find_cells(notes: Path) -> None:
+    # Neither pie nor optimisation decides whether a tool can do the rest.
+    tried = [Cell(c, b, "pie", k, "O0") for c in COMPILERS for b in BINDINGS for k in LINKERS]
+    good = [(cell.compiler, cell.binding, cell.linker) for cell in tried if _tries(cell)]
+    with tempfile.NamedTemporaryFile("w", dir=notes.parent, delete=False) as file:
+        json.dump(good, file)
+    os.replace(file.name, notes)
 
 
 def _tries(cell: Cell) -> bool:
