@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from soscope.prototypes.parser import Declarations
-from tests.support.machines.tools import need
 from tests.support.processes.run import run
+from tests.support.targets.build import made_in
 from tests.support.targets.matrix import REPOSITORY
 
 HEADER = """
@@ -39,7 +39,7 @@ def declared(tmp_path: Path, *options: str) -> tuple[str, str]:
     (tmp_path / "lamp.h").write_text(HEADER)
     (tmp_path / "lamp.c").write_text(SOURCE)
     library = tmp_path / "liblamp.so"
-    assert run([need("gcc"), "-shared", "-o", library, tmp_path / "lamp.c"]).returncode == 0
+    made_in(tmp_path, "gcc", "-shared", "-o", library, "lamp.c")
     script = REPOSITORY / "scripts" / "declare.py"
     words = [sys.executable, str(script), f"-I{tmp_path}", *options, str(library), "lamp.h"]
     done = run(words, timeout=120)

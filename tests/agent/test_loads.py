@@ -17,8 +17,7 @@ import pytest
 
 from tests.agent import hosted
 from tests.agent.randomcode import random_source
-from tests.support.machines.tools import need
-from tests.support.processes.run import run
+from tests.support.targets.build import made
 
 # callee-saved registers hold addresses only where the compiler hoists loads
 HOISTS = "clang"
@@ -53,14 +52,15 @@ def names_in(text: str) -> list[str]:
 def look(source: Path, compiler: str, flags: str, folder: Path) -> Seen:
     """Build a source with -fno-plt beside its callee, and run code_x86_64_loads.c on it."""
     driver = {"gcc": "g++", "clang": "clang++"}[compiler] if source.suffix == ".cc" else compiler
-    build = [need(driver), "-shared", "-fPIC", "-fvisibility=hidden", "-fno-plt", "-w"]
-    other = folder / "libcallee.so"
-    callee = ["-shared", "-fPIC", "-O1", str(hosted.HOST / "loads_callee.c"), "-o", str(other)]
-    library = folder / "library.so"
-    end = [str(other), f"-Wl,-rpath,{folder}", "-o", str(library)]
-    for words in ([need("gcc"), *callee], [*build, *flags.split(), str(source), *end]):
-        done = run(words)
-        assert done.returncode == 0, done.stderr
+    library = (
+        made(
+            {source.name: source, "callee.c": hosted.HOST / "loads_callee.c"},
+            "gcc -shared -fPIC -O1 callee.c -o libcallee.so",
+            f"{driver} -shared -fPIC -fvisibility=hidden -fno-plt -w {flags} {source.name}"
+            " libcallee.so -Wl,-rpath,$ORIGIN -o library.so",
+        )
+        / "library.so"
+    )
     names = folder / "names"
     names.write_text("\n".join(names_in(source.read_text())) + "\n")
     seen = Seen(defaultdict(list), {}, {}, {})

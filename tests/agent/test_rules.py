@@ -17,8 +17,8 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.cfi import AT_CFA, AT_EXPRESSION, FrameTable, Row
 from soscope.binfmt.elf.image import ElfImage
 from tests.agent import hosted
-from tests.support.machines.tools import need
 from tests.support.processes.run import run
+from tests.support.targets.build import made_in
 
 FP, SP, RETURNS = 6, 7, 16  # columns
 LAST, BY_SP, BY_FP, AT_FP = 1, 2, 3, 4  # enum sosc_frame_rule
@@ -79,10 +79,8 @@ def aligned_library(folder: Path) -> str:
             for at in range(1, 40)
         )
     )
-    path = folder / "aligned.so"
-    done = run([need("gcc"), "-O2", "-mavx2", "-shared", "-fPIC", str(source), "-o", str(path)])
-    assert done.returncode == 0, done.stderr
-    return str(path)
+    made_in(folder, "gcc", "-O2", "-mavx2", "-shared", "-fPIC", source, "-o", "aligned.so")
+    return str(folder / "aligned.so")
 
 
 @pytest.mark.every(3)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.agent import hosted
 from tests.support.machines.tools import need
-from tests.support.processes.run import run
+from tests.support.targets.build import made_in
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
@@ -44,9 +44,8 @@ def test_symbols_are_found_as_the_loader_finds_them(style: str, tmp_path: Path) 
     names = [f"function_{number * number}" for number in range(400)]
     source.write_text("".join(f"int {name}(void) {{ return 1; }}\n" for name in names))
     library = tmp_path / "libmany.so"
-    words = [need("gcc"), "-shared", "-fPIC", f"-Wl,--hash-style={style}"]
-    made = run([*words, str(source), "-o", str(library)])
-    assert made.returncode == 0, made.stderr
+    words = ["gcc", "-shared", "-fPIC", f"-Wl,--hash-style={style}"]
+    made_in(tmp_path, *words, source, "-o", library)
     assert not hosted.check("lookup", library, "libm.so.6", "libstdc++.so.6")
 
 
@@ -81,8 +80,7 @@ def test_symbols_of_images_that_begin_elsewhere(
     libraries = []
     for copy in range(copies):  # the second cannot have the address
         library = tmp_path / f"libfew{copy}.so"
-        made = run([need("gcc"), "-shared", "-fPIC", *flags, str(source), "-o", str(library)])
-        assert made.returncode == 0, made.stderr
+        made_in(tmp_path, "gcc", "-shared", "-fPIC", *flags, source, "-o", library)
         libraries.append(library)
     assert not hosted.check("lookup", *libraries, "libm.so.6", "libstdc++.so.6")
 
@@ -93,9 +91,8 @@ def test_the_lists_of_other_namespaces(compiler: str, tmp_path: Path) -> None:
     source.write_text("char _rtld_global[4000] __attribute__((aligned(16)));\n")
     script.write_text("GLIBC_PRIVATE { _rtld_global; };\n")
     library = tmp_path / "libglobal.so"
-    words = [need("gcc"), "-shared", "-fPIC", f"-Wl,--version-script={script}"]
-    made = run([*words, str(source), "-o", str(library)])
-    assert made.returncode == 0, made.stderr
+    words = ["gcc", "-shared", "-fPIC", f"-Wl,--version-script={script}"]
+    made_in(tmp_path, *words, source, "-o", library)
     hosted.check("namespaces", library, compiler=compiler)
 
 

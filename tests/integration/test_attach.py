@@ -147,7 +147,7 @@ def test_a_static_program_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "sleeper.c"
     source.write_text("#include <unistd.h>\nint main(void) { return sleep(60) != 60; }\n")
     program = tmp_path / "sleeper"
-    subprocess.run([need("gcc"), "-static", source, "-o", program], check=True, timeout=limit())
+    build.made_in(tmp_path, "gcc", "-static", source, "-o", program)
     with attached.running([program], ready="") as process:
         assert "statically linked" in refused(process.pid, 1)
         done = attached.detach(process.pid)

@@ -29,8 +29,8 @@ from tests.support.machines.tools import namespaces, need
 from tests.support.processes import attached
 from tests.support.processes.launching import compiled, environment
 from tests.support.processes.others import drop
-from tests.support.processes.run import run
 from tests.support.targets import build
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_grown, has_run, state
 from tests.support.truth.recorded import by_columns
@@ -411,8 +411,7 @@ def test_without_follow_an_exec_ends_what_can_be_seen() -> None:
 def test_what_takes_no_agent_runs_untraced(tmp_path: Path) -> None:
     source, static = tmp_path / "static.c", tmp_path / "static"
     source.write_text("int main(void) { return 6; }\n")
-    done = run([need("gcc"), "-static", str(source), "-o", str(static)])
-    assert done.returncode == 0
+    made_in(tmp_path, "gcc", "-static", source, "-o", static)
     with attached.running(
         [need("dash"), "-c", f"echo ready; read x; {static}; echo $?; read x"]
     ) as process:

@@ -19,6 +19,7 @@ from tests.support.processes import attached, turns
 from tests.support.processes.launching import compiled, environment
 from tests.support.processes.others import as_nobody, drop
 from tests.support.targets import build
+from tests.support.targets.build import made
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_switched
 
@@ -211,12 +212,15 @@ def test_a_thread_is_no_process() -> None:
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
 
-def test_a_32_bit_program(tmp_path: Path) -> None:
-    source, program = tmp_path / "sleeper.s", tmp_path / "sleeper"
-    source.write_text(_SLEEPER32)
-    item = tmp_path / "sleeper.o"
-    subprocess.run([need("as"), "--32", source, "-o", item], check=True, timeout=limit())
-    subprocess.run([need("ld"), "-m", "elf_i386", item, "-o", program], check=True, timeout=limit())
+def test_a_32_bit_program() -> None:
+    program = (
+        made(
+            {"sleeper.s": _SLEEPER32},
+            "as --32 sleeper.s -o sleeper.o",
+            "ld -m elf_i386 sleeper.o -o sleeper",
+        )
+        / "sleeper"
+    )
     try:
         subprocess.run([program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except OSError:
@@ -362,13 +366,11 @@ def test_a_number_that_only_the_container_knows() -> None:
 @ROOT
 def test_a_musl_program_whose_library_is_gone(tmp_path: Path) -> None:
     """In a root folder of its own, which is then removed: what lies in memory is enough."""
-    source, folder = tmp_path / "program.c", tmp_path / "root"
-    source.write_text(_MUSL)
+    folder = tmp_path / "root"
     (folder / "lib").mkdir(parents=True)
     loader = need("/lib/ld-musl-x86_64.so.1")
-    program = str(folder / "program")
-    flags = ["-O0", "-fno-builtin", "-o", program]
-    subprocess.run([need("musl-gcc"), *flags, str(source)], check=True, timeout=limit())
+    made_here = made({"program.c": _MUSL}, "musl-gcc -O0 -fno-builtin -o program program.c")
+    shutil.copy(made_here / "program", folder)
     shutil.copy(loader, folder / "lib")
     with attached.running([need("chroot"), folder, "/program"]) as process:
         shutil.rmtree(folder)

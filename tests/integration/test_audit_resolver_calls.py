@@ -16,6 +16,7 @@ from soscope.linker.search import open_image
 from tests.support.files.elffiles import built, run
 from tests.support.machines.tools import need, not_here
 from tests.support.targets import registers
+from tests.support.targets.build import made, made_in
 
 pytestmark = pytest.mark.shares
 
@@ -32,9 +33,9 @@ def caller(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("caller")
     (folder / "probe.s").write_text(registers.probe_source())
     (folder / "fire.s").write_text(registers.fire_source())
-    run("gcc", "-shared", "-o", folder / "libprobe.so", folder / "probe.s")
+    made_in(folder, "gcc", "-shared", "-o", "libprobe.so", "probe.s")
     lazy = ("-fcf-protection=none", "-fplt", "-Wl,-z,lazy", "-no-pie", "-fno-pie")
-    libraries = (str(folder / "fire.s"), f"-L{folder}", "-lprobe", f"-Wl,-rpath,{folder}")
+    libraries = ("fire.s", "-L.", "-lprobe", "-Wl,-rpath,$ORIGIN")
     return built(folder, "caller", registers.MAIN, *lazy, *libraries)
 
 
@@ -126,9 +127,9 @@ def test_a_call_that_an_audit_module_is_told_of(caller: Path, tmp_path: Path) ->
 def test_a_lazy_call_of_32_bits(tmp_path: Path) -> None:
     need("/usr/lib32/libc.so")
     (tmp_path / "probe.s").write_text(registers.PROBE32)
-    run("gcc", "-m32", "-shared", "-o", tmp_path / "libprobe.so", tmp_path / "probe.s")
+    made_in(tmp_path, "gcc", "-m32", "-shared", "-o", "libprobe.so", "probe.s")
     lazy = ("-m32", "-fcf-protection=none", "-Wl,-z,lazy", "-no-pie", "-fno-pie")
-    libraries = (f"-L{tmp_path}", "-lprobe", f"-Wl,-rpath,{tmp_path}")
+    libraries = ("-L.", "-lprobe", "-Wl,-rpath,$ORIGIN")
     program = built(tmp_path, "caller32", registers.MAIN32, *lazy, *libraries)
     fates = dict(line.split() for line in run(program).splitlines())
     found = audited(loader_of(program))
@@ -143,7 +144,7 @@ def test_a_lazy_call_of_32_bits(tmp_path: Path) -> None:
 
 def test_what_a_tls_descriptor_loses(tmp_path: Path) -> None:
     (tmp_path / "touch.s").write_text("\n".join(registers.TOUCH))
-    run("gcc", "-shared", "-o", tmp_path / "libtouch.so", tmp_path / "touch.s")
+    made_in(tmp_path, "gcc", "-shared", "-o", "libtouch.so", "touch.s")
     program = built(tmp_path, "touching", registers.TOUCHING, "-ldl")
     lost = run(program, tmp_path / "libtouch.so").split("\n")[:-1]
     found = audited(loader_of(program))
@@ -166,9 +167,8 @@ int outer(int a)
     ("flag", "bits", "role"), [("-m64", 64, "static-chain"), ("-m32", 32, "regparm")]
 )
 def test_the_static_chain_is_where_the_compiler_has_it(flag: str, bits: int, role: str) -> None:
-    words = [need("gcc"), "-O1", flag, "-S", "-x", "c", "-o", "-", "-"]
-    done = subprocess.run(words, input=NESTED, capture_output=True, text=True, check=True)
-    inner = done.stdout.partition("\ninner.")[2].partition("ret")[0]
+    code = made({"nested.c": NESTED}, f"gcc -O1 {flag} -S nested.c") / "nested.s"
+    inner = code.read_text().partition("\ninner.")[2].partition("ret")[0]
     (register,) = set(re.findall(r"\(%(\w+)\)", inner))  # through which it reaches outer's b
     groups = {group.name: group.role for group in X86(bits, bits // 8).groups}
     assert groups[register] == role

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines.tools import need, not_here
+from tests.support.machines.tools import not_here
 from tests.support.processes import attached, tracing
 from tests.support.processes.run import run
 from tests.support.targets import build
+from tests.support.targets.build import made, made_in
 from tests.support.targets.matrix import PLAIN, REPOSITORY, Cell
 from tests.support.time.patience import limit
 
@@ -128,8 +129,7 @@ fn main() {
 def test_a_backtrace_of_rust(options: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "walk.rs").write_text(RUST)
     program = tmp_path / "walk"
-    made = run([need("rustc"), "-O", "-o", program, tmp_path / "walk.rs"], timeout=120)
-    assert made.returncode == 0, made.stderr
+    made_in(tmp_path, "rustc", "-O", "-o", program, "walk.rs")
     alone, traced = outputs(tmp_path, program, *options)
     assert "walk::main" in alone
     assert traced == alone
@@ -192,8 +192,7 @@ def test_a_program_in_c(other: str, options: tuple[str, ...], tmp_path: Path) ->
     code, flags = OTHERS[other]
     (tmp_path / "walk.c").write_text(code or C_CODE)
     program = tmp_path / "walk"
-    made = run([need("gcc"), "-O1", "-o", program, tmp_path / "walk.c", *flags], timeout=120)
-    assert made.returncode == 0, made.stderr
+    made_in(tmp_path, "gcc", "-O1", "-o", program, "walk.c", *flags)
     alone, traced = outputs(tmp_path, program, *options)
     assert alone
     assert traced == alone
@@ -228,10 +227,7 @@ def test_nothing_is_hooked_where_no_exits_are_seen() -> None:
 
 def compile_(compiler: str, source: Path, *flags: str) -> None:
     """Make the file that is called as @source is, without the ending."""
-    made = run(
-        [compiler, "-O1", "-o", str(source.with_suffix("")), str(source), *flags], timeout=120
-    )
-    assert made.returncode == 0, made.stderr
+    made_in(source.parent, compiler, "-O1", "-o", source.stem, source, *flags)
 
 
 OWN_UNWINDER = """
@@ -261,9 +257,8 @@ int main(void)
 def test_functions_of_another_shape_with_an_unwinders_names(binding: str, tmp_path: Path) -> None:
     (tmp_path / "libown.c").write_text(OWN_UNWINDER)
     (tmp_path / "calls.c").write_text(CALLS_OWN_UNWINDER)
-    compile_(need("gcc"), tmp_path / "libown.c", "-shared", "-fPIC")
-    own = str(tmp_path / "libown")
-    compile_(need("gcc"), tmp_path / "calls.c", f"-Wl,-z,{binding}", own)
+    compile_("gcc", tmp_path / "libown.c", "-shared", "-fPIC")
+    compile_("gcc", tmp_path / "calls.c", f"-Wl,-z,{binding}", "libown", "-Wl,-rpath,$ORIGIN")
     alone, traced = outputs(tmp_path, tmp_path / "calls", "-c", "-e", "qsort")
     assert alone == "100000007 700000012\n"
     assert traced == alone
@@ -290,14 +285,12 @@ int main(void)
 @pytest.mark.parametrize("options", [("-c", "-e", "qsort"), ("-c", "--from", "all")])
 def test_another_namespace(options: tuple[str, ...], tmp_path: Path) -> None:
     """Its C library has a backtrace, and an unwinder, of its own."""
-    plugin = f'-DPLUGIN="{tmp_path / "in"}"'
-    for name, code, flags in (
-        ("in", IN_A_NAMESPACE, ["-shared", "-fPIC"]),
-        ("makes", MAKES_A_NAMESPACE, [plugin]),
-    ):
-        (tmp_path / f"{name}.c").write_text(code)
-        compile_(need("gcc"), tmp_path / f"{name}.c", *flags)
-    alone, traced = outputs(tmp_path, tmp_path / "makes", *options)
+    there = made(
+        {"in.c": IN_A_NAMESPACE, "makes.c": MAKES_A_NAMESPACE},
+        "gcc -O1 -o in in.c -shared -fPIC",
+        ["gcc", "-O1", "-o", "makes", "makes.c", '-DPLUGIN="{here}/in"'],
+    )
+    alone, traced = outputs(tmp_path, there / "makes", *options)
     assert alone.count(" ") > 200
     frames = [[line.count(" ") for line in text.splitlines()] for text in (alone, traced)]
     assert frames[1] == frames[0]
@@ -376,7 +369,7 @@ def test_a_child_that_is_not_followed_loads_its_unwinder(
         ("catches", CATCHES, ["-static-libgcc", "-static-libstdc++"]),
     ):
         (tmp_path / f"{name}.cc").write_text(code)
-        compile_(need("g++"), tmp_path / f"{name}.cc", *flags)
+        compile_("g++", tmp_path / f"{name}.cc", *flags)
     command = [str(tmp_path / "catches"), str(tmp_path / "throws")]
     traced = [*tracing.SOSCOPE, "-q", "-o", str(tmp_path / "output"), *options, "--", *command]
     alone, under = (run(words, timeout=60) for words in (command, traced))
@@ -408,9 +401,10 @@ def test_exceptions_by_another_unwinder_pass_hooked_calls(way: str, tmp_path: Pa
     source, program = tmp_path / "thrown.cc", tmp_path / "thrown"
     source.write_text(UNWOUND)
     library = ["-Wl,--no-as-needed", "-l:libunwind.so.8"]
-    done = run([need("g++"), "-O1", "-o", str(program), str(source), *library])
-    if done.returncode:
-        not_here(f"libunwind.so.8 is not installed: {done.stderr}")
+    try:
+        made_in(tmp_path, "g++", "-O1", "-o", program, source, *library)
+    except AssertionError as error:
+        not_here(f"libunwind.so.8 is not installed: {error}")
     words = [way, *([str(tmp_path / "run.sosr")] if way == "--record" else [])]
     traced = run([*tracing.SOSCOPE, *words, "-e", "qsort", "-o", str(tmp_path / "out"), program])
     assert (traced.stdout, traced.returncode) == ("caught 5\n" * 3, 3), traced.stderr

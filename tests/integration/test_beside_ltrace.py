@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.machines.tools import need
 from tests.support.processes.run import run, soscope
+from tests.support.targets.build import made_in
 
 INNER = """
 #include <stdlib.h>
@@ -68,11 +68,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "inner.c").write_text(INNER)
     (place / "main.c").write_text(MAIN)
     lazy = ["gcc", "-O0", "-fno-builtin", "-fcf-protection=none", "-Wl,-z,lazy"]
-    library = place / "libinner.so"
     words = ["-shared", "-fPIC", "-Wl,-soname,libinner.so", "inner.c", "-o", "libinner.so"]
-    subprocess.run([*lazy, *words], cwd=place, check=True, timeout=60)
-    link = ["-no-pie", "main.c", str(library), f"-Wl,-rpath,{place}", "-o", "main"]
-    subprocess.run([*lazy, *link], cwd=place, check=True, timeout=60)
+    made_in(place, *lazy, *words)
+    link = ["-no-pie", "main.c", "libinner.so", "-Wl,-rpath,$ORIGIN", "-o", "main"]
+    made_in(place, *lazy, *link)
     return place / "main"
 
 

@@ -27,6 +27,7 @@ from tests.support.processes import attached
 from tests.support.processes.run import run
 from tests.support.schemas.checked import STACK
 from tests.support.targets.accounts import SOSCOPE, built
+from tests.support.targets.build import made_in
 from tests.support.targets.stackprograms import TARGETS, stack_program
 from tests.support.time.patience import until
 from tests.support.time.progress import has_switched
@@ -72,7 +73,7 @@ def stacks_of(
 
 
 def test_stacks_are_those_of_backtrace(tmp_path: Path) -> None:
-    words = stack_program(tmp_path, "gcc", "-O2", "-fomit-frame-pointer")
+    words = stack_program("gcc", "-O2", "-fomit-frame-pointer")
     truth = told(traced(tmp_path, *words))
     assert len(truth) == 31
     native, _ = stacks_of(tmp_path / "run.sosr")
@@ -81,9 +82,7 @@ def test_stacks_are_those_of_backtrace(tmp_path: Path) -> None:
 
 
 def test_stacks_are_right_while_exceptions_pass(tmp_path: Path) -> None:
-    words = [need("g++"), "-O2", "-w", str(TARGETS / "stacks_throw.cc"), "-o", "throw"]
-    done = run(words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    made_in(tmp_path, "g++", "-O2", "-w", TARGETS / "stacks_throw.cc", "-o", "throw")
     truth = told(traced(tmp_path, str(tmp_path / "throw"), select="_Znwm+_Znam"))
     native, _ = stacks_of(tmp_path / "run.sosr")
     assert len(truth) == 13

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes import attached
 from tests.support.processes.run import run
+from tests.support.targets.build import made, made_in
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_switched
 
@@ -61,17 +61,13 @@ int main(int argc, char **argv)
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("called")
-    (folder / "lamp.c").write_text(LIBRARY)
-    (folder / "main.c").write_text(PROGRAM)
-    gcc = need("gcc")
-    library = [gcc, "-shared", "-fPIC", "-Wl,-Bsymbolic-functions", "-Wl,-soname,liblamp.so.1"]
-    files = ["-o", str(folder / "liblamp.so.1"), str(folder / "lamp.c")]
-    assert run([*library, *files]).returncode == 0
-    link = [gcc, "-fno-builtin", "-Wl,-rpath,$ORIGIN", "-o", str(folder / "main")]
-    files = [str(folder / "main.c"), str(folder / "liblamp.so.1"), "-ldl"]
-    assert run([*link, *files]).returncode == 0
+def program() -> Path:
+    library = "gcc -shared -fPIC -Wl,-Bsymbolic-functions -Wl,-soname,liblamp.so.1 lamp.c"
+    folder = made(
+        {"lamp.c": LIBRARY, "main.c": PROGRAM},
+        f"{library} -o liblamp.so.1",
+        "gcc -fno-builtin -Wl,-rpath,$ORIGIN -o main main.c liblamp.so.1 -ldl",
+    )
     return folder / "main"
 
 
@@ -165,8 +161,7 @@ def test_a_program_that_cannot_be_watched(tmp_path: Path) -> None:
     """That a function was not called would be no answer."""
     (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
     static = tmp_path / "static"
-    words = [need("gcc"), "-static", "-o", str(static), str(tmp_path / "main.c")]
-    assert run(words).returncode == 0
+    made_in(tmp_path, "gcc", "-static", "-o", static, "main.c")
     done = run([*CALLED, "-e", "malloc", "--", str(static)])
     assert (done.returncode, done.stdout) == (2, "")
     assert "static ran untraced: it is statically linked" in done.stderr
@@ -202,11 +197,8 @@ def test_names_of_cxx(tmp_path: Path) -> None:
     (tmp_path / "main.cc").write_text(
         'namespace shop { int add(int, const char *); } int main() { return shop::add(0, ""); }'
     )
-    gxx, library = need("g++"), tmp_path / "libshop.so"
-    words = [gxx, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "shop.cc")]
-    assert run(words).returncode == 0
-    words = [gxx, "-o", str(tmp_path / "main"), str(tmp_path / "main.cc"), str(library)]
-    assert run(words).returncode == 0
+    made_in(tmp_path, "g++", "-shared", "-fPIC", "-o", "libshop.so", "shop.cc")
+    made_in(tmp_path, "g++", "-o", "main", "main.cc", "libshop.so", "-Wl,-rpath,$ORIGIN")
     _, document, _ = asked("libshop.so", "--", tmp_path / "main")
     (image,) = document["images"]
     shown = [(one["symbol"], one["demangled"]) for one in image["called"] + image["never"]]

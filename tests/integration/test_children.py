@@ -14,6 +14,7 @@ from tests.support.machines.tools import need
 from tests.support.processes import tracing
 from tests.support.processes.run import run
 from tests.support.targets import build
+from tests.support.targets.build import made_in
 from tests.support.targets.matrix import Cell
 from tests.support.truth.account import Truth
 
@@ -152,8 +153,7 @@ def test_a_function_keeps_its_address_where_its_calls_are_seen(
 ) -> None:
     source, program = tmp_path / "taken.c", tmp_path / "taken"
     source.write_text(TAKEN)
-    words = [need(compiler), "-O1", "-w", flags, str(source), "-o", str(program), "-ldl"]
-    assert run(words).returncode == 0
+    made_in(tmp_path, compiler, "-O1", "-w", flags, source, "-o", program, "-ldl")
     pid, found, _ = calls(tmp_path, str(program), select="getppid")
     assert [call["pid"] for call in found] == [pid] * 6
     pid, found, _ = calls(tmp_path, str(program), select="getppid", options=("-f",))

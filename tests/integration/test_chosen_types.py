@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE
-from tests.support.targets.build import TARGETS
+from tests.support.targets.build import TARGETS, made_in
 
 SOURCE = TARGETS / "own" / "own_choices.c"
 CHOSEN = (
@@ -28,11 +27,11 @@ UNTOLD = re.compile(r"TCP_CONGESTION|EVP_CTRL_AEAD_GET_TAG|EVP_CTRL_INIT")
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    need("gcc", *(f"/usr/include/{name}" for name in HEADERS))
-    path = tmp_path_factory.mktemp("choices") / "own_choices"
-    command = f"gcc -O1 -w {SOURCE} -o {path} -lcurl -lsqlite3 -lcrypto"
-    subprocess.run(command.split(), check=True, timeout=60)
-    return path
+    need(*(f"/usr/include/{name}" for name in HEADERS))
+    folder = tmp_path_factory.mktemp("choices")
+    command = f"gcc -O1 -w {SOURCE} -o own_choices -lcurl -lsqlite3 -lcrypto"
+    made_in(folder, *command.split())
+    return folder / "own_choices"
 
 
 def test_lines_are_what_the_program_says(program: Path) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE
-from tests.support.targets.build import TARGETS
+from tests.support.targets.build import TARGETS, made_in
 
 CXX = TARGETS / "cxx"  # the program says of each call what it passed
 HIDDEN = (
@@ -27,13 +25,12 @@ HIDDEN = (
 @pytest.fixture(scope="module", params=["g++", "clang++"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the library and the program with a compiler."""
-    need(request.param)
     path = tmp_path_factory.mktemp("cxx")
     for command in (
         f"{request.param} -O1 -g0 -shared -fPIC {CXX / 'lib_cxx_names.cc'} -o libcxx_names.so",
         f"{request.param} -O1 -g0 {CXX / 'cxx_names.cc'} -o cxx_names -L. -lcxx_names",
     ):
-        subprocess.run([*command.split(), "-Wl,-rpath,$ORIGIN"], cwd=path, check=True, timeout=120)
+        made_in(path, *command.split(), "-Wl,-rpath,$ORIGIN")
     return path
 
 

@@ -60,10 +60,8 @@ def built(folder: Path, flags: str) -> Path:
     leaf = build.library("leaf")
     source, program = folder / "program.c", folder / "program"
     source.write_text(SOURCE)
-    words = [need("gcc"), "-g", "-O1", "-fno-inline", "-fno-optimize-sibling-calls"]
-    words += [*flags.split(), str(source), str(leaf), f"-Wl,-rpath,{leaf.parent}"]
-    done = run([*words, "-o", str(program)])
-    assert done.returncode == 0, done.stderr
+    words = ["gcc", "-g", "-O1", "-fno-inline", "-fno-optimize-sibling-calls", *flags.split()]
+    build.made_in(folder, *words, source, leaf, f"-Wl,-rpath,{leaf.parent}", "-o", program)
     return program
 
 

@@ -16,6 +16,7 @@ from tests.support.machines.tools import need
 from tests.support.processes import attached
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit
 from tests.support.time.progress import has_switched
 
@@ -50,7 +51,7 @@ def test_types_as_clang_writes_them(tmp_path: Path) -> None:
     need("clang")
     build(tmp_path, "-g0", "-g0")
     command = f"clang -O1 -g -gdwarf-5 -shared -fPIC {OWN / 'lib_own_types.c'} -o libown_types.so"
-    subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60)
+    made_in(tmp_path, *command.split())
     said, notes, shown = traced(tmp_path)
     assert shown == said
     assert "not read" not in notes
@@ -131,7 +132,7 @@ def test_a_running_process(tmp_path: Path) -> None:
         "int main(void) { for (;;) { own_next(GREEN, LOW); usleep(1000); } }\n"
     )
     command = f"gcc -g -I{OWN} loop.c -o loop -L. -lown_types -Wl,-rpath,$ORIGIN"
-    subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=limit())
+    made_in(tmp_path, *command.split())
     process = subprocess.Popen([tmp_path / "loop"])
     try:
         words = ["-e", "own_*", "-o", str(tmp_path / "trace")]
@@ -167,17 +168,15 @@ def test_damaged_debug_information_leaves_guesses(tmp_path: Path) -> None:
 def test_a_program_in_cxx(tmp_path: Path) -> None:
     need("g++")
     build(tmp_path, "-g0", "-g0")
-    source = tmp_path / "own.cc"
     text = (OWN / "own_types.c").read_text()
     kept = [line for line in text.splitlines() if "wave" not in line and "own_turned" not in line]
     body = "\n".join(kept).replace(".f = 1.0f", "0x3f800000").replace("READ | EXEC", "(mode)5")
     header = (OWN / "own_types.h").read_text()
     lines = [line for line in header.splitlines() if "wave" not in line]
     (tmp_path / "own_types.h").write_text("\n".join(lines).replace("_Bool", "bool"))
-    source.write_text(body.replace("#include <complex.h>\n", ""))
-    command = f"g++ -g -fpermissive -w -I{tmp_path} {source} -o own_types -L. -lown_types"
-    command += " -Wl,-rpath,$ORIGIN"
-    subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60)
+    (tmp_path / "own.cc").write_text(body.replace("#include <complex.h>\n", ""))
+    command = "g++ -g -fpermissive -w -include own_types.h own.cc -o own_types -L. -lown_types"
+    made_in(tmp_path, *command.split(), "-Wl,-rpath,$ORIGIN")
     said, _, shown = traced(tmp_path)
     assert len(said) == 23
     assert shown == said
@@ -237,7 +236,7 @@ def test_classes(tmp_path: Path, of_library: str, of_program: str) -> None:
         f"g++ {of_library} -shared -fPIC {library} -o libown_class.so",
         f"g++ {of_program} {program} -o own_class {linked}",
     ):
-        subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60)
+        made_in(tmp_path, *command.split())
     out = tmp_path / "trace"
     words = ["-l", "libown_class.so", "--from", "MAIN", "-o"]
     done = run([*SOSCOPE, "trace", *words, out, tmp_path / "own_class"])

@@ -22,6 +22,7 @@ from tests.support.machines.tools import need
 from tests.support.processes.attached import begin
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE
+from tests.support.targets.build import made_in
 
 # Loads a library, and calls a function of it that says what it passes.
 LOADER = """
@@ -70,14 +71,13 @@ CHOICE = ("-e", "own_*", "-s", "64")
 
 def built(folder: Path, of_library: str, of_plugin: str) -> Path:
     """Build a plugin that says what it passes to its library, and the program that loads it."""
-    need("gcc")
     (folder / "loader.c").write_text(LOADER)
     for command in (
         "gcc -O1 -g0 loader.c -o loader -ldl",
         f"gcc -O1 {of_library} -shared -fPIC {OWN / 'lib_own_types.c'} -o libown_types.so",
         f"gcc -O1 {of_plugin} {PLUGIN} {OWN / 'own_types.c'} -o plugin.so -L. -lown_types",
     ):
-        subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
+        made_in(folder, *command.split())
     return folder / "loader"
 
 
@@ -189,7 +189,6 @@ def test_a_running_process_that_loads_it(tmp_path: Path, is_stopped: bool) -> No
 
 def test_an_extension_of_python(tmp_path: Path) -> None:
     """Its functions that others may replace are called through slots of its own."""
-    need("gcc")
     (tmp_path / "paint.c").write_text(
         "#include <Python.h>\n"
         "enum colour { RED, GREEN = 5 };\n"
@@ -206,7 +205,7 @@ def test_an_extension_of_python(tmp_path: Path) -> None:
     include = sysconfig.get_paths()["include"]
     need(f"{include}/Python.h")
     build = f"gcc -O1 -g -shared -fPIC -I{include} paint.c -o paint.so"
-    subprocess.run(build.split(), cwd=tmp_path, check=True, timeout=60)
+    made_in(tmp_path, *build.split())
     script = (
         f"import sys; sys.path.insert(0, '{tmp_path}'); import paint\n"
         "for x in range(3):\n"
@@ -223,7 +222,6 @@ def test_an_extension_of_python(tmp_path: Path) -> None:
 
 def test_names_of_an_extension_in_cxx(tmp_path: Path) -> None:
     """An extension of Ruby, whose library has no debug information: the names tell."""
-    need("g++")
     ruby = need("ruby")
     (tmp_path / "init.cc").write_text(
         'int plugin_main();\nextern "C" void Init_plugin() { plugin_main(); }\n'
@@ -232,7 +230,7 @@ def test_names_of_an_extension_in_cxx(tmp_path: Path) -> None:
         f"g++ -O1 -g0 -shared -fPIC {CXX / 'lib_cxx_names.cc'} -o libcxx_names.so",
         f"g++ -O1 -g0 {PLUGIN} {CXX / 'cxx_names.cc'} init.cc -o plugin.so -L. -lcxx_names",
     ):
-        subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=120)
+        made_in(tmp_path, *command.split())
     out = tmp_path / "trace"
     choice: list[str | Path] = ["-l", "libcxx_names*", "--from", "plugin.so", "-o", out]
     done = run([*SOSCOPE, "trace", *choice, ruby, "-e", f"require '{tmp_path / 'plugin.so'}'"])

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets.build import made
 
 LIBRARY = r"""
 #include <stdlib.h>
@@ -129,18 +129,12 @@ int main(int argc, char **argv)
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    folder = tmp_path_factory.mktemp("descriptors")
-    (folder / "calls.c").write_text(LIBRARY)
-    (folder / "main.c").write_text(PROGRAM)
-    words = [need("gcc"), "-O1", "-fno-builtin"]
-    shared = ["-fPIC", "-shared", "-fno-plt", "-Wl,-z,now"]
-    for more in (
-        [*shared, str(folder / "calls.c"), "-o", str(folder / "libcalls.so")],
-        [str(folder / "main.c"), "-o", str(folder / "main"), "-ldl"],
-    ):
-        done = run([*words, *more])
-        assert done.returncode == 0, done.stderr
+def program() -> list[str]:
+    folder = made(
+        {"calls.c": LIBRARY, "main.c": PROGRAM},
+        "gcc -O1 -fno-builtin -fPIC -shared -fno-plt -Wl,-z,now calls.c -o libcalls.so",
+        "gcc -O1 -fno-builtin main.c -o main -ldl",
+    )
     return [str(folder / "main"), str(folder / "libcalls.so")]
 
 

@@ -14,6 +14,7 @@ import pytest
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets.build import made_in
 
 REPORT = [sys.executable, "-m", "soscope", "report", "-q"]
 SOURCE = """\
@@ -46,8 +47,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("places")
     source, program = folder / "places.c", folder / "places"
     source.write_text(SOURCE)
-    done = run([need("gcc"), "-g", "-O1", "-o", os.fspath(program), os.fspath(source)])
-    assert done.returncode == 0, done.stderr
+    made_in(folder, "gcc", "-g", "-O1", "-o", program, source)
     return program
 
 
@@ -89,8 +89,7 @@ def test_places_in_functions_of_cpp_are_named_as_they_are_written(tmp_path: Path
         "__attribute__((noinline)) int ns::Shape::area(int n) { return getppid() + n; }\n"
         "int main(int n, char **) { return ns::Shape().area(n) == 0; }\n"
     )
-    done = run([need("g++"), "-o", os.fspath(program), os.fspath(source)])
-    assert done.returncode == 0, done.stderr
+    made_in(tmp_path, "g++", "-o", program, source)
     words = ["-q", "-i", "-e", "getppid", os.fspath(program)]
     for more, name in (([], "ns::Shape::area"), (["--no-demangle"], "_ZN2ns5Shape4areaEi")):
         done = run([*SOSCOPE, *more, *words])
@@ -198,8 +197,7 @@ int main(int argc, char **argv)
 def test_descriptors_are_of_what_the_kernel_says(tmp_path: Path) -> None:
     source, program = tmp_path / "tells.c", tmp_path / "tells"
     source.write_text(TELLS)
-    done = run([need("gcc"), "-O1", "-o", os.fspath(program), os.fspath(source)])
-    assert done.returncode == 0, done.stderr
+    made_in(tmp_path, "gcc", "-O1", "-o", program, source)
     folder = tmp_path / ("x" * 60)
     folder.mkdir()
     files = [folder / "first", folder / "second"]
@@ -270,8 +268,7 @@ int main(int argc, char **argv)
 def test_streams_are_of_what_they_were_opened_for(tmp_path: Path) -> None:
     source, program = tmp_path / "streams.c", tmp_path / "streams"
     source.write_text(STREAMS)
-    done = run([need("gcc"), "-O1", "-o", os.fspath(program), os.fspath(source)])
-    assert done.returncode == 0, done.stderr
+    made_in(tmp_path, "gcc", "-O1", "-o", program, source)
     files = [tmp_path / "first", tmp_path / "second"]
     for file in files:
         file.write_text("text")

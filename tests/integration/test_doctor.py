@@ -25,7 +25,7 @@ from tests.support.processes.run import run
 from tests.support.schemas import checked as schema
 from tests.support.schemas.doctor import DOCTOR
 from tests.support.targets import build
-from tests.support.targets.matrix import FOLDER, REPOSITORY, Cell
+from tests.support.targets.matrix import REPOSITORY, Cell
 
 DOCTOR_WORDS = [sys.executable, "-m", "soscope", "doctor"]
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
@@ -326,11 +326,7 @@ def test_strict_seccomp_is_said() -> None:
 
 
 def test_musl_is_named_with_its_version() -> None:
-    compiler = need("musl-gcc")
-    program = FOLDER / "doctor" / "musl-sleeper"
-    program.parent.mkdir(parents=True, exist_ok=True)
-    command = [compiler, "-x", "c", "-", "-o", str(program)]
-    subprocess.run(command, input=SLEEPER, text=True, check=True, timeout=60)
+    program = build.made({"sleeper.c": SLEEPER}, "musl-gcc sleeper.c -o sleeper") / "sleeper"
     loader = re.search(r"interpreter: (\S+?)\]", run([need("readelf"), "-l", str(program)]).stdout)
     assert loader is not None
     said = re.search(r"Version (\S+)", run([loader[1]]).stderr)
@@ -488,14 +484,11 @@ def test_a_static_program_is_said() -> None:
 
 
 def test_a_library_that_is_not_there_is_named(tmp_path: Path) -> None:
-    library = tmp_path / "libgone.so"
-    command = ["gcc", "-x", "c", "-", "-shared", "-fPIC", "-o", str(library)]
-    need("gcc")
-    subprocess.run(command, input="int gone(void) { return 1; }", text=True, check=True)
-    program = tmp_path / "program"
-    source = "int gone(void); int main(void) { return gone(); }"
-    command = ["gcc", "-x", "c", "-", "-x", "none", "-o", str(program), str(library)]
-    subprocess.run(command, input=source, text=True, check=True)
+    library, program = tmp_path / "libgone.so", tmp_path / "program"
+    (tmp_path / "gone.c").write_text("int gone(void) { return 1; }")
+    (tmp_path / "program.c").write_text("int gone(void); int main(void) { return gone(); }")
+    build.made_in(tmp_path, "gcc", "gone.c", "-shared", "-fPIC", "-o", library)
+    build.made_in(tmp_path, "gcc", "program.c", library, "-Wl,-rpath,$ORIGIN", "-o", program)
     assert "libgone.so" in [one["name"] for one in ask(program)["subject"]["images"]]
     library.unlink()
     found = findings(ask(program, status=1))
@@ -504,20 +497,19 @@ def test_a_library_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "program needs it" in found[name][1]
 
 
-def test_nothing_of_a_file_is_run(tmp_path: Path) -> None:
+def test_nothing_of_a_file_is_run() -> None:
     """Neither its loader nor a constructor of a library."""
-    mark = tmp_path / "ran"
-    loader = tmp_path / "loader"
-    loader.write_text(f"#!/bin/sh\ntouch {mark}\n")
-    loader.chmod(0o755)
-    source = f"""
+    source = """
         #include <fcntl.h>
-        __attribute__((constructor)) static void run(void) {{ creat("{mark}", 0600); }}
-        int main(void) {{ return 0; }}"""
-    program = tmp_path / "program"
-    need("gcc")
-    command = ["gcc", "-x", "c", "-", "-o", str(program), f"-Wl,--dynamic-linker={loader}"]
-    subprocess.run(command, input=source, text=True, check=True)
+        __attribute__((constructor)) static void run(void) { creat(MARK, 0600); }
+        int main(void) { return 0; }"""
+    folder = build.made(
+        {"loader": '#!/bin/sh\ntouch "${0%loader}ran"\n', "program.c": source},
+        "chmod 755 loader",
+        ["gcc", '-DMARK="{here}/ran"', "-Wl,--dynamic-linker={here}/loader", "program.c"],
+    )
+    program, loader, mark = folder / "a.out", folder / "loader", folder / "ran"
+    mark.unlink(missing_ok=True)
     document = ask(program, status=1)
     assert document["subject"]["loader"] == str(loader)
     assert not mark.exists()

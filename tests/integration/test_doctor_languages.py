@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
+from tests.support.targets.build import made_in
 from tests.support.time.patience import until
 
 DOCTOR = [sys.executable, "-m", "soscope", "doctor", "--json"]
@@ -169,7 +170,7 @@ def test_a_version_that_is_not_told_is_unknown(tmp_path: Path) -> None:
     source = tmp_path / "php.c"
     source.write_text("int php_module_startup(void) { return 0; } int main(void) { return 0; }")
     program = tmp_path / "php"
-    run([need("gcc"), "-rdynamic", str(source), "-o", str(program)])
+    made_in(tmp_path, "gcc", "-rdynamic", source, "-o", program)
     (one,) = asked(str(program))
     assert (one["name"], one["version"]) == ("PHP", "")
     assert "it is PHP, version unknown (in php)" in run([*DOCTOR[:-1], str(program)]).stdout
@@ -182,6 +183,6 @@ def test_two_versions_are_none(tmp_path: Path) -> None:
         int php_module_startup(void) { return 0; } int main(void) { return 0; }"""
     )
     program = tmp_path / "php"
-    run([need("gcc"), "-rdynamic", str(source), "-o", str(program)])
+    made_in(tmp_path, "gcc", "-rdynamic", source, "-o", program)
     (one,) = asked(str(program))
     assert one["version"] == ""

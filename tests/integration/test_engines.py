@@ -6,14 +6,14 @@ from __future__ import annotations
 import json
 import platform
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.support.files.elffiles import run as build
 from tests.support.machines.crossed import account, built_alone, counted, program, untraced
-from tests.support.machines.tools import need
 from tests.support.processes.run import soscope
+from tests.support.targets.build import made_in
 
 SUPPORT = Path(__file__).parents[1] / "support" / "machines"
 
@@ -91,9 +91,9 @@ def test_functions_inside_an_image(tmp_path: Path, arch: str) -> None:
 def test_calls_that_need_no_stub(folder: Path, tmp_path: Path) -> None:
     """Beside one that has a stub, so that the slot is known, and only some calls of it."""
     library = _built(folder, "ppc64le").parent
-    assembler = need("powerpc64le-linux-gnu-as")
-    build(assembler, "-o", tmp_path / "inline.o", SUPPORT / "crossed_inline.s")
-    words = [str(tmp_path / "inline.o"), f"-L{library}", "-lcalls", f"-Wl,-rpath,{library}"]
+    made_in(tmp_path, "powerpc64le-linux-gnu-as", "-o", "inline.o", SUPPORT / "crossed_inline.s")
+    shutil.copy(library / "libcalls.so", tmp_path)
+    words = ["inline.o", "-L.", "-lcalls", "-Wl,-rpath,$ORIGIN"]
     path = built_alone(tmp_path, "ppc64le", "crossed_inline", *words)
     log = str(tmp_path / "log")
     done = soscope("trace", "-c", "--json", "-o", log, "-e", "add", "--check", "--", path)

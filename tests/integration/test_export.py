@@ -19,10 +19,10 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
 import soscope
 from soscope.recording.calls import Calls
-from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
+from tests.support.targets.build import made_in
 
 pytestmark = pytest.mark.shares
 
@@ -268,7 +268,7 @@ def test_functions_of_cpp_are_named_for_viewers_as_they_are_written(tmp_path: Pa
         "__attribute__((noinline)) int *ns::Shape::made(int n) { return new int[n]; }\n"
         "int main(int n, char **) { return ns::Shape().made(n) == nullptr; }\n"
     )
-    assert run([need("g++"), "-o", str(program), str(source)]).returncode == 0
+    made_in(tmp_path, "g++", "-o", program, source)
     words = [*SOSCOPE, "-q", "-k", "-e", "_Znam", "--record", str(file), str(program)]
     assert run(words).returncode == 0
     for name in ("a.pftrace", "a.chrome.json", "a.firefox.json", "a.speedscope.json", "a.folded"):

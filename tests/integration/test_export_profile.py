@@ -18,6 +18,7 @@ from soscope.report.prof.json import document
 from tests.support.machines.tools import need
 from tests.support.processes.run import run, soscope
 from tests.support.targets import build
+from tests.support.targets.build import made
 from tests.support.truth import protoread
 
 pytestmark = pytest.mark.shares
@@ -117,13 +118,13 @@ def test_a_recording_that_ends_early_is_written_as_far_as_it_goes(
 
 
 def test_callgrind_has_the_source_files_of_debug_information(tmp_path: Path) -> None:
-    source, program, file = tmp_path / "known.c", tmp_path / "known", tmp_path / "run.sosr"
-    source.write_text(
+    text = (
         '__attribute__((noinline)) void leaf(void) { __asm__(""); }\n\n'
         "int main(void)\n{\n\tleaf();\n}\n"
     )
-    built = run(["cc", "-g", "-O1", "-finstrument-functions", "-o", program, source])
-    assert built.returncode == 0, built.stderr
+    command = "cc -g -O1 -finstrument-functions -o known {here}/known.c"
+    folder = made({"known.c": text}, command)
+    source, program, file = folder / "known.c", folder / "known", tmp_path / "run.sosr"
     done = soscope("prof", "run", "-q", "--mode", "count", "-o", file, "--", program)
     assert done.returncode == 0
     assert soscope("export", "-o", tmp_path / "run.callgrind", file).returncode == 0

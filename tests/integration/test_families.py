@@ -4,22 +4,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE
-from tests.support.targets.build import TARGETS
+from tests.support.targets.build import TARGETS, made_in
 
 OWN = TARGETS / "own"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    need("gcc")
     path = tmp_path_factory.mktemp("same")
     flags = "-O1 -w -fno-builtin"
     library = f"gcc {flags} -shared -fPIC"
@@ -28,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{library} {OWN / 'lib_own_before.c'} -o libown_before.so",
         f"gcc {flags} {OWN / 'own_same.c'} -o own_same -L. -lown_same -Wl,-rpath,$ORIGIN",
     ):
-        subprocess.run(command.split(), cwd=path, check=True, timeout=60)
+        made_in(path, *command.split())
     return path
 
 
@@ -65,7 +62,6 @@ def test_whose_a_function_is_decides_what_it_is(folder: Path, linking: str) -> N
 @pytest.mark.parametrize("whose", ["library", "caller"])
 def test_debug_information_says_what_a_private_one_takes(tmp_path: Path, whose: str) -> None:
     """The C library's function of that name keeps its own declaration in the same program."""
-    need("gcc")
     (tmp_path / "other.c").write_text(
         "#include <unistd.h>\n"
         "int compress(double, const char *);\nint error(char, long);\n"
@@ -81,7 +77,7 @@ def test_debug_information_says_what_a_private_one_takes(tmp_path: Path, whose: 
         f"gcc -O1 -w -fno-builtin {library} -shared -fPIC other_library.c -o libother.so",
         f"gcc -O1 -w -fno-builtin {program} other.c -o other -L. -lother -Wl,-rpath,$ORIGIN",
     ):
-        subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60)
+        made_in(tmp_path, *command.split())
     recording, out = tmp_path / "run.sosr", tmp_path / "out"
     words: list[str | Path] = ["-e", "compress,error,access@MAIN", "--record", recording, "-o", out]
     done = run([*SOSCOPE, "trace", *words, tmp_path / "other"])

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.files.elffiles import run as build
 from tests.support.machines.crossed import SECURE, TRIPLETS, compiler_of, sysroot
 from tests.support.machines.tools import need
 from tests.support.processes import attached
 from tests.support.processes.run import soscope
+from tests.support.targets.build import made_in
 
 pytestmark = pytest.mark.shares
 
@@ -33,11 +33,11 @@ def names_of_values() -> list[str]:
 
 
 def _built(folder: Path, compiler: list[str]) -> Path:
-    library, path = folder / "libvalues.so", folder / "values"
-    build(*compiler, "-w", "-shared", "-fPIC", "-o", library, _HERE / "crossed_values_lib.c")
-    search = [f"-L{folder}", "-lvalues", f"-Wl,-rpath,{folder}", "-fno-builtin", "-w"]
-    build(*compiler, "-o", path, _HERE / "crossed_values.c", *search)
-    return path
+    library = [*compiler, "-w", "-shared", "-fPIC", "-o", "libvalues.so"]
+    made_in(folder, *library, _HERE / "crossed_values_lib.c")
+    search = ["-L.", "-lvalues", "-Wl,-rpath,$ORIGIN", "-fno-builtin", "-w"]
+    made_in(folder, *compiler, "-o", "values", _HERE / "crossed_values.c", *search)
+    return folder / "values"
 
 
 def _words(log: Path) -> list[str | Path]:

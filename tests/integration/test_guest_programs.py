@@ -156,7 +156,7 @@ def test_sleep_sleeps_as_long_as_it_should() -> None:
 def test_a_database_server_and_its_session() -> None:
     """Between the transactions of a client, and in them."""
     with postgres.folder() as place:
-        assert postgres.initdb(place).status == 0
+        postgres.cluster(place)
         with postgres.served(place) as server:
             postgres.bench(place, "-i", "-q")
             mine = Path(shutil.copy(library(), place))

@@ -21,8 +21,12 @@ from tests.support.machines.tools import need
 from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.processes.run import run
-from tests.support.services.postgres import ENVIRONMENT, folder, initdb, served, tool
+from tests.support.services.postgres import ENVIRONMENT, folder, served, tool
+from tests.support.services.postgres import cluster as copy_cluster
 from tests.support.targets import build
+from tests.support.targets.build import made_in
+from tests.support.targets.kept import kept
+from tests.support.targets.matrix import tools
 from tests.support.truth.account import Truth
 
 pytestmark = pytest.mark.shares
@@ -92,9 +96,20 @@ def blocks() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build soscope with the page's instrument in a folder; return what to import it from."""
-    top = tmp_path_factory.mktemp("how-to")
+def place() -> Path:
+    """Return what to import soscope with the page's instrument from; it is built once."""
+    installed = Path(soscope.__file__).parent
+    sources = [
+        path
+        for folder in (REPOSITORY / "agent", installed)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".pyc"
+    ]
+    return kept("how-to", PAGE, tools(), *map(str, sources), *sources, make=build_soscope) / "src"
+
+
+def build_soscope(top: Path) -> None:
+    """Build soscope with the page's instrument in a folder."""
     shutil.copytree(REPOSITORY / "agent", top / "agent")
     shutil.copytree(Path(soscope.__file__).parent, top / "src" / "soscope")
     for path, text in blocks().items():
@@ -109,7 +124,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    return top / "src"
 
 
 def with_instrument(place: Path) -> dict[str, str]:
@@ -158,8 +172,7 @@ def test_a_function_that_looks_at_its_caller_does_not_come_back(
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n"
         'int main(void) { return puts(dlsym(RTLD_NEXT, "puts") ? "next" : dlerror()) < 0; }\n'
     )
-    done = run([need("gcc"), "-o", str(tmp_path / "next"), str(program), "-ldl"])
-    assert done.returncode == 0, done.stderr
+    made_in(tmp_path, "gcc", "-o", "next", "next.c", "-ldl")
     script = tmp_path / "use.py"
     made = 'Written("MAIN")\n'
     script.write_text(blocks()["use.py"].replace(made, made + HOOK_DLSYM))
@@ -196,7 +209,7 @@ def logged(place: Path, pid: int) -> list[str]:
 
 def test_it_and_trace_see_the_same_slots_of_a_backend(place: Path) -> None:
     with folder() as cluster:
-        assert initdb(cluster).status == 0
+        copy_cluster(cluster)
         with (cluster / "data" / "postgresql.conf").open("a") as settings:
             settings.write("log_line_prefix = '[%p] '\n")
         with served(cluster), client(cluster) as (pid, orders, answers):

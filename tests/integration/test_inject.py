@@ -21,6 +21,7 @@ from tests.support.processes import attached
 from tests.support.processes.launching import compiled, environment
 from tests.support.processes.run import run
 from tests.support.targets import build
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_switched, waits_in
 
@@ -470,6 +471,6 @@ def test_a_rule_that_met_no_slot_is_said() -> None:
 def test_another_c_library_has_its_own_errno(tmp_path: Path) -> None:
     built = tmp_path / "injected"
     source = Path(__file__).parents[1] / "support" / "processes" / "injected.c"
-    assert run([need("musl-gcc"), "-O1", str(source), "-o", str(built)]).returncode == 0
+    made_in(tmp_path, "musl-gcc", "-O1", source, "-o", built)
     done = inject(*rules(":when=2+9"), "--", str(built), "rounds")
     assert accounts(done.stdout) == [("main", name, expected(":when=2+9")) for name in NAMES]

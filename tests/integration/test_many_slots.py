@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from soscope.wire import layout
-from tests.support.machines.tools import need
 from tests.support.processes import tracing
 from tests.support.processes.run import run
+from tests.support.targets.build import made_in
 
 EACH = 30_000  # slots of a library
 _STACK = '.section .note.GNU-stack,"",@progbits\n'
@@ -23,7 +23,6 @@ _STACK = '.section .note.GNU-stack,"",@progbits\n'
 
 def made(folder: Path, libraries: int) -> Path:
     """Make a program that calls each of EACH functions of so many libraries once."""
-    gcc = need("gcc")
     names: list[str] = []
     for at in range(libraries):
         functions = [f"many_{at}_{index}" for index in range(EACH)]
@@ -39,7 +38,7 @@ def made(folder: Path, libraries: int) -> Path:
         for name, text in parts.items():
             (folder / f"{name}.s").write_text(f".text\n{text}{_STACK}")
             words = ["-shared", "-nostdlib", "-o", f"lib{name}.so", f"{name}.s"]
-            run_in(folder, gcc, *words, f"-Wl,-soname,lib{name}.so")
+            made_in(folder, "gcc", *words, f"-Wl,-soname,lib{name}.so")
             names.insert(0, f"-l{name}")
     uses = [f"use_{at}" for at in range(libraries)]
     (folder / "main.c").write_text(
@@ -47,14 +46,8 @@ def made(folder: Path, libraries: int) -> Path:
         + "".join(f"int {one}(void);\n" for one in uses)
         + f'int main(void) {{ printf("%d\\n", {" + ".join(f"{one}()" for one in uses)}); }}\n'
     )
-    run_in(folder, gcc, "-o", "many", "main.c", "-L.", *names, "-Wl,-rpath,$ORIGIN,-z,now")
+    made_in(folder, "gcc", "-o", "many", "main.c", "-L.", *names, "-Wl,-rpath,$ORIGIN,-z,now")
     return folder / "many"
-
-
-def run_in(folder: Path, *words: str) -> None:
-    """Run a compiler."""
-    done = run(list(words), cwd=folder, timeout=120)
-    assert done.returncode == 0, done.stderr
 
 
 def traced(folder: Path, program: Path) -> tuple[dict[str, int], str, str]:

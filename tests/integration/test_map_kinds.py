@@ -14,6 +14,7 @@ import pytest
 from tests.support.machines.tools import need, not_here
 from tests.support.processes import launching
 from tests.support.processes.run import run
+from tests.support.targets.build import made, made_in
 from tests.support.targets.mapped import (
     CALLER,
     MAP_WORDS,
@@ -25,7 +26,6 @@ from tests.support.targets.mapped import (
     slots,
     started,
 )
-from tests.support.targets.matrix import FOLDER
 from tests.support.time import progress
 from tests.support.time.patience import limit, until
 from tests.support.truth import bound
@@ -102,19 +102,12 @@ def test_namespaces_are_told_apart() -> None:
 
 
 def test_musl_programs_have_a_map() -> None:
-    compiler = need("musl-gcc")
-    folder = FOLDER / "map"
-    folder.mkdir(parents=True, exist_ok=True)
-    program, library = folder / "musl-caller", folder / "musl-interposer.so"
-    for source, words in (
-        (CALLER, ["-fno-builtin", "-o", str(program)]),
-        (
-            "char *strdup(const char *s) { return (char *)s; }",
-            ["-shared", "-fPIC", "-fno-builtin", "-o", str(library)],
-        ),
-    ):
-        command = [compiler, "-x", "c", "-", *words]
-        subprocess.run(command, input=source, text=True, check=True, timeout=60)
+    folder = made(
+        {"caller.c": CALLER, "strdup.c": "char *strdup(const char *s) { return (char *)s; }"},
+        "musl-gcc -fno-builtin -o caller caller.c",
+        "musl-gcc -shared -fPIC -fno-builtin -o interposer.so strdup.c",
+    )
+    program, library = folder / "caller", folder / "interposer.so"
     with started(program) as process:
         document = read(process.pid)
     assert {one["state"] for one in slots(document)} == {"bound"}
@@ -148,11 +141,10 @@ UNIQUE = """
 
 
 def plugin(folder: Path, name: str, source: str, compiler: str = "g++") -> Path:
-    path = folder / f"{name}.so"
-    language = "c++" if compiler == "g++" else "c"
-    command = [need(compiler), "-x", language, "-", "-shared", "-fPIC", "-O1", "-o", str(path)]
-    subprocess.run(command, input=source, text=True, check=True, timeout=60)
-    return path
+    source_file = folder / f"{name}.{'cc' if compiler == 'g++' else 'c'}"
+    source_file.write_text(source)
+    made_in(folder, compiler, source_file, "-shared", "-fPIC", "-O1", "-o", f"{name}.so")
+    return folder / f"{name}.so"
 
 
 def test_a_symbol_that_there_is_once_is_bound_to_the_first_one(tmp_path: Path) -> None:
@@ -196,9 +188,9 @@ def test_a_32_bit_program_has_a_map(tmp_path: Path) -> None:
         void _start(void) { puts("ready"); fflush(0); getchar(); _exit(0); }"""
     program = tmp_path / "small"
     flags = "-m32", "-fno-stack-protector", "-fplt", "-fPIE", "-pie", "-nostdlib", "-O1"
-    command = [need("gcc"), "-x", "c", "-", *flags, "-o", str(program)]
-    command += ["-x", "none", str(libc), f"-Wl,--dynamic-linker={loader}", "-Wl,-z,lazy"]
-    subprocess.run(command, input=source, text=True, check=True, timeout=60)
+    (tmp_path / "small.c").write_text(source)
+    command = ["gcc", "small.c", *flags, "-o", "small"]
+    made_in(tmp_path, *command, libc, f"-Wl,--dynamic-linker={loader}", "-Wl,-z,lazy")
     with started(program) as process:
         document = read(process.pid)
     found = {one["symbol"]: one["state"] for one in slots(document, image="small")}
@@ -292,8 +284,9 @@ def test_slots_that_only_the_file_knows_are_said_to_be_missing(public_path: Path
     soscope = as_nobody(public_path)
     library = public_path / "library.so"
     source = "char *getenv(const char *); char *ask(void) { return getenv(0); }"
-    command = [need("gcc"), "-x", "c", "-", "-shared", "-fPIC", "-fplt", "-Wl,-z,lazy"]
-    subprocess.run([*command, "-o", str(library)], input=source, text=True, check=True, timeout=60)
+    (public_path / "ask.c").write_text(source)
+    command = ["gcc", "-shared", "-fPIC", "-fplt", "-Wl,-z,lazy", "ask.c"]
+    made_in(public_path, *command, "-o", library)
     program = public_path / "caller"
     program.write_bytes(caller("now").read_bytes())
     for path in (library, program):

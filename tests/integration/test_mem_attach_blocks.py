@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 
 from tests.support.machines.pythons import DISTRIBUTION
-from tests.support.machines.tools import need
 from tests.support.processes.attached import differences, running, snapshot, wait_for_hooks
 from tests.support.processes.run import run
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.mem import REPORT
 from tests.support.targets import memory
 from tests.support.targets.accounts import SOSCOPE, assert_same, built, kept, rows_of
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit, until
 
 MODES = (["--mode", "exact"], ["--aggregate"], ["--mode", "count"])
@@ -215,7 +215,7 @@ def test_an_image_that_went_between_two_visits_is_not_looked_at(tmp_path: Path) 
     library = tmp_path / "libgone.so"
     source = tmp_path / "gone.c"
     source.write_text("char much[1 << 20] = {1};")
-    assert run([need("gcc"), "-shared", "-fPIC", "-o", str(library), str(source)]).returncode == 0
+    made_in(tmp_path, "gcc", "-shared", "-fPIC", "-o", library, source)
     program = built(
         "closing.c",
         """

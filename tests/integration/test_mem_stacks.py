@@ -22,6 +22,7 @@ from soscope.recording.reader import RecordingFile
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE, built, recorded
+from tests.support.targets.build import made, made_in
 from tests.support.targets.stackprograms import TARGETS, stack_program
 
 MOST = 64
@@ -89,15 +90,13 @@ BUILDS = {
 @pytest.mark.parametrize("name", BUILDS)
 def test_stacks_are_those_of_backtrace(name: str, tmp_path: Path) -> None:
     compiler, *flags = BUILDS[name]
-    compare(tmp_path, stack_program(tmp_path, compiler, *flags), 31)
+    compare(tmp_path, stack_program(compiler, *flags), 31)
 
 
 @pytest.mark.parametrize("flags", ["-O2", "-O0 -fno-omit-frame-pointer"])
 def test_stacks_are_right_while_exceptions_pass(flags: str, tmp_path: Path) -> None:
-    words = [need("g++"), *flags.split(), "-w", str(TARGETS / "stacks_throw.cc"), "-o", "throw"]
-    done = run(words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    compare(tmp_path, [str(tmp_path / "throw")], 13)
+    folder = made({}, f"g++ {flags} -w {TARGETS / 'stacks_throw.cc'} -o throw")
+    compare(tmp_path, [str(folder / "throw")], 13)
 
 
 CHAIN = """
@@ -158,9 +157,8 @@ def test_assembly_without_tables_ends_a_stack(tmp_path: Path) -> None:
 def test_stacks_of_musl_programs(tmp_path: Path) -> None:
     source, program = tmp_path / "chain.c", tmp_path / "chain"
     source.write_text(f"#include <stdlib.h>\n{CHAIN}")
-    words = [need("musl-gcc"), *NO_FP, "-g", "-Wl,--eh-frame-hdr"]  # which it leaves out
-    done = run([*words, str(source), "-o", str(program)])
-    assert done.returncode == 0, done.stderr
+    words = ["musl-gcc", *NO_FP, "-g", "-Wl,--eh-frame-hdr"]  # which it leaves out
+    made_in(tmp_path, *words, source, "-o", program)
     report, _ = recorded(tmp_path, [str(program)])
     assert {tuple(stack[:4]) for stack in names(report)} == {("c", "b", "a", "main")}
 

@@ -18,6 +18,8 @@ from tests.support.machines.pythons import DISTRIBUTION, few_pythons, pythons
 from tests.support.machines.tools import need
 from tests.support.processes.run import kill, run
 from tests.support.services import postgres
+from tests.support.targets import build
+from tests.support.targets.build import made_in
 from tests.support.targets.survivors import TARGETS, soscope
 from tests.support.time.patience import limit
 
@@ -42,10 +44,10 @@ def folder() -> Any:
 
 def library(folder: Path, source: str, *words: str | Path) -> Path:
     """Build a library of a source file beside the program."""
-    made = folder / f"{source}.so"
-    run([need("gcc"), "-shared", "-fPIC", "-o", made, TARGETS / f"{source}.c", *words])
-    assert made.exists()
-    return made
+    made_in(
+        folder, "gcc", "-shared", "-fPIC", "-o", f"{source}.so", TARGETS / f"{source}.c", *words
+    )
+    return folder / f"{source}.so"
 
 
 def counts(group: dict[str, Any]) -> dict[str, int]:
@@ -141,15 +143,14 @@ def test_queries_of_a_library_that_comes_meanwhile(python: str) -> None:
 
 
 @pytest.mark.parametrize("python", FEW)
-def test_bytes_that_are_encrypted(python: str, folder: Path) -> None:
-    certificate = folder / "certificate.pem"
-    words = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    files = ["-subj", "/CN=x", "-keyout", str(certificate), "-out", str(folder / "public.pem")]
-    if not certificate.exists():
-        run([need("openssl"), "req", *words, *files])
-        with certificate.open("a") as file:
-            file.write((folder / "public.pem").read_text())
-    seen = json.loads(traced(python, "ssl", certificate))
+def test_bytes_that_are_encrypted(python: str) -> None:
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -days 36500"
+    place = build.made(
+        {},
+        f"openssl {words} -keyout certificate.pem -out public.pem",
+        ["sh", "-c", "cat public.pem >>certificate.pem"],
+    )
+    seen = json.loads(traced(python, "ssl", place / "certificate.pem"))
     sizes = sum(size * 100 for size in range(1, 11))
     assert seen["write"]["calls"] == 10
     assert seen["write"]["requested_bytes"] == seen["write"]["actual_bytes"] == sizes
@@ -161,7 +162,7 @@ def test_bytes_that_are_encrypted(python: str, folder: Path) -> None:
 @pytest.mark.parametrize("python", FEW[:2])
 def test_calls_that_never_return_harm_nobody(python: str, folder: Path) -> None:
     words = library(folder, "manywords")
-    made = library(folder, "leaving", words, f"-Wl,-rpath,{folder}", "-pthread")
+    made = library(folder, "leaving", words, "-Wl,-rpath,$ORIGIN", "-pthread")
     first, again = traced(python, "leaving", made).splitlines()
     fd, said = json.loads(first)
     assert said == [20, 20, 1, 1]
@@ -186,8 +187,8 @@ def test_images_without_room_are_said(folder: Path) -> None:
         "#include <unistd.h>\nint once(int file) { char byte; return pread(file, &byte, 1, 0); }"
     )
     (folder / "small.c").write_text(source)
-    words = ["-s", "-shared", "-fPIC", "-Wl,-z,noseparate-code", "-o", str(folder / "small")]
-    run([need("gcc"), *words, str(folder / "small.c")])
+    words = ["-s", "-shared", "-fPIC", "-Wl,-z,noseparate-code", "-o", "small", "small.c"]
+    made_in(folder, "gcc", *words)
     (folder / "many").mkdir()
     for number in range(2100):
         (folder / "many" / f"copy{number}.so").write_bytes((folder / "small").read_bytes())
@@ -204,8 +205,7 @@ def test_threads_children_and_handlers_call_meanwhile(bound: str, folder: Path) 
 def test_an_exception_goes_through_a_call(folder: Path) -> None:
     (sqlite,) = [*Path("/usr/lib").glob("*/libsqlite3.so.0")][:1] or [Path(need("sqlite3"))]
     made = folder / "throwing.so"
-    words = ["-shared", "-fPIC", "-o", str(made), str(TARGETS / "throwing.cc"), str(sqlite)]
-    run([need("g++"), *words])
+    made_in(folder, "g++", "-shared", "-fPIC", "-o", made, TARGETS / "throwing.cc", sqlite)
     seen, said = json.loads(traced(DISTRIBUTION, "throwing", made))
     assert said == [20, 20]
     assert (seen["queries"], seen["types"]) == (20, {"select": 20})
@@ -253,7 +253,7 @@ def test_statements_are_those_of_the_servers_log(folder: Path) -> None:
     (libpq,) = [*Path("/usr/lib").glob("*/libpq.so.5")][:1] or [Path(need("libpq.so.5"))]
     made = library(folder, "pgclient", libpq)
     with postgres.folder() as place:
-        assert postgres.initdb(place).status == 0
+        postgres.cluster(place)
         with (place / "data" / "postgresql.conf").open("a") as file:
             file.write("log_statement = all\n")
         with postgres.served(place):

@@ -63,7 +63,7 @@ def bytes_of(seen: dict[str, Any]) -> tuple[int, int]:
 
 def test_postgres() -> None:
     with postgres.folder() as place:
-        assert postgres.initdb(place).status == 0
+        postgres.cluster(place)
         with (place / "data" / "postgresql.conf").open("a") as file:
             file.write("log_statement = all\n")
         with postgres.served(place):

@@ -14,6 +14,7 @@ from tests.support.processes import launching, tracing
 from tests.support.processes.run import run
 from tests.support.processes.tracing import Case
 from tests.support.targets import build
+from tests.support.targets.build import made_in
 from tests.support.targets.matrix import PLAIN, Cell
 
 MUSL = PLAIN._replace(compiler="musl")
@@ -127,9 +128,7 @@ def compiled(name: str, text: str, folder: Path, *flags: str) -> str:
     """Compile a program with musl."""
     source = folder / f"{name}.c"
     source.write_text(text)
-    words = [need("musl-gcc"), "-O1", *flags, str(source), "-o", str(folder / name)]
-    done = run(words)
-    assert done.returncode == 0, done.stderr
+    made_in(folder, "musl-gcc", "-O1", *flags, source, "-o", name)
     return str(folder / name)
 
 
@@ -198,7 +197,7 @@ def test_a_library_that_comes_with_its_caller_is_a_callee(tmp_path: Path) -> Non
     """The caller stands in front of it in the loader's list."""
     compiled("libdep.so", "int dep(void) { return 7; }", tmp_path, "-shared", "-fPIC")
     plug = "int dep(void); int plug(void) { return dep(); }"
-    flags = ["-shared", "-fPIC", f"-L{tmp_path}", "-ldep", f"-Wl,-rpath,{tmp_path}"]
+    flags = ["-shared", "-fPIC", "-L.", "-ldep", "-Wl,-rpath,$ORIGIN"]
     compiled("plug.so", plug, tmp_path, *flags)
     main = (
         "#include <dlfcn.h>\n"

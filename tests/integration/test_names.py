@@ -127,8 +127,9 @@ def test_every_name_that_the_program_says(
 
 
 def test_a_debug_file_by_build_id(tmp_path: Path) -> None:
-    # of its own: other tests run the same program at the same time
-    path = program(tmp_path, f"-Wl,--build-id=0x{uuid.uuid4().hex}")
+    path = program(tmp_path, f"-Wl,--build-id=0x{'ab' * 16}")
+    # one of its own: other tests run the same program at the same time
+    path.write_bytes(path.read_bytes().replace(b"\xab" * 16, uuid.uuid4().bytes))
     place = by_build_id(path)
     try:
         with running(path) as (pid, said):

@@ -207,41 +207,42 @@ def test_libraries_that_a_child_loads_and_closes(tmp_path: Path) -> None:
     """A child that closes an image leaves its parent's traps in it, and its parent's calls."""
     plug = "long labs(long);\nlong plug(long x) { return labs(x); }"
     built(tmp_path, "libplug.so", plug, "-shared", "-fPIC", "-fno-builtin")
-    text = f"""
+    text = """
     #include <dlfcn.h>
     #include <stdio.h>
     #include <stdlib.h>
     #include <sys/wait.h>
     #include <unistd.h>
     static long run(void *plug, int times)
-    {{
+    {
         long sum = 0;
         long (*call)(long) = (long (*)(long))dlsym(plug, "plug");
         for (int i = 0; i < times; i++)
             sum += call(-i);
         return sum;
-    }}
+    }
     int main(void)
-    {{
+    {
         int wrong = 0, status;
-        void *plug = dlopen("{tmp_path}/libplug.so", RTLD_NOW);
+        void *plug = dlopen("libplug.so", RTLD_NOW);
         wrong += run(plug, 3) != 3;
-        for (int i = 0; i < 4; i++) {{
+        for (int i = 0; i < 4; i++) {
             pid_t pid = fork();
-            if (!pid) {{
+            if (!pid) {
                 wrong += run(plug, 2) != 1;
                 dlclose(plug);
-                plug = dlopen("{tmp_path}/libplug.so", RTLD_NOW);
+                plug = dlopen("libplug.so", RTLD_NOW);
                 _exit(wrong + (run(plug, 5) != 10));
-            }}
+            }
             waitpid(pid, &status, 0);
             wrong += status != 0;
             wrong += run(plug, 1) != 0;
-        }}
+        }
         return 7 + wrong;
-    }}
+    }
     """
-    program, table = built(tmp_path, "plugging", text, "-fno-builtin"), tmp_path / "table.json"
+    program = built(tmp_path, "plugging", text, "-fno-builtin", "-Wl,-rpath,$ORIGIN")
+    table = tmp_path / "table.json"
     words = ("-e", "labs", "-c", "--json", "-o", table)
     done = soscope("trace", *FOLLOWED, *words, "--", program)
     assert done.returncode == 7, done.stderr

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes import tracing
 from tests.support.processes.run import run
+from tests.support.targets.build import made, made_in
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -63,8 +63,8 @@ int main(int argc, char **argv)
 def test_calls_by_registers_are_counted_or_named(compiler: str, level: str, tmp_path: Path) -> None:
     source, program, output = tmp_path / "a.c", tmp_path / "a", tmp_path / "a.json"
     source.write_text(PROGRAM)
-    words = [need(compiler), level, "-w", "-fno-plt", "-fno-builtin", str(source), "-o"]
-    assert run([*words, str(program)]).returncode == 0
+    words = [compiler, level, "-w", "-fno-plt", "-fno-builtin"]
+    made_in(tmp_path, *words, source, "-o", program)
     options = [
         "--count-only",
         "--json",
@@ -121,14 +121,12 @@ int main(int argc, char **argv)
 
 def test_a_library_that_is_loaded_later_has_room_near_it(tmp_path: Path) -> None:
     """Its calls are re-aimed, at cells in reach of its code: the agent lies between others."""
-    gcc, library, program = need("gcc"), tmp_path / "libcalls.so", tmp_path / "loads"
-    (tmp_path / "calls.c").write_text(LIBRARY)
-    (tmp_path / "loads.c").write_text(LOADS)
-    for words in (
-        ["-shared", "-fPIC", "-fno-plt", str(tmp_path / "calls.c"), "-o", str(library)],
-        [str(tmp_path / "loads.c"), "-o", str(program), "-ldl"],
-    ):
-        assert run([gcc, "-O1", "-fno-builtin", *words]).returncode == 0
+    there = made(
+        {"calls.c": LIBRARY, "loads.c": LOADS},
+        "gcc -O1 -fno-builtin -shared -fPIC -fno-plt calls.c -o libcalls.so",
+        "gcc -O1 -fno-builtin loads.c -o loads -ldl",
+    )
+    library, program = there / "libcalls.so", there / "loads"
     output = tmp_path / "out.json"
     options = ["--count-only", "--json", "-e", "abs", "--from", "libcalls.so", "-o", str(output)]
     done = run([*tracing.SOSCOPE, *options, "--", str(program), str(library)])

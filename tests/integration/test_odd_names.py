@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines.tools import need
-from tests.support.processes.run import run, soscope
+from tests.support.processes.run import soscope
+from tests.support.targets import build
 
 ODD = b'lib\x1b[31m<&"\xff\nsoscope: .so'
 SHOWN = 'lib\\x1b[31m<&"\\xff\\x0asoscope: .so'
@@ -19,16 +19,13 @@ PROGRAM = "int f(void);\nint main(void) { return f(); }\n"
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("odd")
-    (place / "f.c").write_text(LIBRARY)
-    (place / "main.c").write_text(PROGRAM)
-    library = f"{place}/{os.fsdecode(ODD)}"
-    for words in (
-        ["-shared", "-fPIC", "-o", library, f"-Wl,-soname,{os.fsdecode(ODD)}", "f.c"],
-        ["-o", "main", "main.c", library, f"-Wl,-rpath,{place}"],
-    ):
-        run([need("gcc"), *words], cwd=place)
-    record = place / "run.sosr"
+    library = os.fsdecode(ODD)
+    place = build.made(
+        {"f.c": LIBRARY, "main.c": PROGRAM},
+        ["gcc", "-shared", "-fPIC", "-o", library, f"-Wl,-soname,{library}", "f.c"],
+        ["gcc", "-o", "main", "main.c", f"./{library}", "-Wl,-rpath,$ORIGIN"],
+    )
+    record = tmp_path_factory.mktemp("odd") / "run.sosr"
     soscope("trace", "--record", str(record), "-k", "-e", "getenv,f", "--", "./main", cwd=place)
     return record
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import soscope
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE
-from tests.support.targets.build import TARGETS
+from tests.support.targets.build import TARGETS, made_in
 
 OWN = TARGETS / "own"  # they say of each call what it passed and got
 HEADER = OWN / "own_types.h"
@@ -35,7 +34,7 @@ def build(path: Path, of_library: str, of_program: str) -> None:
         f"gcc -O1 {of_library} -shared -fPIC {library} -o libown_types.so",
         f"gcc -O1 {of_program} {program} -o own_types -L. -lown_types -Wl,-rpath,$ORIGIN",
     ):
-        subprocess.run(command.split(), cwd=path, check=True, timeout=60)
+        made_in(path, *command.split())
 
 
 def traced(folder: Path, *words: str | Path) -> tuple[list[str], str, list[str]]:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes import attached
 from tests.support.processes.patching import (
     ask,
@@ -26,6 +25,7 @@ from tests.support.processes.patching import (
     undo,
 )
 from tests.support.targets import build
+from tests.support.targets.build import made_in
 from tests.support.targets.matrix import PLAIN, Cell
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
@@ -232,8 +232,7 @@ def test_what_cannot_be_put_in_place_leaves_the_process_as_it_was(tmp_path: Path
     source = tmp_path / "bad.c"
     source.write_text("int nowhere(void); int bad(int x) { return x + nowhere(); }\n")
     bad = tmp_path / "libbad.so"
-    words = [need("gcc"), "-shared", "-fPIC", "-o", str(bad), str(source)]
-    subprocess.run(words, check=True, timeout=limit())
+    made_in(tmp_path, "gcc", "-shared", "-fPIC", "-o", bad, source)
     with attached.running(target()) as process:
         pid = process.pid
         ask(process)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.processes.patching import (
@@ -25,6 +24,7 @@ from tests.support.processes.patching import (
     undo,
 )
 from tests.support.targets import build
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
 
@@ -187,8 +187,7 @@ def library(path: Path, text: str, *options: str | Path) -> Path:
     path.unlink(missing_ok=True)
     source = path.with_suffix(".c")
     source.write_text(text)
-    words = [need("gcc"), "-shared", "-fPIC", "-o", path, source, *options]
-    subprocess.run(words, check=True, timeout=limit())
+    made_in(path.parent, "gcc", "-shared", "-fPIC", "-o", path, source, *options)
     return path
 
 
@@ -197,9 +196,9 @@ def loading(tmp_path: Path) -> list[str | Path]:
     """Make a program that loads and unloads a library, and with it the one with patchee."""
     (tmp_path / "loads.c").write_text(LOADS)
     program = tmp_path / "loads"
-    subprocess.run([need("gcc"), "-o", program, tmp_path / "loads.c"], check=True, timeout=limit())
+    made_in(tmp_path, "gcc", "-o", program, "loads.c")
     defines = library(tmp_path / "libdefines.so", DEFINES)
-    return [program, library(tmp_path / "libasks.so", ASKS, defines)]
+    return [program, library(tmp_path / "libasks.so", ASKS, defines, "-Wl,-rpath,$ORIGIN")]
 
 
 # ---- one in the place of another ----
@@ -321,9 +320,8 @@ def test_a_slot_that_was_being_bound_is_right_after_undoing(tmp_path: Path) -> N
     own = library(tmp_path / "libown.so", ADDS.format(1000))
     program = tmp_path / "binds"
     (tmp_path / "binds.c").write_text(BINDS)
-    sources = [f"{tmp_path}/binds.c", str(slow)]
-    words = [need("gcc"), "-Wl,-z,lazy", "-pthread", "-o", str(program), *sources]
-    subprocess.run(words, check=True, timeout=limit())
+    words = ["gcc", "-Wl,-z,lazy", "-pthread", "-o", "binds", "binds.c"]
+    made_in(tmp_path, *words, slow, "-Wl,-rpath,$ORIGIN")
     with attached.running([program]) as process:
         assert say(process, "begin") == "begun"
         patch(process.pid, f"patchee={own}:own")
@@ -340,8 +338,8 @@ def test_who_has_taken_a_slot_over_keeps_what_it_held(tmp_path: Path) -> None:
     program = tmp_path / "hooks"
     (tmp_path / "hooks.c").write_text(HOOKS)
     patchee = build.library("patchee")
-    words = [need("gcc"), "-Wl,-z,lazy", "-o", str(program), f"{tmp_path}/hooks.c", str(patchee)]
-    subprocess.run([*words, f"-Wl,-rpath,{patchee.parent}"], check=True, timeout=limit())
+    words = ["gcc", "-Wl,-z,lazy", "-o", "hooks", "hooks.c"]
+    made_in(tmp_path, *words, patchee, f"-Wl,-rpath,{patchee.parent}")
     with attached.running([program]) as process:
         assert say(process, "ask") == "2"
         patch(process.pid, instead(), instead("instead_by_name", "patchee_inside"))

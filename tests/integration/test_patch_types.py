@@ -67,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, flags in (("described", ("-g",)), ("plain", ())):
         (made / name).mkdir()
         built(made / name, "libwork.so", WORK, *flags, "-fPIC", "-shared", "-fno-builtin")
-        link = (f"-L{made / name}", "-lwork", f"-Wl,-rpath,{made / name}", "-fno-builtin", "-w")
+        link = ("-L.", "-lwork", "-Wl,-rpath,$ORIGIN", "-fno-builtin", "-w")
         built(made / name, "program", PROGRAM, *link)
     return made
 

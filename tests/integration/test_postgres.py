@@ -51,7 +51,7 @@ def test_a_cluster_is_made_the_same(
 def test_server_and_client_do_the_same(
     place: Path, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    assert initdb(place).status == 0
+    postgres.cluster(place)
     words = ["-n", "-c", "4", "-j", "2", "-t", "50", "--random-seed=1"]
     with served(place) as server:
         bench(place, "-i", "-q")

@@ -53,7 +53,6 @@ def summary(words: list[str], out: Path, *, forbidden: bool) -> dict[tuple[str, 
 @pytest.fixture(scope="module")
 def of_the_user() -> str:
     """Return a library that a user might preload."""
-    need("gcc")
     return str(launching.compiled("preloaded.c", "-shared", "-fPIC", text="int preloaded = 1;"))
 
 

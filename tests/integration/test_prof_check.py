@@ -232,7 +232,7 @@ def test_inlined_functions_are_those_that_run(
     need(compiler)
     make = partial(built, tmp_path, compiler=compiler)
     library = make("libwork.so", _WORK, "-O2", _CYG, *shlex.split(_SHARED))
-    host = make("host", _HOST, str(library), f"-Wl,-rpath,{tmp_path}", "-rdynamic", "-ldl")
+    host = make("host", _HOST, str(library), "-Wl,-rpath,$ORIGIN", "-rdynamic", "-ldl")
     said = subprocess.run([host], capture_output=True, text=True, timeout=60, check=True).stdout
     sites = {tuple(line.split()) for line in said.splitlines()}
     assert len({place for place, _ in sites}) == len(sites)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes.run import run, soscope
+from tests.support.targets.build import made_in
 
 LIBRARY = """\
 #include <stdio.h>
@@ -47,14 +47,12 @@ int main(int argc, char **argv)
 @pytest.fixture(scope="module", params=["-finstrument-functions", "-pg"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("closed")
-    gcc = need("gcc")
     how = ["-O1", "-g", "-fno-inline", request.param, "-fPIC", "-shared"]
     for name in ("one", "two"):
         (folder / f"{name}.c").write_text(LIBRARY.replace("NAME", name))
-        made = run([gcc, *how, f"{name}.c", "-o", f"{name}.so"], cwd=folder)
-        assert made.returncode == 0, made.stderr
+        made_in(folder, "gcc", *how, f"{name}.c", "-o", f"{name}.so")
     (folder / "main.c").write_text(PROGRAM)
-    assert run([gcc, "-O1", "main.c", "-o", "main"], cwd=folder).returncode == 0
+    made_in(folder, "gcc", "-O1", "main.c", "-o", "main")
     return folder
 
 

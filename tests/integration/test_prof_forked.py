@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines.tools import need
-from tests.support.processes.run import run, soscope
+from tests.support.processes.run import soscope
+from tests.support.targets.build import made
 
 PROGRAM = """
 #include <signal.h>
@@ -52,12 +52,9 @@ NOT_SEEN int main(void)
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder: Path = tmp_path_factory.mktemp("forked")
-    (folder / "forked.c").write_text(PROGRAM)
-    words = [need("gcc"), "-O1", "-finstrument-functions", "-o", str(folder / "forked")]
-    assert run([*words, str(folder / "forked.c")], timeout=60).returncode == 0
-    return str(folder / "forked")
+def program() -> str:
+    command = "gcc -O1 -finstrument-functions -o forked forked.c"
+    return str(made({"forked.c": PROGRAM}, command) / "forked")
 
 
 @pytest.mark.every(2)

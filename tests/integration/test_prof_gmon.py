@@ -153,7 +153,7 @@ def test_a_program_as_gprof_reads_it(build: str, tmp_path: Path) -> None:
 def test_a_library_where_it_was_loaded(tmp_path: Path, hooks: str, *, is_pie: bool) -> None:
     flags = ["-shared", "-fPIC", "-fno-omit-frame-pointer", hooks]
     library = elffiles.built(tmp_path, "libprofiled.so", LIBRARY, *flags)
-    words = [f"-L{tmp_path}", "-lprofiled", f"-Wl,-rpath,{tmp_path}", "-rdynamic"]
+    words = ["-L.", "-lprofiled", "-Wl,-rpath,$ORIGIN", "-rdynamic"]
     words.append("-pie" if is_pie else "-no-pie")
     made = json.loads(_run(elffiles.built(tmp_path, "host", HOST, *words), tmp_path))
     profile = tmp_path / "gmon.out"

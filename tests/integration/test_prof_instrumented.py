@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes import reported
 from tests.support.processes.run import run
+from tests.support.targets.build import made
 from tests.support.time.patience import limit
 
 LIBRARY = "libreported.so"
@@ -141,17 +141,17 @@ int outer(int n) { int sum = 0; while (n--) sum += inner(n); return sum; }
 def test_a_gprof_that_a_library_starts_goes_on(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in (("starts", STARTS), ("started", STARTED), ("outer", OUTER)):
-        (tmp_path / f"{name}.c").write_text(text)
-    library, outer = tmp_path / "libstarts.so", tmp_path / "libouter.so"
-    shared = [need("gcc"), "-O1", "-fPIC", "-shared", "-o"]
-    run([*shared, str(outer), "-pg", str(tmp_path / "outer.c")], timeout=60)
-    run([*shared, str(library), str(tmp_path / "starts.c"), str(outer)], timeout=60)
-    program = str(tmp_path / "started")
-    words = [need("gcc"), "-o", program, str(tmp_path / "started.c"), str(library), str(outer)]
-    run([*words, f"-Wl,-rpath,{tmp_path}"], timeout=60)
+    program = (
+        made(
+            {"starts.c": STARTS, "started.c": STARTED, "outer.c": OUTER},
+            "gcc -O1 -fPIC -shared -o libouter.so -pg outer.c",
+            "gcc -O1 -fPIC -shared -o libstarts.so starts.c libouter.so",
+            "gcc -o started started.c libstarts.so libouter.so -Wl,-rpath,$ORIGIN",
+        )
+        / "started"
+    )
     monkeypatch.setenv("GMON_OUT_PREFIX", str(tmp_path / "gmon"))
-    account = reported.observe(mode, [program])
+    account = reported.observe(mode, [str(program)])
     assert account.status == 500_500 % 100
     (file,) = tmp_path.glob("gmon.*")
     assert arcs(file.read_bytes()) == [1000]

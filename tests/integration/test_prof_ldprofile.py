@@ -83,7 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("counted")
     lazy = "-Wl,-z,lazy"
     elffiles.built(path, NAME, LIBRARY, "-shared", "-fPIC", lazy, f"-Wl,-soname,{NAME}")
-    words = [f"-L{path}", "-lcounted", f"-Wl,-rpath,{path}", lazy, "-pthread"]
+    words = ["-L.", "-lcounted", "-Wl,-rpath,$ORIGIN", lazy, "-pthread"]
     elffiles.built(path, "counting", PROGRAM, *words)
     return path
 
@@ -185,7 +185,7 @@ def test_a_later_run_counts_for_a_function_at_an_eighth(tmp_path: Path) -> None:
     library = elffiles.built(tmp_path, "libchains.so", CHAINS, *words)
     named = {name: value - 0x1000 for value, _, _, name in elffiles.nm(library)}
     assert (named["near"], named["far"]) == (0x2000, 0x10000)
-    words = [f"-L{tmp_path}", "-lchains", f"-Wl,-rpath,{tmp_path}", "-Wl,-z,lazy"]
+    words = ["-L.", "-lchains", "-Wl,-rpath,$ORIGIN", "-Wl,-z,lazy"]
     program = elffiles.built(tmp_path, "caller", CALLER, *words)
     env = os.environ | {"LD_PROFILE": "libchains.so", "LD_PROFILE_OUTPUT": str(tmp_path)}
     for counts in (["3", "4", "0"], ["0", "0", "50"]):

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
-from tests.support.machines.tools import need
 from tests.support.processes import attached, reported
-from tests.support.processes.run import run, soscope
+from tests.support.processes.run import soscope
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
 
@@ -90,11 +90,9 @@ def built(folder: Path, compiler: str, hooks: str) -> Path:
     (folder / "lib.c").write_text(LIBRARY)
     (folder / "main.c").write_text(PROGRAM)
     flags = ["-O1", "-g", "-fno-inline", "-fno-optimize-sibling-calls", *HOOKS[hooks]]
-    words = [need(compiler), *flags, "-fPIC", "-shared", "lib.c", "-o", "libslices.so"]
-    made = run(words, cwd=folder)
-    assert made.returncode == 0, made.stderr
+    made_in(folder, compiler, *flags, "-fPIC", "-shared", "lib.c", "-o", "libslices.so")
     words = ["main.c", "-L.", "-lslices", "-pthread", "-Wl,-rpath,$ORIGIN", "-o", "program"]
-    assert run([need("gcc"), "-O1", *words], cwd=folder).returncode == 0
+    made_in(folder, "gcc", "-O1", *words)
     return folder / "program"
 
 

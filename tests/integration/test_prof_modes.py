@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes.run import run, soscope
+from tests.support.targets.build import made_in
 
 LIBRARY = """\
 #include <stdlib.h>
@@ -50,11 +50,9 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     (folder / "lib.c").write_text(LIBRARY)
     (folder / "main.c").write_text(PROGRAM)
     how = ["-O1", "-g", "-fno-optimize-sibling-calls", "-fno-inline", *request.param.split()]
-    gcc = need("gcc")
-    made = run([gcc, *how, "-fPIC", "-shared", "lib.c", "-o", "libwork.so"], cwd=folder)
-    assert made.returncode == 0, made.stderr
+    made_in(folder, "gcc", *how, "-fPIC", "-shared", "lib.c", "-o", "libwork.so")
     words = ["main.c", "-L.", "-lwork", "-pthread", "-Wl,-rpath,$ORIGIN", "-o", "program"]
-    assert run([gcc, "-O1", *words], cwd=folder).returncode == 0
+    made_in(folder, "gcc", "-O1", *words)
     return folder / "program"
 
 
@@ -140,6 +138,6 @@ def test_threads_are_counted_that_had_one_table_in_turn(program: Path) -> None:
     text = text.replace("run, 0);\n\tfor (int i = 0; i < 60; i++) ", "run, 0), ")
     (program.parent / "turns.c").write_text(text.replace("return work(0) & 127", "return 0"))
     words = ["turns.c", "-L.", "-lwork", "-pthread", "-Wl,-rpath,$ORIGIN", "-o", "turns"]
-    assert run([need("gcc"), "-O1", *words], cwd=program.parent).returncode == 0
+    made_in(program.parent, "gcc", "-O1", *words)
     said = profiled(program.parent / "turns", "time")
     assert said["totals"]["threads"] == 60  # and not 61: main has reported nothing

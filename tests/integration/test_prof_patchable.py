@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes import attached, reported
 from tests.support.processes.run import run
+from tests.support.targets.build import made, made_in
 from tests.support.time.patience import limit
 
 LIBRARY = "libreported.so"
@@ -183,7 +183,7 @@ def test_nobody_returns_into_the_middle_of_a_call(tmp_path: Path) -> None:
     """A handler is to return to the third of five no-operations, and another one interrupts it."""
     (tmp_path / "inside.c").write_text(INSIDE)
     program = str(tmp_path / "inside")
-    run([need("gcc"), "-O0", "-o", program, str(tmp_path / "inside.c")], timeout=60)
+    made_in(tmp_path, "gcc", "-O0", "-o", program, "inside.c")
     pipe = subprocess.PIPE
     with subprocess.Popen([program], stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdout is not None
@@ -227,15 +227,13 @@ int twice(int n) { return chosen(n); }
 """
 
 
-def test_a_library_that_comes_and_goes(tmp_path: Path) -> None:
-    compiler = need("gcc")
-    (tmp_path / "host.c").write_text(HOST)
-    (tmp_path / "plugin.c").write_text(PLUGIN)
-    library, host = tmp_path / "libplugin.so", tmp_path / "host"
-    words = [compiler, "-O1", "-fPIC", "-fpatchable-function-entry=5", "-shared"]
-    run([*words, "-o", str(library), str(tmp_path / "plugin.c")], timeout=60)
-    run([compiler, "-o", str(host), str(tmp_path / "host.c")], timeout=60)
-    account = reported.observe("time", [str(host), str(library)])
+def test_a_library_that_comes_and_goes() -> None:
+    there = made(
+        {"host.c": HOST, "plugin.c": PLUGIN},
+        "gcc -O1 -fPIC -fpatchable-function-entry=5 -shared -o libplugin.so plugin.c",
+        "gcc -o host host.c",
+    )
+    account = reported.observe("time", [str(there / "host"), str(there / "libplugin.so")])
     assert (account.out, account.status) == ("90 0\n" * 3, 2)
     seen = account.calls("libplugin.so")
     assert [seen.get(name) for name in ("twice", "hidden", "add")] == [30, 30, 30]
@@ -252,8 +250,7 @@ def test_what_is_no_room_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "program.c").write_text(text)
     for flags in (["-fPIE", "-pie"], ["-no-pie"]):
         program = tmp_path / f"program{flags[-1]}"
-        words = [need("gcc"), "-O0", "-fno-inline", *flags]
-        run([*words, "-o", str(program), str(tmp_path / "program.c")], timeout=60)
+        made_in(tmp_path, "gcc", "-O0", "-fno-inline", *flags, "-o", program, "program.c")
         account = reported.observe("count", [str(program)])
         assert account.status == 9
         assert account.calls(program.name) == {"fine": 1}

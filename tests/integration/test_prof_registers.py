@@ -13,9 +13,9 @@ import sys
 
 import pytest
 
-from tests.support.machines.tools import need
 from tests.support.processes import attached, reported
-from tests.support.processes.run import run, soscope
+from tests.support.processes.run import soscope
+from tests.support.targets.build import made
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
 
@@ -55,12 +55,8 @@ int main(int argc, char **argv)
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("registers")
-    (folder / "kept.c").write_text(PROGRAM)
-    words = [need("gcc"), "-O2", "-o", str(folder / "kept"), str(folder / "kept.c")]
-    assert run(words, timeout=limit()).returncode == 0
-    return str(folder / "kept")
+def program() -> str:
+    return str(made({"kept.c": PROGRAM}, "gcc -O2 -o kept kept.c") / "kept")
 
 
 @pytest.mark.parametrize("mode", ["quiet", "count", "sample=4", "time", "log"])

@@ -23,6 +23,7 @@ from tests.support.machines.rubies import found, rubies
 from tests.support.processes.sampled import sampled
 from tests.support.processes.stopped import thread_pointer
 from tests.support.targets import build
+from tests.support.targets.build import made_in
 
 TARGETS = build.TARGETS
 HOT = """
@@ -131,7 +132,7 @@ def test_a_ruby_that_is_not_known_is_said_once(tmp_path: Path) -> None:
         "void rb_tracepoint_new(void) {}\n"
         "int main(void) { return (int)pause(); }\n"
     )
-    subprocess.run(["cc", "-rdynamic", "-o", program, source], check=True)
+    made_in(tmp_path, "cc", "-rdynamic", "-o", program, source)
     sampler = SamplerProcess(100)
     with subprocess.Popen([program]) as running:
         sampler.add(running.pid)

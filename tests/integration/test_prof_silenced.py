@@ -22,6 +22,7 @@ from tests.support.machines.tools import need
 from tests.support.processes import attached, reported
 from tests.support.processes.launching import environment
 from tests.support.processes.run import run
+from tests.support.targets.build import made
 from tests.support.time.patience import limit, until
 
 # by the size of a call: through a slot, or of the linker's stub
@@ -186,12 +187,12 @@ CODE = "unsigned char *code(void) { return (unsigned char *)code; }\n"
 
 
 def test_a_library_that_comes_and_goes(tmp_path: Path) -> None:
-    (tmp_path / "comes.c").write_text(COMES)
-    (tmp_path / "code.c").write_text(CODE)
-    program, library = str(tmp_path / "comes"), str(tmp_path / "libcode.so")
-    run([need("gcc"), "-O1", "-o", program, str(tmp_path / "comes.c"), "-ldl"], timeout=60)
-    flags = ["-O1", "-pg", "-mfentry", "-fPIC", "-shared", "-fcf-protection"]
-    run([need("gcc"), *flags, "-o", library, str(tmp_path / "code.c")], timeout=60)
+    there = made(
+        {"comes.c": COMES, "code.c": CODE},
+        "gcc -O1 -o comes comes.c -ldl",
+        "gcc -O1 -pg -mfentry -fPIC -shared -fcf-protection -o libcode.so code.c",
+    )
+    program, library = str(there / "comes"), str(there / "libcode.so")
     words = [sys.executable, "-m", "soscope", "prof", "run", "-q", "--mode", "quiet"]
     done = run([*words, "-o", str(tmp_path / "r.sosr"), program, library], timeout=60)
     assert (done.returncode, done.stdout) == (7, "1\n1\n1\n")

@@ -20,6 +20,7 @@ from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.processes.tracing import Outcome
 from tests.support.targets import build, programs
+from tests.support.targets.kept import kept
 from tests.support.targets.programs import Program
 from tests.support.truth import recorded
 
@@ -29,17 +30,17 @@ Property = Callable[[str, object], None]  # shown by --junitxml
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def world() -> Path:
     """Return a folder to copy: files, a repository, an object and a program."""
-    folder, given = tmp_path_factory.mktemp("world"), tmp_path_factory.mktemp("given")
-    for path in build.program("calls").parent.iterdir():
-        shutil.copy(path, given)
-    need("gcc", "git")
-    source = given / "in.c"
-    source.write_text(programs.C)
-    subprocess.run(["gcc", "-O1", "-c", "in.c", "-o", "in.given.o"], cwd=given, check=True)
-    source.unlink()
-    programs.make_world(folder, given)
+    need("git")
+    given = build.made({"in.c": programs.C}, "gcc -O1 -c in.c -o in.given.o") / "in.given.o"
+    files = [given, *sorted(build.program("calls").parent.iterdir())]
+    texts = (Path(__file__), Path(programs.__file__))
+    return kept("world", *texts, *map(str, files), make=lambda folder: make_world(folder, files))
+
+
+def make_world(folder: Path, files: list[Path]) -> None:
+    programs.make_world(folder, files)
     environment = {**os.environ, **programs.ENVIRONMENT}
     shutil.copytree(folder / "tree", folder / "repo")
     git = functools.partial(subprocess.run, cwd=folder / "repo", env=environment, check=True)
@@ -49,7 +50,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         git(["git", "add", "."])
         git(["git", "commit", "-q", "-m", text])
     (folder / "repo" / "notes").write_text("fourth")
-    return folder
 
 
 def contents(folder: Path) -> dict[str, str]:

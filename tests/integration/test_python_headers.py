@@ -12,6 +12,7 @@ from soscope.live.python.offsets import NOTHING, layout_of
 from tests.support.machines.pythons import DISTRIBUTION, pythons
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
+from tests.support.targets.build import made_in
 
 _QUESTION = "import sys, sysconfig; print((sysconfig.get_path('include'), sys.version_info[:2]))"
 
@@ -152,8 +153,7 @@ def test_offsets_are_those_of_the_headers(
     source, program = tmp_path / "offsets.c", tmp_path / "offsets"
     source.write_text(HEAD + "\n".join(lines) + "\n    return 0;\n}\n")
     places = [f"-I{path}" for path in (folder, f"{folder}/internal", Path(folder).parent)]
-    made = run([need("gcc"), "-w", *places, source, "-o", program])
-    assert made.returncode == 0, made.stderr
+    made_in(tmp_path, "gcc", "-w", *places, source, "-o", program)
     said = dict(line.split() for line in run([program]).stdout.splitlines())
     layout = layout_of(version)
     assert {field: int(value) for field, value in said.items()} == {

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from tests.support.machines.tools import need, not_here
 from tests.support.processes.run import run
-from tests.support.time.patience import limit
+from tests.support.targets.build import made_in
 
 TRACE = [sys.executable, "-m", "soscope", "trace"]
 MODES = (["-e", "puts"], ["-f", "-e", "puts"], ["-f", "-c"])
@@ -55,8 +54,9 @@ TRACED = """
 def built(folder: Path, compiler: str, text: str, *flags: str) -> Path:
     source, program = folder / "program.c", folder / "program"
     source.write_text(text)
-    words = [need(compiler), "-O1", "-g", "-w", *flags, str(source), "-o", str(program)]
-    if subprocess.run(words, check=False, capture_output=True, timeout=limit(120)).returncode:
+    try:
+        made_in(folder, compiler, "-O1", "-g", "-w", *flags, source, "-o", program)
+    except AssertionError:
         not_here(f"{compiler} cannot link {' '.join(flags)}")
     return program
 

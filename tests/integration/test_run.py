@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.machines.tools import need
 from tests.support.processes.patching import instead, soscope, target
+from tests.support.targets import build
 from tests.support.targets.matrix import PLAIN, Cell
 from tests.support.time.patience import limit
 
@@ -53,17 +54,14 @@ int main(int argc, char **argv)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made() -> Path:
     """Make a library that answers getenv("SWAP"), and a program that asks."""
-    folder = tmp_path_factory.mktemp("made")
-    (folder / "mine.c").write_text(COUNT)
-    (folder / "ask.c").write_text(ASK)
-    for words in (["-shared", "-fPIC", "-o", "mine.so", "mine.c"], ["-o", "ask", "ask.c"]):
-        subprocess.run([need("gcc"), *words], cwd=folder, check=True, timeout=limit())
-    subprocess.run(
-        [need("gcc"), "-static", "-o", "asks", "ask.c"], cwd=folder, check=True, timeout=60
+    return build.made(
+        {"mine.c": COUNT, "ask.c": ASK},
+        "gcc -shared -fPIC -o mine.so mine.c",
+        "gcc -o ask ask.c",
+        "gcc -static -o asks ask.c",
     )
-    return folder
 
 
 @pytest.mark.every(4)
@@ -131,9 +129,7 @@ def test_slots_whose_address_is_taken_are_told(made: Path, tmp_path: Path) -> No
         }
         """
     )
-    subprocess.run(
-        [need("gcc"), "-o", "taken", "taken.c"], cwd=tmp_path, check=True, timeout=limit()
-    )
+    build.made_in(tmp_path, "gcc", "-o", "taken", "taken.c")
     replace = ["run", "--replace", f"getenv={made}/mine.so:mine"]
     done = soscope(*replace, "--", tmp_path / "taken")
     assert done.returncode == 0
@@ -167,7 +163,7 @@ def test_with_f_whatever_thread_dies_in_a_replacement_is_told(tmp_path: Path) ->
         """
     )
     for words in (["-shared", "-fPIC", "-o", "dies.so", "dies.c"], ["-o", "calls", "calls.c"]):
-        subprocess.run([need("gcc"), "-pthread", *words], cwd=tmp_path, check=True, timeout=limit())
+        build.made_in(tmp_path, "gcc", "-pthread", *words)
     done = soscope(
         "run", "-f", "--replace", f"getuid={tmp_path}/dies.so:dies", "--", tmp_path / "calls"
     )
@@ -179,9 +175,7 @@ def test_what_cannot_be_put_in_place_is_said_and_the_command_does_not_run(tmp_pa
     source = tmp_path / "bad.c"
     source.write_text("int nowhere(void); int bad(int x) { return x + nowhere(); }\n")
     bad = tmp_path / "libbad.so"
-    subprocess.run(
-        [need("gcc"), "-shared", "-fPIC", "-o", bad, source], check=True, timeout=limit()
-    )
+    build.made_in(tmp_path, "gcc", "-shared", "-fPIC", "-o", bad, source)
     command = target()
     for text, said in (
         (f"patchee={bad}:bad", "undefined symbol: nowhere"),

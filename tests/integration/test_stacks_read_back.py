@@ -20,9 +20,9 @@ from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
 from tests.integration.test_export import export
 from tests.support.machines.pythons import DISTRIBUTION
-from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE
+from tests.support.targets.build import made_in
 
 # The calls of qsort and getenv lie in each other, and have frames between them.
 LIBRARY = """
@@ -64,9 +64,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("stacks")
     (place / "work.c").write_text(LIBRARY)
     (place / "calls.py").write_text(SCRIPT)
-    words = [need("gcc"), "-g", "-O1", "-fno-optimize-sibling-calls", "-shared", "-fPIC"]
-    done = run([*words, "work.c", "-o", "libwork.so"], cwd=place)
-    assert done.returncode == 0, done.stderr
+    words = ["gcc", "-g", "-O1", "-fno-optimize-sibling-calls", "-shared", "-fPIC"]
+    made_in(place, *words, "work.c", "-o", "libwork.so")
     return place
 
 

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.machines.tools import need
 from tests.support.processes.run import run
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit
 
 PROGRAM = r"""
@@ -39,7 +39,7 @@ int main(void)
 def test_standard_streams(tmp_path: Path) -> None:
     source, program, seen = tmp_path / "main.c", tmp_path / "main", tmp_path / "seen"
     source.write_text(PROGRAM)
-    assert run([need("gcc"), "-fno-builtin", "-o", str(program), str(source)]).returncode == 0
+    made_in(tmp_path, "gcc", "-fno-builtin", "-o", program, source)
     recording = tmp_path / "rec"
     words = [sys.executable, "-m", "soscope"]
     trace = ["trace", "-q", "-y", "-o", str(seen), "--record", str(recording)]

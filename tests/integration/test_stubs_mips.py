@@ -29,6 +29,7 @@ from tests.support.files.stubs import (
     program,
     without_sections,
 )
+from tests.support.targets.build import made_in
 
 _ARCHES = {"mips": ("mips", 32), "mipsel": ("mips", 32)}
 _ARCHES |= {"mips64": ("mips64", 64), "mips64el": ("mips64", 64)}
@@ -144,7 +145,7 @@ def test_mips16(tmp_path: Path, arch: str, order: str) -> None:
     (tmp_path / "short.s").write_text(text)
     unit = tmp_path / "short.o"
     flags = (order, "-mips32r2", "-call_nonpic")
-    run("mips-linux-gnu-as", *flags, "-o", unit, tmp_path / "short.s")
+    made_in(tmp_path, "mips-linux-gnu-as", *flags, "-o", unit, "short.s")
     library = compiled(tmp_path, arch, LIBRARY, "-fPIC", name="lib")
     shared = linked(tmp_path, arch, "bfd", [library], "-shared", name="lib.so")
     path = linked(tmp_path, arch, "bfd", [unit, shared], "-no-pie", "-e", "main")

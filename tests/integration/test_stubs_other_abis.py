@@ -9,10 +9,9 @@ from pathlib import Path
 from soscope.binfmt.elf import constants as c
 from soscope.model import filemap as words
 from soscope.model.arch import EM_RISCV
-from tests.support.files.elffiles import run
 from tests.support.files.elfhostile import File, rela, symbol
 from tests.support.files.stubs import compiled, linked, opened
-from tests.support.machines.tools import need
+from tests.support.targets.build import made_in
 
 _CALL = ".globl call\ncall:\n bl puts\n bl atoi\n ret\n"
 
@@ -20,8 +19,9 @@ _CALL = ".globl call\ncall:\n bl puts\n bl atoi\n ret\n"
 def test_aarch64_with_addresses_of_32_bits(tmp_path: Path) -> None:
     source, unit, path = (tmp_path / name for name in ("call.s", "call.o", "call.so"))
     source.write_text(_CALL)
-    run(need("aarch64-linux-gnu-as"), "-mabi=ilp32", "-o", unit, source)
-    run(need("aarch64-linux-gnu-ld.bfd"), "-m", "aarch64linux32", "-shared", "-o", path, unit)
+    made_in(tmp_path, "aarch64-linux-gnu-as", "-mabi=ilp32", "-o", unit, source)
+    linker = ("aarch64-linux-gnu-ld.bfd", "-m", "aarch64linux32")
+    made_in(tmp_path, *linker, "-shared", "-o", path, unit)
     with opened(path) as mapped:
         assert (mapped.arch, mapped.bits, mapped.partial) == ("aarch64", 32, [])
         assert [(one.symbol, one.kind, one.binding) for one in mapped.slots] == [

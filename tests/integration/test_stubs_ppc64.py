@@ -29,6 +29,7 @@ from tests.support.files.stubs import (
     program,
     without_sections,
 )
+from tests.support.targets.build import made_in
 
 _CALLED = {"puts", "malloc", "free", "atoi", "abs"}
 _OBJDUMP = "powerpc64-linux-gnu-objdump"
@@ -267,7 +268,7 @@ def test_calls_that_load_the_slot_in_place_are_no_stubs(
     if how:
         tail_unit = tmp_path / "tail.o"
         flags = ("-a64", "-mlittle", "-mpower10")
-        run("powerpc64-linux-gnu-as", *flags, "-o", tail_unit, tail)
+        made_in(tmp_path, "powerpc64-linux-gnu-as", *flags, "-o", tail_unit, tail)
         units.append(tail_unit)
     path = linked(tmp_path, arch, "bfd", units, "-shared", "-z", "lazy")
     with opened(path) as mapped:

@@ -22,6 +22,7 @@ from tests.support.processes.launching import compiled, environment
 from tests.support.processes.run import run
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.sweep import KINDS, SWEEP
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import cpu_seconds, waits_in
 
@@ -58,8 +59,7 @@ def made(folder: Path, text: str, *flags: str, name: str = "program") -> Path:
     """Compile a program, or with -shared a library."""
     source, program = folder / f"{name}.c", folder / name
     source.write_text(text)
-    command = [need("gcc"), "-O1", "-fno-builtin", "-o", str(program), str(source), *flags]
-    subprocess.run(command, check=True, timeout=limit())
+    made_in(folder, "gcc", "-O1", "-fno-builtin", "-o", program, source, *flags)
     return program
 
 

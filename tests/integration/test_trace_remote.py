@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.files.elffiles import run as build
 from tests.support.machines import crossed
 from tests.support.machines.crossed import account
 from tests.support.machines.gdbstubs import emulator, gdbserver
 from tests.support.machines.tools import need
 from tests.support.processes.run import kill, run, soscope
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_switched, waits_in
 
@@ -39,10 +39,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("held")
     compiler = [need("gcc"), "-O1", "-fno-builtin", "-pthread"]
     for name, source in (("calls", "crossed_lib.c"), ("plugin", "crossed_plugin.c")):
-        build(*compiler, "-shared", "-fPIC", "-o", place / f"lib{name}.so", _HERE / source)
-    search = [f"-L{place}", "-Wl,--no-as-needed", "-lcalls", f"-Wl,-rpath,{place}"]
+        made_in(place, *compiler, "-shared", "-fPIC", "-o", f"lib{name}.so", _HERE / source)
+    search = ["-L.", "-Wl,--no-as-needed", "-lcalls", "-Wl,-rpath,$ORIGIN"]
     for name, how in (("crossed", "lazy"), ("held", "now")):
-        build(*compiler, "-o", place / name, _HERE / f"{name}.c", *search, f"-Wl,-z,{how}")
+        made_in(place, *compiler, "-o", name, _HERE / f"{name}.c", *search, f"-Wl,-z,{how}")
     return place
 
 

@@ -22,6 +22,7 @@ from tests.support.processes import attached, turns
 from tests.support.processes.launching import environment
 from tests.support.processes.patching import say
 from tests.support.targets import build
+from tests.support.targets.build import made
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run, has_switched
 
@@ -195,20 +196,13 @@ int main(void)
 
 
 def test_a_plug_in_that_comes_before_the_program_is_hooked_is_counted_once(tmp_path: Path) -> None:
-    for name, text in _SOURCES.items():
-        (tmp_path / name).write_text(text)
-    for words in (
-        "-shared -fPIC leaf.c -o libleaf.so",
-        "-shared -fPIC -fno-plt plug.c -o plug.so",
-        "-no-pie -fno-pic program.c -o program -L. -lleaf -ldl -Wl,-rpath,.",
-    ):
-        subprocess.run(
-            [need("gcc"), "-O1", *words.split()],
-            cwd=tmp_path,
-            check=True,
-            timeout=limit(),
-        )
-    with attached.running(["env", "-C", tmp_path, "./program"]) as process:
+    place = made(
+        _SOURCES,
+        "gcc -O1 -shared -fPIC leaf.c -o libleaf.so",
+        "gcc -O1 -shared -fPIC -fno-plt plug.c -o plug.so",
+        "gcc -O1 -no-pie -fno-pic program.c -o program -L. -lleaf -ldl -Wl,-rpath,.",
+    )
+    with attached.running(["env", "-C", place, "./program"]) as process:
         options = ("--count-only", "-e", "leaf")
         with turns.gated(process.pid, tmp_path, *options) as (tracer, gate):
             until(lambda: waiting(process.pid), "images wait to be hooked", running=tracer)

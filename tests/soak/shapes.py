@@ -16,7 +16,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.files.elffiles import run as build
 from tests.support.machines.crossed import (
     NAMES,
     SECURE,
@@ -27,6 +26,7 @@ from tests.support.machines.crossed import (
     untraced,
 )
 from tests.support.processes.run import soscope
+from tests.support.targets.build import made_in
 
 _SOURCES = Path(__file__).parents[1] / "support" / "machines"
 _SECTIONS = {4: ((32, 4), (46, 6)), 8: ((40, 8), (58, 6))}  # of the ELF header, by size of words
@@ -79,12 +79,12 @@ def made(folder: Path, arch: str, shape: str) -> Path:
     compiler = compiler_of(arch)
     library = [word for word in words if word != "-no-pie"]
     for name, source in (("calls", "crossed_lib.c"), ("plugin", "crossed_plugin.c")):
-        path = folder / f"lib{name}.so"
-        build(*compiler, "-shared", "-fPIC", "-o", path, _SOURCES / source, *library)
+        shared = [*compiler, "-shared", "-fPIC", "-o", f"lib{name}.so"]
+        made_in(folder, *shared, _SOURCES / source, *library)
     path = folder / "crossed"
-    search = [f"-L{folder}", "-Wl,--no-as-needed", "-lcalls", f"-Wl,-rpath,{folder}"]
-    options = ["-fno-builtin", "-pthread", "-w"]
-    build(*compiler, *options, "-o", path, _SOURCES / "crossed.c", *search, *words)
+    search = ["-L.", "-Wl,--no-as-needed", "-lcalls", "-Wl,-rpath,$ORIGIN"]
+    options = ["-fno-builtin", "-pthread", "-w", "-o", "crossed"]
+    made_in(folder, *compiler, *options, _SOURCES / "crossed.c", *search, *words)
     if shape == "no sections":
         for each in (path, folder / "libcalls.so", folder / "libplugin.so"):
             _forget_sections(each)

@@ -80,7 +80,7 @@ def test_cycles_on_a_backend_under_load(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     with postgres.folder() as place:
-        assert postgres.initdb(place).status == 0
+        postgres.cluster(place)
         with postgres.served(place) as server:
             postgres.bench(place, "-i", "-q")
             words = ["-h", str(place), "-U", "bench", "-n", "-c", "3", "-T", "3600", "postgres"]

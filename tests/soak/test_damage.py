@@ -56,7 +56,7 @@ def test_calls_in_macho_made(tmp_path: Path) -> None:
 def test_macho_of_wheels(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
-    for wheel in machofiles.wheels(tmp_path / "wheels"):
+    for wheel in machofiles.wheels():
         for number, path in enumerate(machofiles.images(wheel, tmp_path)):
             if number % 5 == 0 and path.stat().st_size < _MOST:
                 (kept / f"{wheel.stem}-{path.name}").write_bytes(path.read_bytes())

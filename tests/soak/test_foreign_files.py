@@ -61,7 +61,7 @@ def test_every_stub_and_slot_of_debian(tmp_path: Path, arch: str, suite: str) ->
     triplet = _CELLS[arch, suite]
     found: list[str] = []
     stubs = bare_stubs = 0
-    for path in elf_files(unpacked(tmp_path, arch, suite, _PACKAGES)):
+    for path in elf_files(*unpacked(arch, suite, _PACKAGES)):
         with opened(path) as mapped:
             rows = [(one.vaddr, one.slot) for slot in mapped.slots for one in slot.stubs]
             slots = [(one.vaddr, one.kind, one.symbol) for one in mapped.slots if one.symbol]
@@ -74,7 +74,7 @@ def test_every_stub_and_slot_of_debian(tmp_path: Path, arch: str, suite: str) ->
             ours = {one.vaddr for one in mapped.slots if not one.kind.endswith(_WORDS)}
             if ours != readelf_slots(path, f"{triplet}-readelf"):
                 found.append(f"{path}: other slots than readelf's")
-        bare = without_sections(path)
+        bare = without_sections(path, tmp_path)
         with opened(bare) as mapped:
             again = [(one.vaddr, one.slot) for slot in mapped.slots for one in slot.stubs]
             bare_stubs += len(again)

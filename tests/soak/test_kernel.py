@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.files.elffiles import run as build
 from tests.support.machines import crossed
 from tests.support.machines.crossed import NAMES, account
-from tests.support.machines.tools import need
 from tests.support.machines.virtual import booted, system
 from tests.support.processes.run import soscope
+from tests.support.targets.build import made_in
 
 pytestmark = pytest.mark.soak
 
@@ -48,10 +47,9 @@ def test_a_gdbserver_on_a_serial_line(tmp_path: Path) -> None:
     there.mkdir(parents=True)
     programs.symlink_to(there)
     crossed.program(programs, "aarch64", "-Wl,-z,lazy")
-    words = [f"-L{programs}", "-lcalls", f"-Wl,-rpath,{programs}", "-Wl,-z,now", "-pthread"]
-    here = "-B/usr/aarch64-linux-gnu/lib"
-    compiler = [need("clang"), "--target=aarch64-linux-gnu", here, "-O1", "-fuse-ld=bfd"]
-    build(*compiler, "-o", programs / "held", Path(crossed.__file__).with_name("held.c"), *words)
+    words = ["-L.", "-lcalls", "-Wl,-rpath,$ORIGIN", "-Wl,-z,now", "-pthread"]
+    source = Path(crossed.__file__).with_name("held.c")
+    made_in(programs, *crossed.compiler_of("aarch64"), "-o", "held", source, *words)
     orders = _ORDERS.replace("FOLDER", str(programs)).replace("WORDS", _WORDS)
     log = tmp_path / "log"
     options = ["-c", "--json", "--sysroot", str(root), "-o", str(log)]

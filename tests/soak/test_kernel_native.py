@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_foreign_values import names_of_values
-from tests.support.files.elffiles import run
 from tests.support.machines import crossed
 from tests.support.machines.tools import need
 from tests.support.machines.virtual import NEWEST, PYTHON, booted, system, with_soscope
 from tests.support.targets import build
+from tests.support.targets.build import made_in
 
 pytestmark = pytest.mark.soak
 
@@ -95,25 +95,23 @@ def _counts(text: str) -> dict[str, int]:
     return {row["symbol"]: row["calls"] for row in json.loads(text)["rows"]}
 
 
-def _programs(folder: Path, start: Path) -> None:
+def _programs(folder: Path) -> None:
     """Build what is traced."""
     source = build.TARGETS / "trapped.c"
     few = ["-DROUNDS=10", "-DOFTEN=200000", "-pthread"]
     compiler = crossed.compiler_of("aarch64")
-    run(*compiler, *few, "-fno-builtin", "-Wl,-z,lazy", "-o", folder / "trapped", source)
+    made_in(folder, *compiler, *few, "-fno-builtin", "-Wl,-z,lazy", "-o", "trapped", source)
     # who returns twice has to be known to the compiler, to be marked
     guarded = ["-mbranch-protection=standard", "-mno-outline-atomics", "-nostartfiles"]
     known = ["-fno-builtin-labs", "-fno-builtin-abs", "-fuse-ld=lld", "-Wl,-z,force-bti"]
-    start.write_text(_START)
-    run(*compiler, *few, *guarded, *known, "-o", folder / "guarded", source, start)
-    plugin = start.with_name("plugin.c")
-    plugin.write_text("int plug_run(int x) { return x; }\n")
-    run(*compiler, "-shared", "-fPIC", "-o", folder / "libplug_a.so", plugin)
-    shared = ["-w", "-shared", "-fPIC"]
-    library = folder / "libvalues.so"
-    run(*compiler, *shared, "-o", library, _HERE / "crossed_values_lib.c")
-    words = [f"-L{folder}", "-lvalues", "-fno-builtin", "-w"]
-    run(*compiler, "-o", folder / "values", _HERE / "crossed_values.c", *words)
+    (folder / "start.s").write_text(_START)
+    made_in(folder, *compiler, *few, *guarded, *known, "-o", "guarded", source, "start.s")
+    shared = [*compiler, "-w", "-shared", "-fPIC", "-o"]
+    (folder / "plugin.c").write_text("int plug_run(int x) { return x; }\n")
+    made_in(folder, *shared, "libplug_a.so", "plugin.c")
+    made_in(folder, *shared, "libvalues.so", _HERE / "crossed_values_lib.c")
+    words = ["-L.", "-lvalues", "-fno-builtin", "-w"]
+    made_in(folder, *compiler, "-o", "values", _HERE / "crossed_values.c", *words)
     header = _HERE / "crossed_values.h"
     (folder / header.name).write_text(header.read_text())
     crossed.program(folder, "aarch64", "-Wl,-z,lazy")
@@ -127,7 +125,7 @@ def test_programs_for_arm64_are_traced_there(tmp_path: Path) -> None:
     with_soscope(root)
     programs = root / _THERE[1:]
     programs.mkdir()
-    _programs(programs, tmp_path / "start.s")
+    _programs(programs)
     (programs / "code.py").write_text(_CODE)
     orders = _ORDERS.replace("NAMES", "+".join(names_of_values()))
     with booted(tmp_path, orders, NEWEST) as machine:

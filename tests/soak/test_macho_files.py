@@ -27,7 +27,7 @@ Record = Callable[[str, object], None]
 
 
 def test_wheels(tmp_path: Path, record_property: Record) -> None:
-    wheels = machofiles.wheels(tmp_path / "wheels")
+    wheels = machofiles.wheels()
     assert len(wheels) >= 10
     compared = Compared()
     for wheel in wheels:
@@ -48,7 +48,7 @@ def test_wheels(tmp_path: Path, record_property: Record) -> None:
 
 def test_stubs_of_wheels_run(tmp_path: Path, record_property: Record) -> None:
     ran = 0
-    for wheel in machofiles.wheels(tmp_path / "wheels"):
+    for wheel in machofiles.wheels():
         for path in machofiles.images(wheel, tmp_path):
             data = path.read_bytes()
             source = BufferSource(data)
@@ -65,7 +65,7 @@ def test_stubs_of_wheels_run(tmp_path: Path, record_property: Record) -> None:
 def test_check_finds_wheels_sound(tmp_path: Path, record_property: Record) -> None:
     """`soscope check --run` of every image, those within other files, too."""
     ran: Counter[str] = Counter()
-    for wheel in machofiles.wheels(tmp_path / "wheels"):
+    for wheel in machofiles.wheels():
         for path in machofiles.images(wheel, tmp_path):
             for image in Image.open(path, embedded=True).slices:
                 found = check(image, run=True)
@@ -84,9 +84,9 @@ def test_check_finds_wheels_sound(tmp_path: Path, record_property: Record) -> No
 
 @pytest.mark.parametrize("version", machofiles.ZIGS)
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
-def test_zig(arch: str, version: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    program = machofiles.zig(version, tmp_path / "zig")
-    path = machofiles.zig_program(program, arch, tmp_path)
+def test_zig(arch: str, version: str, capfd: pytest.CaptureFixture[str]) -> None:
+    program = machofiles.zig(version)
+    path = machofiles.zig_program(program, arch)
     compared = Compared()
     compare(path, compared)
     assert compared.differences == []

@@ -20,6 +20,7 @@ from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.source import BufferSource
 from soscope.model.filemap import PLT, PLT_SEC, RETPOLINE
 from tests.support.machines.tools import need
+from tests.support.targets.build import made_in
 from tests.support.targets.matrix import LINKERS
 from tests.support.time.patience import limit
 
@@ -110,19 +111,20 @@ class Shape(NamedTuple):
 
 def build(shape: Shape, folder: Path) -> Path:
     """Make a file of this shape; return its path."""
-    driver = need(shape.compiler)
     if shape.compiler != "musl-gcc":
         need(LINKERS[shape.linker])
     path = folder / "made"
-    words = [driver, {64: "-m64", 32: "-m32", 0: "-mx32"}[shape.bits], "-O1", "-fno-builtin"]
-    words += ["-w", "-o", str(path), *shape.words]
+    words = [
+        shape.compiler,
+        {64: "-m64", 32: "-m32", 0: "-mx32"}[shape.bits],
+        "-O1",
+        "-fno-builtin",
+    ]
+    words += ["-w", "-o", path.name, *shape.words]
     words += ["-x", "c", "-"] if shape.compiler == "musl-gcc" else []
     if shape.compiler != "musl-gcc":
         words += [f"-fuse-ld={shape.linker}", "-x", "c", "-"]
-    done = subprocess.run(
-        words, input=shape.source, capture_output=True, text=True, timeout=limit(), check=False
-    )
-    assert done.returncode == 0, (words, done.stderr)
+    made_in(folder, *words, text=shape.source)
     if shape.rewrite is not None:
         shape.rewrite(path)
     return path

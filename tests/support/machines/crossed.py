@@ -8,9 +8,9 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.support.files.elffiles import run as build
 from tests.support.machines.tools import need
 from tests.support.processes.run import run, soscope
+from tests.support.targets.build import made_in
 
 _HERE = Path(__file__).parent
 TRIPLETS = {
@@ -55,39 +55,33 @@ def program(
     compiler = compiler_of(arch)
     secure = SECURE if arch == "ppc" else ()
     for name, other in (("calls", "crossed_lib.c"), ("plugin", "crossed_plugin.c")):
-        library = folder / f"lib{name}.so"
-        build(*compiler, "-shared", "-fPIC", "-o", library, _HERE / other, *words, *secure)
-    path = folder / source
+        library = [*compiler, "-shared", "-fPIC", "-o", f"lib{name}.so"]
+        made_in(folder, *library, _HERE / other, *words, *secure)
     alone: tuple[str, ...] = ("-fno-plt",) if unseen and not secure else () if unseen else secure
     alone += (own,) if own else ()
-    search = [f"-L{folder}", "-Wl,--no-as-needed", "-lcalls", f"-Wl,-rpath,{folder}"]
-    options: list[str | Path] = ["-fno-builtin", "-pthread", "-o", path]
-    build(*compiler, *options, _HERE / f"{source}.c", *search, *words, *alone)
-    return path
+    search = ["-L.", "-Wl,--no-as-needed", "-lcalls", "-Wl,-rpath,$ORIGIN"]
+    options = ["-fno-builtin", "-pthread", "-o", source]
+    made_in(folder, *compiler, *options, _HERE / f"{source}.c", *search, *words, *alone)
+    return folder / source
 
 
 def built_alone(folder: Path, arch: str, source: str, *words: str) -> Path:
     """Build a program of one file beside this one, linked with `words`."""
-    need(f"qemu-{arch}")
-    need(f"/usr/{TRIPLETS[arch]}/include/stdio.h")
-    here = f"-B/usr/{TRIPLETS[arch]}/lib"
-    compiler = [need("clang"), f"--target={TRIPLETS[arch]}", here, "-O1", "-fuse-ld=bfd"]
     secure = SECURE if arch == "ppc" else ()
     path = folder / f"{source}-{arch}"
-    build(*compiler, *secure, *words, "-o", path, _HERE / f"{source}.c")
+    made_in(folder, *compiler_of(arch), *secure, *words, "-o", path, _HERE / f"{source}.c")
     return path
 
 
 def threaded(folder: Path, arch: str) -> Path:
     """Build the program whose threads call a library at once, and that."""
     compiler = compiler_of(arch)
-    library = folder / "libtogether.so"
-    build(*compiler, "-shared", "-fPIC", "-o", library, _HERE / "crossed_threads_lib.c")
-    path = folder / "crossed_threads"
-    search = [f"-L{folder}", "-Wl,--no-as-needed", "-ltogether", f"-Wl,-rpath,{folder}"]
-    options: list[str | Path] = ["-fno-builtin", "-pthread", "-Wl,-z,lazy", "-o", path]
-    build(*compiler, *options, _HERE / "crossed_threads.c", *search)
-    return path
+    library = [*compiler, "-shared", "-fPIC", "-o", "libtogether.so"]
+    made_in(folder, *library, _HERE / "crossed_threads_lib.c")
+    search = ["-L.", "-Wl,--no-as-needed", "-ltogether", "-Wl,-rpath,$ORIGIN"]
+    options = ["-fno-builtin", "-pthread", "-Wl,-z,lazy", "-o", "crossed_threads"]
+    made_in(folder, *compiler, *options, _HERE / "crossed_threads.c", *search)
+    return folder / "crossed_threads"
 
 
 def sysroot(arch: str) -> Path:

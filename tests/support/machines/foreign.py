@@ -1,87 +1,121 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs and libraries that Debian made for other processors, unpacked below a folder.
+"""Programs and libraries that Debian made for other processors or in other releases, unpacked.
 
-They come through a root of apt's own: the machine's packages never hear of the architecture.
+They come through a root of apt's own: the machine's packages never hear of them. They are kept
+(`tests/support/targets/kept.py`), so the next run needs no network.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.machines.tools import need, not_here
+import pytest
+
+from tests.support.machines.tools import need, strict
+from tests.support.targets.kept import kept
 from tests.support.time.patience import limit
 
-_SOURCES = Path("/etc/apt")
-_MIRROR = re.compile(r"^(?:URIs:|deb (?:\[.*\] )?)\s*(http\S+/debian/?)\s", re.MULTILINE)
 _KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
-_ROW = re.compile(
-    r"^([0-9a-f]+)\s+[0-9a-f]+\s+R_\w+?_"
-    r"(?:JUMP_SLOT?|JMP_SLOT?|GLOB_DAT?|IRELATIVE?|TLSDESC|TLS_DESC)\s",
-    re.MULTILINE,
-)
-
-
-def _mirror() -> str:
-    """Return where this machine's packages come from."""
-    for path in (*_SOURCES.glob("sources.list.d/*.sources"), _SOURCES / "sources.list"):
-        found = re.search(
-            r"^(?:URIs:|deb (?:\[.*\] )?)\s*(http\S+/debian/?)\s", _text(path), re.MULTILINE
-        )
-        if found:
-            return found[1]
-    not_here("no Debian mirror in /etc/apt")
-    raise AssertionError
-
-
-def _text(path: Path) -> str:
-    return path.read_text() + "\n" if path.exists() else ""
 
 
 def unpacked(
-    folder: Path, arch: str, suite: str, packages: tuple[str, ...], behind: str = ""
-) -> Path:
-    """Download packages of an architecture and a suite; return where they are unpacked.
+    arch: str, suite: str, *sets: tuple[str, ...], behind: str = "", trusted: bool = False
+) -> list[Path]:
+    """Return where packages of an architecture and a suite are unpacked, a folder for each set.
 
-    `behind` names one that has nothing but dependencies, which come, too.
+    `behind` names one that has nothing but dependencies: they belong to the first set. `trusted`
+    packages are taken without a signature.
     """
-    need("apt-get")
-    need("dpkg-deb")
-    root, files = folder / "apt", folder / "files"
-    for name in ("state/lists/partial", "cache/archives/partial", "etc", "download"):
-        (root / name).mkdir(parents=True)
-    (root / "status").touch()
-    line = f"deb [signed-by={_KEYS} arch={arch}] {_mirror()} {suite} main\n"
-    (root / "etc/sources.list").write_text(line)
+    parts = [word for packages in sets for word in ("", *packages)]
+
+    def make(folder: Path) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            _unpack(Path(scratch), folder, arch, suite, sets, behind, trusted)
+
+    root = kept(f"debian/{suite}-{arch}", *parts, behind, str(trusted), make=make)
+    return [root / str(number) for number in range(len(sets))]
+
+
+def _unpack(
+    scratch: Path,
+    folder: Path,
+    arch: str,
+    suite: str,
+    sets: tuple[tuple[str, ...], ...],
+    behind: str,
+    trusted: bool,
+) -> None:
+    apt, unpack = need("apt-get"), need("dpkg-deb")
+    for name in ("state/lists/partial", "cache/archives/partial", "etc"):
+        (scratch / name).mkdir(parents=True)
+    (scratch / "state/status").touch()
+    how = "trusted=yes" if trusted else f"signed-by={_KEYS}"
+    line = f"deb [{how} arch={arch}] {_mirror(apt)} {suite} main\n"
+    (scratch / "etc/sources.list").write_text(line)
     settings = {
-        "Dir::State": root / "state",
-        "Dir::State::status": root / "status",
-        "Dir::Cache": root / "cache",
-        "Dir::Etc::sourcelist": root / "etc/sources.list",
-        "Dir::Etc::sourceparts": "-",
+        "Dir::State": scratch / "state",
+        "Dir::State::status": scratch / "state/status",
+        "Dir::Cache": scratch / "cache",
+        "Dir::Etc::SourceList": scratch / "etc/sources.list",
+        "Dir::Etc::SourceParts": "-",
+        "Dir::Etc::Preferences": "-",
+        "Dir::Etc::PreferencesParts": "-",
         "APT::Architecture": arch,
+        "APT::Architectures::": arch,
         "APT::Sandbox::User": "root",
+        "Acquire::Languages": "none",
+        "Acquire::Check-Valid-Until": "false",
+        "Acquire::Retries": "2",
     }
-    words = [f"-o{name}={value}" for name, value in settings.items()]
-    words.append(f"-oAPT::Architectures::={arch}")
-    _run(["apt-get", *words, "update"], root)
+    options = [f"-o{name}={value}" for name, value in settings.items()]
+    _run([apt, *options, "-qq", "update"], scratch)
+    depends: list[str] = []
     if behind:
-        told = _run(["apt-cache", *words, "depends", behind], root)
-        packages += tuple(re.findall(r"^ *Depends: (\S+)", told, re.MULTILINE))
-    _run(["apt-get", *words, "download", *packages], root / "download")
-    for path in (root / "download").glob("*.deb"):
-        _run(["dpkg-deb", "-x", str(path), str(files)], root)
-    return files
+        told = _run(["apt-cache", *options, "depends", behind], scratch)
+        depends = re.findall(r"^ *Depends: (\S+)", told, re.MULTILINE)
+    for number, packages in enumerate(sets):
+        place = scratch / str(number)
+        place.mkdir()
+        _run([apt, *options, "-qq", "download", *packages, *(depends if not number else ())], place)
+        for path in place.glob("*.deb"):
+            _run([unpack, "-x", str(path), str(folder / str(number))], scratch)
+
+
+def _mirror(apt: str) -> str:
+    """Return where this machine's packages come from."""
+    told = _run([apt, "indextargets", "--format", "$(SITE) $(ORIGIN) $(LABEL)"], Path("/"))
+    rows = [line.split(" ") for line in told.splitlines()]
+    sites = [row[0] for row in rows if row[1:] == ["Debian", "Debian"]]
+    if not sites:
+        _lack("apt knows no mirror of Debian: 'apt-get update', on Debian")
+    return sites[0]
+
+
+def _lack(message: str) -> None:
+    if strict():
+        pytest.fail(message)
+    pytest.skip(message)
 
 
 def _run(command: list[str], folder: Path) -> str:
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=limit(600), check=False
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=limit(600),
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "LC_ALL": "C"},
     )
-    assert done.returncode == 0, done.stderr
+    if done.returncode != 0:
+        _lack(f"{shlex.join(command)}: {done.stderr or done.stdout}")
     return done.stdout
 
 

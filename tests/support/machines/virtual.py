@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A virtual machine with a kernel of Debian's for arm64, and a gdbserver on its serial line.
 
-Its files are packages that are unpacked below a folder; they become the root in its memory, so the
-same folder is the sysroot here. `orders` are a shell's; what they print is the console's.
+Its files are packages that are unpacked; a copy becomes the root in its memory, so the same folder
+is the sysroot here. `orders` are a shell's; what they print is the console's.
 """
 
 from __future__ import annotations
@@ -87,10 +87,14 @@ class Virtual:
 
 
 def system(folder: Path, *more: str) -> Path:
-    """Download what the machine is made of, with `more` packages; return its root."""
+    """Put what the machine is made of below a folder, with `more` packages; return its root."""
     need("qemu-system-aarch64")
     need("cpio")
-    return unpacked(folder, "arm64", "bookworm", (*_PACKAGES, *more), behind="linux-image-arm64")
+    packages = (*_PACKAGES, *more)
+    (kept,) = unpacked("arm64", "bookworm", packages, behind="linux-image-arm64")
+    root = folder / "files"
+    shutil.copytree(kept, root, symlinks=True)
+    return root
 
 
 def with_soscope(root: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.machines.tools import need, strict
+from tests.support.targets.build import made_in
+from tests.support.targets.kept import kept
 from tests.support.time.patience import limit
 
 LLD = "ld64.lld-19"
@@ -91,10 +94,10 @@ def lld(folder: Path, arch: str, *flags: str, objc: bool = False) -> Path:
         "-stdlib=libc++",
         "-Wno-unused-command-line-argument",
     ]
-    _run("clang", *target, "-O0", "-c", source, "-o", folder / "calls.o")
+    made_in(folder, "clang", *target, "-O0", "-c", source, "-o", "calls.o")
     version = ["-platform_version", "macos", "11.0", "11.0"]
-    inputs: list[str | Path] = [folder / "calls.o", folder / "system.tbd", "-U", "_absent"]
-    _run(LLD, "-arch", arch, *version, *flags, "-e", "_main", *inputs, "-o", out)
+    inputs = ["calls.o", "system.tbd", "-U", "_absent"]
+    made_in(folder, LLD, "-arch", arch, *version, *flags, "-e", "_main", *inputs, "-o", out)
     return out
 
 
@@ -127,75 +130,54 @@ def _missing(what: str) -> None:
     pytest.skip(what)
 
 
-def _fetched(variable: str, folder: Path) -> Path | None:
-    """Return the folder that the environment names; None where it names none."""
-    named = os.environ.get(variable)
-    if named:
-        return Path(named)
-    folder.mkdir(exist_ok=True)
-    return None
-
-
-def zig(version: str, folder: Path) -> Path:
+def zig(version: str) -> Path:
     """Return a release of zig: SOSCOPE_ZIG has folders of that name, else pip is asked."""
-    given = _fetched("SOSCOPE_ZIG", folder)
-    if given is not None:
-        return given / version / "ziglang" / "zig"
-    target = folder / version
-    pip: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--target",
-        target,
-    ]
-    try:
-        _run(*pip, f"ziglang=={version}", timeout=600)
-    except AssertionError as error:
-        _missing(f"zig {version}: {error}")
-    return target / "ziglang" / "zig"
+    if named := os.environ.get("SOSCOPE_ZIG"):
+        return Path(named) / version / "ziglang" / "zig"
+
+    def make(folder: Path) -> None:
+        words = ("-m", "pip", "install", "-q", "--no-deps", "--target", folder)
+        try:
+            _run(sys.executable, *words, f"ziglang=={version}", timeout=600)
+        except AssertionError as error:
+            _missing(f"zig {version}: {error}")
+
+    return kept(f"zig-{version}", make=make) / "ziglang" / "zig"
 
 
-def zig_program(program: Path, arch: str, folder: Path) -> Path:
+def zig_program(program: Path, arch: str) -> Path:
     """Compile a program with calls of nine functions by zig for `arch` (x86_64, aarch64)."""
-    source = folder / "calls.c"
-    source.write_text(
+    text = (
         "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
         "int main(int c, char **v) { char *p = malloc(20); strcpy(p, v[0]); puts(p); free(p);\n"
         'printf("%zu %d", strlen(v[0]), getpid()); return atoi(v[0]) + abs(c) + rand(); }\n'
     )
-    out = folder / f"calls-{arch}"
-    caches = {f"ZIG_{one}_CACHE_DIR": str(folder / "cache") for one in ("GLOBAL", "LOCAL")}
-    words: list[str | Path] = ["cc", "-target", f"{arch}-macos", "-O1", "-o", out, source]
-    _run(program, *words, timeout=600, **caches)
-    return out
+
+    def make(folder: Path) -> None:
+        (folder / "calls.c").write_text(text)
+        caches = {f"ZIG_{one}_CACHE_DIR": str(folder / "cache") for one in ("GLOBAL", "LOCAL")}
+        words = ("cc", "-target", f"{arch}-macos", "-O1", "-o", folder / "calls")
+        _run(program, *words, folder / "calls.c", timeout=600, **caches)
+        shutil.rmtree(folder / "cache")
+
+    return kept(f"zig-{arch}", str(program), text, make=make) / "calls"
 
 
-def wheels(folder: Path) -> list[Path]:
+def wheels() -> list[Path]:
     """Return wheels for macOS: those in SOSCOPE_MACHO_WHEELS, else pip fetches them."""
-    given = _fetched("SOSCOPE_MACHO_WHEELS", folder)
-    if given is None:
-        given = folder
-        for name, platform, python, abi in WHEELS:
-            pip: list[str | Path] = [
-                sys.executable,
-                "-m",
-                "pip",
-                "download",
-                "-q",
-                "--no-deps",
-                "-d",
-                folder,
-            ]
-            pip += ["--only-binary=:all:", "--platform", platform, "--python-version", python]
-            try:
-                _run(*pip, "--implementation", "cp", "--abi", abi, name, timeout=300)
-            except AssertionError as error:
-                _missing(f"{name}: {error}")
+    named = os.environ.get("SOSCOPE_MACHO_WHEELS")
+    given = Path(named) if named else kept("macos", repr(WHEELS), make=_fetch_wheels)
     return sorted(given.glob("*.whl"))
+
+
+def _fetch_wheels(folder: Path) -> None:
+    for name, platform, python, abi in WHEELS:
+        pip = ("-m", "pip", "download", "-q", "--no-deps", "-d", folder, "--only-binary=:all:")
+        which = ("--platform", platform, "--python-version", python, "--implementation", "cp")
+        try:
+            _run(sys.executable, *pip, *which, "--abi", abi, name, timeout=300)
+        except AssertionError as error:
+            _missing(f"{name}: {error}")
 
 
 def images(wheel: Path, folder: Path) -> Iterator[Path]:

@@ -19,6 +19,8 @@ from pathlib import Path
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.processes.tracing import Outcome
+from tests.support.targets.kept import kept
+from tests.support.targets.matrix import version
 from tests.support.time.patience import limit, until, with_note
 
 _LONG = 240.0  # seconds
@@ -64,6 +66,19 @@ def initdb(place: Path, *trace: str) -> Outcome:
     command = [*as_its_user(), tool("initdb"), "-D", str(place / "data"), *words]
     done = run([*trace, *command], env=ENVIRONMENT, cwd=place, timeout=limit(_LONG))
     return Outcome(done.stdout, done.stderr, done.returncode)
+
+
+def cluster(place: Path) -> None:
+    """Put a new cluster into a folder: a copy of one that is kept."""
+
+    def make(there: Path) -> None:
+        with folder() as made:
+            outcome = initdb(made)
+            assert outcome.status == 0, outcome
+            subprocess.run(["cp", "-a", made / "data", there], check=True, timeout=limit())
+
+    there = kept("postgres", version(tool("initdb")), Path(__file__), make=make)
+    subprocess.run(["cp", "-a", there / "data", place], check=True, timeout=limit())
 
 
 @contextlib.contextmanager

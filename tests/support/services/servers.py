@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,9 @@ from pathlib import Path
 
 from tests.support.machines.tools import need
 from tests.support.processes.run import kill, run
-from tests.support.time.patience import limit, until, with_note
+from tests.support.targets.kept import kept
+from tests.support.targets.matrix import version
+from tests.support.time.patience import until, with_note
 
 
 @contextlib.contextmanager
@@ -54,16 +57,28 @@ def redis(folder: Path) -> contextlib.AbstractContextManager[Path]:
     return _served([*words, "--save", "", "--appendonly", "no"], place)
 
 
+_OPTIONS = ("--no-defaults", "--innodb-log-file-size=4M")
+
+
+def _installed(server: str) -> Path:
+    """Return a folder of data of MariaDB, which is kept."""
+
+    def make(folder: Path) -> None:
+        words = [*_OPTIONS, *_as_user("--user=root"), f"--datadir={folder / 'data'}"]
+        words += [f"--tmpdir={folder}", "--auth-root-authentication-method=normal"]
+        made = run([need("mariadb-install-db"), *words, "--skip-test-db"], timeout=limit())
+        assert made.returncode == 0, made.stdout + made.stderr
+
+    return kept("mariadb", version(server), Path(__file__), make=make) / "data"
+
+
 def mariadb(folder: Path) -> contextlib.AbstractContextManager[Path]:
     """Make a database and run its server; its socket, for the user root without a password."""
     place, data = folder / "mysqld.sock", folder / "data"
     server = need("mariadbd", "mariadb-install-db")
-    options = ["--no-defaults", f"--datadir={data}", *_as_user("--user=root")]
-    more = ["--auth-root-authentication-method=normal", "--skip-test-db"]
+    shutil.copytree(_installed(server), data)
     # two servers that begin at once would delete each other's files in /tmp
-    options += ["--innodb-log-file-size=4M", f"--tmpdir={folder}"]
-    made = run([need("mariadb-install-db"), *options, *more], timeout=limit())
-    assert made.returncode == 0, made.stdout + made.stderr
+    options = [*_OPTIONS, *_as_user("--user=root"), f"--datadir={data}", f"--tmpdir={folder}"]
     small = ["--skip-networking", "--skip-log-bin", "--innodb-flush-log-at-trx-commit=0"]
     return _served([server, *options, f"--socket={place}", *small], place)
 

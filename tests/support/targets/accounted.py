@@ -19,6 +19,7 @@ from fractions import Fraction
 from math import isinf, isnan
 from pathlib import Path
 
+from tests.support.targets.build import made_in
 from tests.support.time.patience import limit
 
 TABLES = Path(__file__).parents[2] / "targets" / "account"
@@ -178,19 +179,17 @@ def build(name: str, directory: Path, *flags: str) -> Path:
     compiler, ending = ("g++", "cc") if is_cxx(name) else ("gcc", "c")
     source = directory / f"{name}.{ending}"
     source.write_text(code)
-    program = directory / name
     command = [compiler, "-w", "-O0", "-fno-builtin", f"-I{TABLES}", *flags, str(source)]
     if is_cxx(name):
         command.append("-fpermissive")
     if (TABLES / f"lib{name}.{ending}").exists():
-        library = directory / f"lib{name}.so"
+        library = f"lib{name}.so"
         machine = [flag for flag in own if flag.startswith("-m")]
         words = [compiler, "-g", "-O1", "-shared", "-fPIC", *machine]
-        words.append(str(TABLES / f"lib{name}.{ending}"))
-        subprocess.run([*words, "-o", str(library)], check=True, timeout=limit())
-        own = [str(library), *own]
-    subprocess.run([*command, "-o", str(program), *own], check=True, timeout=limit())
-    return program
+        made_in(directory, *words, TABLES / f"lib{name}.{ending}", "-o", library)
+        own = [library, "-Wl,-rpath,$ORIGIN", *own]
+    made_in(directory, *command, "-o", name, *own)
+    return directory / name
 
 
 def account(path: Path) -> list[Told]:

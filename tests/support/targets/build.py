@@ -168,7 +168,7 @@ def _named(folder: Path, words: list[str]) -> set[str]:
     names = {name for word in words[1:] for name in re.split("[=,]", word)}
     for place in re.findall(r"(?:^|\0)(?:-L|-Wl,-rpath-link,)([^/\0][^\0]*)", "\0".join(words)):
         names |= {os.path.join(place, path.name) for path in (folder / place).glob("*.so*")}
-    return {name for name in names if name[:1] != "/" and (folder / name).is_file()}
+    return {name for name in names if name[:1] != "/" and os.path.isfile(folder / name)}
 
 
 def _out(words: list[str]) -> str:

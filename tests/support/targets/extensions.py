@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
+from tests.support.targets.build import made_in
 from tests.support.targets.matrix import REPOSITORY
 from tests.support.time.patience import limit
 
@@ -20,9 +21,8 @@ def extension(python: str, name: str, folder: Path, *flags: str) -> Path:
     need(f"{headers}/Python.h")
     library = folder / f"{name}.so"
     source = REPOSITORY / "tests" / "targets" / "python" / f"{name}.c"
-    words = [need("gcc"), "-O1", "-shared", "-fPIC", *flags, f"-I{headers}", str(source)]
-    done = run([*words, "-o", library], timeout=limit())
-    assert done.returncode == 0, done.stderr
+    words = ["gcc", "-O1", "-shared", "-fPIC", *flags, f"-I{headers}"]
+    made_in(folder, *words, source, "-o", library)
     return library
 
 

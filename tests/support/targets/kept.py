@@ -95,7 +95,7 @@ def behind(word: str) -> str:
 @functools.cache
 def _state(place: str) -> str:
     path = Path(os.path.normpath(place))
-    if not path.exists() or path.is_relative_to(FOLDER):
+    if not os.path.exists(path) or path.is_relative_to(FOLDER):
         return ""  # a name of this module's has a digest in it
     if path.is_relative_to(REPOSITORY):
         files = [path] if path.is_file() else sorted(path.rglob("*"))

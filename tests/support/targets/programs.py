@@ -273,8 +273,8 @@ def table() -> list[Program]:
     ]
 
 
-def make_world(folder: Path, given: Path) -> None:
-    """Fill a folder with what the programs work on. `given` has a built target and object."""
+def make_world(folder: Path, given: list[Path]) -> None:
+    """Fill a folder with what the programs work on. `given` are a built target and an object."""
     lines = [f"line {i * 7919 % 20011}\n" for i in range(20000)]
     (folder / "big.txt").write_text("".join(lines))
     (folder / "in.txt").write_text("".join(lines[:200]))
@@ -287,5 +287,5 @@ def make_world(folder: Path, given: Path) -> None:
         path = folder / "tree" / f"d{i % 5}" / f"file{i}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x" * i * 17)
-    for path in given.iterdir():
+    for path in given:
         os.link(path, folder / path.name)

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.machines.tools import need
-from tests.support.processes.run import run
+from tests.support.targets.build import made
 
 TARGETS = Path(__file__).parents[2] / "targets" / "mem"
 
 
-def stack_program(folder: Path, compiler: str, *flags: str) -> list[str]:
+def stack_program(compiler: str, *flags: str) -> list[str]:
     """Build it with the libraries that it loads; return the words to run it by."""
-    cc = [need(compiler), *flags, "-fno-optimize-sibling-calls", "-w"]
+    cc = [compiler, *flags, "-fno-optimize-sibling-calls", "-w"]
     library = [*cc, "-shared", "-fPIC", str(TARGETS / "lib_stacks.c")]
     steps = [
         [*library, "-DNAME=through_inner", "-o", "libinner.so"],
@@ -23,11 +22,9 @@ def stack_program(folder: Path, compiler: str, *flags: str) -> list[str]:
         [*library, "-DCONSTRUCTOR=1702", "-o", "libsecond.so"],
         [
             *[*cc, "-rdynamic", "-pthread", str(TARGETS / "stacks.c"), "-o", "stacks"],
-            *["libinner.so", "libouter.so", f"-Wl,-rpath,{folder}"],
+            *["libinner.so", "libouter.so", "-Wl,-rpath,$ORIGIN"],
         ],
     ]
-    for step in steps:
-        done = run(step, cwd=folder)
-        assert done.returncode == 0, done.stderr
+    folder = made({}, *steps, name="stacks")
     # the second one comes to where the first was
     return [str(folder / name) for name in ("stacks", "libfirst.so", "libsecond.so", "libfirst.so")]

@@ -7,14 +7,12 @@ each call has written (tests/targets/written.h). A new declaration needs a line 
 
 from __future__ import annotations
 
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from soscope.prototypes.build import read_declarations
-from tests.support.machines.tools import need
-from tests.support.targets.build import TARGETS
+from tests.support.targets.build import TARGETS, made_in
 
 PROTOTYPES = Path(__file__).parents[3] / "prototypes"
 
@@ -416,13 +414,9 @@ def built(folder: Path) -> Path:
     """Compile the program in `folder`."""
     file = folder / "written.c"
     file.write_text(source())
-    command = [need("gcc"), "-w", "-std=gnu17", "-fno-builtin", "-O0", "-iquote", str(TARGETS)]
-    command += ["-iquote", str(PROTOTYPES), str(file), "-o", str(folder / "written")]
-    done = subprocess.run(
-        [*command, "-lz", "-lm", "-lutil", "-pthread"], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
+    command = ["gcc", "-w", "-std=gnu17", "-fno-builtin", "-O0", "-iquote", str(TARGETS)]
+    command += ["-iquote", str(PROTOTYPES), "written.c", "-o", "written"]
+    made_in(folder, *command, "-lz", "-lm", "-lutil", "-pthread")
     return folder / "written"
 
 

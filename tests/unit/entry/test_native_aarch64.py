@@ -21,6 +21,7 @@ from soscope.entry.native.machine import NativeMachine
 from soscope.model.arch import EM_AARCH64, arch_of
 from tests.support.files.elffiles import run
 from tests.support.machines.tools import need
+from tests.support.targets.build import made_in
 
 CODE, CAVE, DATA, STACK = 0x40_0000, 0x48_0000, 0x50_0000, 0x60_0000
 PAGE = 0x10000
@@ -61,9 +62,9 @@ def assembled(folder: Path, text: str, *linked: str) -> tuple[bytes, dict[str, i
     """Return the code of a text, and its labels; `linked`: the linker's words, if it is linked."""
     source, result = folder / "code.s", folder / "code.o"
     source.write_text(".arch armv9.3-a+mops+pauth\n" + text)
-    run("clang", "--target=aarch64-linux-gnu", "-c", "-o", result, source)
+    made_in(folder, "clang", "--target=aarch64-linux-gnu", "-c", "-o", result, source)
     if linked:
-        run("aarch64-linux-gnu-ld", "-e", "0", *linked, "-o", folder / "code", result)
+        made_in(folder, "aarch64-linux-gnu-ld", "-e", "0", *linked, "-o", "code", result)
         result = folder / "code"
     run("aarch64-linux-gnu-objcopy", "-O", "binary", "-j", ".text", result, folder / "code.bin")
     labels = {}
@@ -201,8 +202,8 @@ def test_registers_lie_as_the_headers_say(tmp_path: Path) -> None:
         "offsetof(struct user_fpsimd_struct, vregs[7]), sizeof(struct user_fpsimd_struct),"
         "NT_PRSTATUS, NT_FPREGSET, NT_ARM_TLS, __NR_clone, __NR_clone3};\n"
     )
-    run("clang", "--target=aarch64-linux-gnu", "-isystem/usr/aarch64-linux-gnu/include", "-c",
-        "-o", result, source)  # fmt: skip
+    includes = "-isystem/usr/aarch64-linux-gnu/include"
+    made_in(tmp_path, "clang", "--target=aarch64-linux-gnu", includes, "-c", "-o", result, source)
     run("aarch64-linux-gnu-objcopy", "-O", "binary", "-j", "facts", result, tmp_path / "layout")
     told = (tmp_path / "layout").read_bytes()
     layout = [int.from_bytes(told[at : at + 8], "little") for at in range(0, len(told), 8)]

@@ -3,24 +3,18 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
 from soscope.hooking.isa import code
-from tests.support.machines.tools import need
+from tests.support.targets.build import made
 
 
-def assembled(lines: list[str], folder: Path) -> bytes:
+def assembled(lines: list[str]) -> bytes:
     """Return what the assembler makes of some lines."""
-    source, made, plain = folder / "code.s", folder / "code.o", folder / "code.bin"
-    source.write_text("\n".join([".intel_syntax noprefix", *lines, ""]))
-    subprocess.run([need("as"), "-o", made, source], check=True, timeout=60)
-    words = [need("objcopy"), "-O", "binary", "-j", ".text", str(made), str(plain)]
-    subprocess.run(words, check=True, timeout=60)
-    return plain.read_bytes()
+    source = "\n".join([".intel_syntax noprefix", *lines, ""])
+    commands = ("as -o code.o code.s", "objcopy -O binary -j .text code.o code.bin")
+    return (made({"code.s": source}, *commands) / "code.bin").read_bytes()
 
 
-def test_the_text_is_what_it_says(tmp_path: Path) -> None:
+def test_the_text_is_what_it_says() -> None:
     lines = [
         "start:",
         f".set common, start + {code.PID}",
@@ -33,12 +27,12 @@ def test_the_text_is_what_it_says(tmp_path: Path) -> None:
         # names are aligned with what the assembler fills up with
         is_filled = line.startswith(" ") and words in {"leave:", "write:", "exchange:"}
         lines += [".p2align 4"] * is_filled + [words]
-    made = assembled(lines, tmp_path)
+    made = assembled(lines)
     assert made[: len(code.CODE)] == code.CODE
     assert not made[len(code.CODE) :].strip(b"\x90\x66\x2e\x0f\x1f\x84\x00\x44\x40\x80")
 
 
-def test_thunks_lead_to_their_own_data(tmp_path: Path) -> None:
+def test_thunks_lead_to_their_own_data() -> None:
     lines = ["start:", f".set data, start + {code.PAGE}"]
     for index in range(code.THUNKS):
         at = f"data + {index * code.DATA_SIZE}"
@@ -52,7 +46,7 @@ def test_thunks_lead_to_their_own_data(tmp_path: Path) -> None:
             f"1: jmp [rip + {at} + {code.UNTRACED}]",
         ]
     lines.append(f".org {code.PAGE}, 0xcc")
-    assert assembled(lines, tmp_path) == code.thunks()
+    assert assembled(lines) == code.thunks()
 
 
 def test_the_code_fits_in_its_pages() -> None:

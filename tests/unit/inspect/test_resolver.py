@@ -12,8 +12,9 @@ from soscope.binfmt.elf.ehframe import code_ranges
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.audit import audit as a
 from soscope.linker.search import open_image
-from tests.support.files.elffiles import built, run
+from tests.support.files.elffiles import built
 from tests.support.machines.tools import need
+from tests.support.targets.build import made_in
 
 pytest.importorskip("capstone")
 
@@ -34,7 +35,8 @@ def loader(folder: Path, *functions: str, flags: tuple[str, ...] = ()) -> Path:
     source.write_text(SIGN + "\n".join(functions) + '\n.section .note.GNU-stack,"",%progbits\n')
     path = folder / "ld.so"
     tool = "clang" if any(flag.startswith("--target") for flag in flags) else "gcc"
-    run(tool, "-shared", "-nostdlib", "-o", path, source, "-Wl,--eh-frame-hdr", *flags)
+    words = ["-shared", "-nostdlib", "-o", path.name, source.name, "-Wl,--eh-frame-hdr"]
+    made_in(folder, tool, *words, *flags)
     return path
 
 
@@ -432,7 +434,7 @@ def test_a_loader_of_another_architecture(tmp_path: Path) -> None:
     source.write_text(SIGN)
     path = tmp_path / "other.so"
     flags = ["--target=riscv64-linux-gnu", "-fuse-ld=lld", "-shared", "-nostdlib"]
-    run("clang", *flags, "-o", path, source)
+    made_in(tmp_path, "clang", *flags, "-o", path, source)
     with pytest.raises(SoscopeError, match="riscv64: audit-resolver knows x86-64") as caught:
         a.audit(str(path))
     assert caught.value.slug == "no-disassembler"

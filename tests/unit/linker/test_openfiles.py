@@ -142,7 +142,10 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     try:
         os.write(end, b"\x7fELF kept")
-        program = built(tmp_path, "program", _TEXT, f"-Wl,--dynamic-linker={pipe}")
+        place = "/" + "p" * 250
+        program = built(tmp_path, "program", _TEXT, f"-Wl,--dynamic-linker={place}")
+        data = program.read_bytes()
+        program.write_bytes(data.replace(os.fsencode(place), os.fsencode(pipe).ljust(251, b"\0")))
         image = soscope.Image.open(program)
         assert [one.provider for one in image.slots]
         assert loaderfile.read(str(pipe)) is None

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from soscope.linker.providers import Provider, Providers
 from soscope.linker.search import open_image
 from tests.support.machines.tools import need
 from tests.support.services import postgres
+from tests.support.targets.build import made_in
 from tests.support.time.patience import within_cpu
 from tests.support.truth import loaderword
 
@@ -36,12 +36,10 @@ def built(tmp_path: Path) -> Path:
 def link(folder: Path, name: str, source: str, *words: str, compiler: str = "gcc") -> Path:
     """Build a program, or a library if its name says so."""
     kind = ["-shared", f"-Wl,-soname,{os.path.basename(name)}"] if ".so" in name else []
-    target = folder / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    command = [compiler, "-x", "c", "-", "-fPIC", *kind, "-o", str(target), "-L.", *words]
+    command = [compiler, "-x", "c", "-", "-fPIC", *kind, "-o", name, "-L.", *words]
     command.insert(1, "-Wl,--no-as-needed,--allow-shlib-undefined")
-    subprocess.run(command, input=source, text=True, check=True, cwd=folder, timeout=60)
-    return target
+    made_in(folder, *command, text=source)
+    return folder / name
 
 
 def of(path: str | Path, library_path: str = "", sysroot: str = "") -> Providers:

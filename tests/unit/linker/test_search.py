@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from soscope.linker.search import closure, open_image
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
-from tests.support.targets.matrix import FOLDER
+from tests.support.targets.build import made, made_in
 
 PROGRAMS = ["ls", "git", "perl", "ruby", "node", "sqlite3", "curl", "/usr/bin/python3", "gdb"]
 
@@ -44,14 +43,10 @@ def test_libraries_are_those_that_the_loader_finds(name: str) -> None:
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
     """A program that needs liba, which needs libb; both lie in folders of their own."""
-    need("gcc")
 
     def compile_(source: str, *words: str) -> None:
-        command = ["gcc", "-x", "c", "-", "-fPIC", *words]
-        subprocess.run(command, input=source, text=True, check=True, cwd=tmp_path, timeout=60)
+        made_in(tmp_path, "gcc", "-x", "c", "-", "-fPIC", *words, text=source)
 
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
     compile_("int b(void) { return 2; }", "-shared", "-o", "b/libb.so", "-Wl,-soname,libb.so")
     source = "int b(void); int a(void) { return b(); }"
     compile_(source, "-shared", "-o", "a/liba.so", "-Wl,-soname,liba.so", "-Lb", "-lb")
@@ -98,12 +93,8 @@ def test_a_library_for_another_machine_is_passed_over(built: Path) -> None:
 
 
 def test_the_loader_of_musl_is_its_library() -> None:
-    program = FOLDER / "musl-ls"
-    compiler = need("musl-gcc")
-    source = "int main(void) { return 0; }"
-    command = [compiler, "-x", "c", "-", "-o", str(program)]
-    program.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(command, input=source, text=True, check=True, timeout=60)
+    folder = made({"ls.c": "int main(void) { return 0; }"}, "musl-gcc ls.c -o musl-ls")
+    program = folder / "musl-ls"
     listed = closure(open_image(str(program)), str(program))
     assert [os.path.basename(one.path)[:7] for one in listed] == ["musl-ls", "ld-musl"]
     assert all(one.image is not None for one in listed)

@@ -8,7 +8,6 @@ import random
 import re
 import shutil
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from soscope.linker import loaderfile, tokens
 from soscope.linker.search import closure, open_image
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
+from tests.support.targets.build import made_in
 from tests.support.truth import loaderword
 
 DT_RPATH, DT_RUNPATH, DT_NOTHING = 15, 29, 0x6FFFFF00
@@ -35,9 +35,9 @@ BUILDS = [  # which a loader looks in without being told; the last ones before g
 def link(target: Path, source: str, *words: str, compiler: str = "gcc") -> Path:
     kind = ["-shared", f"-Wl,-soname,{target.name}"] if target.suffix == ".so" else []
     target.parent.mkdir(parents=True, exist_ok=True)
-    command = [compiler, "-x", "c", "-", "-fPIC", "-Wl,--no-as-needed", *kind, "-o", str(target)]
+    command = [compiler, "-x", "c", "-", "-fPIC", "-Wl,--no-as-needed", *kind, "-o", target.name]
     command += ["-Wl,--allow-shlib-undefined", *words]
-    subprocess.run(command, input=source, text=True, check=True, cwd=target.parents[0], timeout=60)
+    made_in(target.parent, *command, text=source)
     return target
 
 
@@ -174,7 +174,7 @@ def test_one_file_under_two_names_is_one(parts: Path, tmp_path: Path) -> None:
     source = "int a(void); int main(void) { return a(); }"
     (tmp_path / "stub").mkdir()
     link(tmp_path / "stub/libtwo.so", "int two(void) { return 0; }")
-    words = [f"-L{tmp_path}/stub", "-ltwo", f"-L{tmp_path}", "-la", f"-Wl,-rpath,{tmp_path}"]
+    words = [f"-L{tmp_path}/stub", "-ltwo", f"-L{tmp_path}", "-la", "-Wl,-rpath,$ORIGIN"]
     program = link(tmp_path / "program", source, "-Wl,--disable-new-dtags", *words)
     listed = closure(open_image(str(program)), str(program))
     names = [one.name for one in listed]

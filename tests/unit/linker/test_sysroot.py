@@ -14,6 +14,7 @@ from soscope.linker.machine import kind_of, machine_of
 from soscope.linker.providers import Providers
 from soscope.linker.search import open_image
 from tests.support.machines.tools import need
+from tests.support.targets.build import made_in
 from tests.support.truth import loaderword
 from tests.support.truth.loaderword import LOADER
 
@@ -30,8 +31,8 @@ def of(path: str | Path, sysroot: str | Path, library_path: str = "") -> Provide
 def link(target: Path, source: str, *words: str) -> None:
     kind = ["-shared", f"-Wl,-soname,{target.name}"] if ".so" in target.name else []
     target.parent.mkdir(parents=True, exist_ok=True)
-    command = ["gcc", "-x", "c", "-", "-fPIC", "-Wl,--no-as-needed", *kind, "-o", str(target)]
-    subprocess.run([*command, *words], input=source, text=True, check=True, timeout=60)
+    command = ["gcc", "-x", "c", "-", "-fPIC", "-Wl,--no-as-needed", *kind, "-o", target.name]
+    made_in(target.parent, *command, *words, text=source)
 
 
 @pytest.fixture
@@ -53,9 +54,9 @@ def tree(tmp_path: Path) -> Path:
     link(root / "opt/old/libfour.so", "int i(void) { return 4; }")
     source = "int f(void), g(void), h(void), i(void);"
     source += "int main(void) { return f() + g() + h() + i(); }"
-    words = [f"-L{there}", f"-L{root}/opt/old", f"-L{root}/usr/lib/x86_64-linux-gnu"]
-    words += ["-l:libreal.so.1", "-ltwo", "-lthree", "-lfour"]
-    link(root / "usr/bin/program", source, *words, "-Wl,-rpath,/opt/link:$ORIGIN/../../opt/none")
+    words = ["-Lopt/here", "-Lopt/old", "-l:libreal.so.1", "-ltwo", "-lthree", "-lfour"]
+    words += ["-Wl,-rpath,/opt/link:$ORIGIN/../../opt/none", "-o", "usr/bin/program"]
+    made_in(root, "gcc", "-x", "c", "-", "-fPIC", "-Wl,--no-as-needed", *words, text=source)
     (root / "etc/ld.so.conf").write_text("/opt/old\n")
     return root
 

@@ -13,6 +13,7 @@ from soscope.binfmt.dwarf import DwarfError
 from soscope.model.signature import INTEGER, MEMORY, SSE
 from tests.support.files.elffiles import built, run, split
 from tests.support.machines.tools import need
+from tests.support.targets.build import made_in
 from tests.support.targets.described import described
 
 pytest.importorskip("elftools")
@@ -267,7 +268,7 @@ def test_assembly_is_not_known(tmp_path: Path) -> None:
         ".globl plain\n.type plain, @function\nplain: ret\n.size plain, . - plain\n"
         '.section .note.GNU-stack, "", @progbits\n'
     )
-    run("gcc", "-g", *LIBRARY, "-o", tmp_path / "lib.so", source)
+    made_in(tmp_path, "gcc", "-g", *LIBRARY, "-o", "lib.so", source)
     with described(tmp_path / "lib.so") as library:
         try:
             assert library.found("plain") is None

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from soscope.prototypes.expression import NotConstantError, value_of
-from tests.support.machines.tools import need
+from tests.support.targets.build import made
 
 EXPRESSIONS = [
     "0x1F",
@@ -37,15 +36,11 @@ def names(name: str) -> int | None:
     return {"NAME": 21}.get(name)
 
 
-def test_the_compiler_says_the_same(tmp_path: Path) -> None:
-    need("gcc")
+def test_the_compiler_says_the_same() -> None:
     lines = "\n".join(f'printf("%d\\n", (int)({each}));' for each in EXPRESSIONS)
     source = f"#include <stdio.h>\n#define NAME 21\nint main(void) {{ {lines} }}\n"
-    (tmp_path / "values.c").write_text(source)
-    subprocess.run(["gcc", "-w", "values.c", "-o", "values"], cwd=tmp_path, check=True, timeout=60)
-    said = subprocess.run(
-        [tmp_path / "values"], capture_output=True, text=True, check=True, timeout=60
-    )
+    values = made({"values.c": source}, "gcc -w values.c -o values") / "values"
+    said = subprocess.run([values], capture_output=True, text=True, check=True, timeout=60)
     assert [value_of(each, names) for each in EXPRESSIONS] == list(map(int, said.stdout.split()))
 
 

@@ -14,7 +14,7 @@ from soscope.prototypes import added, load
 from soscope.prototypes.added import USER, SourceText
 from soscope.prototypes.parser import Declarations
 from soscope.wire import layout
-from tests.support.machines.tools import need
+from tests.support.targets.build import made_in
 from tests.unit.prototypes.calls import at_entry, at_exit, slot
 
 HEADER = """\
@@ -63,7 +63,6 @@ def read(text: str) -> Declarations:
 
 
 def test_the_compiler_lays_structures_out_alike(tmp_path: Path) -> None:
-    need("gcc")
     declarations = read(HEADER)
     lines = []
     for name in STRUCTS:
@@ -78,7 +77,7 @@ def test_the_compiler_lays_structures_out_alike(tmp_path: Path) -> None:
     body = HEADER.replace("packed_not", "unused")
     source = f"#include <stdio.h>\n{body}\nint main(void) {{ {' '.join(lines)} }}\n"
     (tmp_path / "layout.c").write_text(source)
-    subprocess.run(["gcc", "-w", "layout.c", "-o", "layout"], cwd=tmp_path, check=True, timeout=60)
+    made_in(tmp_path, "gcc", "-w", "layout.c", "-o", "layout")
     said = subprocess.run(
         [tmp_path / "layout"], capture_output=True, text=True, check=True, timeout=60
     )

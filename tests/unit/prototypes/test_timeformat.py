@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from soscope.prototypes.timeformat import members_of
-from tests.support.machines.tools import need
+from tests.support.targets.build import made_in
 
 LETTERS = "aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYzZ"
 # Read, but seldom of any consequence: at the borders of years, or where there is no zone.
@@ -47,7 +47,7 @@ int main(int count, char **words)
 def test_members_are_those_that_strftime_reads(tmp_path: Path) -> None:
     source, program = tmp_path / "reads.c", tmp_path / "reads"
     source.write_text(PROGRAM)
-    subprocess.run([need("gcc"), "-w", str(source), "-o", str(program)], check=True, timeout=60)
+    made_in(tmp_path, "gcc", "-w", source, "-o", program)
     done = subprocess.run(
         [program, LETTERS], capture_output=True, text=True, check=True, timeout=60
     )

@@ -14,6 +14,7 @@ import pytest
 from soscope.model import capture, image, slot
 from soscope.wire import blocklayout, layout, objectlayout, proflayout, tallylayout
 from tests.support.machines.tools import need
+from tests.support.targets.build import made_in
 
 MIRROR = {
     **vars(blocklayout),
@@ -95,7 +96,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
         "int main(void)\n{\n" + "\n".join(lines) + "\nreturn 0;\n}\n"
     )
     program = directory / "print"
-    subprocess.run([compiler, "-I", INCLUDE, "-o", program, source], check=True, timeout=60)
+    made_in(directory, compiler, "-I", INCLUDE, "-o", program, source)
     printed = subprocess.run([program], check=True, timeout=10, capture_output=True, text=True)
     rows = (line.split() for line in printed.stdout.splitlines())
     return {name: int(value) for name, value in rows}
