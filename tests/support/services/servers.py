@@ -15,7 +15,7 @@ from tests.support.machines.tools import need
 from tests.support.processes.run import kill, run
 from tests.support.targets.kept import kept
 from tests.support.targets.matrix import version
-from tests.support.time.patience import until, with_note
+from tests.support.time.patience import limit, until, with_note
 
 
 @contextlib.contextmanager
