@@ -358,11 +358,13 @@ def test_children_that_are_followed_have_stacks(tmp_path: Path) -> None:
 
 DAEMON = """
 import threading, time
+has_begun = threading.Event()
 def again():
     while True:
         time.sleep(0)
+        has_begun.set()
 threading.Thread(target=again, daemon=True).start()
-time.sleep(0.05)
+has_begun.wait()
 print(5)
 """
 ENDS = {

@@ -183,22 +183,21 @@ def test_a_process_that_is_not_there() -> None:
     assert f"no process {process.pid}" in done.stderr
 
 
-def test_killed_at_any_moment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("goes_out", [False, True], ids=["in", "out"])
+def test_killed_at_any_moment(goes_out: bool, tmp_path: Path) -> None:
     """Also while the process stands still, and while the agent goes in or out."""
+    log = tmp_path / "log"
     with attached.running([build.program("attached"), "4"]) as process:
         before = attached.snapshot(process.pid)
-        log = tmp_path / "log"
-        words = ["trace", "-c", "--from", "all", "--duration", "50ms", "-p", str(process.pid)]
-        for _ in range(2):  # the second finds the agent there
-            tracer = killed.start(log, words)
+        words = ["trace", "-c", "--from", "all", "-p", str(process.pid)]
+        for number in (1, 20, 40, 60, 80):
+            tracer = killed.start(log, words, number + killed.ANEW * goes_out)
+            if goes_out:
+                attached.wait_for_hooks(tracer)
+                killed.count_anew(log)
+                tracer.send_signal(signal.SIGINT)
             _, said = tracer.communicate(timeout=limit())
-            assert tracer.returncode == 0, said
-        all_requests = killed.requests(log)
-        for part in range(1, 9):
-            # a trace makes more or fewer of them than another: the last are left out
-            tracer = killed.start(log, words, number=all_requests * part // 11)
-            tracer.communicate(timeout=limit())
-            assert tracer.returncode == -signal.SIGKILL
+            assert tracer.returncode == -signal.SIGKILL, said
             # what it has begun in a process of its own is finished in a moment
             done = attached.detach(process.pid)
             assert done.returncode == 0, done.stderr

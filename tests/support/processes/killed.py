@@ -7,6 +7,7 @@ a clock: it is in the middle on every machine.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -35,17 +36,21 @@ start()
 """
 
 
-def requests(log: Path) -> int:
-    """Return how many requests have been made that `log` knows of."""
-    return log.stat().st_size if log.exists() else 0
+ANEW = 1_000_000  # more requests than a trace makes
+
+
+def count_anew(log: Path) -> None:
+    """Let the next request be the one behind number `ANEW`."""
+    os.truncate(log, ANEW)
 
 
 def start(
-    log: Path, words: Sequence[str], *, number: int = 0, victim: int = 0
+    log: Path, words: Sequence[str], number: int, *, victim: int = 0
 ) -> subprocess.Popen[str]:
-    """Run `soscope words…`, which kills in front of its request `number`, 0 for none of them.
+    """Run `soscope words…`, which kills `victim`, 0 for itself, in front of request `number`.
 
-    `victim` is who is killed, 0 for soscope itself. Requests are counted in `log`, a new file.
+    Requests are counted in `log`, a new file. A trace makes about a hundred when it goes in, and
+    a hundred when it goes out; how many more depends on what it finds, and how long that takes.
     """
     log.unlink(missing_ok=True)
     command = [sys.executable, "-c", _SCRIPT, str(log), str(number), str(victim), "--debug", *words]
