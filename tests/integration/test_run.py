@@ -77,7 +77,7 @@ def test_every_caller_reaches_it(cell: Cell) -> None:
         "loaded",
         "1002 1002 1002",
         "wrong 0",
-    ]
+    ], done.stderr
     assert (done.returncode, done.stderr) == (5, "")
 
 
