@@ -22,6 +22,7 @@ from tests.support.processes import attached
 from tests.support.processes.guests import Guests
 from tests.support.services import postgres
 from tests.support.targets import build
+from tests.support.targets.covering import sizes
 from tests.support.time.lasting import Visited, assert_no_longer, await_half
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import cpu_seconds, waits_in
@@ -113,6 +114,7 @@ def test_programs_that_wait_for_input(command: list[str], text: str) -> None:
 
 
 @pytest.mark.every(3)
+@pytest.mark.parametrize("turns", sizes(5, _TURNS))
 @pytest.mark.parametrize(
     ("command", "text"),
     [
@@ -122,7 +124,7 @@ def test_programs_that_wait_for_input(command: list[str], text: str) -> None:
     ],
     ids=lambda value: os.path.basename(value[0]) if isinstance(value, list) else "",
 )
-def test_programs_that_work(command: list[str], text: str) -> None:
+def test_programs_that_work(command: list[str], text: str, turns: int) -> None:
     need(command[0])
     wanted = output(command, text)
     with attached.running(command, ready="") as process:
@@ -130,7 +132,7 @@ def test_programs_that_work(command: list[str], text: str) -> None:
         process.stdin.write(text)
         process.stdin.flush()
         until(lambda: cpu_seconds(process.pid) > 0.2, "it has begun to work", running=process)
-        assert load_often(process.pid, _TURNS) == _TURNS
+        assert load_often(process.pid, turns) == turns
         assert process.poll() is None, "it was to work for longer"
         assert process.communicate("", timeout=limit(120)) == (wanted, "")
         assert process.returncode == 0
@@ -153,7 +155,8 @@ def test_sleep_sleeps_as_long_as_it_should() -> None:
     assert_no_longer(visit)
 
 
-def test_a_database_server_and_its_session() -> None:
+@pytest.mark.parametrize("turns", sizes(5, _TURNS))
+def test_a_database_server_and_its_session(turns: int) -> None:
     """Between the transactions of a client, and in them."""
     with postgres.folder() as place:
         postgres.cluster(place)
@@ -164,8 +167,8 @@ def test_a_database_server_and_its_session() -> None:
             words = [postgres.tool("pgbench"), "-n", "-h", str(place), "-U", "bench", "-T", "600"]
             with attached.running([*words, "postgres"], ready="") as client:
                 session = _session_of(server.pid)
-                assert load_often(session, _TURNS, mine) == _TURNS
-                assert load_often(server.pid, _TURNS, mine) == _TURNS
+                assert load_often(session, turns, mine) == turns
+                assert load_often(server.pid, turns, mine) == turns
                 client.send_signal(signal.SIGALRM)  # its time is over
                 assert client.wait(limit()) == 0
             assert len(set(postgres.sums(place))) <= 2

@@ -18,14 +18,15 @@ from tests.support.processes.run import run
 from tests.support.targets.build import made_in
 
 EACH = 30_000  # slots of a library
+MORE_THAN_16_BITS = 22_500  # of three libraries
 _STACK = '.section .note.GNU-stack,"",@progbits\n'
 
 
-def made(folder: Path, libraries: int) -> Path:
-    """Make a program that calls each of EACH functions of so many libraries once."""
+def made(folder: Path, libraries: int, each: int = EACH) -> Path:
+    """Make a program that calls each of `each` functions of so many libraries once."""
     names: list[str] = []
     for at in range(libraries):
-        functions = [f"many_{at}_{index}" for index in range(EACH)]
+        functions = [f"many_{at}_{index}" for index in range(each)]
         aliases = "".join(
             f".globl {one}\n.type {one},@function\n.set {one},plus_one\n" for one in functions
         )
@@ -69,10 +70,16 @@ def traced(folder: Path, program: Path) -> tuple[dict[str, int], str, str]:
     return figures, done.stdout, done.stderr
 
 
-def test_a_program_with_many_slots_is_hooked_all_over(tmp_path: Path) -> None:
-    figures, output, notes = traced(tmp_path, made(tmp_path, 5))
-    assert output == f"{5 * EACH}\n"
-    assert figures["calls"] == 5 * EACH
+@pytest.mark.parametrize(
+    ("libraries", "each"),
+    [(3, MORE_THAN_16_BITS), pytest.param(5, EACH, marks=pytest.mark.soak)],
+)
+def test_a_program_with_many_slots_is_hooked_all_over(
+    libraries: int, each: int, tmp_path: Path
+) -> None:
+    figures, output, notes = traced(tmp_path, made(tmp_path, libraries, each))
+    assert output == f"{libraries * each}\n"
+    assert figures["calls"] == libraries * each
     assert figures["without room"] == 0
     assert notes.rstrip().endswith("complete")
     assert "not complete" not in notes
