@@ -104,9 +104,9 @@ def test_a_signal_at_the_parents_death_stays_asked_for() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
-def test_a_child_that_lost_its_rights_is_named(tmp_path: Path) -> None:
-    soscope = as_nobody(tmp_path)
-    program = tmp_path / "setuid"
+def test_a_child_that_lost_its_rights_is_named(public_path: Path) -> None:
+    soscope = as_nobody(public_path)
+    program = public_path / "setuid"
     shutil.copy(launching.launched(), program)
     program.chmod(0o4755)
     script = ["sh", "-c", f"{program} state; exit 3"]
@@ -213,10 +213,10 @@ LOCKS = """
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
-def test_memory_that_can_be_locked_is_locked(tmp_path: Path) -> None:
-    soscope = as_nobody(tmp_path)
+def test_memory_that_can_be_locked_is_locked(public_path: Path) -> None:
+    soscope = as_nobody(public_path)
     drop = soscope[: soscope.index("--clear-groups") + 1]
-    program = tmp_path / "locks"
+    program = public_path / "locks"
     shutil.copy(launching.compiled("locks.c", text=LOCKS), program)
     program.chmod(0o755)
     limit = [*drop, "sh", "-c", 'ulimit -l 8000 && exec "$@"', "sh"]

@@ -238,15 +238,6 @@ def test_another_root_without_proc_is_followed(tmp_path: Path) -> None:
 # ---- programs with more rights than ours -------------------------------------
 
 
-@pytest.fixture
-def open_folder(tmp_path: Path) -> Path:
-    """A folder that everybody may enter, with what another user needs to run the launcher."""
-    for path in (tmp_path, *tmp_path.parents):
-        if path.stat().st_uid == os.getuid() and not path.stat().st_mode & stat.S_IXOTH:
-            path.chmod(path.stat().st_mode | 0o055)
-    return tmp_path
-
-
 AS_NOBODY = (
     "setpriv",
     f"--reuid={NOBODY}",
@@ -271,13 +262,13 @@ def can_run_python_as_nobody() -> bool:
 @pytest.mark.skipif(not is_root(), reason="not here: needs root")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("mode_bits", [0o4755, 0o2755])
-def test_a_setuid_program_keeps_its_rights(open_folder: Path, mode: str, mode_bits: int) -> None:
+def test_a_setuid_program_keeps_its_rights(public_path: Path, mode: str, mode_bits: int) -> None:
     if not can_run_python_as_nobody():
         not_here("another user cannot run this interpreter")
-    program = open_folder / "setuid"
+    program = public_path / "setuid"
     shutil.copy(launched(), program)
     program.chmod(mode_bits)
-    agent = open_folder / "agent.so"
+    agent = public_path / "agent.so"
     shutil.copy(launching.mini_agent(), agent)
     agent.chmod(0o755)
     outcome = launch(program, "state", mode=mode, prefix=AS_NOBODY, agent=agent)

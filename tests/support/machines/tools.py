@@ -7,6 +7,7 @@ quietly tests less is not a green one.
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from pathlib import Path
@@ -102,3 +103,25 @@ def kernel_thread() -> int:
             continue  # it has ended
     not_here("threads of the kernel are in another process namespace")
     raise AssertionError
+
+
+# ---- what the machine is: it decides what is expected, not whether a test runs --------
+
+
+@functools.cache
+def hides_processes() -> bool:
+    """Say whether who has no rights sees no processes of others in /proc (hidepid of proc(5))."""
+    hidden = ("hidepid=2", "hidepid=invisible", "hidepid=4", "hidepid=ptraceable")
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    options = [words[-1] for words in mounts if words[4] == "/proc"]
+    # the last one lies above the others
+    return bool(options) and any(word in hidden for word in options[-1].split(","))
+
+
+@functools.cache
+def yama() -> int:
+    """Return Yama's ptrace_scope, 0 where the kernel has no Yama: nothing more is forbidden."""
+    try:
+        return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
+    except FileNotFoundError:
+        return 0
