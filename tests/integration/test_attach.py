@@ -20,7 +20,7 @@ from soscope.recording.reader import RecordingFile
 from tests.support.machines.tools import namespaces, need, not_here
 from tests.support.processes import attached
 from tests.support.processes.launching import environment
-from tests.support.processes.others import as_nobody
+from tests.support.processes.others import as_nobody, assert_refused
 from tests.support.targets import build
 from tests.support.targets.matrix import PLAIN, Cell
 from tests.support.time.lasting import Visited, assert_no_longer, await_half
@@ -342,6 +342,5 @@ def test_which_right_is_missing_is_said(public_path: Path) -> None:
         done = subprocess.run(
             command, env=environment(), capture_output=True, text=True, timeout=limit(), check=False
         )
-        assert done.returncode == 3, done.stderr
-        assert "it belongs to" in done.stderr
+        assert_refused(done, "it belongs to")
         assert attached.finish(process)[0] == 7

@@ -14,6 +14,7 @@ import pytest
 
 from tests.integration import loaders
 from tests.support.machines.tools import need, not_here
+from tests.support.processes.others import assert_refused
 from tests.support.processes.resolving import made
 from tests.support.targets import memory
 from tests.support.targets.memory import Told, asked, resident, running
@@ -399,5 +400,4 @@ def test_somebody_elses_process_is_refused() -> None:
             check=False,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         )
-    assert done.returncode == 3, done.stderr
-    assert "it belongs to user root" in done.stderr
+    assert_refused(done, "it belongs to user root")
