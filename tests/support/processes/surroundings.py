@@ -86,7 +86,9 @@ def _settle_descriptors() -> None:
         try:
             flags = _flags(number)
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
+            assert opened == number
+            os.set_inheritable(number, True)
             continue
         if number == 0 and flags & os.O_ACCMODE == os.O_WRONLY:  # by nohup
             with open(os.devnull, "rb") as null:
