@@ -18,15 +18,15 @@ _ROWS = (
 )
 
 
-def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
-    """Measure the rows of hooks."""
+def measure(tools: Tools, count: int, parts: int, say: Callable[[str], None]) -> Table:
+    """Measure the rows of hooks; each is the median of so many parts."""
     say("hook")
     table = Table()
     words = [sys.executable, os.path.join(TARGETS, "hook_ops.py")]
     files = [tools.path("many.so"), tools.path("own.so")]
 
     def timer(what: str) -> Callable[[], float]:
-        return lambda: typical(run([*words, what, *files], timeout=60).output)
+        return lambda: typical(run([*words, what, *files, str(parts)], timeout=60).output)
 
     names = ("none", *(what for _, _, what in _ROWS))
     figures, failed = rounds(count, {name: timer(name) for name in names})

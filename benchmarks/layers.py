@@ -63,24 +63,23 @@ def instrument(number):
 numbers = [int(word) for word in sys.argv[1].split(",")]
 Session(SessionSettings(sys.argv[2:]), [instrument(number) for number in numbers]).run()
 """
-_COUNT = 1  # INSTRUMENT_COUNT of wire/layout.py
+COUNT = 1  # INSTRUMENT_COUNT of wire/layout.py
 
 
 def measure(tools: Tools, count: int, bursts: int, say: Callable[[str], None]) -> Table:
     """Measure the row of layers."""
     say("layers")
     table = Table()
-    place = _build(tools)
-    start = os.path.join(place, "start.py")
-    with open(start, "w", encoding="utf-8") as file:
-        file.write(f"import sys; sys.path.insert(0, {os.path.join(place, 'src')!r})\n{_START}")
-    calls = workload(tools, "one", 1, bursts, slow=False)
-
-    def timer(*numbers: int) -> Callable[[], float]:
-        command = [sys.executable, start, ",".join(map(str, numbers)), *calls]
-        return lambda: typical(run(command, timeout=60).output)
-
-    figures, failed = rounds(count, {"count": timer(_COUNT), "both": timer(_NUMBER, _COUNT)})
+    shutil.copytree(_original("src/soscope/"), tools.path("layers/src/soscope"))
+    place = sources(tools)
+    build = os.path.join(place, "agent", "build.sh")
+    run(["sh", build, os.path.join(place, "src", "soscope", "_agent")], timeout=120)
+    source = os.path.join(place, "src")
+    cases = {
+        "count": timer(tools, source, bursts, COUNT),
+        "both": timer(tools, source, bursts, _NUMBER, COUNT),
+    }
+    figures, failed = rounds(count, cases)
     table.failed(failed)
     base = figures["count"]
     table.rows.append(
@@ -94,23 +93,39 @@ def measure(tools: Tools, count: int, bursts: int, say: Callable[[str], None]) -
     return table
 
 
-def _build(tools: Tools) -> str:
-    """Build soscope with an instrument that does nothing; return its folder."""
-    import soscope
+def timer(tools: Tools, source: str, bursts: int, *numbers: int) -> Callable[[], float]:
+    """Return what times calls through instruments of the soscope whose package is in a folder."""
+    start = tools.fresh("layers-start")
+    with open(start, "w", encoding="utf-8") as file:
+        file.write(f"import sys; sys.path.insert(0, {source!r})\n{_START}")
+    calls = workload(tools, "one", 1, bursts, slow=False)
+    command = [sys.executable, start, ",".join(map(str, numbers)), *calls]
+    return lambda: typical(run(command, timeout=60).output)
 
+
+def sources(tools: Tools) -> str:
+    """Write the agent's files, and those of ours that know of an instrument that does nothing."""
     place = tools.path("layers")
-    package = os.path.join(place, "src", "soscope")
-    shutil.copytree(os.path.join(TOP, "agent"), os.path.join(place, "agent"))
-    shutil.copytree(os.path.dirname(soscope.__file__), package)
+    agent = os.path.join(place, "agent")
+    shutil.copytree(os.path.join(TOP, "agent"), agent)
     for name, (before, after) in _ROWS.items():
-        path = os.path.join(place, name)
-        with open(path, encoding="utf-8") as file:
+        with open(_original(name), encoding="utf-8") as file:
             text = file.read()
         assert before in text, f"{name}: {before}"
+        path = os.path.join(place, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace(before, after, 1))
-    with open(os.path.join(place, "agent", "src", "nothing.c"), "w", encoding="utf-8") as file:
+    with open(os.path.join(agent, "src", "nothing.c"), "w", encoding="utf-8") as file:
         file.write(_NOTHING)
-    build = os.path.join(place, "agent", "build.sh")
-    run(["sh", build, os.path.join(package, "_agent")], timeout=120)
     return place
+
+
+def _original(name: str) -> str:
+    """Return the path of a file of the agent, or of the soscope that runs this."""
+    import soscope
+
+    package = f"src{os.sep}soscope{os.sep}"
+    if name.startswith(package):
+        return os.path.join(os.path.dirname(soscope.__file__), name.removeprefix(package))
+    return os.path.join(TOP, name)

@@ -98,7 +98,7 @@ def _measure(
     if "patch" in parts:
         tables.append(patch.measure(tools, count, 2 if quick else 5, _say))
     if "hook" in parts:
-        tables.append(hook.measure(tools, count, _say))
+        tables.append(hook.measure(tools, count, 21, _say))
     if "objects" in parts:
         tables.append(objects.measure(tools, count, _say))
     if "heaps" in parts:

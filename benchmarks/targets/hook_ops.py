@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print what a call of labs costs in this process, in ns: hook_ops.py WHAT many.so own.so."""
+"""Print what a call of labs costs in this process, in ns: hook_ops.py WHAT many.so own.so PARTS."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import time
 
 import soscope
 
-_PARTS = 21
-
-what, caller, own = sys.argv[1:]
+what, caller, own, parts = sys.argv[1:]
 many = ctypes.CDLL(caller).many
 many.argtypes, many.restype = [ctypes.c_long], ctypes.c_long
 ways = {
@@ -26,7 +24,7 @@ count = 1_000_000 if what in ("none", "pointer") else 20_000
 times = []
 with ways[what]():
     many(count)
-    for _ in range(_PARTS):
+    for _ in range(int(parts)):
         begun = time.perf_counter_ns()
         many(count)
         times.append((time.perf_counter_ns() - begun) / count)

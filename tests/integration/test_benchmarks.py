@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import soscope
 from benchmarks import heaps, hook, inject, layers, memory, patch, prof, prof_extension
 from benchmarks.measure import Failed, timed
 from benchmarks.rows import Table
 from benchmarks.tools import Tools
 from tests.support.machines.tools import need
+from tests.support.processes.run import run
 
 pytestmark = pytest.mark.shares
+LAYER = ("nothing.c", "instrument.c")  # itself, and the table that it is in
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +29,17 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
     return tools
 
 
+def test_another_layer_compiles_and_one_can_be_measured(tools: Tools) -> None:
+    """All but the build of an agent, which takes a compiler longer than a hundred tests."""
+    agent = Path(layers.sources(tools), "agent")
+    words = [need("gcc"), "-std=gnu17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
+    words += [f"-I{agent / 'include'}", f"-I{agent / 'src'}"]
+    assert run([*words, *(str(agent / "src" / name) for name in LAYER)]).returncode == 0
+    source = str(Path(soscope.__file__).parents[1])
+    assert layers.timer(tools, source, 1, layers.COUNT)() > 0
+
+
+@pytest.mark.soak
 def test_another_layer_can_be_measured(tools: Tools) -> None:
     table = layers.measure(tools, 1, 1, lambda _: None)
     assert [row.figure is not None for row in table.rows] == [True], table.remarks
@@ -41,7 +56,7 @@ def test_replaced_functions_can_be_measured(tools: Tools) -> None:
 
 
 def test_hooks_can_be_measured(tools: Tools) -> None:
-    table = hook.measure(tools, 1, lambda _: None)
+    table = hook.measure(tools, 1, 1, lambda _: None)
     assert [row.figure is not None for row in table.rows] == [True] * 3, table.remarks
 
 
