@@ -128,7 +128,8 @@ def test_callgrind_has_the_source_files_of_debug_information(tmp_path: Path) -> 
     done = soscope("prof", "run", "-q", "--mode", "count", "-o", file, "--", program)
     assert done.returncode == 0
     assert soscope("export", "-o", tmp_path / "run.callgrind", file).returncode == 0
-    annotated = run([need("callgrind_annotate", "perl"), "--auto=no", tmp_path / "run.callgrind"])
+    annotate = [need("callgrind_annotate", "perl"), "--auto=no", "run.callgrind"]
+    annotated = run(annotate, cwd=tmp_path)  # it names files below that folder without it
     assert f"{source}:leaf" in annotated.stdout
     assert f"{source}:main" in annotated.stdout
     lines = (tmp_path / "run.callgrind").read_text().splitlines()
