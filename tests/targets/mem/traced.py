@@ -106,6 +106,7 @@ def ways():
             raise KeyError("through")
     except KeyError as error:
         print(error, os.path.exists(path + ".none"))
+    sys.stdout.flush()  # the child would print it once more
     inner, outer = io.StringIO(), io.StringIO()
     null = os.open("/dev/null", os.O_WRONLY)
     with soscope_mem.trace(outer):
