@@ -48,9 +48,10 @@ def start(images: Sequence[str] = (), mode: str | None = None, boundary: str | N
     """
     if _running and _running[0].pid == os.getpid():
         raise ProfilingError("this process is profiled already")
+    command = _command()
     folder = tempfile.mkdtemp(prefix="soscope-")
     record = os.path.join(folder, "run.sosr")
-    words = [*_command(), "prof", "attach", "-p", str(os.getpid()), "-o", record]
+    words = [*command, "prof", "attach", "-p", str(os.getpid()), "-o", record]
     # a string is a sequence of patterns, too, which nobody means
     for image in [images] if isinstance(images, str) else images:
         words += ["-l", image]
