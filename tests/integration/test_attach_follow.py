@@ -28,6 +28,7 @@ from soscope.wire import layout
 from tests.support.machines.tools import namespaces, need
 from tests.support.processes import attached
 from tests.support.processes.launching import compiled, environment
+from tests.support.processes.leftovers import at_end
 from tests.support.processes.others import drop
 from tests.support.targets import build
 from tests.support.targets.build import made_in
@@ -196,6 +197,8 @@ def test_a_file_that_is_replaced_is_no_exec(tmp_path: Path) -> None:
         finally:
             target.close()
         held = [started.block for started in target.programs]
+        for block in filter(None, held):
+            at_end(block.close)
         assert [sum(block.counts().values()) for block in held if block] == [12, 10_000]
         assert told.events == ["start", "fork", "fork", "exec"]
         assert attached.finish(process) == (7, "", "")

@@ -34,6 +34,7 @@ from tests.support.time import patience
 
 SECONDS = 4.0  # of processor time for one copy; a sound one takes milliseconds
 _ROOM = 96 << 20  # for what Python itself needs above what it has at the start
+_FOLDER = "SOSCOPE_TEST_COPIES"  # where a copy lies that is read
 _INTERESTING = (0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 
 Range = tuple[int, int]  # offset and size
@@ -163,16 +164,15 @@ def _work(name: str, limit: int, seconds: float, numbers: range, files: list[Pat
     status = Path("/proc/self/status").read_text(encoding="ascii")
     now = int(status.partition("VmSize:")[2].split()[0]) << 10
     signal.signal(signal.SIGPROF, _stop)
-    with tempfile.TemporaryDirectory() as folder:
-        place = os.path.join(folder, "copy")
-        for number in numbers:
-            path, data = copy(number, files)
-            Path(place).write_bytes(data)
-            memory = now + _ROOM + limit * len(data)
-            resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))
-            result, why = _look(reader, place, seconds)
-            row = {"number": number, "file": str(path), "result": result, "why": why}
-            print(json.dumps(row), flush=True)
+    place = os.path.join(os.environ[_FOLDER], "copy")
+    for number in numbers:
+        path, data = copy(number, files)
+        Path(place).write_bytes(data)
+        memory = now + _ROOM + limit * len(data)
+        resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))
+        result, why = _look(reader, place, seconds)
+        row = {"number": number, "file": str(path), "result": result, "why": why}
+        print(json.dumps(row), flush=True)
 
 
 # ---- asking it ----
@@ -190,15 +190,17 @@ def check(
     seconds = patience.limit(seconds)
     numbers = [str(limit), str(seconds), "0", str(count)]
     command = [sys.executable, "-m", "tests.support.files.damage", reader, *numbers]
-    done = subprocess.run(
-        [*command, *map(str, files)],
-        capture_output=True,
-        text=True,
-        timeout=patience.limit() + count * seconds,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        cwd=Path(__file__).resolve().parents[3],
-    )
+    path = os.pathsep.join(path for path in sys.path if path)
+    with tempfile.TemporaryDirectory() as folder:  # a reader may end its process at once
+        done = subprocess.run(
+            [*command, *map(str, files)],
+            capture_output=True,
+            text=True,
+            timeout=patience.limit() + count * seconds,
+            check=False,
+            env={**os.environ, "PYTHONPATH": path, _FOLDER: folder},
+            cwd=Path(__file__).resolve().parents[3],
+        )
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     faults = []
     for row in rows:

@@ -172,7 +172,8 @@ int main(int argc, char **argv)
 		for (int i = 0; i < number; i++)
 			kill(getpid(), SIGUSR1);
 		return seen == number ? 0 : 1;
-	} else if (!strcmp(what, "wait")) { // says "ready", lives until a signal, at most for a while
+	} else if (!strcmp(what,
+			   "wait")) { // says "ready", lives until a signal, at most for a while
 		signal(SIGUSR1, on_signal);
 		signal(SIGTERM, on_signal);
 		puts("ready");

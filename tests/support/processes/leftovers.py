@@ -23,12 +23,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
 from tests.support.time.patience import limit
 
+
+class _HasClose(Protocol):
+    def close(self) -> object: ...
+
+
+Closed = TypeVar("Closed", bound=_HasClose)
 _MARK = "SOSCOPE_TEST_RUN"
 _FAILED = pytest.StashKey[bool]()
 _LEFT = pytest.StashKey[list[str]]()
@@ -114,6 +120,12 @@ def note(item: pytest.Item, report: pytest.TestReport) -> None:
 def at_end(close: Callable[[], object]) -> None:
     """Have something closed when the test that runs has ended."""
     _closers.append(close)
+
+
+def closing(thing: Closed) -> Closed:
+    """Return something that is closed when the test that runs has ended."""
+    at_end(thing.close)
+    return thing
 
 
 _closers: list[Callable[[], object]] = []

@@ -21,6 +21,7 @@ from soscope.live.process import Process
 from soscope.proc import maps
 from tests.support.files.elfwriter import Sym, Writer
 from tests.support.machines.tools import kernel_thread
+from tests.support.processes.leftovers import closing
 from tests.support.time.patience import until, within_cpu
 
 Callback = ctypes.CFUNCTYPE(
@@ -41,16 +42,21 @@ def our_images() -> list[tuple[int, str]]:
     return found
 
 
+def _image_count(pid: int) -> int:
+    with Process(pid) as process:
+        return len(process.images)
+
+
 @pytest.fixture
 def sleeper() -> Iterator[int]:
     with subprocess.Popen(["sleep", "60"]) as process:
-        until(lambda: len(Process(process.pid).images) >= 3, "its loader has loaded all")
+        until(lambda: _image_count(process.pid) >= 3, "its loader has loaded all")
         yield process.pid
         process.kill()
 
 
 def test_the_images_are_those_that_the_loader_has_in_its_order() -> None:
-    images = find_images(Space(os.getpid()))
+    images = find_images(closing(Space(os.getpid())))
     truth = our_images()
     assert [(one.load_bias, one.loader_name) for one in images.linked] == truth
     assert images.main.is_main
@@ -59,7 +65,7 @@ def test_the_images_are_those_that_the_loader_has_in_its_order() -> None:
 
 
 def test_the_scope_is_the_loaders_own_list() -> None:
-    images = find_images(Space(os.getpid()))
+    images = find_images(closing(Space(os.getpid())))
     scope = images.scope()
     assert not images.scope_is_guessed
     assert scope[0] is images.main
@@ -68,7 +74,7 @@ def test_the_scope_is_the_loaders_own_list() -> None:
 
 
 def test_an_image_is_found_by_address_and_its_file_is_the_mapped_one() -> None:
-    images = find_images(Space(os.getpid()))
+    images = find_images(closing(Space(os.getpid())))
     libc = images.named("libc.so.6")[0]
     # by its handle: in a program at fixed addresses, malloc may be at a stub of the program
     addr = ctypes.cast(ctypes.CDLL("libc.so.6").malloc, ctypes.c_void_p).value or 0
@@ -81,7 +87,7 @@ def test_an_image_is_found_by_address_and_its_file_is_the_mapped_one() -> None:
 
 
 def test_after_the_end_nothing_is_read(sleeper: int) -> None:
-    space = Space(sleeper)
+    space = closing(Space(sleeper))
     images = find_images(space)
     head = images.main.ranges[0][0]
     assert space.read(head, 4) == b"\x7fELF"
@@ -122,7 +128,7 @@ def test_a_path_may_hold_everything_but_a_newline() -> None:
 
 def test_an_image_that_is_half_there_has_neither_segments_nor_file() -> None:
     """The loader may be about to fill in an entry of its list."""
-    found = LoadedImage(Space(os.getpid()), 0, 0, 0, 0, link_map=0x1000)
+    found = LoadedImage(closing(Space(os.getpid())), 0, 0, 0, 0, link_map=0x1000)
     assert (found.segments, found.mapping, found.file) == ([], None, None)
 
 
@@ -154,7 +160,7 @@ def test_thousands_of_images_that_no_list_names(tmp_path: Path) -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         with within_cpu(3):
-            images = find_images(Space(child.pid))
+            images = find_images(closing(Space(child.pid)))
             found = [one for one in images.all if one.path == str(file)]
         truth = [
             one.start for one in maps.read(child.pid) if one.path == str(file) and "x" in one.flags

@@ -12,6 +12,7 @@ from soscope.errors import UsageError
 from soscope.live.images.space import Space
 from soscope.live.lookup.query import Batch, Query, parse
 from soscope.live.lookup.values import Unreadable, ValueFormat
+from tests.support.processes.leftovers import closing
 
 
 @pytest.mark.parametrize(
@@ -77,13 +78,13 @@ VALUES = Values(-3, -70000, (ctypes.c_int32 * 3)(3, 1, 0), 1 << 63, 0.5, "grün"
 )
 def test_a_value_is_read_as_c_laid_it_out(text: str, field: str, value: object) -> None:
     addr = ctypes.addressof(VALUES) + getattr(Values, field).offset
-    space = Space(os.getpid())
+    space = closing(Space(os.getpid()))
     assert ValueFormat(text).read(space, addr) == value
     assert ValueFormat("ptr").read(space, addr) == hex(space.word(addr) or 0)
 
 
 def test_what_is_not_there_is_said() -> None:
-    space = Space(os.getpid())
+    space = closing(Space(os.getpid()))
     for text in ("str", "i32", "*i32", "hex:8"):
         with pytest.raises(Unreadable, match="0x10"):
             ValueFormat(text).read(space, 0x10)

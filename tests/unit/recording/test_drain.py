@@ -35,8 +35,6 @@ from tests.unit.recording.fake import (
     make_block,
 )
 
-_FUTEX = 202  # the number of the system call on x86-64
-
 
 class Kept(Sink):
     """Keeps all that it hears."""
@@ -596,7 +594,7 @@ def test_a_waiting_writer_is_woken() -> None:
     ) as waiting:
         assert waiting.stdout is not None
         waiting.stdout.readline()
-        until(waits_in(waiting.pid, _FUTEX), "it waits", running=waiting)
+        until(waits_in(waiting.pid, 202), "it waits in futex", running=waiting)
         target.block.ring_waiters = 1
         target.drainer.drain()
         assert waiting.wait(limit()) == 0
