@@ -15,6 +15,8 @@ from tests.support.files import damage, elffiles
 from tests.support.macho import machowriter as writer
 from tests.support.macho.machomade import NAMES, made
 
+pytestmark = pytest.mark.slow
+
 COPIES = 300
 TEXT = "#include <stdio.h>\nint main(int c, char **v) { printf(v[0]); return puts(v[c - 1]); }\n"
 ELF = {

@@ -17,6 +17,8 @@ from soscope.prototypes.fromdwarf import CWriter
 from tests.support.machines.tools import need
 from tests.support.targets.build import TARGETS
 
+pytestmark = pytest.mark.slow
+
 elffile = pytest.importorskip("elftools.elf.elffile")
 
 SECTIONS = (".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets")

@@ -17,6 +17,8 @@ from soscope.inspect.doctor.costs import costs
 from tests.support.targets import build
 from tests.support.targets.matrix import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def whole() -> bytes:

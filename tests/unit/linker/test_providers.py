@@ -24,6 +24,8 @@ from tests.support.targets.build import made_in
 from tests.support.time.patience import within_cpu
 from tests.support.truth import loaderword
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = ["ls", "git", "perl", "ruby", "node", "sqlite3", "curl", "/usr/bin/python3", "gdb"]
 
 

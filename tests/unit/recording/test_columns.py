@@ -30,6 +30,8 @@ from tests.unit.recording.randomprograms import (
     small_scale,
 )
 
+pytestmark = pytest.mark.slow
+
 EDGES = [edge + by & 2**64 - 1 for edge in (0, 1 << 31, 1 << 32, 1 << 63) for by in (-1, 0, 1)]
 
 

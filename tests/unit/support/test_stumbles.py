@@ -14,6 +14,8 @@ from tests.support.targets.matrix import REPOSITORY
 from tests.support.time import quiet
 from tests.support.time.patience import RanOut, limit, until
 
+pytestmark = pytest.mark.slow
+
 _HEAD = """
 import subprocess
 from pathlib import Path

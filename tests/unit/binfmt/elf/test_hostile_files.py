@@ -17,6 +17,8 @@ from soscope.model.arch import EM_PPC, EM_RISCV
 from tests.support.files.elfhostile import File, Header, Segment, lines, peak, rela, symbol
 from tests.support.time.patience import within_cpu
 
+pytestmark = pytest.mark.slow
+
 _MB = 1 << 20
 
 
