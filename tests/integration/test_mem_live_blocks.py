@@ -172,9 +172,9 @@ def test_a_process_that_ends_meanwhile() -> None:
 def test_blocks_of_a_python_program_stand_at_its_lines() -> None:
     with serving("grow") as process:
 
-        def grown() -> bool:
+        def late() -> list[tuple[str, int]]:
             document = live("-p", str(process.pid), "--blocks", "--for", "1s")
             places = [(row["file"], row["line"]) for row in document["rows"]]
-            return (str(SERVE), LATE) in places
+            return [place for place in places if place == (str(SERVE), LATE)]
 
-        until(grown, "the list becomes longer")
+        assert (str(SERVE), LATE) in until(late, "the list becomes longer")

@@ -100,7 +100,9 @@ def test_soscopes_death_between_stops_does_not_lose_signals(tmp_path: Path, mode
         pid = one.started()
         until(has_switched(pid, 100), "it stops for its signals", pause=0.0)
         os.kill(one.process.pid, signal.SIGKILL)
+        # it counts its signals, and ends when it has seen all
         until(lambda: state(pid) in GONE, "the target ends")
+        assert state(pid) in GONE
         one.target = 0
 
 

@@ -50,10 +50,12 @@ def test_who_waits_is_known() -> None:
     with running(WAITS) as pid:
         account = ThreadAccount(pid, pid)
         until(account.waits, "it waits")  # it may have the end of its print to write
+        assert account.waits()
         account.close()
     with running(SPINS) as pid:
         account = ThreadAccount(pid, pid)
         until(lambda: not account.waits(), "it runs")  # the same
+        assert not account.waits()
         account.close()
 
 
