@@ -243,9 +243,9 @@ def run_tests(tree: Tree, tests: list[str], seconds: float) -> Told:
         try:
             status = process.wait(max(seconds, 1))
         except subprocess.TimeoutExpired:
-            status = None
+            status = None  # out of time, which the table says
         finally:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):  # all have ended
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             _end_strays()
@@ -260,7 +260,7 @@ def _end_strays() -> None:
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     while pids := children.read_text().split():
         for pid in map(int, pids):
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):  # it has ended
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 

@@ -303,7 +303,7 @@ def _identity(number: int) -> tuple[int, int] | None:
     try:
         status = os.fstat(number)
     except OSError:
-        return None
+        return None  # it is closed: who compares sees that
     return status.st_dev, status.st_ino
 
 
@@ -311,7 +311,7 @@ def _descriptors() -> dict[int, str]:
     """Return what is open; the descriptor that lists them is closed by the time it is named."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
             found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
     return found
 
@@ -370,7 +370,7 @@ def _description(pid: int) -> str:
     if state.split()[0] in {"Z", "X"}:
         return f"process {pid} {name}), which has ended and was not waited for"
     begun = f"{_CURRENT}=".encode()
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # it is another user's: who began it stays unknown
         for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             if entry.startswith(begun):
                 words += f" (begun by {entry[len(begun) :].decode(errors='replace')})"
@@ -391,9 +391,10 @@ def _end_all(before: set[int]) -> list[str]:
     end = time.monotonic() + limit(10)
     while found and time.monotonic() < end:
         for pid in found:
+            # it has ended, or is another user's: what stays is told in any case
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
+            with contextlib.suppress(ChildProcessError):  # it is no child of this process
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.01)
         found = _ours(before)

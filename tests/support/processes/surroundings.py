@@ -85,7 +85,7 @@ def _settle_descriptors() -> None:
     for number in range(3):
         try:
             flags = _flags(number)
-        except OSError:
+        except OSError:  # it is closed
             opened = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
             assert opened == number
             os.set_inheritable(number, True)

@@ -134,7 +134,7 @@ def stacks(pids: list[int]) -> str:
     """
     texts = []
     for pid in pids:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it has ended
             texts.append(_stacks(pid))
     return "\n".join(texts)
 
@@ -144,14 +144,14 @@ def _stacks(pid: int) -> str:
     command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     lines = [f"== {pid}: {command}"]
     for task in (folder / "task").iterdir():
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the thread has ended, or only root may see its stack
             state = (task / "stat").read_text().rpartition(")")[2].split()[0]
             lines.append(f"{task.name} {state} {(task / 'syscall').read_text().strip()}")
             lines.append((task / "stack").read_text())
     traced = "TracerPid:\t0\n" not in (folder / "status").read_text()
     if not traced and (gdb := shutil.which("gdb")) is not None:
         words = [gdb, "-nx", "-batch", "-p", str(pid), "-ex", "thread apply all bt 30"]
-        with contextlib.suppress(subprocess.SubprocessError):
+        with contextlib.suppress(subprocess.SubprocessError):  # /proc has told already
             done = subprocess.run(
                 words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_GDB, check=False
             )

@@ -62,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have waits that run out look around at that moment: later their processes are gone."""
+    # mypy takes a class for a constant; subprocess looks its name up when it raises it
     subprocess.TimeoutExpired = _TimeoutExpired  # type: ignore[misc]
     patience.hang = _hang
     if not hasattr(config, "workerinput"):  # a worker of xdist hears of its own tests alone
