@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     soak = beyond_choice(items)
     soak.update(item.nodeid for item in items if item.get_closest_marker("soak") is not None)
     wanted = bool(config.getoption("--soak"))
-    part, of = map(int, config.getoption("--slice").split("/"))
+    part, of = _slice(config.getoption("--slice"))
     # by their names: tests come in another order each time
     names = sorted(item.nodeid for item in items if (item.nodeid in soak) == wanted)
     kept = set(names[part % of :: of])
@@ -69,6 +69,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if (reason := gap(item.nodeid)) is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+
+
+def _slice(text: str) -> tuple[int, int]:
+    """Read "3/8"; raises UsageError for what is no part of several."""
+    part, _, of = text.partition("/")
+    if not (part.isdecimal() and of.isdecimal() and 1 <= int(part) <= int(of)):
+        raise pytest.UsageError(f"--slice {text}: give a part and their number, as in 3/8")
+    return int(part), int(of)
 
 
 def beyond_choice(items: list[pytest.Item]) -> set[str]:

@@ -6,7 +6,7 @@
 It is run by hand, as `make stress`. Busy loops take the processors, a control group takes half of
 their time and most of the memory; as root alone, elsewhere the loops do it. A test that stumbles
 or fails here has a fault: it waits for a moment instead of a condition. Ends with 1 if there is
-one.
+one, and with 2 if no test could run.
 """
 
 from __future__ import annotations
@@ -43,20 +43,25 @@ def main() -> int:
                 [*prefix, *words], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=False
             )
             found = _failed(done.stdout)
+            if done.returncode not in {0, 1}:
+                print(done.stdout, end="")
+                return 2  # no test ran, or pytest itself has failed
+            if done.returncode and not found:
+                found = ["the run itself"]  # something was left behind at its end
             bad.update(found)
             seconds = time.monotonic() - begin
             last = done.stdout.rstrip().rpartition("\n")[2]
             print(f"round {number}: {seconds:.0f} s: {last}", flush=True)
             for test in found:
                 print(f"  {test}", flush=True)
-            if found or done.returncode not in {0, 1}:
+            if found:
                 kept = REPOSITORY / "build" / "stress"
                 kept.mkdir(parents=True, exist_ok=True)
                 (kept / f"{number}.txt").write_text(done.stdout)
     for test, times in bad.most_common():
         print(f"{times} of {args.rounds}: {test}")
     print(f"{len(bad)} tests did not pass each time")
-    return bool(bad)
+    return int(bool(bad))
 
 
 def _parser() -> argparse.ArgumentParser:
