@@ -12,8 +12,8 @@ the rest:
 parameters, or fields of a NamedTuple, all of whose combinations occur. `always` lists words: a
 row whose test id has one of them is always chosen, for a fault that it alone has found.
 
-Of parameters that are no product, `every(3)` chooses every third row, and takes `always`, too.
-Each function begins with another row, by its name.
+If the parameters are no product, `every(3)` chooses every third row. It takes `always`, too. The
+name of the function decides with which row it begins.
 """
 
 from __future__ import annotations

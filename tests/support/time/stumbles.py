@@ -2,8 +2,8 @@
 """Tell a stumble from a failure: what pytest does with a test whose wait ran out.
 
 Only a wait that ran out (`RanOut`, `subprocess.TimeoutExpired`) can be a stumble of a machine
-that is busy. It is a failure at once if everything slept during the last half of the wait: that
-is a hang. It is one, too, if a sanitizer or soscope itself has told of a fault meanwhile.
+that is busy. If everything slept during the last half of the wait, the test hangs, and has
+failed. If a sanitizer or soscope itself has told of a fault meanwhile, the test has failed, too.
 
 A test that stumbled runs again once, alone, when all others are through. If it passes, the last
 lines of the run name it and both outputs are kept below build/stumbles. If it fails again, or if
