@@ -130,7 +130,7 @@ class Runner:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Run the tests again that stumbled; let the run fail if one of them fails."""
-        if session.config.getoption("--no-again"):
+        if session.config.getoption("--no-again") or _AGAIN in os.environ:
             self._verdicts = list(map("STUMBLED {}".format, self._stumbled))
             return
         shutil.rmtree(KEPT, ignore_errors=True)

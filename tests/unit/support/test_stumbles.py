@@ -40,7 +40,8 @@ def ran(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[s
     """Run tests written in `text` below `folder`, with the suite's runner."""
     (folder / "test_it.py").write_text(_HEAD + text)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    words = [sys.executable, "-m", "pytest", "-p", "tests.support.time.stumbles", *options]
+    (folder / "conftest.py").write_text('pytest_plugins = ["tests.support.time.stumbles"]\n')
+    words = [sys.executable, "-m", "pytest", *options]
     words += ["--basetemp", str(folder / "base")]
     path = {"PYTHONPATH": str(REPOSITORY), "SOSCOPE_TEST_STUMBLES": str(folder / "kept")}
     return run(words, cwd=folder, env=path)
