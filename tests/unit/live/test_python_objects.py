@@ -43,16 +43,14 @@ TEXTS = st.text(st.characters() | st.characters(max_codepoint=255), max_size=400
 
 @given(TEXTS)
 @settings(deadline=None)
-def test_texts_and_bytes(text: str) -> None:
-    own = ProcessMemory(os.getpid())
+def test_texts_and_bytes(memory: ProcessMemory, text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     other = Text(text)
-    assert read_str(own, LAYOUT, id(text)) == text
-    assert read_str(own, LAYOUT, id(other)) == text
-    assert read_bytes(own, LAYOUT, id(data)) == data
-    assert read_str(own, LAYOUT, id(data)) is None
-    assert read_bytes(own, LAYOUT, id(text)) is None
-    own.close()
+    assert read_str(memory, LAYOUT, id(text)) == text
+    assert read_str(memory, LAYOUT, id(other)) == text
+    assert read_bytes(memory, LAYOUT, id(data)) == data
+    assert read_str(memory, LAYOUT, id(data)) is None
+    assert read_bytes(memory, LAYOUT, id(text)) is None
 
 
 def test_what_is_no_object(memory: ProcessMemory) -> None:
@@ -64,16 +62,16 @@ def test_what_is_no_object(memory: ProcessMemory) -> None:
 
 @given(st.dictionaries(TEXTS | st.integers(), st.integers(), max_size=300), st.data())
 @settings(deadline=None, max_examples=50)
-def test_keys_of_dictionaries(table: dict[str | int, int], data: st.DataObject) -> None:
-    own = ProcessMemory(os.getpid())
+def test_keys_of_dictionaries(
+    memory: ProcessMemory, table: dict[str | int, int], data: st.DataObject
+) -> None:
     names = [key for key in table if isinstance(key, str)]
     if names:
         gone = data.draw(st.sampled_from(names))
         del table[gone]
-        assert value_of(own, LAYOUT, id(table), gone) == {}
+        assert value_of(memory, LAYOUT, id(table), gone) == {}
     truth = {key: id(value) for key, value in table.items() if isinstance(key, str)}
-    assert value_of(own, LAYOUT, id(table), *truth, "never a key \0") == truth
-    own.close()
+    assert value_of(memory, LAYOUT, id(table), *truth, "never a key \0") == truth
 
 
 # ---- many at once ----
