@@ -6,6 +6,7 @@
     python -m tests.mutants run --tree /tmp/mutants --drawn drawn.json --reach reach.json -o out.md
     python -m tests.mutants apply 7 --tree /tmp/mutants       # to look at one of them by hand
     python -m tests.mutants undo --tree /tmp/mutants
+    python -m tests.mutants revert 8754a7a8 5a5b034c --tree /tmp/mutants -o reverted.md
 
 `draw` takes lines of code at random, all with the same chance, and changes one thing in each: a
 comparison, an operator, a number, a condition, a returned value, or a statement that it deletes.
@@ -21,6 +22,10 @@ for each change; a row that is there already is not made again, so a run can go 
 
     | 7 | agent/src/ring.c:88 | `if (a < b) -> if (a <= b)` | caught by tests/... in 9 s |
 
+`revert` does the same with fixes: it takes back what a commit has changed in src/ and agent/, and
+runs the test files that the commit has changed. A commit that later ones have built upon may not
+be taken back: the table says so.
+
 `--reach` names the tests that reach each change, as `{"7": ["tests/unit/...", ...]}`. Without it
 tests are near where the names of their files are like that of the changed file. tests/test_project
 is left out: it looks at the text of the sources, not at what they do. A wait that runs out is a
@@ -33,6 +38,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import random
@@ -44,17 +50,18 @@ import sys
 import sysconfig
 import time
 import venv
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from tests.support.mutations.drawing import Mutation, changed, draw, users
+from tests.support.mutations.drawing import Mutation, changed, draw
 
 REPOSITORY = Path(__file__).parents[1]
 SEED, SECONDS = 20261129, 120
 _TESTS_FIRST = 30  # tests of the first pytest for a change; each further one has four times as many
 _ONE_TEST = 60  # seconds
 _PACKAGES = f".venv/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+_SOURCES = ("src", "agent")
 _NOT_RUN = "tests/test_project.py"
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -94,14 +101,6 @@ def numbers(text: str) -> set[int]:
 
 # ---- a tree with soscope installed -----------------------------------------------
 
-# What the tests of tests/agent compile all of the agent to.
-_OBJECTS = """\
-from tests.agent import hosted
-for flags in ((), hosted.SANITIZE):
-    {} and hosted.objects("gcc", *flags)
-    print(hosted.folder("gcc", *flags))
-"""
-
 
 def _do(*words: str | Path, folder: Path | None = None) -> str:
     """Run a command that has to end well; return what it printed."""
@@ -111,6 +110,10 @@ def _do(*words: str | Path, folder: Path | None = None) -> str:
 
 class DoesNotBuildError(Exception):
     """What has been changed cannot be installed."""
+
+
+class DoesNotApplyError(Exception):
+    """What a commit has changed has been changed again since."""
 
 
 class Tree:
@@ -145,30 +148,55 @@ class Tree:
         source = path.read_text()
         if source[mutation.start : mutation.end] != mutation.before:
             sys.exit(f"{mutation.file} is not the file that was drawn from")
-        old = self._objects() if path.suffix in {".c", ".h"} else []
         path.write_text(changed(source, mutation.start, mutation.end, mutation.after))
         self._install(mutation.file)
-        if old:
-            self._share(old, {unit.stem for unit in users(self.folder / "agent", path)})
+
+    def revert(self, commit: str) -> None:
+        """Take back what a commit has changed in soscope, and install what is left."""
+        patch = self._git("diff", "--binary", f"{commit}^", commit, "--", *_SOURCES)
+        words = ["git", "apply", "--reverse", "--3way", "-"]
+        if subprocess.run(words, cwd=self.folder, input=patch, text=True, check=False).returncode:
+            self._git("reset", "--quiet", "--hard")
+            raise DoesNotApplyError
+        self._install(*self._changed())
 
     def undo(self) -> None:
-        """Take the mutation out again."""
-        for file in self._changed():
-            _do("git", "checkout", "--quiet", "--", file, folder=self.folder)
-            self._install(file)
+        """Take the change out again."""
+        if files := self._changed():
+            self._git("reset", "--quiet", "--hard")
+            self._install(*files)
+
+    def tests_of(self, commit: str) -> list[str]:
+        """Return the paths of the tests that a commit has changed."""
+        return self._git("show", "--format=", "--name-only", commit, "--", "tests").splitlines()
+
+    def subject(self, commit: str) -> str:
+        """Return the first line of what a commit says."""
+        return self._git("show", "--no-patch", "--format=%s", commit).strip()
+
+    def _git(self, *words: str) -> str:
+        return _do("git", *words, folder=self.folder)
 
     def _changed(self) -> list[str]:
-        return _do("git", "diff", "--name-only", folder=self.folder).splitlines()
+        return self._git("diff", "HEAD", "--name-only", "--no-renames").splitlines()
 
-    def _install(self, file: str) -> None:
+    def _install(self, *files: str) -> None:
         try:
-            self._build_agent() if file.startswith("agent/") else self._copy(file)
+            if any(file.startswith("agent/") for file in files):
+                self._build_agent()
+            for file in files:
+                if file.startswith("src/"):
+                    self._copy(file)
         except subprocess.CalledProcessError as error:
             raise DoesNotBuildError from error
 
     def _copy(self, file: str) -> None:
         path = self._packages / Path(file).relative_to("src")
-        shutil.copyfile(self.folder / file, path)
+        if (source := self.folder / file).exists():
+            path.parent.mkdir(exist_ok=True)
+            shutil.copyfile(source, path)
+        else:
+            path.unlink()
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
             compiled.unlink()  # it may be as old and as long
         if path.parent.name == "prototypes":  # its modules compile the declarations of the wheel
@@ -183,18 +211,6 @@ class Tree:
         _do("cmake", "--build", to, "--parallel", "2")
         name = "libsoscope-agent.so"
         shutil.copyfile(to / name, self._packages / "soscope" / "_agent" / name)
-
-    def _objects(self, *, make: bool = True) -> list[Path]:
-        said = _do(self.python, "-c", _OBJECTS.format(make), folder=self.folder)
-        return [Path(line) for line in said.splitlines()]
-
-    def _share(self, old: list[Path], units: set[str]) -> None:
-        """Give tests/agent the objects that are as before: to compile all takes minutes."""
-        for before, after in zip(old, self._objects(make=False), strict=True):
-            after.mkdir(parents=True, exist_ok=True)
-            for path in before.glob("*.o"):
-                if path.stem not in units and not (after / path.name).exists():
-                    os.link(path, after / path.name)
 
 
 # ---- running tests ---------------------------------------------------------------
@@ -265,11 +281,11 @@ def _end_strays() -> None:
             os.waitpid(pid, 0)
 
 
-def judge(tree: Tree, mutation: Mutation, tests: list[str], seconds: float) -> str:
-    """Say which test catches a mutation, if one does."""
+def judge(tree: Tree, change: Callable[[], None], tests: list[str], seconds: float) -> str:
+    """Say which test catches what `change` does to the tree, if one does."""
     left, count, size = seconds, 0, _TESTS_FIRST
     try:
-        tree.apply(mutation)
+        change()
         while tests:
             told = run_tests(tree, tests[:size], left)
             left -= told.seconds
@@ -281,7 +297,7 @@ def judge(tree: Tree, mutation: Mutation, tests: list[str], seconds: float) -> s
                 if without.tests and without.failed is None:
                     name = told.failed or "pytest, before the first test,"
                     return f"caught by {name} in {seconds - left:.0f} s"
-                tree.apply(mutation)
+                change()
             if told.is_late or left <= 0:
                 return f"out of time after {count} tests"
             done = {*told.tests, told.failed} if told.failed else {*tests[:size]}
@@ -289,6 +305,8 @@ def judge(tree: Tree, mutation: Mutation, tests: list[str], seconds: float) -> s
             size *= 1 if told.failed else 4
     except DoesNotBuildError:
         return "caught by the build"
+    except DoesNotApplyError:
+        return "cannot be taken back"
     finally:
         tree.undo()
     return f"survived {count} tests"
@@ -299,33 +317,67 @@ def judge(tree: Tree, mutation: Mutation, tests: list[str], seconds: float) -> s
 
 def _run(asked: argparse.Namespace, tree: Tree, drawn: list[Mutation]) -> None:
     """Judge mutations, and write the table."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's `&` has it ignored
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     reach = json.loads(asked.reach.read_text()) if asked.reach else None
-    listed = asked.tests.read_text() if asked.tests else _collect(tree)
-    known = [line for line in listed.splitlines() if "::" in line and _NOT_RUN not in line]
-    table: Path = asked.output
-    if not table.exists():
-        table.write_text("| number | place | change | outcome |\n| --- | --- | --- | --- |\n")
-    judged = set(map(int, re.findall(r"^\| (\d+) ", table.read_text(), re.MULTILINE)))
+    known = _known(asked, tree)
+    table = Table(asked.output, "number", "place", "change")
     chosen = numbers(asked.numbers) if asked.numbers else {mutation.number for mutation in drawn}
     for mutation in drawn:
         number, file = mutation.number, mutation.file
-        if number in judged or number not in chosen:
+        if str(number) in table.judged or number not in chosen:
             continue
         if reach is None:
             tests = by_name(file, known, asked.seed)
         else:
             there = set(known)
             tests = nearest_first(file, filter(there.__contains__, reach.get(str(number), [])))
-        outcome = judge(tree, mutation, tests, asked.seconds)
-        cells = str(number), f"{file}:{mutation.line}", f"`{mutation.change}`", outcome
+        outcome = judge(tree, functools.partial(tree.apply, mutation), tests, asked.seconds)
+        table.add(str(number), f"{file}:{mutation.line}", f"`{mutation.change}`", outcome)
+    table.sum_up()
+
+
+def _revert(asked: argparse.Namespace, tree: Tree) -> None:
+    """Judge fixes that are taken back, and write the table."""
+    known = _known(asked, tree)
+    table = Table(asked.output, "commit", "subject")
+    for commit in asked.commits:
+        if commit in table.judged:
+            continue
+        files = set(tree.tests_of(commit))
+        tests = [test for test in known if test.partition("::")[0] in files]
+        outcome = judge(tree, functools.partial(tree.revert, commit), tests, asked.seconds)
+        table.add(commit, tree.subject(commit), outcome)
+    table.sum_up()
+
+
+def _known(asked: argparse.Namespace, tree: Tree) -> list[str]:
+    listed = asked.tests.read_text() if asked.tests else _collect(tree)
+    return [line for line in listed.splitlines() if "::" in line and _NOT_RUN not in line]
+
+
+class Table:
+    """The table in Markdown. It grows row by row, so that a run can go on later."""
+
+    def __init__(self, path: Path, *columns: str) -> None:
+        self._path = path
+        if not path.exists():
+            head = "".join(f"| {column} " for column in (*columns, "outcome"))
+            path.write_text(f"{head}|\n{'| --- ' * (len(columns) + 1)}|\n")
+        self.judged = {row.split()[1] for row in self._rows()}
+
+    def add(self, *cells: str) -> None:
+        """Write a row, and print it."""
         row = "".join("| " + cell.replace("|", r"\|") + " " for cell in cells) + "|\n"
         print(row, end="", flush=True)
-        with table.open("a") as out:
+        with self._path.open("a") as out:
             out.write(row)
-    rows = [line for line in table.read_text().splitlines() if re.match(r"\| \d", line)]
-    print(f"{sum('| caught by ' in row for row in rows)} of {len(rows)} are caught")
+
+    def sum_up(self) -> None:
+        """Print how many were caught."""
+        rows = self._rows()
+        print(f"{sum('| caught by ' in row for row in rows)} of {len(rows)} are caught")
+
+    def _rows(self) -> list[str]:
+        return self._path.read_text().splitlines()[2:]
 
 
 def _collect(tree: Tree) -> str:
@@ -345,6 +397,12 @@ def _asked() -> argparse.Namespace:
     drawing.add_argument("--agent", type=int, default=20, help="how many in C (%(default)s)")
     drawing.add_argument("--python", type=int, default=40, help="how many in Python (%(default)s)")
     tree.add_argument("--tree", type=Path, required=True, help="a clone, made if it is not there")
+    running = argparse.ArgumentParser(add_help=False)
+    running.add_argument("-o", "--output", type=Path, required=True, help="the table, in Markdown")
+    running.add_argument("--tests", type=Path, help="ids of tests, one a line (all)")
+    running.add_argument(
+        "--seconds", type=float, default=SECONDS, help="for each change (%(default)s)"
+    )
     again = argparse.ArgumentParser(add_help=False, parents=[drawing, tree])
     again.add_argument("--drawn", type=Path, help="what draw --json printed; else it is drawn anew")
     draw_verb = verbs.add_parser("draw", parents=[drawing], help="print the list")
@@ -352,12 +410,11 @@ def _asked() -> argparse.Namespace:
     apply_verb = verbs.add_parser("apply", parents=[again], help="put one into a tree")
     apply_verb.add_argument("number", type=int)
     verbs.add_parser("undo", parents=[tree], help="take it out again")
-    run_verb = verbs.add_parser("run", parents=[again], help="see which tests catch them")
-    run_verb.add_argument("-o", "--output", type=Path, required=True, help="the table, in Markdown")
+    run_verb = verbs.add_parser("run", parents=[again, running], help="see which tests catch them")
     run_verb.add_argument("--numbers", help="which, as 1-20,33 (all)")
     run_verb.add_argument("--reach", type=Path, help="JSON: number -> ids of tests that reach it")
-    run_verb.add_argument("--tests", type=Path, help="ids of tests, one a line (all)")
-    run_verb.add_argument("--seconds", type=float, default=SECONDS, help="for each (%(default)s)")
+    revert_verb = verbs.add_parser("revert", parents=[tree, running], help="take fixes back")
+    revert_verb.add_argument("commits", nargs="+", metavar="COMMIT")
     return parser.parse_args()
 
 
@@ -373,7 +430,12 @@ def main() -> None:
         return
     tree = Tree(asked.tree)
     tree.undo()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's `&` has it ignored
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if asked.verb == "undo":
+        return
+    if asked.verb == "revert":
+        _revert(asked, tree)
         return
     if asked.drawn:
         drawn = [Mutation(**row) for row in json.loads(asked.drawn.read_text())]
