@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines.tools import not_here
 from tests.support.processes import attached, tracing
 from tests.support.processes.run import run
 from tests.support.targets import build
-from tests.support.targets.build import made, made_in
+from tests.support.targets.build import made, made_in, need_linking
 from tests.support.targets.matrix import PLAIN, REPOSITORY, Cell
 from tests.support.time.patience import limit
 
@@ -401,10 +400,8 @@ def test_exceptions_by_another_unwinder_pass_hooked_calls(way: str, tmp_path: Pa
     source, program = tmp_path / "thrown.cc", tmp_path / "thrown"
     source.write_text(UNWOUND)
     library = ["-Wl,--no-as-needed", "-l:libunwind.so.8"]
-    try:
-        made_in(tmp_path, "g++", "-O1", "-o", program, source, *library)
-    except AssertionError as error:
-        not_here(f"libunwind.so.8 is not installed: {error}")
+    need_linking("g++", *library)
+    made_in(tmp_path, "g++", "-O1", "-o", program, source, *library)
     words = [way, *([str(tmp_path / "run.sosr")] if way == "--record" else [])]
     traced = run([*tracing.SOSCOPE, *words, "-e", "qsort", "-o", str(tmp_path / "out"), program])
     assert (traced.stdout, traced.returncode) == ("caught 5\n" * 3, 3), traced.stderr

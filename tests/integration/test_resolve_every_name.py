@@ -10,8 +10,8 @@ import pytest
 from tests.integration.loaders import SUITES, Loader
 from tests.integration.test_resolve_loaders import linking
 from tests.support.files.elffiles import run
-from tests.support.machines.tools import not_here
 from tests.support.processes.resolving import Teller, teller
+from tests.support.targets.build import need_linking
 
 PLAIN = ("-pie", "-fPIE")
 
@@ -33,10 +33,8 @@ def program(kind: str) -> Path:
     if kind == "musl":
         return teller(*PLAIN, compiler="musl-gcc")
     if kind == "32 bits":
-        try:
-            return teller("-m32", *PLAIN)
-        except AssertionError:
-            not_here("no C library of 32 bits to link with")
+        need_linking("gcc", "-m32")
+        return teller("-m32", *PLAIN)
     loader = Loader(kind)
     return teller(*PLAIN, *linking(loader), f"-Wl,--dynamic-linker={loader.interpreter}")
 

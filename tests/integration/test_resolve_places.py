@@ -16,6 +16,7 @@ from tests.integration.loaders import Loader
 from tests.integration.test_resolve_loaders import linking
 from tests.support.machines.tools import namespaces, not_here
 from tests.support.processes.resolving import LIBRARY, Teller, made, teller
+from tests.support.targets.build import need_linking
 from tests.support.truth.asking import asked
 
 PLAIN = ("-pie", "-fPIE")
@@ -208,10 +209,8 @@ def test_an_ifunc_of_the_program(flags: tuple[str, ...]) -> None:
 
 @pytest.fixture(scope="module")
 def narrow() -> Path:
-    try:
-        program = teller("-m32", *PLAIN, "-rdynamic")
-    except AssertionError:
-        not_here("no C library of 32 bits to link with")
+    need_linking("gcc", "-m32")
+    program = teller("-m32", *PLAIN, "-rdynamic")
     if subprocess.run([program], input="", capture_output=True, text=True, check=False).returncode:
         not_here("no programs of 32 bits")
     return program

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.machines.tools import need, not_here
 from tests.support.processes.run import run
-from tests.support.targets.build import made_in
+from tests.support.targets.build import made_in, need_linking
 
 TRACE = [sys.executable, "-m", "soscope", "trace"]
 MODES = (["-e", "puts"], ["-f", "-e", "puts"], ["-f", "-c"])
@@ -54,10 +54,8 @@ TRACED = """
 def built(folder: Path, compiler: str, text: str, *flags: str) -> Path:
     source, program = folder / "program.c", folder / "program"
     source.write_text(text)
-    try:
-        made_in(folder, compiler, "-O1", "-g", "-w", *flags, source, "-o", program)
-    except AssertionError:
-        not_here(f"{compiler} cannot link {' '.join(flags)}")
+    need_linking(compiler, *flags)
+    made_in(folder, compiler, "-O1", "-g", "-w", *flags, source, "-o", program)
     return program
 
 

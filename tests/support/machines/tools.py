@@ -11,6 +11,7 @@ import functools
 import os
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -37,12 +38,18 @@ def need(*tools: str) -> str:
     for tool in tools:
         path = tool if os.path.isabs(tool) and os.path.exists(tool) else shutil.which(tool)
         if path is None:
-            message = f"{tool} is not installed; 'make test' as root installs it"
-            if strict():
-                pytest.fail(message)
-            pytest.skip(message)
-        found.append(path)
+            missing(tool)
+        else:
+            found.append(path)
     return found[0]
+
+
+def missing(what: str) -> NoReturn:
+    """Skip because something is not installed; fail in CI."""
+    message = f"{what} is not installed; 'make test' as root installs it"
+    if strict():
+        pytest.fail(message)
+    pytest.skip(message)
 
 
 def not_here(reason: str) -> None:

@@ -29,7 +29,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.support.machines.tools import need
+from tests.support.machines.tools import missing, need
 from tests.support.targets.kept import Part, behind, kept
 from tests.support.targets.matrix import PLAIN, REPOSITORY, Cell, tools, version
 from tests.support.time.patience import limit
@@ -161,6 +161,17 @@ def made_in(folder: Path, *command: str | Path, text: str = "") -> None:
         if str(name) not in files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, folder / name)
+
+
+def need_linking(compiler: str, *flags: str) -> None:
+    """Make sure that a compiler links with these flags: they may want libraries of their own.
+
+    An empty program tells, so that a test's program that does not build is no reason to skip.
+    """
+    try:
+        made({"empty.c": "int main(void) { return 0; }\n"}, [compiler, "empty.c", *flags])
+    except AssertionError as error:
+        missing(f"what '{shlex.join([compiler, *flags])}' links with ({error})")
 
 
 def _named(folder: Path, words: list[str]) -> set[str]:
