@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,12 +19,16 @@ from tests.support.machines.gaps import gap
 from tests.support.processes import leftovers, surroundings
 from tests.support.targets.covering import choose
 from tests.support.time import order
+from tests.support.time.patience import limit
 
 CHOICES = ("covering", "every")  # marks of a test that `make test` runs with some parameters alone
 _HERE = Path(__file__).parent
 _COLLECT_AFTER = 20_000  # new objects; Python's own limit suits short programs
 
 surroundings.settle()
+# A test that hangs fails; it must not take the whole run with it. It has room for some of its own
+# waits, which grow with the machine's load as this does.
+os.environ.setdefault("PYTEST_TIMEOUT", f"{limit(300):.0f}")
 
 
 pytest_plugins = ["tests.support.time.stumbles"]
