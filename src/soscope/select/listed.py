@@ -35,7 +35,7 @@ def compile_names(names: Iterable[str]) -> Automaton:
             if name:
                 following.setdefault(name[0], set()).add(name[1:])
         row = [0] * classes
-        for byte, tails in following.items():
+        for byte, tails in sorted(following.items()):  # every build makes the same of them
             key = _ANYTHING if _ALL in tails else frozenset(tails)
             if key not in states:
                 states[key] = len(rows)
