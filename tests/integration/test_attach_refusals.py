@@ -189,12 +189,15 @@ def test_strict_seccomp() -> None:
 def test_a_program_that_seals_itself_while_it_is_hooked(tmp_path: Path) -> None:
     with attached.running([compiled("sealed.c", text=_SEALED)]) as process:
         before = attached.snapshot(process.pid)
-        with turns.begun(process.pid, tmp_path, 0.2, "--count-only") as tracer:
+        with turns.gated(process.pid, tmp_path, "--count-only") as (tracer, gate):
+            gate.let(3)
+            until(lambda: turns.stops(tmp_path) == 3, "three turns", running=tracer)
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write("seal\n")
             process.stdin.flush()
             assert process.stdout.readline() == "sealed\n"
+            gate.close()
             attached.wait_for_hooks(tracer)  # a turn has noticed the filter
             tracer.terminate()
             _, text = tracer.communicate(timeout=limit())

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes.attached import wait_for_hooks
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
 from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
 
 REPORT = [sys.executable, "-m", "soscope", "report", "-q", "--json"]
 MANY = 40_000  # calls: more than the smallest buffer holds
@@ -112,6 +114,10 @@ def test_a_signal_while_threads_go_on(tmp_path: Path, *, attached: bool) -> None
         if attached:
             soscope = subprocess.Popen([*words, "-p", str(target.pid)])
         assert target.stdout.readline() == b"ready\n"
+        if attached:
+            until(partial(has_signal_blocked, soscope.pid), "it takes signals", running=soscope)
+            wait_for_hooks(soscope)
+            until(has_run(target.pid), "it makes calls that are hooked", running=soscope)
         files = [record, Path(f"{record}.2")]
         for file in files:
             until(partial(has_signal_blocked, soscope.pid), "it takes signals", running=soscope)

@@ -268,8 +268,9 @@ def test_children_of_a_process_count_from_one_on(tmp_path: Path) -> None:
     (row,) = json.loads(last)["rules"]
     counts = injected()
     assert row["injected"] == counts.total()
-    assert max(counts.values()) == 2  # the first and the last may have been cut
-    assert sum(count < 2 for count in counts.values()) <= 2
+    assert max(counts.values()) == 2
+    # of the first, the last and the child that stays one may have been cut
+    assert sum(count < 2 for count in counts.values()) <= 3
 
 
 def test_ctrl_c_ends_the_injection_alone(tmp_path: Path) -> None:

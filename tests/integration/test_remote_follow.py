@@ -213,7 +213,7 @@ def _were_all_there(program: Path, *options: str) -> bool:
             are_there = tracing.poll() is None
             if "--duration" not in options:
                 tracing.send_signal(signal.SIGINT)
-            _, said = tracing.communicate(timeout=limit())
+            _, said = tracing.communicate(timeout=limit(180))  # the longest duration, and more
             assert tracing.returncode == 0, said
         finally:
             kill(tracing)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.processes.launching import environment
-from tests.support.time.patience import limit, until
+from tests.support.time.patience import limit
 
 SHORT = """\
 import os, sys
@@ -39,17 +39,6 @@ def words(pid: int, folder: Path, duration: str, *options: str) -> list[str]:
     found = ["--debug", "trace", "-p", str(pid), "--from", "all", "--duration", duration]
     found += [word.format(folder) for word in options]
     return [sys.executable, "-c", SHORT, str(folder), *found]
-
-
-def begun(pid: int, folder: Path, seconds: float, *options: str) -> subprocess.Popen[str]:
-    """Begin to trace a process, with this long between turns; return where some are to come."""
-    found = words(pid, folder, "20s", *options)
-    found[2] = SHORT.replace("turns._TURN = 1\n", f"turns._TURN = 1\nturns._BETWEEN = {seconds}\n")
-    tracer = subprocess.Popen(
-        found, env=environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    until(lambda: stops(folder) >= 3, "some turns", running=tracer)
-    return tracer
 
 
 class Gate:
