@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     from _collections_abc import Iterator
 
 _BLOCK = 1 << 16  # bytes for which the upper part of all addresses is the same
-_LOW, _HIGH = 2, 6  # bytes of an address: within a block, and which block
+_LOW = 2  # bytes of an address within a block
+# Bytes that are looked for: the two behind them are zero, as nearly all of a thread's stack is,
+# where `find` goes on byte by byte.
+_MIDDLE = 4
 
 
 def own_words(data: bytes | bytearray, start: int, back: int = 0) -> Iterator[int]:
@@ -22,13 +25,13 @@ def own_words(data: bytes | bytearray, start: int, back: int = 0) -> Iterator[in
     """
     end = len(data) - 7
     for block in range(start - back & -_BLOCK, start + len(data) - back, _BLOCK):
-        upper = (block // _BLOCK).to_bytes(_HIGH, "little")
+        middle = (block // _BLOCK).to_bytes(8, "little")[:_MIDDLE]
         first = max(block - start + back, 0)
         last = min(block + _BLOCK - start + back, end)
-        at = data.find(upper, first + _LOW, last + _LOW + _HIGH - 1)
+        at = data.find(middle, first + _LOW, last + _LOW + _MIDDLE - 1)
         while at >= 0:
             word = at - _LOW
             own = start + word - back
-            if not word & 7 and data[word] == own & 255 and data[word + 1] == own >> 8 & 255:
+            if not word & 7 and data[word : word + 8] == own.to_bytes(8, "little"):
                 yield word
-            at = data.find(upper, at + 1, last + _LOW + _HIGH - 1)
+            at = data.find(middle, at + 1, last + _LOW + _MIDDLE - 1)
