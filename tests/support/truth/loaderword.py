@@ -7,6 +7,7 @@ functions that choose an implementation (IFUNC).
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -72,6 +73,7 @@ def ask(
     done = run([*loader, str(path)], env=flags)
     text = done.stdout + done.stderr
 
+    @functools.cache  # a loader says the same few paths thousands of times
     def real(name: str) -> str:
         if not prefix:
             return os.path.realpath(name)
