@@ -84,10 +84,11 @@ def test_every_function_is_found_where_it_is(library: Path) -> None:
 
 def test_damage_is_an_error_or_nothing(library: Path) -> None:
     whole = contents(library)
-    names = set(truth(library))
+    known = sorted(truth(library))
     preamble = load().preamble
     chance = random.Random(7)
     for _ in range(40):
+        names = set(chance.sample(known, 5))  # each costs a look around all places of its name
         damaged = [bytearray(each) for each in whole]
         for _ in range(chance.randrange(1, 8)):
             section = damaged[chance.randrange(3)]
