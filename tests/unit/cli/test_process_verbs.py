@@ -114,10 +114,11 @@ def test_a_zombie(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("verb", ["resolve", "map", "explain", "doctor", "mem where"])
 def test_a_full_disk_is_said(verb: str) -> None:
-    words = ["-m", "soscope", *verb.split(), "-p", str(os.getpid()), *VERBS[verb]]
-    with Path("/dev/full").open("w") as full:
+    # a small process: that of the tests has hundreds of libraries
+    ready = attached.running(["sh", "-c", "echo ready; read line"])
+    with ready as child, Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, *words],
+            [sys.executable, "-m", "soscope", *verb.split(), "-p", str(child.pid), *VERBS[verb]],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
