@@ -173,6 +173,7 @@ def test_a_cut_file_is_a_format_error(gnu: bool) -> None:
         assert "sample" in str(caught.value)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("bits", [64, 32])
 @pytest.mark.parametrize("gnu", [True, False])
 @pytest.mark.parametrize("value", [0, 0x7F, 0x80, 0xFF])
