@@ -28,6 +28,7 @@ from tests.support.machines.tools import need
 from tests.support.processes.launching import environment
 from tests.support.schemas import checked as schema
 from tests.support.schemas.audit import AUDIT_RESOLVER
+from tests.support.targets.covering import sizes
 
 pytestmark = pytest.mark.shares
 
@@ -286,11 +287,12 @@ def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     assert soscope("a", "b").returncode == 2
 
 
-def test_damaged_loaders_never_end_in_a_traceback(tmp_path: Path) -> None:
+@pytest.mark.parametrize("copies", sizes(5, 40))
+def test_damaged_loaders_never_end_in_a_traceback(copies: int, tmp_path: Path) -> None:
     whole = Path(need(OWN)).read_bytes()
     chance = random.Random(11)
     outcomes = {"error": 0, "answer": 0}
-    for _ in range(8):
+    for _ in range(copies):
         data = bytearray(whole)
         for _ in range(chance.randint(1, 8)):
             at = chance.choice((chance.randrange(1024), chance.randrange(len(data))))
