@@ -23,7 +23,11 @@ from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
 
-DISPLAYS = [{}, {"durations": True, "time": 2}, {"several": True, "string_limit": 5, "time": 3}]
+DISPLAYS: list[dict[str, int]] = [
+    {},
+    {"durations": True, "time": 2},
+    {"several": True, "string_limit": 5, "time": 3},
+]
 
 
 class OneByOne(TextListener):
@@ -49,8 +53,8 @@ def text(file: Path, kind: type[TextListener], display: dict[str, int]) -> tuple
     return path.read_bytes(), outcome.calls
 
 
-def compare(file: Path) -> None:
-    for display in DISPLAYS:
+def compare(file: Path, displays: list[dict[str, int]] = DISPLAYS) -> None:
+    for display in displays:
         expected, calls = text(file, OneByOne, display)
         found, counted = text(file, TextListener, display)
         assert found == expected
@@ -78,7 +82,7 @@ def in_stretches(file: Path) -> float:
 
 def test_nearly_all_leaf_calls_of_a_thread_are_in_stretches(tmp_path: Path) -> None:
     crowd = str(build.program("crowd"))
-    file = recorded(tmp_path, "-e", "f0", "--", crowd, "1", "20000")
+    file = recorded(tmp_path, "-e", "f0", "--", crowd, "1", "4000")
     assert in_stretches(file) > 0.45  # each has a unit with five words behind it
     compare(file)
 
@@ -86,7 +90,7 @@ def test_nearly_all_leaf_calls_of_a_thread_are_in_stretches(tmp_path: Path) -> N
 @pytest.mark.parametrize("threads", ["2", "8"])
 def test_several_threads(tmp_path: Path, threads: str) -> None:
     crowd = str(build.program("crowd"))
-    compare(recorded(tmp_path, "-e", "f0", "--", crowd, threads, "3000"))
+    compare(recorded(tmp_path, "-e", "f0", "--", crowd, threads, "800"))
 
 
 @pytest.mark.every(3)
@@ -102,14 +106,14 @@ def test_programs_that_leave_calls_in_other_ways(tmp_path: Path, target: str) ->
         ["perl", "-e", "my %h; $h{$_} = length for 1..500; print join ',', %h; system 'true'"],
         ["sqlite3", ":memory:", "create table t(a); insert into t values(1); select * from t;"],
         ["git", "--version"],
-        [sys.executable, "-c", "import json, threading; print(json.dumps({}))"],
+        [sys.executable, "-I", "-S", "-c", "print(3)"],
     ],
     ids=lambda command: Path(command[0]).name,
 )
 def test_real_programs(tmp_path: Path, command: list[str]) -> None:
     need(command[0])
     file = recorded(tmp_path, "-f", "-e", "*", "--from", "all", "--", *command)
-    compare(file)
+    compare(file, DISPLAYS[-1:])  # they make tens of thousands of calls
 
 
 def test_damaged_recordings(tmp_path: Path) -> None:
