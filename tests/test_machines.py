@@ -42,12 +42,16 @@ NAMES = {
     for name in (one.name, one.isa, *one.aliases, *one.unames, *one.apple.values())
     if name
 } | {"x32", "x86"}
+MAY_NAME = re.compile(rf"\b(?:{'|'.join(map(re.escape, NAMES))}|(?:EM|CPU|R)_[A-Z0-9_]+)\b")
 
 
 def _machines_in(path: Path) -> set[str]:
     """Return the machines that a file's code names: strings, numbers' names, modules."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    found: set[str] = set()
+    text = path.read_text()
+    if MAY_NAME.search(text) is None:
+        return found  # a quick answer for most files
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and node.value in NAMES:
             found.add(str(node.value))
         names = []
