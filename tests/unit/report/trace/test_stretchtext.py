@@ -237,6 +237,7 @@ def written(
     return path.read_bytes()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_each_line_is_that_of_the_events(seed: int, tmp_path: Path) -> None:
     program = Program(seed)
@@ -248,6 +249,7 @@ def test_each_line_is_that_of_the_events(seed: int, tmp_path: Path) -> None:
         assert found == expected
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_calls_inside_of_others_are_as_deep_in_a_tree(seed: int, tmp_path: Path) -> None:
     program = Program(seed, nests=True)
@@ -268,6 +270,7 @@ def test_what_never_repeats_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert written(tmp_path / "out", program.stretched, DISPLAYS[0], each=2) == expected
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_calls_of_one_shape_are_shown_at_once(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
