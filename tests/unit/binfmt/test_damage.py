@@ -18,6 +18,7 @@ from tests.support.macho.machomade import NAMES, made
 pytestmark = pytest.mark.slow
 
 COPIES = 300
+FEW = 120  # for a reader that takes long
 TEXT = "#include <stdio.h>\nint main(int c, char **v) { printf(v[0]); return puts(v[c - 1]); }\n"
 ELF = {
     "lazy": ["-Wl,-z,lazy"],
@@ -56,9 +57,10 @@ def macho(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.mark.parametrize("reader", ["elf_image", "elf_map", "explained"])
 def test_elf(reader: str, elf: list[Path]) -> None:
-    said = damage.check(f"tests.support.truth.readers:{reader}", elf, COPIES)
-    assert said["error"] > COPIES // 30
-    assert said.total() == COPIES
+    copies = FEW if reader == "explained" else COPIES
+    said = damage.check(f"tests.support.truth.readers:{reader}", elf, copies)
+    assert said["error"] > copies // 30
+    assert said.total() == copies
 
 
 def test_macho(macho: list[Path]) -> None:
@@ -69,9 +71,9 @@ def test_macho(macho: list[Path]) -> None:
 
 
 def test_calls_in_macho(macho: list[Path]) -> None:
-    said = damage.check("tests.support.truth.readers:explained", macho, COPIES)
-    assert said["error"] > COPIES // 30
-    assert said.total() == COPIES
+    said = damage.check("tests.support.truth.readers:explained", macho, FEW)
+    assert said["error"] > FEW // 30
+    assert said.total() == FEW
 
 
 def test_instrumented_elf(tmp_path: Path) -> None:
@@ -127,7 +129,7 @@ def test_faults_are_found(fault: str, tmp_path: Path) -> None:
     path.write_bytes(bytes(4096))
     reader = "tests.support.files.faulty:" + fault.replace(" ", "_").lower()
     with pytest.raises(AssertionError, match=fault):
-        damage.check(reader, [path], 8, seconds=0.2)
+        damage.check(reader, [path], 3, seconds=0.2)
 
 
 # ---- what is missing is said ----
