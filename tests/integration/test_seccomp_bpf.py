@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import os
 import random
 import struct
+import sys
 
 import pytest
 
 from soscope.entry.isa import arch
 from soscope.entry.seccomp import bpf, calls
+from tests.support.processes.run import run
 
 _NUMBER = 1000  # no system call has it
 _ALLOW = (0x06, 0, 0, bpf.ALLOW)
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_REFUSED = 99
+_REFUSED = 1099  # no call gives it
 
 # BPF_ALU with a constant and with X, loads of the call's words, memory, moves
 _ALU = [0x04, 0x14, 0x24, 0x34, 0x44, 0x54, 0x64, 0x74, 0x94, 0xA4]
@@ -58,40 +57,46 @@ def random_code(chance: random.Random) -> bpf.Code:
     return [(0x20, 0, 0, 0), (0x15, 1, 0, _NUMBER), _ALLOW, *body, *end]
 
 
-def kernel_says(code: bpf.Code, arguments: list[int]) -> int:
-    """Return the error that a call gets under a filter; _REFUSED + 1000 where it is none."""
-    data = packed(code)
-    reading, writing = os.pipe()
+# Reads lines of a filter in hexadecimal and six arguments; prints the error that a call gets under
+# each filter, REFUSED where the kernel takes none. Each one is for a child, which it ends with. The
+# children are forked here because a process that runs tests is large, and is slow to fork.
+ASKS = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for line in sys.stdin:
+    code, *arguments = line.split()
+    data = bytes.fromhex(code)
     child = os.fork()
     if not child:
         buffer = ctypes.create_string_buffer(data)
-        program = struct.pack("=HxxxxxxQ", len(code), ctypes.addressof(buffer))
-        words = [ctypes.c_uint64(one) for one in arguments]
-        _LIBC.prctl(38, 1, 0, 0, 0)
-        if _LIBC.prctl(22, 2, program) == 0:
-            _LIBC.syscall(_NUMBER, *words)
-            os.write(writing, struct.pack("=i", ctypes.get_errno()))
-        else:
-            os.write(writing, struct.pack("=i", _REFUSED + 1000))
+        program = struct.pack("=HxxxxxxQ", len(data) // 8, ctypes.addressof(buffer))
+        words = [ctypes.c_uint64(int(one)) for one in arguments]
+        answer = "REFUSED"
+        libc.prctl(38, 1, 0, 0, 0)
+        if libc.prctl(22, 2, program) == 0:
+            libc.syscall(NUMBER, *words)
+            answer = str(ctypes.get_errno())
+        os.write(1, answer.encode() + b"\\n")
         os._exit(0)
-    os.close(writing)
-    try:
-        answer = os.read(reading, 4)
-    finally:
-        os.close(reading)
-        os.waitpid(child, 0)
-    found: int = struct.unpack("=i", answer)[0]
-    return found
+    os.waitpid(child, 0)
+"""
+
+
+def kernel_says(asked: list[tuple[bpf.Code, list[int]]]) -> list[int]:
+    """Return the errors that calls get under filters; _REFUSED where a filter is none."""
+    script = ASKS.replace("NUMBER", str(_NUMBER)).replace("REFUSED", str(_REFUSED))
+    lines = [" ".join([packed(code).hex(), *map(str, words)]) for code, words in asked]
+    done = run([sys.executable, "-I", "-S", "-c", script], input="\n".join(lines))
+    assert (done.returncode, done.stderr) == (0, "")
+    return [int(line) for line in done.stdout.splitlines()]
 
 
 def test_the_kernel_agrees() -> None:
     chance = random.Random(5)
+    asked = [(random_code(chance), [chance.getrandbits(64) for _ in range(6)]) for _ in range(150)]
     compared = 0
-    for _ in range(150):
-        code = random_code(chance)
-        arguments = [chance.getrandbits(64) for _ in range(6)]
-        truth = kernel_says(code, arguments)
-        if truth > 1000:
+    for (code, arguments), truth in zip(asked, kernel_says(asked), strict=True):
+        if truth == _REFUSED:
             continue
         words = bpf.call(_NUMBER, arch.AUDIT_ARCH, dict(enumerate(arguments)))
         assert bpf.verdicts(bpf.parse(packed(code)), words) == {bpf.ERRNO | truth}
