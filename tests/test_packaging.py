@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ import pytest
 from tests.support.machines.pythons import few_pythons
 from tests.support.machines.tools import need
 from tests.support.processes.run import run, soscope
+from tests.support.targets.build import unoptimised
+from tests.support.targets.kept import kept
+from tests.support.targets.matrix import tools
 
 REPOSITORY = Path(__file__).parents[1]
 PARTS = (
@@ -27,11 +31,12 @@ PARTS = (
     "pyproject.toml",
     "src",
 )
+BUILDERS = [f"{name} {version(name)}" for name in ("pip", "scikit-build-core")]
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy what a wheel is made of: builds write into their tree."""
+    """Copy what a wheel is made of: builds write into their tree. Nobody asks how quick it is."""
     folder = tmp_path_factory.mktemp("source")
     for part in PARTS:
         if (REPOSITORY / part).is_dir():
@@ -39,6 +44,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(REPOSITORY / part, folder / part, ignore=left_out)
         else:
             shutil.copy2(REPOSITORY / part, folder / part)
+    for name in ("build.sh", "CMakeLists.txt"):
+        unoptimised(folder / "agent" / name)
     return folder
 
 
@@ -56,12 +63,22 @@ def hook(source: Path, call: str, **env: str) -> object:
     return result
 
 
+def contents(folder: Path) -> list[str | Path]:
+    """Return the names of the sources in a folder, and the sources."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = [path for path in files if not {"__pycache__", "build"} & set(path.parts)]
+    return [*(str(path.relative_to(folder)) for path in files), *files]
+
+
 @pytest.fixture(scope="module")
-def pure(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pure(source: Path) -> Path:
     """Build the wheel without agent."""
-    folder = tmp_path_factory.mktemp("pure")
-    name = hook(source, f"build_wheel({str(folder)!r})", SOSCOPE_NO_AGENT="1")
-    return folder / str(name)
+
+    def make(folder: Path) -> None:
+        hook(source, f"build_wheel({str(folder)!r})", SOSCOPE_NO_AGENT="1")
+
+    (wheel,) = kept("soscope-pure", *BUILDERS, *contents(source), make=make).glob("*.whl")
+    return wheel
 
 
 def test_a_wheel_without_agent_fits_every_system(pure: Path) -> None:
@@ -85,8 +102,9 @@ def test_a_wheel_without_agent_reports(pure: Path, tmp_path: Path) -> None:
     assert expected.returncode == 0
 
     site = tmp_path / "site"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    assert run([*pip, "--target", str(site), str(pure)], timeout=120).returncode == 0
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"]
+    words = [*pip, "--no-deps", "--no-index", "--target", str(site), str(pure)]
+    assert run(words, timeout=120).returncode == 0
     assert not list(site.rglob("*.so"))
     env = {"PYTHONPATH": str(site)}
     assert soscope("report", recording, env=env, cwd=tmp_path).stdout == expected.stdout
@@ -97,12 +115,19 @@ def test_a_wheel_without_agent_reports(pure: Path, tmp_path: Path) -> None:
 
 
 def test_soscope_mem_is_a_wheel_of_its_own(source: Path, tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip"]
-    flags = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    words = [*pip, "wheel", *flags, "-w", str(tmp_path), str(source / "integrations" / "python")]
-    done = run(words, timeout=200, env={"CC": need("gcc")})
-    assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = tmp_path.glob("soscope_mem-*-py3-none-linux_x86_64.whl")
+    integration = source / "integrations" / "python"
+
+    def make(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip"]
+        flags = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+        words = [*pip, "wheel", *flags, "-w", str(folder), str(integration)]
+        done = run(words, timeout=200, env={"CC": need("gcc")})
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    parts = [tools(), *BUILDERS, *contents(source / "agent"), *contents(integration)]
+    (wheel,) = kept("soscope-mem", *parts, make=make).glob(
+        "soscope_mem-*-py3-none-linux_x86_64.whl"
+    )
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(tmp_path)
     text = "import soscope_mem; soscope_mem.start(); a = bytes(4000); soscope_mem.stats()"
@@ -134,13 +159,17 @@ def test_a_wheel_without_agent_asks_for_no_tools(source: Path, tmp_path: Path) -
     assert hook(source, "get_requires_for_build_wheel()", **env) == []
 
 
-def test_the_agent_links_with_lld(source: Path, tmp_path: Path) -> None:
+def test_the_agent_links_with_lld(source: Path) -> None:
     """zig's linker is lld, and zig is the compiler of machines that have none."""
     need("gcc", "ld.lld")
-    done = run(
-        ["sh", str(source / "agent" / "build.sh"), str(tmp_path)],
-        env={"CC": "gcc -fuse-ld=lld"},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+
+    def make(folder: Path) -> None:
+        done = run(
+            ["sh", str(source / "agent" / "build.sh"), str(folder)],
+            env={"CC": "gcc -fuse-ld=lld"},
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+    folder = kept("agent-by-lld", tools(), *contents(source / "agent"), make=make)
     # its variables take megabytes in memory and nothing in the file
-    assert (tmp_path / "libsoscope-agent.so").stat().st_size < 1 << 19
+    assert (folder / "libsoscope-agent.so").stat().st_size < 1 << 20

@@ -24,7 +24,7 @@ from tests.support.processes.run import run
 from tests.support.services.postgres import ENVIRONMENT, folder, served, tool
 from tests.support.services.postgres import cluster as copy_cluster
 from tests.support.targets import build
-from tests.support.targets.build import made_in
+from tests.support.targets.build import UNOPTIMISED, made_in, unoptimised
 from tests.support.targets.kept import kept
 from tests.support.targets.matrix import tools
 from tests.support.truth.account import Truth
@@ -105,12 +105,14 @@ def place() -> Path:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.suffix != ".pyc"
     ]
-    return kept("how-to", PAGE, tools(), *map(str, sources), *sources, make=build_soscope) / "src"
+    parts: list[str | Path] = [UNOPTIMISED, PAGE, tools(), *map(str, sources), *sources]
+    return kept("how-to", *parts, make=build_soscope) / "src"
 
 
 def build_soscope(top: Path) -> None:
-    """Build soscope with the page's instrument in a folder."""
+    """Build soscope with the page's instrument in a folder; nobody asks how quick it is."""
     shutil.copytree(REPOSITORY / "agent", top / "agent")
+    unoptimised(top / "agent" / "build.sh")
     shutil.copytree(Path(soscope.__file__).parent, top / "src" / "soscope")
     for path, text in blocks().items():
         if "/" in path:

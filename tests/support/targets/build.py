@@ -38,6 +38,7 @@ TARGETS = REPOSITORY / "tests" / "targets"
 SUFFIXES = (".c", ".cc", ".S")
 # What clang neither knows nor needs.
 GCC_ALONE = {"-fno-ipa-ra"}
+UNOPTIMISED = "-O0"
 
 
 def find(name: str) -> Path:
@@ -172,6 +173,13 @@ def need_linking(compiler: str, *flags: str) -> None:
         made({"empty.c": "int main(void) { return 0; }\n"}, [compiler, "empty.c", *flags])
     except AssertionError as error:
         missing(f"what '{shlex.join([compiler, *flags])}' links with ({error})")
+
+
+def unoptimised(script: Path) -> None:
+    """Have a build of the agent take half its time, where nobody asks how quick the agent is."""
+    text = script.read_text()
+    assert text.count(" -O2 ") == 1, script
+    script.write_text(text.replace(" -O2 ", f" {UNOPTIMISED} "))
 
 
 def _named(folder: Path, words: list[str]) -> set[str]:
