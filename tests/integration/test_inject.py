@@ -288,7 +288,9 @@ def test_ctrl_c_ends_the_injection_alone(tmp_path: Path) -> None:
 
 
 def test_duration_lets_a_command_go_on() -> None:
-    options = ["-e", "inject=nanosleep,clock_nanosleep:error=EINTR", "--duration", "200ms"]
+    # the program tries at once again what is interrupted: without a delay a million times
+    rule = "inject=nanosleep,clock_nanosleep:error=EINTR:delay_enter=5ms"
+    options = ["-e", rule, "--duration", "200ms"]
     script = "import time\nfor _ in range(60): time.sleep(0.01)\nprint('end')"
     done = inject(*options, "--", sys.executable, "-c", script)
     assert done.stdout == "end\n"
