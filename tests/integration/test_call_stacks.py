@@ -54,21 +54,26 @@ def stacks_of(
     own: dict[int, list[Frames]] = defaultdict(list)
     with RecordingFile.open(str(path)) as recording:
         names: dict[int, PythonFrames] = {}
+        known: dict[tuple[int, int], tuple[tuple[int, ...], Frames]] = {}  # by program and number
         for event in events(recording):
             if not isinstance(event, Entry):
                 continue
             index, size = event.slot.process, event.captured.words[0]
-            program = recording.programs[index]
             number = int.from_bytes(event.captured.data[STACK_ITEM][2], "little")
             assert number
-            _, words, is_cut = stack_at(program, number)
-            addrs = tuple(word for word in words if not is_python(word))
+            if (index, number) not in known:
+                program = recording.programs[index]
+                _, words, is_cut = stack_at(program, number)
+                addrs = tuple(word for word in words if not is_python(word))
+                assert is_cut <= (MOST in (len(addrs), len(words) - len(addrs)))
+                names.setdefault(index, PythonFrames(program))
+                found = [names[index].of(word) for word in words if is_python(word)]
+                rows: Frames = [[frame.symbol, frame.file, frame.line] for frame in found]
+                known[index, number] = addrs, rows
+            addrs, frames = known[index, number]
             assert addrs[0] == event.return_addr
-            assert is_cut <= (MOST in (len(addrs), len(words) - len(addrs)))
-            names.setdefault(index, PythonFrames(program))
-            found = [names[index].of(word) for word in words if is_python(word)]
             native[size].append(addrs)
-            own[size].append([[frame.symbol, frame.file, frame.line] for frame in found])
+            own[size].append(frames)
     return native, own
 
 

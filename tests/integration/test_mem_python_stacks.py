@@ -47,11 +47,14 @@ def frames_of(path: Path) -> dict[int, list[Frames]]:
         blocks = MatchedBlocks(events)
         programs = {index: recording.programs[index] for index, _, _ in events.threads}
         names = {index: PythonFrames(program) for index, program in programs.items()}
+        known: dict[tuple[int, int], Frames] = {}  # by program and number
         for size, number, thread in zip(blocks.size, blocks.stack, blocks.thread, strict=True):
-            index = events.threads[thread][0]
-            words = stack_at(programs[index], int(number))[1]
-            found = [names[index].of(word) for word in words if is_python(word)]
-            stacks[int(size)].append([[frame.symbol, frame.file, frame.line] for frame in found])
+            key = events.threads[thread][0], int(number)
+            if key not in known:
+                words = stack_at(programs[key[0]], key[1])[1]
+                found = [names[key[0]].of(word) for word in words if is_python(word)]
+                known[key] = [[frame.symbol, frame.file, frame.line] for frame in found]
+            stacks[int(size)].append(known[key])
     return stacks
 
 
