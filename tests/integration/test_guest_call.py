@@ -17,6 +17,7 @@ import pytest
 
 from soscope.control.shield import shielded
 from soscope.entry.agent.visit import Executed
+from soscope.entry.guest import call as guest_call
 from soscope.entry.guest.call import CallFault
 from soscope.entry.guest.inside import Inside
 from soscope.errors import NoSuchProcess
@@ -31,6 +32,7 @@ from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run, state, waits_in
 
 _CLOCK_NANOSLEEP = 230  # on x86-64
+_SHORT = 1.0  # seconds for a thread to be fit once, where none is: who calls has 15
 
 MUSL = PLAIN._replace(compiler="musl")
 _WAITING = ("read", "poll", "nanosleep", "epoll", "cond", "sigwait")
@@ -122,8 +124,9 @@ def assert_they_wait_as_long(
     assert_no_longer(visit)
 
 
-def test_who_is_in_a_signal_handler_is_let_alone() -> None:
+def test_who_is_in_a_signal_handler_is_let_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has interrupted malloc, most likely."""
+    monkeypatch.setattr(guest_call, "_FINDING", _SHORT)
     program = build.program("guest")
     with attached.running([program, "handler", "1"]) as process:
         until(waits_in(process.pid, _CLOCK_NANOSLEEP), "it sleeps, which its handler does alone")
@@ -181,7 +184,9 @@ def test_a_stopped_process_stays_stopped(threads: str) -> None:
         assert attached.finish(process) == (7, "loads 2\n", "")
 
 
-def test_a_stopped_process_whose_threads_may_hold_locks_is_refused() -> None:
+def test_a_stopped_process_whose_threads_may_hold_locks_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """They would not run meanwhile. A stop in which none of them is in malloc is no such one."""
     program = build.program("guest")
     loads = 0
@@ -199,7 +204,9 @@ def test_a_stopped_process_whose_threads_may_hold_locks_is_refused() -> None:
                     process.send_signal(signal.SIGCONT)
                 return ""
 
-            said = until(reason, "a call is refused")
+            with monkeypatch.context() as patched:
+                patched.setattr(guest_call, "_FINDING", _SHORT)
+                said = until(reason, "a call is refused")
             assert re.search(r"it is stopped, and thread .* would have to run", said)
             assert guest.load(library(program)) > 0
         assert attached.finish(process) == (7, f"loads {loads + 1}\n", "")
