@@ -109,28 +109,28 @@ def test_the_stop_is_measured() -> None:
         assert attached.finish(process)[0] == 7
 
 
-def test_interpreters_go_on(tmp_path: Path) -> None:
-    scripts = {
-        "python3": "import sys, json, ssl\nprint('ready', flush=True)\n"
-        "import select\nwhile not select.select([0], [], [], 0.001)[0]:\n"
-        "    json.dumps(list(range(100)))\nprint('end')",
-        "ruby": "puts 'ready'; $stdout.flush\n"
-        "until IO.select([$stdin], nil, nil, 0.001); (1..50).map(&:to_s).join; end; puts 'end'",
-        "node": "console.log('ready'); setInterval(() => JSON.stringify([1, 2, 3]), 1);"
-        "process.stdin.on('data', () => { console.log('end'); process.exit(0) })",
-    }
-    for name, text in scripts.items():
-        if shutil.which(name) is None:
-            continue
-        flag = "-c" if name == "python3" else "-e"
-        with attached.running([need(name), flag, text]) as process:
-            before = attached.snapshot(process.pid)
-            for mode in ("times", "record", "count"):
-                words = [*options(mode, tmp_path), "--duration", "50ms"]
-                done = attached.trace(process.pid, *words)
-                assert done.returncode == 0, done.stderr
-                assert attached.differences(before, process.pid) == []
-            assert attached.finish(process) == (0, "end\n", ""), name
+INTERPRETERS = {
+    "python3": "import sys, json, ssl\nprint('ready', flush=True)\n"
+    "import select\nwhile not select.select([0], [], [], 0.001)[0]:\n"
+    "    json.dumps(list(range(100)))\nprint('end')",
+    "ruby": "puts 'ready'; $stdout.flush\n"
+    "until IO.select([$stdin], nil, nil, 0.001); (1..50).map(&:to_s).join; end; puts 'end'",
+    "node": "console.log('ready'); setInterval(() => JSON.stringify([1, 2, 3]), 1);"
+    "process.stdin.on('data', () => { console.log('end'); process.exit(0) })",
+}
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("mode", ["times", "record", "count"])
+@pytest.mark.parametrize("name", INTERPRETERS)
+def test_interpreters_go_on(name: str, mode: str, tmp_path: Path) -> None:
+    flag = "-c" if name == "python3" else "-e"
+    with attached.running([need(name), flag, INTERPRETERS[name]]) as process:
+        before = attached.snapshot(process.pid)
+        done = attached.trace(process.pid, *options(mode, tmp_path), "--duration", "50ms")
+        assert done.returncode == 0, done.stderr
+        assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (0, "end\n", "")
 
 
 # ---- refusals --------------------------------------------------------------
