@@ -183,14 +183,22 @@ def test_a_process_that_is_not_there() -> None:
     assert f"no process {process.pid}" in done.stderr
 
 
+# parts of the trace, by their number; in `make soak` all one after another
+PARTS = [
+    pytest.param((1, 40, 80), id="three"),
+    pytest.param((1, 20, 40, 60, 80), id="five", marks=pytest.mark.soak),
+]
+
+
 @pytest.mark.parametrize("goes_out", [False, True], ids=["in", "out"])
-def test_killed_at_any_moment(goes_out: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", PARTS)
+def test_killed_at_any_moment(parts: tuple[int, ...], goes_out: bool, tmp_path: Path) -> None:
     """Also while the process stands still, and while the agent goes in or out."""
     log = tmp_path / "log"
     with attached.running([build.program("attached"), "4"]) as process:
         before = attached.snapshot(process.pid)
         words = ["trace", "-c", "--from", "all", "-p", str(process.pid)]
-        for number in (1, 20, 40, 60, 80):
+        for number in parts:
             tracer = killed.start(log, words, number + killed.ANEW * goes_out)
             if goes_out:
                 attached.wait_for_hooks(tracer)

@@ -25,6 +25,7 @@ from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.processes.run import soscope
 from tests.support.targets import build
+from tests.support.targets.covering import sizes
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_switched
 
@@ -332,12 +333,13 @@ def tracers(pid: int) -> set[int]:
     return found - {0}
 
 
-def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", sizes(2, 5))
+def test_all_are_let_go_of_while_they_fork(times: int, tmp_path: Path) -> None:
     program = built(tmp_path, "forking", _FORKING, "-fno-builtin")
     table = tmp_path / "table"
     with attached.running([program]) as process:
         before = attached.snapshot(process.pid)
-        for _ in range(5):
+        for _ in range(times):
             with traced(process.pid, *FOLLOWED, "-c", "-o", str(table)) as trace:
                 until(has_switched(process.pid, _SOME), "it forks and waits", running=trace)
             assert trace.returncode == 0

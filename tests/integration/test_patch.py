@@ -26,6 +26,7 @@ from tests.support.processes.patching import (
 )
 from tests.support.targets import build
 from tests.support.targets.build import made_in
+from tests.support.targets.covering import sizes
 from tests.support.targets.matrix import PLAIN, Cell
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
@@ -182,13 +183,14 @@ def test_a_killed_soscope_on_top_is_taken_out_and_it_stays(tmp_path: Path) -> No
         assert attached.differences(before, pid) == []
 
 
-def test_cycles_under_load() -> None:
+@pytest.mark.parametrize("cycles", sizes(2, 6))
+def test_cycles_under_load(cycles: int) -> None:
     """Four threads are in the function all the time."""
     with attached.running(target(4)) as process:
         pid = process.pid
         ask(process)
         before = attached.snapshot(pid)
-        for cycle in range(6):
+        for cycle in range(cycles):
             patch(pid, instead(("instead", "instead_by_name")[cycle % 2]))
             assert ask(process)[0] == (INSTEAD, BY_NAME)[cycle % 2]
             done = undo(pid)

@@ -23,6 +23,7 @@ from tests.support.processes import attached, reported
 from tests.support.processes.launching import environment
 from tests.support.processes.run import run
 from tests.support.targets.build import made
+from tests.support.targets.covering import sizes
 from tests.support.time.patience import limit, until
 
 # by the size of a call: through a slot, or of the linker's stub
@@ -128,10 +129,11 @@ def test_a_program_that_is_started_makes_no_calls(way: tuple[str, str], bind: st
     assert soscope.returncode == 3
 
 
-def test_it_comes_and_goes_often_while_threads_call() -> None:
+@pytest.mark.parametrize("times", sizes(10, 40))
+def test_it_comes_and_goes_often_while_threads_call(times: int) -> None:
     with busy("gcc", "pg", threads=4) as (pid, library):
         before = code_of(pid, library)
-        for _ in range(40):
+        for _ in range(times):
             reported.looked(pid, "quiet", cpu=0.03)
             assert code_of(pid, library) == before
 

@@ -30,6 +30,7 @@ from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.processes.run import kill, soscope
 from tests.support.targets import build
+from tests.support.targets.covering import sizes
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_switched, waits_in
 
@@ -515,14 +516,15 @@ def _has_call(log: Path) -> bool:
     return log.exists() and "labs(" in log.read_text()
 
 
-def test_all_are_let_go_of_while_they_fork(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", sizes(1, 3))
+def test_all_are_let_go_of_while_they_fork(times: int, tmp_path: Path) -> None:
     # a child from before that is in the group of its parent would end by the stub's SIGINT
     apart = "if (!staying) {\n        setsid();"
     text = _FORKING.replace("if (!staying) {", apart)
     program = built(tmp_path, "forking", text, "-fno-builtin")
     with _leading(program, ready="ready\n") as process:
         before = attached.snapshot(process.pid)
-        for number, end in enumerate((signal.SIGINT, signal.SIGKILL) * 3):
+        for number, end in enumerate((signal.SIGINT, signal.SIGKILL) * times):
             log = tmp_path / f"log{number}"
             words = ["trace", "-f", "-e", "labs", "-o", str(log)]
             with gdbserver("--attach", str(process.pid)) as stub:
