@@ -23,6 +23,9 @@ TARGETS = [
     *("setjmp", "signals", "threads", "unwind", "vfork", "walks", "weak"),
 ]
 CASES = [case for name in TARGETS for case in tracing.cases(name)]
+# each seventh of 200,000 calls would be shown, and is in `make soak`
+LONG = ("threads-2-100000", "threads-8-25000")
+SHOWN = [pytest.param(case, marks=[pytest.mark.soak] if case.id in LONG else []) for case in CASES]
 NEVER = "retval=0:when=999999999999"
 CELLS = [
     PLAIN._replace(pie="nopie"),
@@ -70,8 +73,8 @@ def test_calls_that_are_not_chosen_are_counted(case: tracing.Case, tmp_path: Pat
     check(case, PLAIN, NEVER, tmp_path, are_shown=False)
 
 
-@pytest.mark.every(6)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.every(6, always=["threads-1000-50"])
+@pytest.mark.parametrize("case", SHOWN, ids=lambda case: case.id)
 def test_calls_that_wait_are_made(case: tracing.Case, tmp_path: Path) -> None:
     check(case, PLAIN, "delay_enter=1ns:delay_exit=1ns:when=1+7", tmp_path, are_shown=True)
 
