@@ -81,13 +81,13 @@ def kill_the_target(number: int, folder: Path) -> None:
         assert not recorded.by_report(recording, -signal.SIGKILL, found).problems
 
 
-# Ways to look at a program, and how many calls make it last for most of a second of its own time.
-# A full buffer that nobody empties is looked through at each call: small ones take less of that.
+# Ways to look at a program, and how many calls make it last for half a second of its own time. A
+# full buffer that nobody empties is looked through at each call: small ones take less of that.
 WAYS = {
-    "record": (["--buffer", "1MiB", "--record", "{}"], 8_000_000),
-    "times": (["-c", "-o", "{}"], 20_000_000),
-    "count": (["--count-only", "-o", "{}"], 100_000_000),
-    "follow": (["-f", "--buffer", "1MiB", "--record", "{}"], 8_000_000),
+    "record": (["--buffer", "1MiB", "--record", "{}"], 4_000_000),
+    "times": (["-c", "-o", "{}"], 10_000_000),
+    "count": (["--count-only", "-o", "{}"], 50_000_000),
+    "follow": (["-f", "--buffer", "1MiB", "--record", "{}"], 4_000_000),
 }
 
 
