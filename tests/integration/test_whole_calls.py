@@ -21,6 +21,7 @@ from tests.support.processes import attached
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
+from tests.support.targets.covering import sizes
 from tests.support.time.patience import limit
 
 SLEWED = 50_000  # ns that clocks may differ in 40 ms, and more
@@ -87,16 +88,19 @@ def test_handlers_that_record_at_each_instruction_lose_nothing(tmp_path: Path) -
         assert (np.diff(mine.time_ns) >= 0).all()
 
 
+@pytest.mark.parametrize("step", sizes(3, 1))
 @pytest.mark.parametrize("first", ["parent", "child"])
-def test_a_handler_that_forks_at_each_instruction(tmp_path: Path, first: str) -> None:
+def test_a_handler_that_forks_at_each_instruction(tmp_path: Path, first: str, step: int) -> None:
     """Parent and child go on in the same record: neither may spoil what the other has made."""
     file = tmp_path / "run.sosr"
     # nothing is read before the end: what is spoiled late is seen
     words = [*SOSCOPE, "-q", "--record", str(file), "--when-full", "overwrite", "-e", "f0", "--"]
-    done = run([*words, str(build.program("fork_steps")), first], timeout=limit(240))
+    begin = str(1 + (first == "child") * (step // 2))  # between the other's instructions
+    steps = [str(build.program("fork_steps")), first, begin, str(step)]
+    done = run([*words, *steps], timeout=limit(240))
     assert done.returncode == 0, done.stderr
     made = int(done.stdout.split()[1])
-    assert made > 400  # four for each instruction
+    assert made > 400 // step  # four for each instruction
     with soscope.open(file) as recording:
         calls = recording.calls
     assert Counter(calls.ended) == {"return": made}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // target: libs=leaf
-// fork_steps WHO: a signal handler forks at each instruction of a hooked call, in turn; parent
-// and child go on from there, WHO ("parent" or "child") first. Says how many calls the parent
-// has made.
+// fork_steps WHO FIRST STEP: a signal handler forks at instructions of a hooked call, in turn: at
+// the one with the number FIRST, and at each STEPth after it. Parent and child go on from there, WHO
+// ("parent" or "child") first. Says how many calls the parent has made.
 #define _GNU_SOURCE
 #include "leaf.h"
 
@@ -63,12 +63,12 @@ static int call(int x)
 int main(int argc, char **argv)
 {
 	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
-	long made = 0;
+	long made = 0, first = argc > 2 ? atol(argv[2]) : 1, step = argc > 3 ? atol(argv[3]) : 1;
 
 	parent_first = argc > 1 && !strcmp(argv[1], "parent");
 	if (pipe(ends) || sigaction(SIGTRAP, &action, NULL))
 		return 2;
-	for (long place = 1;; place++) {
+	for (long place = first;; place += step) {
 		forked = 0;
 		for (int i = 0; i < 1 + MORE; i++, made++) {
 			left = place;
