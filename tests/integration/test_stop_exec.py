@@ -16,6 +16,7 @@ from soscope.entry.stop.stopping import Threads
 from soscope.proc import status
 from tests.support.processes import attached
 from tests.support.processes.launching import compiled
+from tests.support.targets.covering import sizes
 from tests.support.time.patience import limit, until
 
 # Executes itself from a thread, again and again, and counts that in its environment; tells in the
@@ -134,36 +135,40 @@ def _tracer_of(tid: int) -> int:
         return 0  # it has ended
 
 
-def test_no_thread_is_taken_for_stopped_that_runs_another_program() -> None:
+@pytest.mark.parametrize("times", sizes(150, 500))
+def test_no_thread_is_taken_for_stopped_that_runs_another_program(times: int) -> None:
     with attached.running([compiled("again.c", text=_AGAIN), "8"]) as process:
-        assert_stops_hold(process, 500)
+        assert_stops_hold(process, times)
 
 
-def test_a_program_is_executed_while_the_other_threads_are_let_go_of() -> None:
+@pytest.mark.parametrize("times", sizes(100, 300))
+def test_a_program_is_executed_while_the_other_threads_are_let_go_of(times: int) -> None:
     """They are killed then, under the hands of who stopped them; exec(2) waits for their end."""
     with attached.running([compiled("again.c", text=_AGAIN), "100", "first"]) as process:
-        assert_stops_hold(process, 300)
+        assert_stops_hold(process, times)
 
 
+@pytest.mark.parametrize("times", sizes(40, 100))
 def test_it_has_not_ended_whose_threads_are_all_others_by_now(
-    monkeypatch: pytest.MonkeyPatch,
+    times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with attached.running([compiled("again.c", text=_AGAIN), "8"]) as process:
         _look_late(monkeypatch, process.pid)
-        assert_stops_hold(process, 100)
+        assert_stops_hold(process, times)
 
 
+@pytest.mark.parametrize("times", sizes(100, 300))
 def test_a_living_thread_is_found_where_the_leader_comes_and_goes(
-    monkeypatch: pytest.MonkeyPatch,
+    times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with attached.running([compiled("again.c", text=_AGAIN), "8"]) as process:
         _look_late(monkeypatch, process.pid)
 
         def is_found() -> bool:
             assert status.living_thread(process.pid)
-            return executions(process.pid) >= 300
+            return executions(process.pid) >= times
 
-        until(is_found, "300 executions", pause=0.0)
+        until(is_found, f"{times} executions", pause=0.0)
         assert not status.has_ended(process.pid)
         assert attached.finish(process)[0] == 7
     assert status.has_ended(process.pid)
