@@ -74,11 +74,14 @@ int main(int argc, char **argv)
 {
     static char room[1 << 20] __attribute__((aligned(4096)));
     pthread_t thread, many[20];
-    pthread_attr_t small, detached, own;
+    pthread_attr_t usual, small, detached, own;
     thrd_t other;
     void *result;
     int value;
     sem_init(&begun, 0, 0);
+    pthread_attr_init(&usual);
+    pthread_attr_setstacksize(&usual, 1 << 20); /* soscope reads each stack at the end */
+    pthread_setattr_default_np(&usual);
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 300000);
     pthread_attr_setguardsize(&small, 3 * 4096);
