@@ -30,6 +30,8 @@ static __attribute__((noinline, noclone, patchable_function_entry(5))) long leaf
 {
     while (phase == 1)
         ;
+    for (int i = 0; i < 400; i++) /* or a log has millions of calls */
+        __asm__ volatile("");
     return x * 3 + 1;
 }
 static __attribute__((noinline)) long
