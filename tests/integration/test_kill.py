@@ -64,7 +64,7 @@ def kill_the_target(number: int, folder: Path) -> None:
     options += ["-f", "--buffer", "1MiB"] if number % 2 else []
     process = start(folder, options, 1_000_000_000)
     try:
-        size = _BEGINNING + chance.randrange(2 << 20)
+        size = _BEGINNING + chance.randrange(1 << 19)
         until(lambda: recording.stat().st_size > size, "calls are recorded", running=process)
         os.kill(child(process.pid), signal.SIGKILL)
         _, notes = process.communicate(timeout=limit())
@@ -126,7 +126,7 @@ def was_killed_in_time(number: int, folder: Path, times: int) -> bool:
     return is_running
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(3)  # one with a small buffer, and one with the usual
 @pytest.mark.parametrize("number", range(6))
 def test_a_killed_program_leaves_a_whole_recording(number: int, tmp_path: Path) -> None:
     kill_the_target(number, tmp_path)
