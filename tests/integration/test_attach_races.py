@@ -17,14 +17,16 @@ from soscope.entry import ptrace
 from tests.support.processes import attached, killed
 from tests.support.processes.launching import compiled
 from tests.support.targets import build
+from tests.support.targets.covering import sizes
 from tests.support.time.lasting import Visited, assert_no_longer, await_half
 from tests.support.time.patience import limit, until
 
 
-def test_of_two_at_once_one_is_told_of_the_other() -> None:
+@pytest.mark.parametrize("times", sizes(3, 8))
+def test_of_two_at_once_one_is_told_of_the_other(times: int) -> None:
     with attached.running([build.program("attached"), "3"]) as process:
         before = attached.snapshot(process.pid)
-        for _ in range(8):
+        for _ in range(times):
             both = [attached.start(process.pid, "-c") for _ in range(2)]
             until(partial(has_ended, *both), "one is refused")
             refused, other = sorted(both, key=lambda one: not has_ended(one))

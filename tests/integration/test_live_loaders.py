@@ -20,6 +20,7 @@ from tests.support.machines.tools import need
 from tests.support.processes import attached
 from tests.support.processes.run import run
 from tests.support.targets import build, mapped
+from tests.support.targets.covering import sizes
 from tests.support.targets.matrix import PLAIN
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
@@ -52,10 +53,11 @@ def start(pid: int, *options: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.every(6)
-def test_in_and_out_again(program: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", sizes(1, 2))
+def test_in_and_out_again(program: Path, times: int, tmp_path: Path) -> None:
     with attached.running([program, "4"]) as process:
         before = attached.snapshot(process.pid)
-        for _ in range(2):
+        for _ in range(times):
             for mode in MODES.values():
                 words = [word.format(tmp_path / "output") for word in mode]
                 done = attached.observe(process.pid, *words, until=has_run(process.pid))

@@ -15,6 +15,7 @@ from tests.support.machines.tools import need, not_here, yama
 from tests.support.processes import launching
 from tests.support.processes.run import run
 from tests.support.targets.build import made, made_in
+from tests.support.targets.covering import sizes
 from tests.support.targets.mapped import (
     CALLER,
     MAP_WORDS,
@@ -198,7 +199,8 @@ def test_a_32_bit_program_has_a_map(tmp_path: Path) -> None:
     assert not slots(document, "hooked")
 
 
-def test_where_libraries_come_and_go_those_that_stay_are_right(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", sizes(7, 20))
+def test_where_libraries_come_and_go_those_that_stay_are_right(times: int, tmp_path: Path) -> None:
     source = "int puts(const char *); int say(void) { return puts(0); }"
     one, two = (plugin(tmp_path, name, source, "gcc") for name in ("one", "two"))
     text = """
@@ -217,7 +219,7 @@ def test_where_libraries_come_and_go_those_that_stay_are_right(tmp_path: Path) -
         }"""
     program = launching.compiled("comes.c", "-ldl", "-fno-builtin", text=text)
     with started(program, one, two) as process:
-        for _ in range(20):
+        for _ in range(times):
             done = run([*MAP_WORDS, "--json", "-p", str(process.pid)])
             assert done.returncode in (0, 1)
             assert not done.stderr or "come and go" in done.stderr or "may be wrong" in done.stderr

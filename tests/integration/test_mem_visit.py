@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.machines.pythons import DISTRIBUTION, few_pythons
 from tests.support.processes.run import run
+from tests.support.targets.covering import sizes
 from tests.support.targets.survivors import soscope
 from tests.support.time.patience import limit
 
@@ -197,10 +198,11 @@ print("the end", flush=True)
 
 
 @pytest.mark.every(3)
+@pytest.mark.parametrize("times", sizes(1, 3))
 @pytest.mark.parametrize("python", few_pythons())
-def test_threads_that_wait_for_the_lock_of_the_interpreter(python: str) -> None:
+def test_threads_that_wait_for_the_lock_of_the_interpreter(python: str, times: int) -> None:
     with servant(python, _THREADS) as busy:
-        for _ in range(3):
+        for _ in range(times):
             done = soscope("mem", "snapshot", "--json", "-p", busy.pid)
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout)["survivors"]

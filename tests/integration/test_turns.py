@@ -23,6 +23,7 @@ from tests.support.processes.launching import environment
 from tests.support.processes.patching import say
 from tests.support.targets import build
 from tests.support.targets.build import made
+from tests.support.targets.covering import sizes
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run, has_switched
 
@@ -126,10 +127,11 @@ def test_a_thread_that_runs_all_the_time_is_not_waited_for() -> None:
         assert attached.finish(process) == (7, "wrong 0, some 1\n", "")
 
 
-def test_exceptions_that_are_on_their_way_are_caught_where_they_would_have_been() -> None:
+@pytest.mark.parametrize("times", sizes(2, 6))
+def test_exceptions_that_are_on_their_way_are_caught_where_they_would_have_been(times: int) -> None:
     with attached.running([build.program("attached_cleanup")]) as process:
         before = attached.snapshot(process.pid)
-        for _ in range(6):
+        for _ in range(times):
             words = ("-c", "--from", "all")
             done = attached.observe(process.pid, *words, until=has_switched(process.pid, 6))
             assert done.returncode == 0, done.stderr
