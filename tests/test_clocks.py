@@ -4,6 +4,8 @@
 A test waits for a condition: `until` of tests/support/time/patience.py. A sleep or a clock in a
 test makes its result depend on how busy the machine is. What a target does inside its own
 process is the target's business: this looks at calls that the tests themselves make.
+
+Nor does a test say in seconds how long something may take: `limit` knows that.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ CLOCKS = {
     *("clock_gettime_ns", "time"),
 }
 MAY_CALL = re.compile(rf"\btime\.(?:{'|'.join(CLOCKS)})\b|^\s*from time import", re.MULTILINE)
+LIMIT = re.compile(r"\btimeout=\d")
 # They wait for a condition, or are what is waited by: one place for each kind of wait.
 OWN = HERE / "support" / "time"
 
@@ -57,15 +60,20 @@ def listed() -> dict[str, str]:
 def test_time_is_not_an_answer() -> None:
     reasons = listed()
     found: dict[str, int] = {}
+    numbers: list[str] = []
     for path in sorted(HERE.rglob("*.py")):
         inside = path.relative_to(HERE)
         if inside.parts[0] == "targets" or OWN in path.parents:
             continue
         text = path.read_text()
+        if inside.parts[:2] != ("unit", "support"):
+            rows = enumerate(text.splitlines(), 1)
+            numbers += [f"{inside}:{line}" for line, row in rows if LIMIT.search(row)]
         if MAY_CALL.search(text) is None:
             continue  # a quick answer for most files
         for function, line in calls(ast.parse(text)):
             found[f"{inside}::{function}"] = line
+    assert not numbers, f"write timeout=limit(...): {', '.join(numbers)}"
     new = [f"{place} (line {line})" for place, line in found.items() if place not in reasons]
     assert not new, "wait for a condition, or give a reason in tests/clocks.txt: " + ", ".join(new)
     gone = reasons.keys() - found.keys()

@@ -10,6 +10,7 @@ from soscope.prototypes.parser import Declarations
 from tests.support.processes.run import run
 from tests.support.targets.build import made_in
 from tests.support.targets.matrix import REPOSITORY
+from tests.support.time.patience import limit
 
 HEADER = """
 #include <stddef.h>
@@ -42,7 +43,7 @@ def declared(tmp_path: Path, *options: str) -> tuple[str, str]:
     made_in(tmp_path, "gcc", "-shared", "-o", library, "lamp.c")
     script = REPOSITORY / "scripts" / "declare.py"
     words = [sys.executable, str(script), f"-I{tmp_path}", *options, str(library), "lamp.h"]
-    done = run(words, timeout=120)
+    done = run(words, timeout=limit(120))
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 

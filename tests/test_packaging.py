@@ -19,6 +19,7 @@ from tests.support.processes.run import run, soscope
 from tests.support.targets.build import unoptimised
 from tests.support.targets.kept import kept
 from tests.support.targets.matrix import tools
+from tests.support.time.patience import limit
 
 REPOSITORY = Path(__file__).parents[1]
 PARTS = (
@@ -56,7 +57,7 @@ def hook(source: Path, call: str, **env: str) -> object:
         [sys.executable, "-c", code],
         cwd=source,
         env={"PYTHONPATH": str(source / "build_backend"), "CC": "", **env},
-        timeout=200,
+        timeout=limit(200),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     result: object = json.loads(done.stdout.splitlines()[-1])
@@ -104,7 +105,7 @@ def test_a_wheel_without_agent_reports(pure: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"]
     words = [*pip, "--no-deps", "--no-index", "--target", str(site), str(pure)]
-    assert run(words, timeout=120).returncode == 0
+    assert run(words, timeout=limit(120)).returncode == 0
     assert not list(site.rglob("*.so"))
     env = {"PYTHONPATH": str(site)}
     assert soscope("report", recording, env=env, cwd=tmp_path).stdout == expected.stdout
@@ -121,7 +122,7 @@ def test_soscope_mem_is_a_wheel_of_its_own(source: Path, tmp_path: Path) -> None
         pip = [sys.executable, "-m", "pip"]
         flags = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
         words = [*pip, "wheel", *flags, "-w", str(folder), str(integration)]
-        done = run(words, timeout=200, env={"CC": need("gcc")})
+        done = run(words, timeout=limit(200), env={"CC": need("gcc")})
         assert done.returncode == 0, done.stdout + done.stderr
 
     parts = [tools(), *BUILDERS, *contents(source / "agent"), *contents(integration)]

@@ -17,6 +17,7 @@ import soscope
 from soscope.cli.main import VERBS, module_name
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
+from tests.support.time.patience import limit
 
 REPOSITORY = Path(__file__).parents[1]
 NOT_OURS = {".git", ".venv", "build", "dist", "_agent", "__pycache__", ".hypothesis"}
@@ -46,7 +47,7 @@ def tool(name: str) -> str:
 
 
 def check(*words: str) -> None:
-    done = run(words, cwd=REPOSITORY, timeout=280)
+    done = run(words, cwd=REPOSITORY, timeout=limit(280))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -72,7 +73,7 @@ def test_imports_point_down() -> None:
 def test_c_is_formatted() -> None:
     sources = files(".c", ".h", ".cc", ".hh", under=("agent", "tests"))
     words = [tool("clang-format"), "--dry-run", *map(str, sources)]
-    said = run(words, cwd=REPOSITORY, timeout=120).stderr
+    said = run(words, cwd=REPOSITORY, timeout=limit(120)).stderr
     # "make format" puts it right
     faulty = {line.partition(":")[0] for line in said.splitlines() if "-Wclang" in line}
     assert not names(map(Path, faulty))

@@ -17,6 +17,7 @@ from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets import build
 from tests.support.targets.matrix import REPOSITORY
+from tests.support.time.patience import limit
 
 HOST = REPOSITORY / "tests" / "agent" / "host"
 AGENT = REPOSITORY / "agent"
@@ -106,17 +107,16 @@ def check(
     *arguments: str | os.PathLike[str],
     compiler: str = "gcc",
     sanitize: bool = True,
-    timeout: float = 120,
 ) -> str:
     """Run a test program that has to end well; return what it printed."""
     words = [program(name, compiler, sanitize=sanitize), *arguments]
-    done = run(words, timeout=timeout, env=OPTIONS)
+    done = run(words, timeout=limit(120), env=OPTIONS)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     return done.stdout
 
 
 def output(*words: str | os.PathLike[str]) -> str:
     """Return what a tool prints; readelf ends with 1 when it only wants to warn."""
-    done = run(words, timeout=120)
+    done = run(words, timeout=limit(120))
     assert done.stdout, done.stderr
     return done.stdout

@@ -19,6 +19,7 @@ from soscope.binfmt.elf.image import ElfImage
 from tests.agent import hosted
 from tests.support.processes.run import run
 from tests.support.targets.build import made_in
+from tests.support.time.patience import limit
 
 FP, SP, RETURNS = 6, 7, 16  # columns
 LAST, BY_SP, BY_FP, AT_FP = 1, 2, 3, 4  # enum sosc_frame_rule
@@ -101,7 +102,7 @@ def test_rules_are_those_of_the_tables(library: str, tmp_path: Path) -> None:
         wanted = [vaddr for vaddr in places(image) if any(vaddr in here for here in ranges)]
         stdin = "".join(f"{vaddr:x}\n" for vaddr in wanted)
         program = hosted.program("rules")
-        done = run([program, path], input=stdin, env=hosted.OPTIONS, timeout=120)
+        done = run([program, path], input=stdin, env=hosted.OPTIONS, timeout=limit(120))
         assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
         said = [line.split() for line in done.stdout.splitlines()]
         assert [int(row[0], 16) for row in said] == wanted

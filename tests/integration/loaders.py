@@ -15,6 +15,7 @@ from tests.support.machines.foreign import unpacked
 from tests.support.machines.tools import need
 from tests.support.targets import build
 from tests.support.targets.matrix import BINDINGS
+from tests.support.time.patience import limit
 
 # oldest first: what is linked against
 SUITES = {"bullseye": "2.31", "trixie": "2.41"}
@@ -92,5 +93,7 @@ def version(loader: Loader) -> str:
     """Return what the C library says that it is."""
     # the library can be run, and says who it is
     words = [loader.interpreter, loader.library("libc.so.6")]
-    said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=20).stdout
+    said = subprocess.run(
+        words, capture_output=True, text=True, check=True, timeout=limit(20)
+    ).stdout
     return said.splitlines()[0].rstrip(".").split()[-1]

@@ -17,6 +17,7 @@ from tests.support.processes import attached, launching, tracing
 from tests.support.processes.run import run
 from tests.support.processes.tracing import Case
 from tests.support.targets import build
+from tests.support.time.patience import limit
 
 HEAD = """
 import json, os, resource, signal, sys, threading, time
@@ -38,7 +39,7 @@ def said(body: str, *words: str, python: tuple[str, ...] = (sys.executable,)) ->
     """Run a program of the user's; return what it says. `words` are its command."""
     script = HEAD + "command = sys.argv[1:]\n" + body
     env = launching.environment()
-    done = run([*python, "-c", script, *words], env=env, timeout=120)
+    done = run([*python, "-c", script, *words], env=env, timeout=limit(120))
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return json.loads(done.stdout)
@@ -182,7 +183,7 @@ def test_the_program_of_a_user_may_be_started_in_a_pipe() -> None:
         env=launching.environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(),
         check=True,
     )
     assert done.stdout == "[1]\n"
@@ -198,10 +199,12 @@ def test_a_command_runs_where_and_with_what_it_is_told(tmp_path: Path) -> None:
         body = f"""
 soscope.trace({words!r}, select="write", cwd={cwd!r}, env={env!r}).wait()
 """
-        done = run([sys.executable, "-c", HEAD + body], env=launching.environment(), timeout=120)
+        done = run(
+            [sys.executable, "-c", HEAD + body], env=launching.environment(), timeout=limit(120)
+        )
         assert (done.returncode, done.stderr) == (0, "")
         wanted = subprocess.run(
-            words, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=True
+            words, cwd=cwd, env=env, capture_output=True, text=True, timeout=limit(), check=True
         )
         assert done.stdout == wanted.stdout
 

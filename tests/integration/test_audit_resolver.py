@@ -29,6 +29,7 @@ from tests.support.processes.launching import environment
 from tests.support.schemas import checked as schema
 from tests.support.schemas.audit import AUDIT_RESOLVER
 from tests.support.targets.covering import sizes
+from tests.support.time.patience import limit
 
 pytestmark = pytest.mark.shares
 
@@ -57,7 +58,7 @@ def soscope(*words: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "soscope", "audit-resolver", *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=limit(120),
         check=False,
         env=environment(),
     )

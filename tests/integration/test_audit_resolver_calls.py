@@ -17,6 +17,7 @@ from tests.support.files.elffiles import built, run
 from tests.support.machines.tools import need, not_here
 from tests.support.targets import registers
 from tests.support.targets.build import made, made_in
+from tests.support.time.patience import limit
 
 pytestmark = pytest.mark.shares
 
@@ -63,7 +64,7 @@ def told(path: Path, *, env: dict[str, str] | None = None) -> dict[str, str]:
         [path, str(level())],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(),
         check=False,
         env={"PATH": "/usr/bin:/bin", **(env or {})},
     )

@@ -98,7 +98,7 @@ def outputs(folder: Path, program: Path | str, *options: str) -> list[str]:
     words = [*tracing.SOSCOPE, "-q", "-o", str(folder / "output"), *options, "--", str(program)]
     texts = []
     for command in ([*same_place, str(program)], [*same_place, *words]):
-        done = run(command, timeout=60, env={"RUST_BACKTRACE": "full", "LC_ALL": "C"})
+        done = run(command, env={"RUST_BACKTRACE": "full", "LC_ALL": "C"})
         assert done.returncode == 0, done.stderr
         texts.append(re.sub(r"thread 'main' \(\d+\)", "thread 'main'", done.stdout + done.stderr))
     return texts
@@ -371,7 +371,7 @@ def test_a_child_that_is_not_followed_loads_its_unwinder(
         compile_("g++", tmp_path / f"{name}.cc", *flags)
     command = [str(tmp_path / "catches"), str(tmp_path / "throws")]
     traced = [*tracing.SOSCOPE, "-q", "-o", str(tmp_path / "output"), *options, "--", *command]
-    alone, under = (run(words, timeout=60) for words in (command, traced))
+    alone, under = (run(words) for words in (command, traced))
     assert "caught\nchild: 300\n" in alone.stdout, alone
     assert (under.returncode, under.stdout) == (0, alone.stdout)
 

@@ -11,6 +11,7 @@ import pytest
 from tests.support.machines.tools import need
 from tests.support.processes.run import run, soscope
 from tests.support.targets.build import made_in
+from tests.support.time.patience import limit
 
 INNER = """
 #include <stdlib.h>
@@ -89,7 +90,7 @@ def calls(text: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("words", FILTERS, ids=" ".join)
 def test_the_same_calls_are_chosen(words: list[str], program: Path, tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
-    run(["ltrace", *words, "-o", theirs, program], timeout=30)
+    run(["ltrace", *words, "-o", theirs, program], timeout=limit(30))
     ended = soscope("trace", "-q", *words, "-o", ours, "--", program)
     assert ended.returncode == 0
     assert calls(ours.read_text()) == calls(theirs.read_text())

@@ -16,6 +16,7 @@ from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
 from tests.support.targets.covering import sizes
+from tests.support.time.patience import limit
 
 CALLS = 40  # 256K are 16 chunks
 
@@ -30,7 +31,7 @@ def test_threads_that_wait_for_one_another(
     out = tmp_path / "out"
     words = [*SOSCOPE, "--json", "-o", str(out), "--buffer", "256K", "-e", "f0"]
     words += ["--when-full", policy, "--", str(build.program("crowd")), str(threads), str(calls)]
-    done = run(words, timeout=60)
+    done = run(words)
     assert done.returncode == 0, done.stderr
     assert f"crowd {threads} {calls}" in done.stdout
     rows = [json.loads(line) for line in out.read_text().splitlines()]
@@ -49,7 +50,7 @@ def test_a_thousand_threads_do_not_make_soscope_deaf(tmp_path: Path) -> None:
     threads, calls = 1000, 1000
     file = tmp_path / "out.sosr"
     words = [*SOSCOPE, "--record", str(file), "-e", "f0", "--"]
-    done = run([*words, str(build.program("crowd")), str(threads), str(calls)], timeout=300)
+    done = run([*words, str(build.program("crowd")), str(threads), str(calls)], timeout=limit(300))
     assert done.returncode == 0, done.stderr
     assert f"crowd {threads} {calls}" in done.stdout
     with RecordingFile.open(file) as recording:

@@ -27,7 +27,7 @@ def debug_file(folder: Path, name: str) -> None:
         f"objcopy --only-keep-debug {name} {name}.debug",
         f"objcopy --strip-debug --add-gnu-debuglink={name}.debug {name}",
     ):
-        subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
+        subprocess.run(command.split(), cwd=folder, check=True, timeout=limit())
 
 
 @pytest.mark.covering(1)
@@ -65,7 +65,7 @@ def test_where_nothing_is_unknown_no_reader_is_imported() -> None:
         "for reader in ('prototypes.parser', 'binfmt.dwarfentries'):\n"
         "    assert f'soscope.{reader}' not in sys.modules, reader"
     )
-    done = run([sys.executable, "-c", script], timeout=60)
+    done = run([sys.executable, "-c", script])
     assert done.returncode == 0, done.stderr
 
 

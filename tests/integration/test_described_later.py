@@ -23,6 +23,7 @@ from tests.support.processes.attached import begin
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE
 from tests.support.targets.build import made_in
+from tests.support.time.patience import limit
 
 # Loads a library, and calls a function of it that says what it passes.
 LOADER = """
@@ -135,7 +136,7 @@ def test_where_nobody_knows_them_no_reader_is_imported(tmp_path: Path) -> None:
         "'instruments.trace.debugfile'):\n"
         "    assert f'soscope.{reader}' not in sys.modules, reader"
     )
-    done = run([sys.executable, "-c", script], timeout=60)
+    done = run([sys.executable, "-c", script])
     assert done.returncode == 0, done.stderr
 
 
@@ -146,7 +147,7 @@ def test_where_there_is_no_time_that_is_said(tmp_path: Path) -> None:
         "from soscope.cli.main import main; from soscope.instruments.trace import described\n"
         f"described._LATER = 1e-6; main({[*words, 'plugin_main']!r})\n"
     )
-    done = run([sys.executable, "-c", script], timeout=60)
+    done = run([sys.executable, "-c", script])
     assert len(done.stdout.splitlines()) == len(lines_of(done.stderr)) == 24
     assert done.stderr.count("as it took too long") == 2  # this file, and all that may come
 
@@ -158,7 +159,7 @@ def test_a_separate_debug_file_of_a_library_that_is_loaded(tmp_path: Path) -> No
         "objcopy --only-keep-debug libown_types.so libown_types.so.debug",
         "objcopy --strip-all --add-gnu-debuglink=libown_types.so.debug libown_types.so",
     ):
-        subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60)
+        subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=limit())
     said, shown = traced(tmp_path)
     assert shown == said
 
@@ -175,10 +176,10 @@ def test_a_running_process_that_loads_it(tmp_path: Path, is_stopped: bool) -> No
         try:
             if is_stopped:
                 soscope.send_signal(signal.SIGSTOP)
-            said = process.communicate("x", timeout=60)[0].splitlines()
+            said = process.communicate("x", timeout=limit())[0].splitlines()
         finally:
             soscope.send_signal(signal.SIGCONT)
-        notes = soscope.communicate(timeout=60)[1]
+        notes = soscope.communicate(timeout=limit())[1]
     assert process.returncode == 0
     shown = lines_of((tmp_path / "trace").read_text(errors="surrogateescape"))
     assert len(shown) == len(said) == 24

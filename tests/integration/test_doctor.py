@@ -26,6 +26,7 @@ from tests.support.schemas import checked as schema
 from tests.support.schemas.doctor import DOCTOR
 from tests.support.targets import build
 from tests.support.targets.matrix import REPOSITORY, Cell
+from tests.support.time.patience import limit
 
 DOCTOR_WORDS = [sys.executable, "-m", "soscope", "doctor"]
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
@@ -456,7 +457,7 @@ def test_a_pipe_and_an_empty_file_are_said(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     empty.touch()
     for path, said in ((pipe, "is no regular file"), (empty, "empty")):
-        done = run([*DOCTOR_WORDS, path], timeout=20)
+        done = run([*DOCTOR_WORDS, path], timeout=limit(20))
         assert done.returncode == 1
         assert said in done.stderr
 

@@ -21,6 +21,7 @@ from tests.support.processes.run import run
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.explain import EXPLAIN_PROCESS
 from tests.support.targets import mapped
+from tests.support.time.patience import limit
 
 EXPLAIN = [sys.executable, "-m", "soscope", "explain"]
 
@@ -150,7 +151,7 @@ def test_a_hook_is_where_it_was_foretold(binding: str, tmp_path: Path) -> None:
         child, *_ = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         (after,) = ways(int(child), "strdup", "--from", "MAIN")
         text = run([*EXPLAIN, "-p", child, "strdup"]).stdout
-        process.communicate("\n", timeout=60)
+        process.communicate("\n", timeout=limit())
     assert "the slot at" in " ".join(before["hook"])
     assert "entry trampoline" in " ".join(before["hook"])
     assert after["slot"]["state"] == "hooked"

@@ -22,6 +22,7 @@ from tests.support.files.explaining import (
 )
 from tests.support.files.stubs import opened
 from tests.support.machines.tools import need
+from tests.support.time.patience import limit
 
 
 @pytest.mark.every(2)
@@ -116,7 +117,7 @@ def test_the_number_of_instructions_is_gdbs(tmp_path: Path, build: str, explain:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=limit(120),
         env={"PATH": "/usr/bin:/bin"},
     )
     assert re.search(r"^_dl_runtime_resolve_\w+ in section \.text", done.stdout, re.MULTILINE), (

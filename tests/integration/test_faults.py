@@ -19,6 +19,7 @@ from tests.support.machines.tools import need, not_here
 from tests.support.processes import launching
 from tests.support.processes.others import NOBODY, as_nobody
 from tests.support.processes.run import run
+from tests.support.time.patience import limit
 
 TRACE = [sys.executable, "-m", "soscope", "trace"]
 BUSY = """
@@ -81,7 +82,7 @@ def test_a_recording_into_a_pipe_is_not_offered_for_reading(tmp_path: Path) -> N
         done = run([*TRACE, "--record", str(device), "--", "/bin/true"])
         assert done.returncode == 0
         assert "soscope report" not in done.stderr
-    assert reader.communicate(timeout=20)[0].startswith(b"SOSR")
+    assert reader.communicate(timeout=limit(20))[0].startswith(b"SOSR")
 
 
 def test_a_signal_at_the_parents_death_stays_asked_for() -> None:
@@ -130,8 +131,8 @@ def test_a_debugger_below_f_is_named() -> None:
 def test_counts_where_addresses_are_scarce(tmp_path: Path) -> None:
     """Whatever the limit allows: the program does what it does, and counts are right or none."""
     file = tmp_path / "counts.json"
-    for limit in (60000, 100000, 200000, 400000):
-        shell = ["sh", "-c", f'ulimit -v {limit}; exec "$@"', "sh"]
+    for most in (60000, 100000, 200000, 400000):
+        shell = ["sh", "-c", f'ulimit -v {most}; exec "$@"', "sh"]
         if run([*shell, sys.executable, "-c", ""]).returncode:
             continue
         file.unlink(missing_ok=True)
@@ -144,15 +145,15 @@ def test_counts_where_addresses_are_scarce(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "limit"), [("-c", 190_000), ("--count-only", 140_000), ("-T", 150_000)]
+    ("mode", "most"), [("-c", 190_000), ("--count-only", 140_000), ("-T", 150_000)]
 )
 def test_a_followed_program_whose_addresses_are_scarce(
-    mode: str, limit: int, tmp_path: Path
+    mode: str, most: int, tmp_path: Path
 ) -> None:
     """The limit is that of the program alone: soscope's own says nothing of it."""
     out = tmp_path / "out"
     program = busy()
-    shell = ["sh", "-c", f'ulimit -v {limit}; exec "$@"', "sh"]
+    shell = ["sh", "-c", f'ulimit -v {most}; exec "$@"', "sh"]
     words = ["-f", mode, "-e", "strdup", "--from", os.path.basename(program), "-o", str(out)]
     done = run([*TRACE, *words, "--", *shell, program])
     assert (done.returncode, done.stdout) == (6, "done\n"), done.stderr

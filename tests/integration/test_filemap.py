@@ -24,6 +24,7 @@ from tests.support.machines.tools import need
 from tests.support.macho.machosmall import Small
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.filemap import FILE_MAP
+from tests.support.time.patience import limit
 
 _PROGRAMS = ("ls", "bash", "git", "perl", "sqlite3", "gdb")
 _FILLED = re.compile(
@@ -60,7 +61,11 @@ def test_stubs_are_those_of_objdump(program: str) -> None:
     path = need(program)
     sections = [f"-j{one}" for one in (".plt", ".plt.got", ".plt.sec")]
     done = subprocess.run(
-        ["objdump", "-d", *sections, path], capture_output=True, text=True, timeout=60, check=False
+        ["objdump", "-d", *sections, path],
+        capture_output=True,
+        text=True,
+        timeout=limit(),
+        check=False,
     )  # its status is 1 where one of the sections is not there
     listed = {int(row[1], 16): row[2] for row in _STUB.finditer(done.stdout)}
     image = soscope.Image.open(path)
@@ -363,7 +368,7 @@ def test_nothing_heavy_is_imported() -> None:
         "assert not {'numpy', 'rich', 'json', 'dataclasses', 'subprocess'} & set(sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, timeout=60, check=False
+        [sys.executable, "-c", script], capture_output=True, timeout=limit(), check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
 

@@ -15,6 +15,7 @@ import pytest
 from tests.support.machines.tools import for_admin, namespaces, need, not_here
 from tests.support.processes import launching
 from tests.support.processes.launching import launch, launched, plain
+from tests.support.time.patience import limit
 
 MODES = ("plain", "stay", "follow")
 NOBODY = 65534
@@ -101,7 +102,7 @@ assert [child.wait() for child in mine] == [0, 1, 2, 3]
     done = subprocess.run(
         [sys.executable, "-c", code, str(launching.mini_agent())],
         env=launching.environment(),
-        timeout=60,
+        timeout=limit(),
         check=False,
     )
     assert done.returncode == 0
@@ -125,7 +126,7 @@ assert os.waitpid(target.pid, 0)[1] == 0
     done = subprocess.run(
         [sys.executable, "-c", code, str(launching.mini_agent())],
         env=launching.environment(),
-        timeout=60,
+        timeout=limit(),
         check=False,
         capture_output=True,
         text=True,
@@ -171,7 +172,7 @@ print(len(middle))
     done = subprocess.run(
         [sys.executable, "-c", code, str(launching.mini_agent()), str(program)],
         env=launching.environment(),
-        timeout=120,
+        timeout=limit(120),
         check=True,
         capture_output=True,
         text=True,

@@ -27,6 +27,7 @@ from tests.support.targets import build
 from tests.support.targets.build import UNOPTIMISED, made_in, unoptimised
 from tests.support.targets.kept import kept
 from tests.support.targets.matrix import tools
+from tests.support.time.patience import limit
 from tests.support.truth.account import Truth
 
 pytestmark = pytest.mark.shares
@@ -118,12 +119,12 @@ def build_soscope(top: Path) -> None:
         if "/" in path:
             (top / path).write_text(text)
     (top / "tables.diff").write_text(blocks()["diff"])
-    done = run([need("git"), "apply", "tables.diff"], cwd=top, timeout=60)
+    done = run([need("git"), "apply", "tables.diff"], cwd=top)
     assert (done.returncode, done.stderr) == (0, "")
     done = run(
         ["sh", str(top / "agent" / "build.sh"), str(top / "src" / "soscope" / "_agent")],
         env={"CC": need("gcc")},
-        timeout=300,
+        timeout=limit(300),
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -148,7 +149,7 @@ def test_it_counts_what_a_program_writes(place: Path, tmp_path: Path) -> None:
     done = run(
         [sys.executable, str(script), *command],
         env={**with_instrument(place), "SOSC_TRUTH": str(tmp_path / "truth")},
-        timeout=120,
+        timeout=limit(120),
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert Truth.read(tmp_path / "truth").bounds(followed=True)["write"] == (305, 305)
@@ -160,7 +161,9 @@ def test_what_cannot_be_written_is_passed_and_not_done(place: Path, tmp_path: Pa
     script.write_text(blocks()["use.py"])
     code = "open(F, '>', '/dev/full'); syswrite(F, 'x' x 100) for 1 .. 7; print 'end,'"
     command = [need("perl"), "-e", code]
-    done = run([sys.executable, str(script), *command], env=with_instrument(place), timeout=120)
+    done = run(
+        [sys.executable, str(script), *command], env=with_instrument(place), timeout=limit(120)
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "end,8 calls, 704 bytes passed, 4 written\n"
 

@@ -17,6 +17,7 @@ from tests.support.processes import launching
 from tests.support.processes.launching import Outcome, launch, launched, mini_agent, plain
 from tests.support.processes.run import imported
 from tests.support.targets import build
+from tests.support.time.patience import limit
 
 MODES = ("plain", "stay", "follow")
 
@@ -390,7 +391,7 @@ def test_twenty_launches_at_once(tmp_path: Path) -> None:
         running.append(
             subprocess.Popen(argv, env=launching.environment(), stdin=subprocess.DEVNULL)
         )
-    assert [process.wait(timeout=100) for process in running] == list(range(20))
+    assert [process.wait(timeout=limit(100)) for process in running] == list(range(20))
     for index in range(20):
         assert '"reason": null' in (tmp_path / f"report{index}").read_text()
 

@@ -16,6 +16,7 @@ from soscope.wire import layout
 from tests.support.processes import tracing
 from tests.support.processes.run import run
 from tests.support.targets.build import made_in
+from tests.support.time.patience import limit
 
 EACH = 30_000  # slots of a library
 MORE_THAN_16_BITS = 22_500  # of three libraries
@@ -55,7 +56,7 @@ def traced(folder: Path, program: Path) -> tuple[dict[str, int], str, str]:
     """Count all calls; return the document's figures by library, the output and the notes."""
     output = folder / "output.json"
     words = [*tracing.SOSCOPE, "--count-only", "--json", "--from", "libuser*", "-o", str(output)]
-    done = run([*words, "--", str(program)], timeout=240)
+    done = run([*words, "--", str(program)], timeout=limit(240))
     assert done.returncode == 0, done.stderr
     document = json.loads(output.read_text())
     figures = {

@@ -19,6 +19,7 @@ from tests.support.machines.pythons import few_pythons
 from tests.support.processes.run import kill
 from tests.support.targets.accounts import built
 from tests.support.targets.survivors import TARGETS, soscope
+from tests.support.time.patience import limit
 
 SERVICE = TARGETS / "service.py"
 _LEAK = next(
@@ -39,7 +40,7 @@ def service(python: str) -> Iterator[tuple[int, int]]:
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=limit())
         finally:
             kill(process)
     assert (process.returncode, err) == (0, "")
@@ -51,7 +52,7 @@ def ask(port: int, count: int) -> int:
 
     def client(_: int) -> int:
         sessions = 0
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=limit())
         for number in range(count // 4):
             connection.request("GET", f"/{number}")
             sessions = json.loads(connection.getresponse().read())["sessions"]

@@ -26,6 +26,7 @@ from tests.support.processes.run import kill, run
 from tests.support.targets.locked import alone
 from tests.support.targets.matrix import FOLDER, REPOSITORY
 from tests.support.targets.survivors import TARGETS, Counts, counts, marks, report, soscope, version
+from tests.support.time.patience import limit
 
 PACKAGE = REPOSITORY / "integrations" / "python"
 INSIDE = TARGETS / "inside.py"
@@ -316,7 +317,7 @@ def test_soscope_does_not_count_beside_the_program(python: str) -> None:
     with waiting(python, "wait") as process:
         done = soscope("mem", "attach", "-p", str(process.pid))
         assert (done.returncode, "soscope_mem" in done.stderr) == (1, True)
-        out, _ = process.communicate("\n", timeout=60)
+        out, _ = process.communicate("\n", timeout=limit())
         assert rows(out)[line_of("ten objects, waiting")] == {"bytes": 10}
 
 
@@ -337,7 +338,7 @@ def test_a_program_begins_where_soscope_counts_already(python: str) -> None:
         seen = counts(json.loads(done.stdout), str(INSIDE))
         assert (seen[line_of("own")], seen[line_of("soscope's")]) == ({"bytes": 10}, {"bytes": 6})
         assert "no more" in soscope("mem", "detach", "-p", pid).stderr
-        assert process.communicate("\n", timeout=60)[0] == ""
+        assert process.communicate("\n", timeout=limit())[0] == ""
 
 
 @pytest.mark.every(2)

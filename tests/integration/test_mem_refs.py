@@ -31,6 +31,7 @@ from tests.support.processes.run import kill
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.mem import REFS
 from tests.support.targets.survivors import TARGETS, soscope
+from tests.support.time.patience import limit
 
 HOLDERS = TARGETS / "holders.py"
 
@@ -57,7 +58,7 @@ def holding(python: str, *words: str) -> Iterator[tuple[int, subprocess.Popen[st
             attach(process.pid)
             print(file=process.stdin, flush=True)
             yield process.pid, process
-            said, errors = process.communicate("\n", timeout=60)
+            said, errors = process.communicate("\n", timeout=limit())
             assert (process.returncode, said, errors) == (0, "the end\n", "")
         finally:
             kill(process)

@@ -15,6 +15,7 @@ from tests.support.processes.run import run
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.mem import REPORT
 from tests.support.targets.accounts import ENDINGS, EVERY, SOSCOPE, built, recorded, rows_of
+from tests.support.time.patience import limit
 
 
 def test_a_full_disk_is_said_in_the_recording(small_disk: Path, tmp_path: Path) -> None:  # noqa: F811  the fixture
@@ -133,7 +134,7 @@ REAL = {
 @pytest.mark.parametrize("name", sorted(REAL))
 def test_real_programs_do_what_they_always_do(name: str, tmp_path: Path) -> None:
     command = REAL[name]
-    wanted = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    wanted = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit())
     report, output = recorded(tmp_path, command, status=wanted.returncode)
     assert output == wanted.stdout
     totals = report["totals"]["native"]

@@ -72,7 +72,7 @@ def servant(python: str, source: str = _SERVANT, *arguments: str) -> Iterator[Se
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         try:
             yield Servant(process)
-            said, errors = process.communicate(timeout=60)
+            said, errors = process.communicate(timeout=limit())
             assert (process.returncode, said.splitlines()[-1:], errors) == (0, ["the end"], "")
         finally:
             process.kill()

@@ -15,6 +15,7 @@ import pytest
 from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.targets import build
+from tests.support.time.patience import limit
 
 _LOOP = ("getenv", "strlen", "usleep")
 
@@ -27,7 +28,7 @@ def soscope(verb: str, pid: int, *words: str) -> dict[str, Any]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(),
         check=False,
     )
     assert done.stderr == ""
@@ -111,7 +112,7 @@ def test_a_killed_trace_stands_on_top(options: tuple[str, ...]) -> None:
         tracer = attached.begin(process.pid, "-o", os.devnull, *options)
         assert tell(process, "park") == "parks\n"
         tracer.kill()
-        tracer.communicate(timeout=60)
+        tracer.communicate(timeout=limit())
         said = soscope("detach", process.pid)
         assert (said["closed"], said["left_loaded"]) == ([], [library])
         assert tell(process, "leave") == "left\n"
@@ -145,7 +146,7 @@ def test_people_hear_who_is_inside(verb: str) -> None:
         words = [sys.executable, "-m", "soscope", verb, "-p", str(process.pid)]
         words += ["--undo"] if verb == "patch" else []
         done = subprocess.run(
-            words, env=environment(), capture_output=True, text=True, timeout=60, check=True
+            words, env=environment(), capture_output=True, text=True, timeout=limit(), check=True
         )
         (inside,) = threads(process.pid) - before
         said = f"process {process.pid}: {library} stays loaded: thread {inside} is inside it\n"

@@ -14,6 +14,7 @@ from soscope.recording.reader import RecordingFile
 from tests.support.processes import tracing
 from tests.support.processes.run import run
 from tests.support.targets import build
+from tests.support.time.patience import limit
 from tests.support.truth.elftruth import slots_by_readelf
 
 WORKER = "libworker.so"
@@ -25,7 +26,7 @@ def recorded(folder: Path, *options: str) -> tuple[Counter[str], Path]:
     program = build.program("prefork")
     words = [*tracing.SOSCOPE, "-q", *options, "--record", str(recording), "-e", "f0,fr*"]
     env = {"SOSC_TRUTH": str(folder / "truth")}
-    done = run([*words, "--", str(program)], timeout=120, env=env)
+    done = run([*words, "--", str(program)], timeout=limit(120), env=env)
     assert (done.returncode, done.stderr) == (0, "")
     with RecordingFile.open(recording) as found:
         assert found.complete
@@ -61,7 +62,7 @@ def test_nothing_is_said_of_children_that_are_not_followed(way: str, tmp_path: P
     trace = tmp_path / "trace"
     words = [*tracing.SOSCOPE, way, "-e", "f0,fr*", "-o", str(trace)]
     env = {"SOSC_TRUTH": str(tmp_path / "truth")}
-    done = run([*words, "--", str(program)], timeout=120, env=env)
+    done = run([*words, "--", str(program)], timeout=limit(120), env=env)
     assert done.returncode == 0
     assert "complete" in done.stderr
     assert "no room" not in done.stderr

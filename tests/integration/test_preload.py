@@ -34,7 +34,7 @@ def both(words: list[str], **extra: str) -> tuple[str, str]:
     trace = [*TRACE, "--from", "all", "-o", os.devnull, "--"]
     outputs = []
     for middle in ([], trace):
-        done = run([*FORBIDDEN, *middle, *words], env=environment(**extra), timeout=60)
+        done = run([*FORBIDDEN, *middle, *words], env=environment(**extra))
         assert done.returncode == 0, done.stderr
         outputs.append(done.stdout)
     return outputs[0], outputs[1]
@@ -44,7 +44,7 @@ def summary(words: list[str], out: Path, *, forbidden: bool) -> dict[tuple[str, 
     """Return how often the program called each (caller, symbol)."""
     command = [*TRACE, "--count-only", "--json", "--from", "all", "-o", str(out), "--", *words]
     same = environment(PERL_HASH_SEED="0", PERL_PERTURB_KEYS="0")
-    done = run([*(FORBIDDEN if forbidden else ()), *command], env=same, timeout=60)
+    done = run([*(FORBIDDEN if forbidden else ()), *command], env=same)
     assert done.returncode == 0, done.stderr
     rows = json.loads(out.read_text())["rows"]
     return {(row["caller"], row["symbol"]): row["calls"] for row in rows}
@@ -132,7 +132,7 @@ def test_a_target_does_the_same_and_is_counted_right(
 def test_it_is_said(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [*PYTHON, "soscope", "trace", "-o", str(out), "--", "true"]
-    done = run([*FORBIDDEN, *command], env=environment(), timeout=60)
+    done = run([*FORBIDDEN, *command], env=environment())
     assert done.returncode == 0
     assert SAID in out.read_text() + done.stderr
 
@@ -175,7 +175,7 @@ def test_an_agent_that_is_not_started_is_said() -> None:
 def test_no_agent_goes_into_static_programs() -> None:
     program = launching.compiled("static.c", "-static", text="int main(void) { return 5; }")
     command = [*PYTHON, "soscope", "trace", "--", str(program)]
-    done = run([*FORBIDDEN, *command], env=environment(), timeout=60)
+    done = run([*FORBIDDEN, *command], env=environment())
     assert done.returncode == 5
     assert "static" in done.stderr
     assert "ERROR: ld.so" not in done.stderr
@@ -184,4 +184,4 @@ def test_no_agent_goes_into_static_programs() -> None:
 @pytest.mark.parametrize(("words", "status"), [("exit 9", 9), ("kill -TERM $$", -15)])
 def test_status_and_signal_are_the_programs(words: str, status: int) -> None:
     command = [*FORBIDDEN, *TRACE, "-c", "-o", os.devnull, "--", "sh", "-c", words]
-    assert run(command, env=environment(), timeout=60).returncode == status
+    assert run(command, env=environment()).returncode == status

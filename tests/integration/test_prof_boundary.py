@@ -148,7 +148,7 @@ def test_a_command_is_profiled_to_its_end() -> None:
     assert profiler.stdout is not None
     pid = profiler.stdout.readline().strip()
     done = soscope("prof", "detach", "-p", pid)
-    profiler.communicate("\n", timeout=60)
+    profiler.communicate("\n", timeout=limit())
     assert (done.returncode, profiler.returncode) == (1, 5)
     said = f"soscope {profiler.pid} has started process {pid}, and observes it to its end"
     assert said in done.stderr

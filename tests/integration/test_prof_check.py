@@ -29,6 +29,7 @@ from tests.support.schemas.checked import (
     _one_of,
     wrong_members,
 )
+from tests.support.time.patience import limit
 
 _MODE: dict[str, Check] = {
     "mode": TEXT,
@@ -233,7 +234,9 @@ def test_inlined_functions_are_those_that_run(
     make = partial(built, tmp_path, compiler=compiler)
     library = make("libwork.so", _WORK, "-O2", _CYG, *shlex.split(_SHARED))
     host = make("host", _HOST, str(library), "-Wl,-rpath,$ORIGIN", "-rdynamic", "-ldl")
-    said = subprocess.run([host], capture_output=True, text=True, timeout=60, check=True).stdout
+    said = subprocess.run(
+        [host], capture_output=True, text=True, timeout=limit(), check=True
+    ).stdout
     sites = {tuple(line.split()) for line in said.splitlines()}
     assert len({place for place, _ in sites}) == len(sites)
     inlined = sum(int(other) for _, other in sites)

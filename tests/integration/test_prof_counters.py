@@ -46,7 +46,7 @@ def told(output: str, *roles: str) -> dict[str, int]:
 
 def profiled(*words: str, compiler: str = "gcc", options: tuple[str, ...] = ()) -> tuple[str, Any]:
     command = [str(build.program("hot_sites", PLAIN._replace(compiler=compiler))), *words]
-    done = soscope("prof", "run", "-q", *options, *COUNT, *command, timeout=180)
+    done = soscope("prof", "run", "-q", *options, *COUNT, *command, timeout=limit(180))
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads(done.stderr[done.stderr.index("{") :])
 

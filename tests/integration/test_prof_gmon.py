@@ -14,6 +14,7 @@ import pytest
 from tests.support.files import elffiles, gmonmade
 from tests.support.machines.tools import need
 from tests.support.processes.run import soscope
+from tests.support.time.patience import limit
 
 PROGRAM = """\
 #define SLOW __attribute__((noinline))
@@ -87,7 +88,7 @@ def _report(path: Path, *words: str | Path) -> dict[str, Any]:
 
 def _run(program: Path, folder: Path) -> str:
     done = subprocess.run(
-        [program], cwd=folder, capture_output=True, text=True, timeout=60, check=True
+        [program], cwd=folder, capture_output=True, text=True, timeout=limit(), check=True
     )
     return done.stdout
 

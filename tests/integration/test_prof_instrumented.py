@@ -67,7 +67,7 @@ def test_calls_are_those_that_threads_count_themselves(
 def test_no_call_of_many_threads_is_lost(mode: str, hooks: str) -> None:
     command = reported.program("reported", hooks, "gcc", "-O0")
     times = 800_000 if mode == "count" else 100_000
-    account = reported.observe(mode, [*command, str(times), "4"], timeout=120)
+    account = reported.observe(mode, [*command, str(times), "4"], timeout=limit(120))
     for tid, counts in own_counts(account).items():
         assert {name: account.calls(LIBRARY, tid).get(name) for name in NAMES} == counts
 

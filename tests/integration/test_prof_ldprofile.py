@@ -22,6 +22,7 @@ from soscope.instruments.prof.fromldprofile import ldprofile_profile
 from soscope.instruments.prof.naming import ImageFunctions
 from tests.support.files import elffiles, gmonmade
 from tests.support.processes.run import soscope
+from tests.support.time.patience import limit
 
 LIBRARY = """\
 #define FAR __attribute__((aligned(64), noinline))
@@ -96,7 +97,7 @@ def _profiled(folder: Path, output: Path, *words: int, name: str = NAME) -> dict
         env=os.environ | {"LD_PROFILE": name, "LD_PROFILE_OUTPUT": str(output)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(),
         check=True,
     )
     assert done.stderr == ""
@@ -189,7 +190,7 @@ def test_a_later_run_counts_for_a_function_at_an_eighth(tmp_path: Path) -> None:
     program = elffiles.built(tmp_path, "caller", CALLER, *words)
     env = os.environ | {"LD_PROFILE": "libchains.so", "LD_PROFILE_OUTPUT": str(tmp_path)}
     for counts in (["3", "4", "0"], ["0", "0", "50"]):
-        subprocess.run([program, *counts], env=env, timeout=60, check=True)
+        subprocess.run([program, *counts], env=env, timeout=limit(), check=True)
     profile = tmp_path / "libchains.so.profile"
     with profile.open("rb") as file:
         arcs = read_ldprofile(FileSource(file.fileno(), "")).arcs

@@ -17,6 +17,7 @@ from tests.support.machines.pythons import DISTRIBUTION
 from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.targets.extensions import extension
+from tests.support.time.patience import limit
 
 STUCK = """
 import os, sys
@@ -59,7 +60,7 @@ def test_a_thread_that_hashes_a_function_is_waited_for(tmp_path: Path) -> None:
             process.stdin.flush()
             assert process.stdout.readline() == answer
         first.send_signal(signal.SIGINT)
-        out, err = first.communicate(timeout=60)
+        out, err = first.communicate(timeout=limit())
         assert "method tables left" in out + err
         assert not any(row["calls"] for row in json.loads(out)["functions"])
 
@@ -69,7 +70,7 @@ def test_a_thread_that_hashes_a_function_is_waited_for(tmp_path: Path) -> None:
         process.stdin.flush()
         assert process.stdout.readline() == "called\n"
         second.send_signal(signal.SIGINT)
-        out, err = second.communicate(timeout=60)
+        out, err = second.communicate(timeout=limit())
         assert "method tables left" not in out + err
         calls = {row["symbol"]: row["calls"] for row in json.loads(out)["functions"]}
         assert calls["tabled.none"] == 1

@@ -12,6 +12,7 @@ import pytest
 from tests.support.files import elffiles
 from tests.support.processes.run import soscope
 from tests.support.targets import build
+from tests.support.time.patience import limit
 
 THREADS, LOOPS = 4, 5000
 CALLS = THREADS * LOOPS
@@ -138,7 +139,9 @@ int main(void)
 
 def test_a_file_of_gprof_has_callers_too(tmp_path: Path) -> None:
     elffiles.built(tmp_path, "counted", "#include <stdio.h>\n" + GPROF, "-pg")
-    made = subprocess.run(["./counted"], cwd=tmp_path, capture_output=True, check=True, timeout=60)
+    made = subprocess.run(
+        ["./counted"], cwd=tmp_path, capture_output=True, check=True, timeout=limit()
+    )
     by_few, by_many = json.loads(made.stdout)
     file = tmp_path / "gmon.out"
     said = rows("--callers", "inner", "--image", tmp_path / "counted", file)

@@ -147,7 +147,9 @@ def test_the_interpreter_is_found(python: str) -> None:
         "import json, sys, sysconfig; is_shared = sysconfig.get_config_var('Py_ENABLE_SHARED');"
         "print(json.dumps([sys.version_info[:3], is_shared]))"
     )
-    truth = subprocess.run([python, "-c", question], capture_output=True, check=True, timeout=30)
+    truth = subprocess.run(
+        [python, "-c", question], capture_output=True, check=True, timeout=limit(30)
+    )
     version, is_shared = json.loads(truth.stdout)
     with standing(python, "python_objects.py") as (process, _):
         interpreter = interpreter_of(process)

@@ -70,7 +70,11 @@ def planted() -> Path:
 def places(program: Path) -> list[tuple[int, int, str]]:
     """Return (address, end, name) of the functions of a program."""
     listed = subprocess.run(
-        [need("nm"), "-S", str(program)], check=True, capture_output=True, text=True, timeout=60
+        [need("nm"), "-S", str(program)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=limit(),
     )
     rows = [line.split() for line in listed.stdout.splitlines()]
     return [

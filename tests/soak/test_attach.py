@@ -21,7 +21,7 @@ from tests.support.processes.launching import environment
 from tests.support.processes.run import run
 from tests.support.services import postgres
 from tests.support.targets import build
-from tests.support.time.patience import until
+from tests.support.time.patience import limit, until
 
 pytestmark = pytest.mark.soak
 
@@ -96,7 +96,7 @@ def test_cycles_on_a_backend_under_load(
                 assert backend == backend_of(place)
             finally:
                 client.terminate()
-                _, errors = client.communicate(timeout=60)
+                _, errors = client.communicate(timeout=limit())
             assert not errors
             found = postgres.sums(place)
             transactions, total = found[0].split("|")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.test_prof_patchable import busy, code_of
 from tests.support.processes import reported
+from tests.support.time.patience import limit
 
 pytestmark = pytest.mark.soak
 
@@ -32,7 +33,9 @@ def test_no_call_of_ten_million_is_lost(
     compiler: str, hooks: str, opt: str, mode: str, threads: int
 ) -> None:
     command = reported.program("reported", hooks, compiler, *opt.split())
-    account = reported.observe(mode, [*command, str(TURNS // threads), str(threads)], timeout=300)
+    account = reported.observe(
+        mode, [*command, str(TURNS // threads), str(threads)], timeout=limit(300)
+    )
     rows = [json.loads(line) for line in account.out.splitlines()]
     assert account.status == 3
     assert len(rows) == threads

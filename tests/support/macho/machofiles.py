@@ -64,13 +64,13 @@ extern "C" int main()
 SELECTORS = ("count", "init:with:")
 
 
-def _run(*words: str | Path, timeout: float = 60, **environment: str) -> str:
+def _run(*words: str | Path, seconds: float = 60, **environment: str) -> str:
     done = subprocess.run(
         list(map(str, words)),
         capture_output=True,
         text=True,
         check=False,
-        timeout=limit(timeout),
+        timeout=limit(seconds),
         env={**os.environ, **environment},
     )
     assert done.returncode == 0, f"{words}: {done.stderr}"
@@ -138,7 +138,7 @@ def zig(version: str) -> Path:
     def make(folder: Path) -> None:
         words = ("-m", "pip", "install", "-q", "--no-deps", "--target", folder)
         try:
-            _run(sys.executable, *words, f"ziglang=={version}", timeout=600)
+            _run(sys.executable, *words, f"ziglang=={version}", seconds=600)
         except AssertionError as error:
             _missing(f"zig {version}: {error}")
 
@@ -157,7 +157,7 @@ def zig_program(program: Path, arch: str) -> Path:
         (folder / "calls.c").write_text(text)
         caches = {f"ZIG_{one}_CACHE_DIR": str(folder / "cache") for one in ("GLOBAL", "LOCAL")}
         words = ("cc", "-target", f"{arch}-macos", "-O1", "-o", folder / "calls")
-        _run(program, *words, folder / "calls.c", timeout=600, **caches)
+        _run(program, *words, folder / "calls.c", seconds=600, **caches)
         shutil.rmtree(folder / "cache")
 
     return kept(f"zig-{arch}", str(program), text, make=make) / "calls"
@@ -175,7 +175,7 @@ def _fetch_wheels(folder: Path) -> None:
         pip = ("-m", "pip", "download", "-q", "--no-deps", "-d", folder, "--only-binary=:all:")
         which = ("--platform", platform, "--python-version", python, "--implementation", "cp")
         try:
-            _run(sys.executable, *pip, *which, "--abi", abi, name, timeout=300)
+            _run(sys.executable, *pip, *which, "--abi", abi, name, seconds=300)
         except AssertionError as error:
             _missing(f"{name}: {error}")
 

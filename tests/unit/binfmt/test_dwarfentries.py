@@ -16,6 +16,7 @@ from soscope.prototypes import load
 from soscope.prototypes.fromdwarf import CWriter
 from tests.support.machines.tools import need
 from tests.support.targets.build import TARGETS
+from tests.support.time.patience import limit
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +58,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     need(request.param.split()[0])
     folder = tmp_path_factory.mktemp("dwarf")
     command = f"{request.param} -shared -fPIC {TARGETS / 'own' / 'lib_own_types.c'} -o own.so"
-    subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
+    subprocess.run(command.split(), cwd=folder, check=True, timeout=limit())
     return folder / "own.so"
 
 

@@ -13,6 +13,7 @@ import pytest
 from soscope.cli.main import main
 from tests.support.processes import attached
 from tests.support.processes.launching import environment, wait_state
+from tests.support.time.patience import limit
 
 NEEDS_PID = {
     "resolve": ["malloc"],
@@ -123,7 +124,7 @@ def test_a_full_disk_is_said(verb: str) -> None:
             stderr=subprocess.PIPE,
             text=True,
             check=False,
-            timeout=60,
+            timeout=limit(),
             env=environment(),
         )
     assert done.returncode == 1, done.stderr

@@ -15,6 +15,7 @@ from soscope.linker.providers import Providers
 from soscope.linker.search import open_image
 from tests.support.machines.tools import need
 from tests.support.targets.build import made_in
+from tests.support.time.patience import limit
 from tests.support.truth import loaderword
 from tests.support.truth.loaderword import LOADER
 
@@ -63,7 +64,7 @@ def tree(tmp_path: Path) -> Path:
 
 @ROOT
 def test_a_tree_is_searched_as_its_own_loader_does(tree: Path) -> None:
-    subprocess.run([need("/sbin/ldconfig"), "-r", str(tree)], check=True, timeout=60)
+    subprocess.run([need("/sbin/ldconfig"), "-r", str(tree)], check=True, timeout=limit())
     loader = [*loaderword.IN_ROOT, str(tree)]
     word = loaderword.ask("/usr/bin/program", loader=loader, prefix=str(tree))
     found = of(tree / "usr/bin/program", tree)

@@ -9,6 +9,7 @@ import pytest
 
 from soscope.prototypes.expression import NotConstantError, value_of
 from tests.support.targets.build import made
+from tests.support.time.patience import limit
 
 EXPRESSIONS = [
     "0x1F",
@@ -40,7 +41,7 @@ def test_the_compiler_says_the_same() -> None:
     lines = "\n".join(f'printf("%d\\n", (int)({each}));' for each in EXPRESSIONS)
     source = f"#include <stdio.h>\n#define NAME 21\nint main(void) {{ {lines} }}\n"
     values = made({"values.c": source}, "gcc -w values.c -o values") / "values"
-    said = subprocess.run([values], capture_output=True, text=True, check=True, timeout=60)
+    said = subprocess.run([values], capture_output=True, text=True, check=True, timeout=limit())
     assert [value_of(each, names) for each in EXPRESSIONS] == list(map(int, said.stdout.split()))
 
 

@@ -14,6 +14,7 @@ from soscope.model.signature import FLOATING, RECORD, VOID, WORD
 from soscope.prototypes import build, load
 from soscope.prototypes.parser import Declarations
 from tests.support.machines import tools
+from tests.support.time.patience import limit
 
 DIRECTORY = Path(__file__).parents[3] / "prototypes"
 HEADERS = """
@@ -137,10 +138,10 @@ def test_signatures_are_those_of_the_headers(declarations: Declarations, tmp_pat
     (tmp_path / "saying.py").write_text(SAYING)
     compiler = [_compiler(), *FLAGS, "-g", "-c", "-std=gnu17", "-w", "-fno-builtin"]
     words = [*compiler, f"-iquote{DIRECTORY}", "pointers.c"]
-    subprocess.run(words, cwd=tmp_path, check=True, timeout=120)
+    subprocess.run(words, cwd=tmp_path, check=True, timeout=limit(120))
     debugger = [tools.need("gdb"), "-batch", "-nx", "-x", "saying.py", "pointers.o"]
     said = subprocess.run(
-        debugger, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+        debugger, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=limit(120)
     ).stdout.splitlines()
     codes = {int(number): code for number, code in json.loads(said.pop()).items()}
     assert len(said) == len(names) > 700

@@ -15,6 +15,7 @@ from soscope.prototypes.added import USER, SourceText
 from soscope.prototypes.parser import Declarations
 from soscope.wire import layout
 from tests.support.targets.build import made_in
+from tests.support.time.patience import limit
 from tests.unit.prototypes.calls import at_entry, at_exit, slot
 
 HEADER = """\
@@ -79,7 +80,7 @@ def test_the_compiler_lays_structures_out_alike(tmp_path: Path) -> None:
     (tmp_path / "layout.c").write_text(source)
     made_in(tmp_path, "gcc", "-w", "layout.c", "-o", "layout")
     said = subprocess.run(
-        [tmp_path / "layout"], capture_output=True, text=True, check=True, timeout=60
+        [tmp_path / "layout"], capture_output=True, text=True, check=True, timeout=limit()
     )
     for name, line in zip(STRUCTS, said.stdout.splitlines(), strict=True):
         struct = declarations.structs[name.split()[-1]]

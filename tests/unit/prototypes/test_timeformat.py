@@ -8,6 +8,7 @@ from pathlib import Path
 
 from soscope.prototypes.timeformat import members_of
 from tests.support.targets.build import made_in
+from tests.support.time.patience import limit
 
 LETTERS = "aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYzZ"
 # Read, but seldom of any consequence: at the borders of years, or where there is no zone.
@@ -49,7 +50,7 @@ def test_members_are_those_that_strftime_reads(tmp_path: Path) -> None:
     source.write_text(PROGRAM)
     made_in(tmp_path, "gcc", "-w", source, "-o", program)
     done = subprocess.run(
-        [program, LETTERS], capture_output=True, text=True, check=True, timeout=60
+        [program, LETTERS], capture_output=True, text=True, check=True, timeout=limit()
     )
     read = {line.split()[0]: set(line.split()[1:]) for line in done.stdout.splitlines()}
     assert len(read) == len(LETTERS)

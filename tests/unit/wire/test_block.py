@@ -18,6 +18,7 @@ from soscope.errors import AgentError, FormatError
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import InstrumentPlan, Plan
+from tests.support.time.patience import limit
 
 
 def plan(mode: int = layout.INSTRUMENT_TRACE, chunks: int = 4, count_arrays: int = 0) -> Plan:
@@ -307,7 +308,7 @@ print(resource.getrlimit(resource.RLIMIT_FSIZE) == (soft, hard))
 def limited(soft: int, hard: int, user: str) -> list[str]:
     run = subprocess.run(
         [sys.executable, "-c", LIMITED, str(soft), str(hard), user],
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=limit(),
     )  # fmt: skip
     return run.stdout.splitlines()
 

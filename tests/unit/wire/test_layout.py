@@ -15,6 +15,7 @@ from soscope.model import capture, image, slot
 from soscope.wire import blocklayout, layout, objectlayout, proflayout, tallylayout
 from tests.support.machines.tools import need
 from tests.support.targets.build import made_in
+from tests.support.time.patience import limit
 
 MIRROR = {
     **vars(blocklayout),
@@ -97,7 +98,9 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     )
     program = directory / "print"
     made_in(directory, compiler, "-I", INCLUDE, "-o", program, source)
-    printed = subprocess.run([program], check=True, timeout=10, capture_output=True, text=True)
+    printed = subprocess.run(
+        [program], check=True, timeout=limit(10), capture_output=True, text=True
+    )
     rows = (line.split() for line in printed.stdout.splitlines())
     return {name: int(value) for name, value in rows}
 

@@ -14,6 +14,7 @@ from soscope.binfmt.elf.cfi import AT_CFA, FrameTable, Row, evaluate
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
 from tests.support.machines.tools import need
+from tests.support.time.patience import limit
 
 NUMBERS = {
     name: number
@@ -31,7 +32,7 @@ def rows(path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
         check=False,  # it is not content with every debug file
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(),
     ).stdout
     is_function, names = False, []
     for line in text.splitlines():

@@ -12,6 +12,7 @@ import pytest
 
 from soscope.binfmt.elf.image import ElfImage
 from tests.support.machines.tools import need
+from tests.support.time.patience import limit
 
 
 def files() -> list[str]:
@@ -25,7 +26,7 @@ def files() -> list[str]:
 def readelf(*words: str) -> str:
     """Ask readelf."""
     command = [need("readelf"), "-W", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=limit(30))
     return done.stdout
 
 

@@ -27,6 +27,7 @@ from soscope.report.inject.text import notes, text
 from tests.support.machines.tools import need
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.sweep import SWEEP
+from tests.support.time.patience import limit
 
 FINE, FAILED, KILLED = CommandEnd(0, None), CommandEnd(1, None), CommandEnd(None, 11)
 
@@ -119,7 +120,9 @@ def test_the_document_keeps_its_promise() -> None:
 def test_a_shell_takes_the_words_back(word: str) -> None:
     said = shell_words(["printf", "%s", word])
     assert said.isprintable()
-    done = subprocess.run([need("bash"), "-c", said], capture_output=True, check=True, timeout=60)
+    done = subprocess.run(
+        [need("bash"), "-c", said], capture_output=True, check=True, timeout=limit()
+    )
     assert os.fsdecode(done.stdout) == word
 
 
