@@ -139,7 +139,8 @@ def test_a_program_as_gprof_reads_it(build: str, tmp_path: Path) -> None:
     assert arcs == calls
     assert _of(said, "leaf")["calls"] == 1401
     for name, seconds in times.items():
-        assert _of(said, name)["self_ns"] == pytest.approx(seconds * 1e9, abs=5e6)
+        # there are no times if the kernel saw the program at no tick
+        assert (_of(said, name)["self_ns"] or 0) == pytest.approx(seconds * 1e9, abs=5e6)
     assert (said["mode"], said["functions"][0]["symbol"]) == ("count", "leaf")
     assert _of(said, "main")["calls"] is None  # the C library has called it
     named = {name: value for value, _, _, name in elffiles.nm(program)}
