@@ -36,6 +36,7 @@ GIVEN = {
     "TZ": "UTC",  # times are
     "TERM": "xterm",  # soscope writes in colours to a terminal that can show them
     "SHELL": "/bin/sh",  # gdb starts its programs by it
+    "OPENBLAS_NUM_THREADS": "1",  # numpy's other threads spin for 0.1 s when it is imported
 }
 
 _DESCRIPTORS = 4096  # more than any test opens at once
