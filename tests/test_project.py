@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 import tomllib
@@ -28,11 +29,9 @@ def files(*suffixes: str, under: tuple[str, ...] = (".",)) -> list[Path]:
     """Find the project's own files with one of these endings."""
     found = []
     for folder in under:
-        for path in (REPOSITORY / folder).rglob("*"):
-            parts = path.relative_to(REPOSITORY).parts
-            ours = not NOT_OURS.intersection(parts) and not any("_cache" in part for part in parts)
-            if ours and path.suffix in suffixes and path.is_file():
-                found.append(path)
+        for place, folders, names in os.walk(REPOSITORY / folder):
+            folders[:] = [name for name in folders if name not in NOT_OURS and "_cache" not in name]
+            found += [Path(place, name) for name in names if name.endswith(suffixes)]
     assert found
     return sorted(found)
 

@@ -19,7 +19,7 @@ name of the function decides with which row it begins.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 
 import pytest
@@ -56,31 +56,31 @@ def choose(
     missing = Counter(itertools.chain.from_iterable(sets))
     for combination, count in missing.items():
         missing[combination] = min(count, times)
+    rows_with: defaultdict[_Combination, list[int]] = defaultdict(list)
+    for number, combinations in enumerate(sets):
+        for combination in combinations:
+            rows_with[combination].append(number)
+    gains = dict(enumerate(map(len, sets)))  # of rows that are left: what is missing and in them
     taken: Counter[tuple[str, Hashable]] = Counter()
     chosen: list[int] = []
-    left = set(range(len(rows)))
 
     def take(number: int) -> None:
         chosen.append(number)
-        left.discard(number)
+        del gains[number]
         taken.update(rows[number].items())
         for combination in sets[number]:
-            if missing[combination]:
-                missing[combination] -= 1
+            missing[combination] -= 1
+            if not missing[combination]:
+                for other in rows_with[combination]:
+                    if other in gains:
+                        gains[other] -= 1
 
     for number in first:
         take(number)
-    while any(missing.values()):
-        take(
-            max(
-                left,
-                key=lambda number: (
-                    sum(missing[combination] > 0 for combination in sets[number]),
-                    -sum(taken[value] for value in rows[number].items()),
-                    -number,
-                ),
-            )
-        )
+    while most := max(gains.values(), default=0):
+        best = [number for number, gain in gains.items() if gain == most]
+        uses = [sum(taken[value] for value in rows[number].items()) for number in best]
+        take(best[uses.index(min(uses))])
     return sorted(chosen)
 
 
