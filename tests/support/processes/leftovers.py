@@ -21,6 +21,9 @@ import signal
 import subprocess
 import tempfile
 import time
+
+# signal.getsignal makes an enumeration's member of each answer, which takes long.
+from _signal import getsignal  # type: ignore[import-not-found]
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -253,18 +256,16 @@ def _put_back_environment(before: dict[bytes, bytes]) -> None:
     os.environb.update(before)
 
 
-# The function below it makes an enumeration's member of each answer, which takes long.
-_action = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
 _SIGNALS = [int(number) for number in signal.valid_signals()]
 
 
 def _actions() -> dict[int, Any]:
-    return {number: _action(number) for number in _SIGNALS}
+    return {number: getsignal(number) for number in _SIGNALS}
 
 
 def _put_back_actions(before: dict[int, Any]) -> None:
     for number, action in before.items():
-        if action is not None and _action(number) != action:
+        if action is not None and getsignal(number) != action:
             signal.signal(number, action)
 
 
@@ -345,9 +346,11 @@ def _children() -> set[int]:
     found: set[int] = set()
     for task in os.listdir("/proc/self/task"):
         # a thread may have ended; some kernels do not tell
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            text = Path(f"/proc/self/task/{task}/children").read_text()
-            found.update(map(int, text.split()))
+        with (
+            contextlib.suppress(FileNotFoundError, ProcessLookupError),
+            open(f"/proc/self/task/{task}/children", "rb") as file,
+        ):
+            found.update(map(int, file.read().split()))
     return found
 
 
