@@ -39,7 +39,7 @@ void leaf(void) BODY(leaf, )
 void middle(int n) BODY(middle, for (int i = 0; i < n; i++) leaf())
 void again(int n) BODY(again, if (n) again(n - 1); middle(n))
 void work(int n) BODY(work, again(n); leaf())
-static jmp_buf out;
+static __thread jmp_buf out;
 void leaves(void) { longjmp(out, 1); }
 void left(void) BODY(left, if (!setjmp(out)) leaves(); leaf())
 void many(long n) { while (n--) leaf(); }
