@@ -194,8 +194,22 @@ def test_other_ends_become_ours(folder: Path) -> None:
     done = soscope("trace", "-e", "add", "--", path, "killed")
     assert done.returncode == -9
     assert "+++ killed by SIGKILL +++" in done.stderr
-    done = soscope("trace", "-e", "add", "--", path, "forks", "execs")
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (3, "executed")
+
+
+# It stops soscope until it has ended itself.
+_UNSEEN = """
+me=$$
+kill -STOP $PPID
+(until grep -q 'State:.Z' /proc/$me/status; do :; done; kill -CONT $PPID) >/dev/null 2>&1 &
+"""
+
+
+@pytest.mark.parametrize("first", ["", _UNSEEN], ids=["alive", "ended"])
+def test_another_program_is_executed(folder: Path, first: str) -> None:
+    """Whether or not it still runs when soscope looks at it."""
+    path = _built(folder, "ppc64le")
+    done = soscope("trace", "-e", "add", "--", path, "forks", "execs", env={"FIRST": first})
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (3, "executed"), done.stderr
     assert "has executed another program" in done.stderr
     assert "not complete" in done.stderr.splitlines()[-1]
 

@@ -165,7 +165,8 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "killed"))
 			raise(SIGKILL);
 		else if (!strcmp(argv[i], "execs"))
-			execl("/bin/sh", "sh", "-c", "echo executed; exit 3", (char *)NULL);
+			execl("/bin/sh", "sh", "-c", "echo executed; eval \"$FIRST\"; exit 3",
+			      (char *)NULL);
 		else if (!strcmp(argv[i], "catches"))
 			catches();
 		else if (!strcmp(argv[i], "returns"))

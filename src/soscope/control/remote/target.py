@@ -14,13 +14,15 @@ from soscope.control.remote.guest import GuestMemory
 from soscope.control.signals import Signals
 from soscope.control.supervise import Target, Tick
 from soscope.control.tracer import Tracer
+from soscope.entry import ptrace
 from soscope.errors import RemoteError
-from soscope.proc import status
+from soscope.proc import named, status
 from soscope.proc.signals import signal
 from soscope.wire import layout
 
 _TURN = 0.02  # seconds for the program's stops before everybody else's turn
 _END = 2.0  # seconds in which the emulator ends when its program has
+_READY = os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT | ptrace.WALL
 
 
 class RemoteTarget(Target):
@@ -34,7 +36,8 @@ class RemoteTarget(Target):
         self.engine: Engine | None = None
         self.memory: GuestMemory | None = None
         self.is_uncompared = False
-        self._emulator = ""
+        self._emulator = self._emulators_name = ""
+        self._has_executed = False  # and ended so soon that only its name was left
 
     def run(self, tick: Tick | None = None) -> ExitStatus:
         """Supervise it until it has ended; see `Target.run`.
@@ -46,7 +49,9 @@ class RemoteTarget(Target):
         is_killed = ended.signal == signal.SIGKILL  # of which a stub cannot tell
         if engine is not None and not (engine.has_ended or engine.is_left or is_killed):
             self._drain_stops(engine)
-            if not engine.has_ended:
+            if self._has_executed and not engine.has_ended:
+                engine.executed()
+            elif not engine.has_ended:
                 raise RemoteError(
                     "the emulator has died, not its program: nothing is known of that one's end",
                     slug="remote-gone",
@@ -89,6 +94,7 @@ class RemoteTarget(Target):
     def emulator_runs(self) -> None:
         """Take note of which program the emulator is."""
         self._emulator = status.program_path(self.pid)
+        self._emulators_name = named.comm(self.pid)
 
     def ended(self) -> str:
         """Say how the emulator has ended, "" while it is still there."""
@@ -124,11 +130,26 @@ class RemoteTarget(Target):
             engine.work(0.05)
 
     def _next_event(self) -> tuple[int, int] | None:
-        """Leave wait statuses to who lets the program's threads into the stub."""
+        """Leave wait statuses to who lets the program's threads into the stub.
+
+        What has ended is looked at before its wait status is taken: an executed program may be
+        over by now. A zombie has no program that could be read, but it has its name (proc(5)).
+        """
         turnstile = None if self.engine is None else self.engine.turnstile
-        if turnstile is None or turnstile.is_gone:
+        if turnstile is not None and not turnstile.is_gone:
+            return turnstile.take_status() if self.exit is None else None
+        if self.engine is None or self.exit is not None:
             return super()._next_event()
-        return turnstile.take_status() if self.exit is None else None
+        try:
+            ready = os.waitid(os.P_PID, self.pid, _READY)
+        except ChildProcessError:
+            return None
+        if ready is None:
+            return None
+        if ready.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED):
+            names = ("", self._emulators_name)
+            self._has_executed = bool(names[1]) and named.comm(self.pid) not in names
+        return super()._next_event()
 
     def _look_at_program(self) -> None:
         """Do nothing: the file that runs is the emulator's."""
