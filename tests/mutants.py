@@ -349,6 +349,14 @@ def _revert(asked: argparse.Namespace, tree: Tree) -> None:
     table.sum_up()
 
 
+def _check_commits(commits: Iterable[str]) -> None:
+    """End with a message if one of them is no commit that has a parent."""
+    for commit in commits:
+        words = ["git", "rev-parse", "--quiet", "--verify", f"{commit}^"]
+        if subprocess.run(words, cwd=REPOSITORY, stdout=subprocess.DEVNULL, check=False).returncode:
+            sys.exit(f"{commit} is no commit of this repository, or its first one")
+
+
 def _known(asked: argparse.Namespace, tree: Tree) -> list[str]:
     listed = asked.tests.read_text() if asked.tests else _collect(tree)
     return [line for line in listed.splitlines() if "::" in line and _NOT_RUN not in line]
@@ -428,6 +436,8 @@ def main() -> None:
         else:
             print(*map(_line, drawn), sep="\n")
         return
+    if asked.verb == "revert":
+        _check_commits(asked.commits)
     tree = Tree(asked.tree)
     tree.undo()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's `&` has it ignored
