@@ -143,7 +143,7 @@ class RemoteTarget(Target):
         try:
             ready = os.waitid(os.P_PID, self.pid, _READY)
         except ChildProcessError:
-            return None
+            return None  # somebody else in this process has waited for it
         if ready is None:
             return None
         if ready.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED):
