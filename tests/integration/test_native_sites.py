@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 
 from tests.support.files.elffiles import built
 from tests.support.processes import attached
+from tests.support.processes.run import run
 from tests.support.targets import build
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run, has_switched, state
@@ -104,6 +106,62 @@ def test_all_calls_are_seen_and_nothing_is_left(machine: str, tmp_path: Path) ->
     summary = json.loads(table.read_text())
     assert summary["engine"] == "sites"
     assert summary["arch"] == machine
+
+
+MEETS = """
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    volatile long sum = 0;
+    puts("ready");
+    fflush(stdout);
+    while (poll(&input, 1, 0) == 0)
+        for (long i = 0; i < 1000; i++)
+            sum += labs(-i) - i;
+    return sum ? 2 : 7;
+}
+"""
+# The kernel reports a stop that was asked for before a trap that the thread has run into. That
+# thread has to be on its way from the trap to its stop then, which takes it a microsecond. So here
+# the tracer has a thread that stopped for a trap take its signal later, and stop for an event.
+LATE = """
+import os, sys
+from soscope.cli.main import main
+from soscope.control.native.engine import NativeEngine
+from soscope.entry import ptrace
+from soscope.proc.signals import signal
+
+undo = NativeEngine.undo
+
+def meet_a_trap_first(engine):
+    while os.waitpid(engine.pid, ptrace.WALL)[1] != signal.SIGTRAP << 8 | 0x7F:
+        ptrace.resume(engine.pid)
+    ptrace.set_signal_mask(engine.pid, 1 << signal.SIGTRAP - 1)
+    ptrace.interrupt(engine.pid)
+    ptrace.resume(engine.pid, signal.SIGTRAP)
+    os.waitid(os.P_PID, engine.pid, os.WSTOPPED | os.WNOWAIT)
+    ptrace.set_signal_mask(engine.pid, 0)
+    print("trap is pending", file=sys.stderr)
+    undo(engine)
+
+NativeEngine.undo = meet_a_trap_first
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_who_has_met_a_trap_is_let_go_of_behind_it(tmp_path: Path) -> None:
+    program = built(tmp_path, "meets", MEETS, "-O0", "-fno-builtin")
+    with attached.running([program]) as process:
+        before = attached.snapshot(process.pid)
+        words = ["trace", *SITES, "-c", "-o", str(tmp_path / "table"), "--duration", "0.1"]
+        done = run([sys.executable, "-c", LATE, *words, "-p", str(process.pid)])
+        assert done.returncode == 0
+        assert "trap is pending" in done.stderr
+        assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (7, "", "")
 
 
 def test_a_killed_soscope_leaves_no_breakpoint(tmp_path: Path) -> None:

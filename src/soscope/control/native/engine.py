@@ -287,9 +287,12 @@ class NativeEngine:
     def resume_out(self, tid: int) -> None:
         """Let a thread go on from an event; when we leave, out of any copy.
 
-        Raises ProcessLookupError.
+        Who has met a trap stops for it next, and is let go of then. Raises ProcessLookupError.
         """
         if self._company.is_leaving:
+            if self._threads.has_met_trap(tid):
+                ptrace.resume(tid)
+                return
             self._out_of_copy(tid)
             if self._machine.restarts:
                 _mend(tid)

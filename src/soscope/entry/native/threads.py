@@ -17,6 +17,7 @@ from soscope.entry import ptrace
 from soscope.entry.native.traps import Trap
 from soscope.errors import NoSuchProcess
 from soscope.proc import status
+from soscope.proc.signals import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,6 +176,18 @@ class NativeThreads:
         """Let a thread that has stopped go on. Raises OSError."""
         if _ptrace(ptrace.CONT, tid, 0, 0):
             raise _failure()
+
+    @staticmethod
+    def has_met_trap(tid: int) -> bool:
+        """Say whether a thread that has stopped for an event has run into a trap before it did.
+
+        The kernel reports an event first, and the signal of the breakpoint when the thread goes on
+        (get_signal in kernel/signal.c). If nobody traced the thread then, that would kill it.
+        Raises ProcessLookupError.
+        """
+        fields = status.read_status(tid)
+        pending = int(fields["SigPnd"], 16) & ~int(fields["SigBlk"], 16)
+        return bool(pending >> signal.SIGTRAP - 1 & 1)
 
     def get(self, name: str) -> int:
         """Return a register of the thread that was fetched."""
