@@ -149,6 +149,14 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(_COLLECT_AFTER)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_to_collect_twice() -> Iterator[None]:
+    """Keep the garbage collector away from what the tests of a module leave in caches, too."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def public_path() -> Iterator[Path]:
     """A folder that every user can read; the others are for whoever runs the tests alone."""

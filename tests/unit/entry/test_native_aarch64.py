@@ -91,7 +91,6 @@ class Emulated:
         for start in (CODE, CAVE, DATA, STACK):
             self._engine.mem_map(start, PAGE)
         self._engine.mem_write(CODE, code)
-        self._engine.mem_write(DATA, bytes(range(256)))
         names = [f"X{number}" for number in range(31)] + ["SP", "PC", "NZCV"]
         self._numbers = [getattr(a, f"UC_ARM64_REG_{name}") for name in names]
 
@@ -102,7 +101,12 @@ class Emulated:
         return bytes(self._engine.mem_read(at, size))
 
     def run(self, values: list[int], at: int, end: int, most: int) -> list[int]:
-        """Return the registers after up to `most` instructions, or at `end`."""
+        """Return the registers after up to `most` instructions, or at `end`.
+
+        Data and stack are then what these instructions have made of them.
+        """
+        self._engine.mem_write(DATA, bytes(range(256)) + bytes(PAGE - 256))
+        self._engine.mem_write(STACK, bytes(PAGE))
         for number, value in zip(self._numbers, values, strict=True):
             self._engine.reg_write(number, value)
         self._engine.emu_start(at, end, count=most)
@@ -142,8 +146,8 @@ def test_it_does_the_same_elsewhere(number: int, code: bytes) -> None:
     decoded = known.decode(one)
     assert decoded is not None
     is_branch = each(INSTRUCTIONS)[number].split()[0] in {"retaa", "braa"}
+    here, there = Emulated(code), Emulated(code)
     for values in states():
-        here = Emulated(code)
         expected = here.run([*values[:32], addr, values[33]], addr, 0, 1)
         if known.can_go(decoded):
             assert getattr(decoded, "kind", PLAIN) != PLAIN
@@ -154,7 +158,6 @@ def test_it_does_the_same_elsewhere(number: int, code: bytes) -> None:
             copy = known.copy(one, decoded, addr, CAVE)
             assert copy is not None
             assert len(copy) <= known.cell
-            there = Emulated(code)
             there.put(CAVE, copy)
             got = there.run([*values[:32], CAVE, values[33]], CAVE, 0, 1 if is_branch else 2)
             for start in (DATA, STACK):

@@ -83,8 +83,8 @@ def test_a_checkout_compiles_once(checkout: Path, monkeypatch: pytest.MonkeyPatc
     assert texts(load()) == WANTED
 
 
-def test_a_changed_declaration_is_compiled_again(checkout: Path) -> None:
-    load()
+def test_a_changed_declaration_is_compiled_again(checkout: Path, content: bytes) -> None:
+    cache_of(checkout).write_bytes(content)
     declarations = checkout / "prototypes" / "dl.h"
     declarations.write_text(declarations.read_text() + "\nint frobnicate(int a BOOL);\n")
     later = cache_of(checkout).stat().st_mtime_ns + 1_000_000_000
@@ -99,8 +99,11 @@ def test_a_checkout_that_cannot_be_written_still_works(checkout: Path) -> None:
     assert not cache_of(checkout).exists()
 
 
-def test_a_faulty_declaration_is_an_error_and_not_a_stale_file(checkout: Path) -> None:
-    load()
+def test_a_faulty_declaration_is_an_error_and_not_a_stale_file(
+    checkout: Path, content: bytes
+) -> None:
+    cache_of(checkout).write_bytes(content)
+    assert texts(load()) == WANTED
     declarations = checkout / "prototypes" / "dl.h"
     declarations.write_text(declarations.read_text() + "\nint frobnicate(unknown_t a);\n")
     later = cache_of(checkout).stat().st_mtime_ns + 1_000_000_000

@@ -43,8 +43,9 @@ def ran(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[s
     (folder / "conftest.py").write_text('pytest_plugins = ["tests.support.time.stumbles"]\n')
     words = [sys.executable, "-m", "pytest", *options]
     words += ["--basetemp", str(folder / "base")]
-    path = {"PYTHONPATH": str(REPOSITORY), "SOSCOPE_TEST_STUMBLES": str(folder / "kept")}
-    return run(words, cwd=folder, env=path)
+    env = {"PYTHONPATH": str(REPOSITORY), "SOSCOPE_TEST_STUMBLES": str(folder / "kept")}
+    few = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist"}
+    return run(words, cwd=folder, env={**env, **few})
 
 
 @pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["alone", "workers"])
