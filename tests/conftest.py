@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part, of = _slice(config.getoption("--slice"))
     # by their names: tests come in another order each time
     names = sorted(item.nodeid for item in items if (item.nodeid in soak) == wanted)
-    kept = set(names[part % of :: of])
+    kept = {*names[part % of :: of], *config.args}  # who names a test has chosen it
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = [item for item in items if item.nodeid in kept]
     for item in items:
