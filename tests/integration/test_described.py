@@ -226,7 +226,6 @@ def test_explain_names_the_source(tmp_path: Path) -> None:
     assert (document["file"], document["where"]) == (str(program), f"own_types.h:{line}")
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize(("of_library", "of_program"), [("-g", "-g0"), ("-g0", "-g")])
 def test_classes(tmp_path: Path, of_library: str, of_program: str) -> None:
     need("g++")

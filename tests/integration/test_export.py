@@ -145,7 +145,9 @@ def test_perfetto(file: Path, calls: Calls) -> None:
     assert 0 <= later.min() <= later.max() < 1_000_000
     durations = sum(one.get("duration_ns", 0) for one in said)
     assert durations == sum(calls.duration_ns[calls.duration_ns > 0].tolist())
-    assert [one for one in said if '"/nope, \\"quoted\\""' in one.get("args", "")]
+    nope = [one for one in said if '"/nope, \\"quoted\\""' in one.get("args", "")]
+    assert nope
+    assert [one for one in nope if "result" in one]
 
 
 def test_speedscope(file: Path, calls: Calls) -> None:

@@ -162,6 +162,34 @@ def test_a_symbol_that_there_is_once_is_bound_to_the_first_one(tmp_path: Path) -
     assert not slots(document, "hooked")
 
 
+def test_a_symbol_that_there_is_twice_is_not_bound_to_one_that_there_is_once(
+    tmp_path: Path,
+) -> None:
+    """A slot that somebody aims at another plugin's symbol of the same name is hooked."""
+    symbol = "_ZN7CounterIiE5valueE"
+    source = f"""
+        int {symbol} = 4;
+        int *own(void) {{ return &{symbol}; }}
+        void aim(void *to)
+        {{
+            void **slot;
+            __asm__("lea {symbol}@GOTPCREL(%%rip), %0" : "=r"(slot));
+            *slot = to;
+        }}"""
+    one = plugin(tmp_path, "one", UNIQUE)
+    two = tmp_path / "two.so"
+    (tmp_path / "two.c").write_text(source)
+    flags = ("-shared", "-fPIC", "-O1", "-Wl,-z,norelro")
+    made_in(tmp_path, "gcc", "two.c", *flags, "-o", two)
+    program = "import ctypes, sys\none, two = map(ctypes.CDLL, sys.argv[1:])\n"
+    program += "one.counter.restype = ctypes.c_void_p\n"
+    program += "two.aim(ctypes.c_void_p(one.counter()))\nprint('ready', flush=True)\ninput()\n"
+    with started(need("/usr/bin/python3"), "-c", program, one, two) as process:
+        document = read(process.pid)
+    (slot,) = rows_of(document, symbol, "two.so")
+    assert (slot["state"], slot["to_image"]) == ("hooked", "one.so")
+
+
 def test_deepbind_prefers_the_plugins_own_libraries(tmp_path: Path) -> None:
     """Unlike a plugin that was opened without: there the program's libraries come first."""
     source = "int rand(void); int own(void) { return rand(); } int rand(void) { return 4; }"

@@ -123,6 +123,10 @@ static void check_coroutines(void)
 	leave(8, 0x400008, STACK);
 	leave(10, 0x500930, OTHER - 64);
 	leave(9, 0x400009, OTHER);
+	enter(9, 0x400009, OTHER);
+	enter(8, 0x400008, STACK);
+	leave(9, 0x400009, OTHER); // the stack of 8 lies far below, and 8 goes on
+	leave(8, 0x400008, STACK);
 	CHECK(node(10, 8)->calls == 1 && node(10, 9)->calls == 1 && !node(9, 8));
 	CHECK(!open_calls() && table()->left == left);
 }

@@ -57,6 +57,19 @@ static void draws(void)
 	CHECK(sum > DRAWS * MEAN - 6 * 200 * MEAN && sum < DRAWS * MEAN + 6 * 200 * MEAN);
 }
 
+// A block that is not chosen leaves the next one where it is.
+static void counts_down(void)
+{
+	uint64_t first = call(sosc_sample_malloc, &make, 8), second; // the thread is known now
+	struct sosc_block_thread *state = &sosc_block_threads[sosc_thread_self() - sosc_threads];
+
+	state->left = 1000;
+	second = call(sosc_sample_malloc, &make, 99);
+	CHECK(state->left == 900);
+	call(sosc_sample_free, &end, first);
+	call(sosc_sample_free, &end, second);
+}
+
 // What is recorded of a block has been there once more than it has been freed, or as often.
 static void balance(void)
 {
@@ -89,6 +102,7 @@ int main(void)
 	control->plan[0].own = control->section[SOSC_SEC_RULES];
 	sosc_instruments[SOSC_INSTRUMENT_BLOCKS].start();
 	draws();
+	counts_down();
 	for (uint64_t i = 0; i < THREADS; i++)
 		CHECK(!pthread_create(&threads[i], NULL, exchange, (void *)i));
 	for (uint64_t i = 0; i < THREADS; i++)

@@ -174,6 +174,18 @@ static void selves(void)
 	takes(7, 30, 30);
 }
 
+// What is called from a call site that has a cell is counted there when it returns.
+static void call_sites(void)
+{
+	struct sosc_site *site = (void *)(sosc_site_find(0x400000, &sosc_cells[0]) + SOSC_DISTANCE);
+	struct sosc_stats before = total(2);
+
+	site->open = 2 * sizeof(struct sosc_cell);
+	call(&sosc_cells[0], 40, 0);
+	site->open = 0;
+	CHECK(total(2).returns == before.returns + 1 && total(2).total == before.total + 40);
+}
+
 static pthread_barrier_t all;
 
 static void *calls(void *number)
@@ -218,6 +230,8 @@ static void odd_ends(void)
 	sosc_stats_exit(&regs, 5000); // its entry was not kept
 	CHECK(sosc_control->dropped[SOSC_DROP_EXIT_UNPAIRED] == unpaired + 1);
 	CHECK(total(0).returns == before.returns);
+	sosc_thread_self()->counts = 0;
+	sosc_count_slow(&sosc_cells[0]); // this session has no counts
 	sosc_cost_inner = 30; // more than the call took: no time at all
 	call(&sosc_cells[0], 20, 0);
 	CHECK(total(0).total == before.total && total(0).min == 1);
@@ -240,6 +254,7 @@ int main(void)
 	}
 	rules();
 	selves();
+	call_sites();
 	odd_ends();
 	sosc_quiet = false;
 	threads();

@@ -19,6 +19,7 @@ from soscope.model.call import (
 )
 from soscope.model.capture import NOTHING, Captured
 from soscope.model.slot import ERROR_INT_NEGATIVE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
+from soscope.recording.names import Programs
 from soscope.select.filter import compile_selection
 
 OPEN = TracedSlot(
@@ -36,6 +37,10 @@ class Kept(Listener):
     def __init__(self) -> None:
         self.seen: list[Event] = []
         self.until = 0
+        self.programs: Programs | None = None
+
+    def meet(self, programs: Programs) -> None:
+        self.programs = programs
 
     def events(self, batch: list[Event]) -> None:
         self.seen += batch
@@ -58,6 +63,13 @@ def returned(
 ) -> Exit:
     at = entry.time_ns + (took or 10)
     return Exit(entry, at, took, result, None, NOTHING, ended, pid, entry.tid, entry.slot)
+
+
+def test_who_shows_what_is_chosen_hears_where_images_are() -> None:
+    filtered, kept = made(Choice(slower_ns=100))
+    programs = Programs()
+    filtered.meet(programs)
+    assert kept.programs is programs
 
 
 def test_a_call_stands_where_it_ended_if_its_end_decides() -> None:
