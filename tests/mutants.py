@@ -63,6 +63,7 @@ _ONE_TEST = 60  # seconds
 _PACKAGES = f".venv/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 _SOURCES = ("src", "agent")
 _NOT_RUN = "tests/test_project.py"
+_NOT_BEGUN = "pytest, before the first test,"
 _PR_SET_CHILD_SUBREAPER = 36
 
 # ---- which tests, in which order -------------------------------------------------
@@ -295,7 +296,7 @@ def judge(tree: Tree, change: Callable[[], None], tests: list[str], seconds: flo
                 again = [told.failed] if told.failed else tests[:size]
                 without = run_tests(tree, again, 3 * _ONE_TEST)
                 if without.tests and without.failed is None:
-                    name = told.failed or "pytest, before the first test,"
+                    name = told.failed or _NOT_BEGUN
                     return f"caught by {name} in {seconds - left:.0f} s"
                 change()
             if told.is_late or left <= 0:
@@ -345,6 +346,8 @@ def _revert(asked: argparse.Namespace, tree: Tree) -> None:
         files = set(tree.tests_of(commit))
         tests = [test for test in known if test.partition("::")[0] in files]
         outcome = judge(tree, functools.partial(tree.revert, commit), tests, asked.seconds)
+        if _NOT_BEGUN in outcome:  # they import what the commit has brought
+            outcome = "cannot be judged: its tests do not begin without it"
         table.add(commit, tree.subject(commit), outcome)
     table.sum_up()
 
