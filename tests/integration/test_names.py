@@ -192,6 +192,8 @@ def test_what_only_dwarf_has(tmp_path: Path) -> None:
             answer = process.resolve(name)
             assert (answer.addr, answer.rule, answer.kind) == (said[name][0], "dwarf", kind)
             assert process.resolve(name, image="program").addr == answer.addr
+        many = process.answers(["hidden", *(f"nosuch{number}" for number in range(9))])
+        assert [answer.addr for answer in many] == [said["hidden"][0], *[None] * 9]
         place = process.locate(said["hidden"][0] + 2)
         assert (place.symbol, place.offset, place.rule) == ("hidden", 2, "dwarf")
 
