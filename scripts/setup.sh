@@ -163,8 +163,11 @@ install_soscope() {
 	[ "$what" = demo ] || from='.[test]'
 	say "installing soscope into $venv"
 	rm -f $venv/.installed-*
-	$venv/bin/python -m pip install --quiet --disable-pip-version-check "$from" >&2 ||
+	$venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile "$from" >&2 ||
 		fail 'pip could not install soscope; its message is above'
+	# pip would use one processor, and compile what packages have to test themselves. Like pip,
+	# this leaves a file as it is if this Python does not understand it.
+	$venv/bin/python -m compileall -qq -j 0 -x '/tests/' $venv/lib || :
 	echo "$print" >"$venv/.installed-$what"
 }
 
