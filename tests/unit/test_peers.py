@@ -39,6 +39,7 @@ input()
 """
 
 
+@pytest.mark.slow
 def test_the_formula_finds_what_is_simple() -> None:
     need("nm")
     need("readelf")

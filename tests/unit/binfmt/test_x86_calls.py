@@ -42,6 +42,7 @@ def listed(library: Path) -> list[Line]:
     return [(int(row[1], 16), row[2], row[3], int(row[4] or "0", 16)) for row in rows]
 
 
+@pytest.mark.slow
 def test_calls_are_those_that_objdump_prints(library: Path, listed: list[Line]) -> None:
     called: dict[int, list[int]] = {}
     for index, (_, name, operands, _) in enumerate(listed[:-1]):
@@ -57,6 +58,7 @@ def test_calls_are_those_that_objdump_prints(library: Path, listed: list[Line]) 
         assert found == sorted(called[target]), hex(target)
 
 
+@pytest.mark.slow
 def test_addresses_are_those_that_objdump_prints(library: Path, listed: list[Line]) -> None:
     wanted = {
         (at, target)

@@ -186,6 +186,7 @@ def test_what_is_not_linked_yet() -> None:
 # ---- damaged files ----
 
 
+@pytest.mark.slow
 def test_damaged_images_are_run_or_counted(tmp_path: Path) -> None:
     """Nothing but errors that are meant, within bounds; what was not run is said."""
     files = []

@@ -83,6 +83,7 @@ def test_a_checkout_compiles_once(checkout: Path, monkeypatch: pytest.MonkeyPatc
     assert texts(load()) == WANTED
 
 
+@pytest.mark.slow
 def test_a_changed_declaration_is_compiled_again(checkout: Path, content: bytes) -> None:
     cache_of(checkout).write_bytes(content)
     declarations = checkout / "prototypes" / "dl.h"
@@ -93,12 +94,14 @@ def test_a_changed_declaration_is_compiled_again(checkout: Path, content: bytes)
     assert shown.text == "true"
 
 
+@pytest.mark.slow
 def test_a_checkout_that_cannot_be_written_still_works(checkout: Path) -> None:
     shutil.rmtree(cache_of(checkout).parent)
     assert texts(load()) == WANTED
     assert not cache_of(checkout).exists()
 
 
+@pytest.mark.slow
 def test_a_faulty_declaration_is_an_error_and_not_a_stale_file(
     checkout: Path, content: bytes
 ) -> None:
@@ -186,6 +189,7 @@ def test_loading_imports_nothing_that_is_slow(content: bytes, tmp_path: Path) ->
     assert "soscope.prototypes.printer" not in loaded
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "prototypes.bin"
     assert build.main([str(DIRECTORY), str(out)]) == 0

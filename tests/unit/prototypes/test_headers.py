@@ -130,6 +130,7 @@ print(json.dumps({getattr(gdb, "TYPE_CODE_" + code): code for code in codes}))
 KINDS = {"FLT": FLOATING, "STRUCT": RECORD, "VOID": VOID}
 
 
+@pytest.mark.slow
 def test_signatures_are_those_of_the_headers(declarations: Declarations, tmp_path: Path) -> None:
     names = [function.name for function in declarations.functions]
     lines = _declared(declarations) + [f"__typeof__({name}) *leads_to_{name};" for name in names]

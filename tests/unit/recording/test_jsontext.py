@@ -16,6 +16,7 @@ PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) |
 
 @settings(deadline=None)
 @given(st.recursive(PLAIN, lambda one: st.lists(one) | st.dictionaries(st.text(), one)))
+@pytest.mark.slow
 def test_it_is_what_json_writes(said: object) -> None:
     assert compact(said) == json.dumps(said, separators=(",", ":")).encode()
 

@@ -186,6 +186,7 @@ def test_counts_have_no_times() -> None:
     assert seen(view.root) == {("a",): (1, None, None), ("a", "b"): (2, None, None)}
 
 
+@pytest.mark.slow
 def test_a_tree_may_be_deep() -> None:
     shape = Shape()
     shape.ways([(("a",) * depth, 1, 1) for depth in range(1, 1100)])
