@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part, of = _slice(config.getoption("--slice"))
     # by their names: tests come in another order each time
     names = sorted(item.nodeid for item in items if (item.nodeid in soak) == wanted)
-    kept = {*names[part % of :: of], *config.args}  # who names a test has chosen it
+    kept = {*names[part % of :: of], *config.args}  # a test that is named always runs
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = [item for item in items if item.nodeid in kept]
     for item in items:
@@ -151,7 +151,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_to_collect_twice() -> Iterator[None]:
-    """Keep the garbage collector away from what the tests of a module leave in caches, too."""
+    """Keep the garbage collector away from what a module's tests leave in caches."""
     yield
     gc.collect()
     gc.freeze()

@@ -162,10 +162,8 @@ def test_a_symbol_that_there_is_once_is_bound_to_the_first_one(tmp_path: Path) -
     assert not slots(document, "hooked")
 
 
-def test_a_symbol_that_there_is_twice_is_not_bound_to_one_that_there_is_once(
-    tmp_path: Path,
-) -> None:
-    """A slot that somebody aims at another plugin's symbol of the same name is hooked."""
+def test_a_slot_that_leads_to_another_plugins_unique_symbol_is_hooked(tmp_path: Path) -> None:
+    """Its own plugin has an ordinary symbol of the same name."""
     symbol = "_ZN7CounterIiE5valueE"
     source = f"""
         int {symbol} = 4;

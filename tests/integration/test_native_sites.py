@@ -124,9 +124,9 @@ int main(void)
     return sum ? 2 : 7;
 }
 """
-# The kernel reports a stop that was asked for before a trap that the thread has run into. That
-# thread has to be on its way from the trap to its stop then, which takes it a microsecond. So here
-# the tracer has a thread that stopped for a trap take its signal later, and stop for an event.
+# If a thread is asked to stop while it is on its way from a trap to the trap's signal, the kernel
+# reports the stop first. That way takes a microsecond, so a test cannot wait for it. Instead this
+# tracer blocks the signal of a thread that has stopped for a trap, and asks the thread to stop.
 LATE = """
 import os, sys
 from soscope.cli.main import main

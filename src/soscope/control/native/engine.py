@@ -287,7 +287,8 @@ class NativeEngine:
     def resume_out(self, tid: int) -> None:
         """Let a thread go on from an event; when we leave, out of any copy.
 
-        Who has met a trap stops for it next, and is let go of then. Raises ProcessLookupError.
+        If the thread has run into a trap, it stops for the trap next, and is let go of then.
+        Raises ProcessLookupError.
         """
         if self._company.is_leaving:
             if self._threads.has_met_trap(tid):

@@ -179,11 +179,11 @@ class NativeThreads:
 
     @staticmethod
     def has_met_trap(tid: int) -> bool:
-        """Say whether a thread that has stopped for an event has run into a trap before it did.
+        """Say whether a thread that has stopped for an event will stop for a breakpoint next.
 
-        The kernel reports an event first, and the signal of the breakpoint when the thread goes on
-        (get_signal in kernel/signal.c). If nobody traced the thread then, that would kill it.
-        Raises ProcessLookupError.
+        If a thread runs into a breakpoint just before an event, the kernel reports the event first
+        and the breakpoint's signal afterwards (get_signal in kernel/signal.c). If nobody traces
+        the thread by then, the signal kills it. Raises ProcessLookupError.
         """
         fields = status.read_status(tid)
         pending = int(fields["SigPnd"], 16) & ~int(fields["SigBlk"], 16)

@@ -65,7 +65,7 @@ def returned(
     return Exit(entry, at, took, result, None, NOTHING, ended, pid, entry.tid, entry.slot)
 
 
-def test_who_shows_what_is_chosen_hears_where_images_are() -> None:
+def test_the_listener_gets_the_programs() -> None:
     filtered, kept = made(Choice(slower_ns=100))
     programs = Programs()
     filtered.meet(programs)
