@@ -185,13 +185,17 @@ def test_values_are_those_of_each_process(tmp_path: Path) -> None:
     #include <unistd.h>
     int main(void)
     {
-        char *place = strdup("parent");
+        char *place = strdup("parent"), c;
+        int ends[2], status = pipe(ends);
         pid_t pid = fork();
         if (!pid) {
+            close(ends[1]);
+            status = read(ends[0], &c, 1); // its parent's fork() has returned
             place[0] = 'P';
             _exit((int)strlen(place) + (int)write(-1, place, 1));
         }
-        waitpid(pid, 0, 0);
+        close(ends[1]);
+        waitpid(pid, &status, 0);
         return (int)strlen(place);
     }
     """
