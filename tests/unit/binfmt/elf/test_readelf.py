@@ -14,13 +14,17 @@ from soscope.binfmt.elf.image import ElfImage
 from tests.support.machines.tools import need
 from tests.support.time.patience import limit
 
+LIBRARIES = """ld-linux-x86-64.so.2 libc.so.6 libcrypto.so.3 libexpat.so.1 libgcc_s.so.1 libm.so.6
+libpthread.so.0 libselinux.so.1 libstdc++.so.6 libz.so.1""".split()
+
 
 def files() -> list[str]:
     """Some programs and shared objects that most systems have."""
     with Path("/proc/self/maps").open() as maps:
-        mapped = {line.split()[-1] for line in maps if ".so" in line.split()[-1]}
-    mapped |= {"/bin/sh", "/bin/ls", os.path.realpath("/proc/self/exe")}
-    return sorted(path for path in mapped if os.path.exists(path))[:12]
+        libc = next(line.split()[-1] for line in maps if line.rstrip().endswith("/libc.so.6"))
+    libraries = [os.path.join(os.path.dirname(libc), name) for name in LIBRARIES]
+    paths = ["/bin/ls", "/bin/sh", os.path.realpath("/proc/self/exe"), *libraries]
+    return [path for path in paths if os.path.exists(path)]
 
 
 def readelf(*words: str) -> str:
