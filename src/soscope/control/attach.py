@@ -23,6 +23,7 @@ from soscope.control.signals import Signals
 from soscope.control.tracer import tell_inner_pid
 from soscope.entry.agent import handover
 from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.handover import Files
 from soscope.entry.agent.install import Install, StartFault, Undo
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.undo import Taken
@@ -295,13 +296,13 @@ class Attachment:
 
         undo.append(unmap)
 
-        def bring(there: Tracee) -> tuple[int, int, int]:
+        def bring(there: Tracee) -> tuple[Files, int]:
             try:
-                numbers, block = self.agents.bring(there, self.program, self.program.block)
+                files, block = self.agents.bring(there, self.program, self.program.block)
             except Refused:  # it may open none of ours: another user, or namespace
-                numbers, block = self.agents.bring_copies(there, self.program)
+                files, block = self.agents.bring_copies(there, self.program)
                 self.made.append(os.dup(block.fd))
-            return *numbers, block.target_size
+            return files, block.target_size
 
         install.run(self.blob, bring, undo)
         undo.clear()
@@ -315,13 +316,14 @@ class Attachment:
         tracee.area = old.stack
         block = self.program.block
         assert block is not None
-        number = handover.fetch(tracee, block.fd)
-        if number < 0:
+        files = Files(-1, handover.fetch(tracee, block.fd))
+        if files.control < 0:
             number, ours = handover.create(tracee)
+            files = Files(-1, number, (os.fstat(ours).st_ino,))
             block = self.agents.new_block(self.program, ours)
             self.made.append(os.dup(block.fd))
         install.base = old.base
-        install.run_again(old.base, self.blob, (number, block.target_size))
+        install.run_again(old.base, self.blob, files, block.target_size)
         self._lend(install)
 
     def _lend(self, install: Install) -> None:

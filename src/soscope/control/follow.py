@@ -14,6 +14,7 @@ from _collections_abc import Callable
 from soscope.control.program import Program
 from soscope.entry.agent import handover
 from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.handover import Files
 from soscope.entry.agent.put_in import PutIn
 from soscope.entry.stop.tracee import Tracee
 from soscope.errors import SoscopeError
@@ -51,11 +52,11 @@ class AgentSource:
         if block is not None and block.when_loaded is not None:
             block.when_loaded(program.pid)
 
-        def bring(tracee: Tracee) -> tuple[int, int, int]:
+        def bring(tracee: Tracee) -> tuple[Files, int]:
             nonlocal block
             program.path = put_in.path or program.path
-            (blob_there, control_there), block = self.bring(tracee, program, block)
-            return blob_there, control_there, block.target_size
+            files, block = self.bring(tracee, program, block)
+            return files, block.target_size
 
         try:
             put_in.finish(self.blob, bring)
@@ -66,14 +67,11 @@ class AgentSource:
 
     def bring(
         self, tracee: Tracee, program: Program, block: ControlBlock | None
-    ) -> tuple[tuple[int, int], ControlBlock]:
-        """Return the numbers of blob and shared file in the target, and the block.
-
-        Raises Refused.
-        """
+    ) -> tuple[Files, ControlBlock]:
+        """Return blob and shared file in the target, and the block. Raises Refused."""
         assert self.blob is not None
         if block is not None and self.inherited is not None:
-            return self.inherited, block
+            return Files(*self.inherited), block
         blob_there = handover.fetch(tracee, self.blob.fd)
         if blob_there >= 0:
             block = block or self.new_block(program, None)
@@ -81,20 +79,19 @@ class AgentSource:
             if control_there < 0:
                 handover.close(tracee, blob_there)
                 raise Refused(f"no descriptor for the agent: {os.strerror(-control_there)}")
-            return (blob_there, control_there), block
+            return Files(blob_there, control_there), block
         if block is not None:
             raise Refused(f"no descriptor for the agent: {os.strerror(-blob_there)}")
         return self.bring_copies(tracee, program)
 
-    def bring_copies(
-        self, tracee: Tracee, program: Program
-    ) -> tuple[tuple[int, int], ControlBlock]:
-        """Make files in the target and open them here; for who can reach none of ours.
+    def bring_copies(self, tracee: Tracee, program: Program) -> tuple[Files, ControlBlock]:
+        """Make files in the target and take them; for a target that can reach none of ours.
 
-        Raises Refused.
+        Returns what `bring` returns. Raises Refused.
         """
         assert self.blob is not None
         blob_there, ours = handover.create(tracee)
+        made = [os.fstat(ours).st_ino]
         try:
             handover.copy_file(self.blob.fd, self.blob.size, ours)
         except OSError as error:
@@ -102,7 +99,8 @@ class AgentSource:
         finally:
             os.close(ours)
         control_there, ours = handover.create(tracee)
-        return (blob_there, control_there), self.new_block(program, ours)
+        made.append(os.fstat(ours).st_ino)
+        return Files(blob_there, control_there, tuple(made)), self.new_block(program, ours)
 
     def new_block(self, program: Program, descriptor: int | None) -> ControlBlock:
         """Make the control block of a program. Raises Refused."""

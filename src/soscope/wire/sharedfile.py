@@ -1,41 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shared memory file behind a control block.
 
-It is sparse and has no name, so nothing is left behind whoever dies. A limit on file sizes
-(`ulimit -f`) counts for it too, although it takes no disk.
+It is sparse and has no name, so nothing is left behind whoever dies. Its size is sealed: if
+the target could cut the file, a look at the missing part would end soscope with SIGBUS. Pages
+can still be given back, and then read as zeros. A limit on file sizes (`ulimit -f`) counts for
+the file too, although it takes no disk.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 
 from soscope.errors import NoSharedMemory
 
-_MFD_CLOEXEC = 1
+_MFD_CLOEXEC, _MFD_ALLOW_SEALING = 1, 2
 _MFD_NOEXEC_SEAL = 8  # Linux 6.3; some systems refuse memory files without it
+# What memfd_create(2) is called with: the first that the system takes.
+FLAGS = (
+    _MFD_CLOEXEC | _MFD_ALLOW_SEALING | _MFD_NOEXEC_SEAL,
+    _MFD_CLOEXEC | _MFD_ALLOW_SEALING,
+)
+SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
-def create(size: int) -> int:
+def create(size: int, seals: int = SIZE_SEALS) -> int:
     """Return the descriptor of a new shared memory file of `size` bytes, close-on-exec.
 
-    Raises NoSharedMemory where the system has none or a limit is in the way.
+    `seals` are those of fcntl(2), 0 if the file is sealed later. Raises NoSharedMemory if the
+    system has none or a limit is in the way.
     """
     descriptor = _open()
-    resize(descriptor, size)
+    resize(descriptor, size, seals if _takes_seals(descriptor) else 0)
     return descriptor
 
 
-def resize(descriptor: int, size: int) -> None:
-    """Give a new file its size; closes it where that fails, and raises NoSharedMemory."""
+def resize(descriptor: int, size: int, seals: int = SIZE_SEALS) -> None:
+    """Give a new file its size and its seals. On failure close it and raise NoSharedMemory."""
     try:
         _resize(descriptor, size)
+        if seals:
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        if os.fstat(descriptor).st_size != size:  # whoever shares it was quicker than the seals
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
     except OSError as error:
         os.close(descriptor)
         reason = (error.strerror or "").lower()
         if error.errno == errno.EFBIG:
             reason = "the limit on file sizes (ulimit -f) is lower"
         raise refusal("create", size, reason, error.errno) from error
+
+
+def seal_content(descriptor: int) -> None:
+    """Let nobody change a file of ours any more. Raises OSError.
+
+    If somebody has it mapped to write to it, the size is all that can be sealed.
+    """
+    if not _takes_seals(descriptor):
+        return
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SIZE_SEALS | fcntl.F_SEAL_WRITE)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SIZE_SEALS)
+
+
+def _takes_seals(descriptor: int) -> bool:
+    """Return whether a file is a memory file; one on tmpfs takes no seals."""
+    return not fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SEAL
 
 
 def refusal(do: str, size: int, reason: str, number: int | None) -> NoSharedMemory:
@@ -46,7 +80,7 @@ def refusal(do: str, size: int, reason: str, number: int | None) -> NoSharedMemo
 
 def _open() -> int:
     reason = OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    for flags in (_MFD_CLOEXEC | _MFD_NOEXEC_SEAL, _MFD_CLOEXEC):
+    for flags in FLAGS:
         try:
             return os.memfd_create("soscope", flags)
         except OSError as error:

@@ -8,6 +8,7 @@ those, many pages with one system call. The file is in memory and has no name.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 
@@ -115,23 +116,31 @@ class Blob:
         blob.pages_offset = len(data) + -len(data) % layout.PAGE
         blob.size = blob.pages_offset + layout.BLOB_REPEAT * sum(map(len, pages))
         blob._content = [data.ljust(blob.pages_offset, b"\0"), *pages]
-        blob.fd = sharedfile.create(blob.size)
+        blob.fd = sharedfile.create(blob.size, seals=0)
         return blob
 
     def fill(self) -> None:
-        """Write the content, once; a moment after `build`, while somebody else is at work."""
+        """Write the content, once; a moment after `build`, while somebody else is at work.
+
+        The file is sealed: no program that has it can change the code of the next one.
+        """
         if self._content:
             data, *pages = self._content
             self._content = []
             whole = b"".join([data, *(page * layout.BLOB_REPEAT for page in pages)])
-            # Stores through a mapping are not subject to the limit on file sizes.
+            # Not by a mapping: while a process that is forked meanwhile has one that can be
+            # written to, the content cannot be sealed.
             try:
-                with mmap.mmap(self.fd, self.size) as mapping:
-                    mapping[:] = whole
-            except OSError:  # no descriptor left, or no address
                 done = 0
                 while done < len(whole):
                     done += os.pwrite(self.fd, whole[done:], done)
+            except OSError as error:
+                if error.errno != errno.EFBIG:
+                    raise
+                # stores through a mapping are not subject to the limit on file sizes
+                with mmap.mmap(self.fd, self.size) as mapping:
+                    mapping[:] = whole
+            sharedfile.seal_content(self.fd)
 
     def close(self) -> None:
         """Close the file; what is mapped stays."""

@@ -1,21 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors of ours in the target: by a path, by a pidfd, or made there and opened here.
+"""Descriptors of ours in the target: by a path, by a pidfd, or made there and taken from there.
 
 The program that soscope starts inherits them; these ways are for the programs that it then
 executes, and for when no descriptor was free. All work without the target's own code.
+
+What is made in the target may be replaced there before soscope has it: a process that shares
+nothing but the descriptors is not stopped. So soscope never opens such a file by a path. It
+takes the descriptor as it is, with the rights that it has there.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
 import os
 
 from soscope.entry.isa import arch
 from soscope.entry.stop.tracee import Tracee
+from soscope.errors import NoSuchProcess
+from soscope.proc import reasons, status
 from soscope.proc.reasons import Refused
+from soscope.wire import sharedfile
 
 _AT_FDCWD = -100
-_MFD_CLOEXEC = 1
+_PIDFD_THREAD = os.O_EXCL  # Linux 6.9: <linux/pidfd.h>
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Files:
+    """The agent's files in a target: the numbers of blob and shared file there.
+
+    `made` are the inodes of files that had to be made in the target.
+    """
+
+    __slots__ = ("blob", "control", "made")
+
+    def __init__(self, blob: int, control: int, made: tuple[int, ...] = ()) -> None:
+        self.blob = blob
+        self.control = control
+        self.made = made
 
 
 def _string(tracee: Tracee, text: str) -> int:
@@ -78,25 +103,77 @@ def _is_same_file(tracee: Tracee, number: int, descriptor: int) -> bool:
 
 
 def create(tracee: Tracee) -> tuple[int, int]:
-    """Make a memory file in the target and open it here; return (number there, ours).
+    """Make a memory file in the target and take it; return (number there, ours).
 
-    For targets that none of our descriptors can reach. Raises Refused where that fails too.
+    For targets that none of our descriptors can reach. Raises Refused where that fails too, or
+    where another file has taken the place of the one that was made.
     """
-    number = tracee.syscall(arch.NR_MEMFD_CREATE, _string(tracee, "soscope"), _MFD_CLOEXEC)
-    if number < 0:
+    name = _string(tracee, "soscope")
+    number = -errno.ENOSYS
+    for flags in sharedfile.FLAGS:
+        number = tracee.syscall(arch.NR_MEMFD_CREATE, name, flags)
+        if number >= 0:
+            break
+    else:
         raise Refused(f"no shared memory in the process: {os.strerror(-number)}")
     try:
-        ours = os.open(f"/proc/{tracee.tid}/fd/{number}", os.O_RDWR | os.O_CLOEXEC)
+        ours = _take(tracee, number)
+        try:
+            _check_new(ours)
+        except Refused:
+            os.close(ours)
+            raise
     except OSError as error:
         close(tracee, number)
         raise Refused(f"no shared memory with the process: {error.strerror}") from error
+    except Refused:
+        close(tracee, number)
+        raise
     return number, ours
 
 
-def copy_file(source: int, size: int, target: int) -> None:
-    """Copy `size` bytes of one memory file into an empty one.
+def _take(tracee: Tracee, number: int) -> int:
+    """Take the target's descriptor `number` with pidfd_getfd(2), Linux 5.6; return ours.
 
     Raises OSError.
+    """
+    try:
+        pidfd = os.pidfd_open(tracee.tid, _PIDFD_THREAD)
+    except OSError:  # an older kernel: the descriptors of the leader are those of all threads
+        pidfd = os.pidfd_open(_leader(tracee.tid))
+    try:
+        ours: int = _libc.syscall(arch.NR_PIDFD_GETFD, pidfd, number, 0)
+    finally:
+        os.close(pidfd)
+    if ours < 0:
+        failure = ctypes.get_errno()
+        raise OSError(failure, os.strerror(failure))
+    return ours
+
+
+def _leader(tid: int) -> int:
+    try:
+        return int(status.read_status(tid)["Tgid"])
+    except (NoSuchProcess, KeyError) as error:
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from error
+
+
+def _check_new(descriptor: int) -> None:
+    """Refuse a file that cannot be the one that was just made. Raises OSError, too."""
+    try:
+        seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
+    except OSError:
+        seals = fcntl.F_SEAL_SEAL  # it takes none: no memory file
+    mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+    is_new = not seals & sharedfile.SIZE_SEALS and not os.fstat(descriptor).st_size
+    if mode != os.O_RDWR or not is_new:
+        raise Refused(reasons.MEDDLED)
+
+
+def copy_file(source: int, size: int, target: int) -> None:
+    """Copy `size` bytes of one memory file into an empty one, which then stays as it is.
+
+    Raises OSError, and Refused where somebody else writes to it.
     """
     os.ftruncate(target, size)
     done = 0
@@ -105,3 +182,6 @@ def copy_file(source: int, size: int, target: int) -> None:
         if not sent:
             break
         done += sent
+    sharedfile.seal_content(target)
+    if os.fstat(target).st_size != size:  # it was cut before it was sealed
+        raise Refused(reasons.MEDDLED)

@@ -16,6 +16,7 @@ from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
 from soscope.entry import byloader, linkmap
 from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.handover import Files
 from soscope.entry.isa import arch
 from soscope.entry.memory import RemoteMemory
 from soscope.entry.stop.tracee import Faulted, Tracee
@@ -37,8 +38,8 @@ _INT64_MIN = -(1 << 63)
 # glibc 2.34 it is no dynamic symbol, and the agent tries the places that are known.
 _TID_FIELD = "_thread_db_pthread_tid"
 
-# Brings blob and shared file into the target: (their numbers there, bytes of the latter).
-Handover = Callable[[Tracee], tuple[int, int, int]]
+# Brings blob and shared file into the target: both, and bytes of the latter.
+Handover = Callable[[Tracee], tuple[Files, int]]
 Undo = list[Callable[[], object]]
 
 
@@ -183,21 +184,21 @@ class Install:
         called once system calls can be made. Raises Refused, OSError and Gone.
         """
         self.find_syscall()
-        blob_fd, control_fd, control_size = handover(self.tracee)
-        undo.append(lambda: self._close(control_fd))
-        undo.append(lambda: self._close(blob_fd))
+        files, control_size = handover(self.tracee)
+        undo.append(lambda: self._close(files.control))
+        undo.append(lambda: self._close(files.blob))
         self.mark("handed over")
-        base = self._map(blob, blob_fd)
+        base = self._map(blob, files.blob)
         undo.append(lambda: self._unmap(base))
         self.mark("mapped")
-        self._go(base, blob, (control_fd, blob_fd), control_size)
+        self._go(base, blob, files, control_size)
 
-    def run_again(self, base: int, blob: Blob, control: tuple[int, int]) -> None:
-        """Start an agent that lies at `base` once more; `control` is (number there, bytes)."""
+    def run_again(self, base: int, blob: Blob, files: Files, control_size: int) -> None:
+        """Start an agent that lies at `base` once more; it needs no blob."""
         self.flags |= layout.START_AGAIN
-        self._go(base, blob, (control[0], -1), control[1])
+        self._go(base, blob, files, control_size)
 
-    def _go(self, base: int, blob: Blob, files: tuple[int, int], control_size: int) -> None:
+    def _go(self, base: int, blob: Blob, files: Files, control_size: int) -> None:
         facts = self.facts
         jump = self._jump(base + blob.loader_event)
         start = layout.START.struct.pack(
@@ -206,7 +207,8 @@ class Install:
             facts.base,
             facts.auxv.get(auxv.AT_PHDR, 0),
             facts.auxv.get(auxv.AT_PHNUM, 0),
-            *files,
+            files.control,
+            files.blob,
             blob.pages_offset,
             control_size,
             facts.errno_offset,
@@ -219,6 +221,7 @@ class Install:
         self.mark("looked up")
         self._start(blob, base, start)
         self.mark("started")
+        self._check_mapped(files)
         self._aim_loader(jump)
 
     def find_syscall(self) -> None:
@@ -293,6 +296,16 @@ class Install:
         if result < 0:
             raise Refused(f"the agent's start: {os.strerror(-result)}")
         self.base = base
+
+    def _check_mapped(self, files: Files) -> None:
+        """Refuse a target that has mapped other files than those that were made there.
+
+        A process that shares its descriptors may have exchanged them. Raises StartFault.
+        """
+        if files.made:
+            mapped = {mapping.inode for mapping in maps.read(self.tracee.tid)}
+            if not mapped.issuperset(files.made):
+                raise StartFault(reasons.MEDDLED, self.base)
 
     def _aim_loader(self, jump: bytes | None) -> None:
         """Replace the loader's empty function by a jump to the agent."""
