@@ -18,6 +18,7 @@ from soscope_mem import _tables
 from soscope_mem._agent import Agent, CountingError
 from soscope_mem._lines import LineTable
 from soscope_mem._origins import UNKNOWN, Origins
+from soscope_mem._ownfile import opener
 from soscope_mem._spans import OpenSpans, decorated
 
 TYPE_CHECKING = False
@@ -210,7 +211,7 @@ def _write(file: File, counts: Counts) -> None:
     if hasattr(file, "write"):  # isinstance would leave objects of abc's behind
         file.write(text)
         return
-    with open(file, "w", encoding="utf-8", errors="backslashreplace") as made:
+    with open(file, "w", encoding="utf-8", errors="backslashreplace", opener=opener) as made:
         made.write(text)
 
 
@@ -222,6 +223,6 @@ def ours(*functions: Any) -> None:
     OWN_FILES.update(function.__code__.co_filename for function in functions)
 
 
-ours(start, decorated, Agent.ask, LineTable.line, Origins.place)
+ours(start, decorated, Agent.ask, LineTable.line, Origins.place, opener)
 # the interpreter takes itself apart without us
 atexit.register(stop)

@@ -17,6 +17,7 @@ from _thread import allocate_lock
 from soscope_mem import _made
 from soscope_mem._agent import CountingError
 from soscope_mem._count import alive, begin_anew, ours
+from soscope_mem._ownfile import opener
 from soscope_mem._trace import meter
 
 TYPE_CHECKING = False
@@ -140,13 +141,16 @@ def _most_first(row: tuple[int, str, int, str]) -> tuple[int, str, int, str]:
 
 
 def _write(file: Any, text: str) -> None:
-    """Append a line; whole, whoever else writes into the same file."""
+    """Append a line; whole, whoever else writes into the same file.
+
+    See `_ownfile` for what files are refused.
+    """
     file = sys.stdout if file is None else file
     try:
         if hasattr(file, "write"):
             file.write(text)
         else:
-            out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            out = opener(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
             try:
                 os.write(out, text.encode())
             finally:

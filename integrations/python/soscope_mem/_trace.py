@@ -17,6 +17,7 @@ from soscope_mem import _made
 from soscope_mem._agent import CountingError
 from soscope_mem._count import ours
 from soscope_mem._made import MadeObjects
+from soscope_mem._ownfile import opener
 from soscope_mem._spans import decorated
 from soscope_mem._tally import Tally
 
@@ -318,7 +319,7 @@ def _write(file: File, groups: Groups) -> None:
     if hasattr(file, "write"):
         file.write(text)
         return
-    with open(file, "w", encoding="utf-8") as made:
+    with open(file, "w", encoding="utf-8", opener=opener) as made:
         made.write(text)
 
 

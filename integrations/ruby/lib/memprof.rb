@@ -2,6 +2,8 @@
 
 # SPDX-License-Identifier: Apache-2.0
 
+require_relative "memprof/ownfile"
+
 # Which objects a part of a program makes and leaves alive, by file, line and class.
 #
 #   require "memprof"
@@ -29,7 +31,7 @@ module Memprof
 
   STOPPED = "object tracking disabled, call Memprof.start first"
   TRIES = 3
-  ASIDE = File::WRONLY | File::CREAT | File::TRUNC | File::NOFOLLOW | File::BINARY
+  ASIDE = File::WRONLY | File::CREAT | File::EXCL | File::BINARY
 
   private_constant :REFUSALS, :STOPPED, :TRIES, :ASIDE
 
@@ -41,6 +43,7 @@ module Memprof
     require "soscope_memprof" # is in $LOAD_PATH where soscope counts
     if const_defined?(:Agent, false)
       Agent.ours(__FILE__)
+      Agent.ours(File.expand_path("memprof/ownfile.rb", __dir__))
       Agent.ours(File.expand_path("memprof/tables.rb", __dir__))
       @is_other = !Agent.respond_to?(:tables) || Agent.tables != Tables::FINGERPRINT
       remove_const(:Agent) if @is_other # nothing else is asked of it
@@ -211,6 +214,7 @@ module Memprof
 
       unfinished = "#{path}.IN_PROGRESS"
       writing do
+        File.unlink(unfinished) if File.symlink?(unfinished) || File.exist?(unfinished)
         File.open(unfinished, ASIDE, 0o600) { |file| yield file }
         File.rename(unfinished, path)
       end
@@ -267,7 +271,12 @@ module Memprof
 
     def write(lines, path)
       if path
-        writing { File.binwrite(path, lines) }
+        writing do
+          OwnFile.open(path) do |file|
+            file.truncate(0) if file.stat.file?
+            file.write(lines)
+          end
+        end
       else
         $stdout.write(lines)
       end

@@ -8,6 +8,7 @@ import stat
 import tempfile
 
 from soscope.errors import SoscopeError, UsageError
+from soscope.recording.userfile import end_of_links, open_to_write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class WholeFile:
     def __init__(self, path: str, *, not_over: str | None = None) -> None:
         self.path = path
         self.is_stdout = path == "-"
-        self._aside = ""
+        self._aside = self._target = ""
         if self.is_stdout:
             self.fd = _STDOUT
             return
@@ -34,10 +35,10 @@ class WholeFile:
             raise UsageError("-o names the recording itself")
         try:
             if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
-                self.fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
+                self.fd, _ = open_to_write(path)
                 return
-            target = os.path.realpath(path)
-            folder, name = os.path.split(target)
+            self._target = os.path.abspath(end_of_links(path))
+            folder, name = os.path.split(self._target)
             self.fd, self._aside = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
         except OSError as error:
             raise self._failed(error) from error
@@ -71,13 +72,12 @@ class WholeFile:
             os.unlink(self._aside)
             return
         try:
-            os.replace(self._aside, os.path.realpath(self.path))
+            os.replace(self._aside, self._target)
         except OSError as failure:
             os.unlink(self._aside)
             raise self._failed(failure) from failure
 
     def _failed(self, error: OSError) -> SoscopeError:
+        name = "standard output" if self.is_stdout else f"'{self.path}'"
         reason = (error.strerror or "").lower()
-        return SoscopeError(
-            f"cannot write '{self.path}': {reason}", slug="output", errno=error.errno
-        )
+        return SoscopeError(f"cannot write {name}: {reason}", slug="output", errno=error.errno)

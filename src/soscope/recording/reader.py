@@ -27,6 +27,7 @@ from soscope.recording.names import Programs, RecordedProgram
 from soscope.recording.sink import Sink, Stop, Told
 from soscope.recording.trouble import Trouble
 from soscope.recording.units import Piece, pieces_of
+from soscope.recording.userfile import above_stderr
 from soscope.wire import layout
 
 _SCHEMAS = form.SCHEMA.rpartition("/")[0] + "/"
@@ -86,7 +87,7 @@ class RecordingFile:
         """Open the recording at `path`; see `__init__` for the errors."""
         name = os.fspath(path)
         try:
-            descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = above_stderr(os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             code = error.errno if isinstance(error, OSError) else None

@@ -18,6 +18,7 @@ from _collections_abc import Callable, Iterable
 from soscope.errors import RecordingError
 from soscope.model.stats import Stats
 from soscope.recording import format as form
+from soscope.recording import userfile
 from soscope.recording.behind import Behind
 from soscope.recording.events import stop_to_json, thread_end_to_json, to_json
 from soscope.recording.jsontext import compact
@@ -92,6 +93,8 @@ class Writer(Sink):
     ) -> None:
         """Create the file, readable by its owner alone, and write its first block.
 
+        A file that is there already has to be the user's own.
+
         With `keep`, what there is in it already stays until `begin`. Raises RecordingError
         where that is not possible.
         """
@@ -115,9 +118,7 @@ class Writer(Sink):
         self._facts: dict[int, dict[str, object]] = {}
         self._behind: Behind | None
         try:
-            self._descriptor = os.open(
-                path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY, 0o600
-            )
+            self._descriptor, _ = userfile.open_to_write(path)
         except (OSError, ValueError) as error:
             raise _cannot("create", path, error) from error
         try:
@@ -466,11 +467,10 @@ def _reason(error: OSError | ValueError) -> str:
 def check_place(path: str) -> None:
     """Make sure that a recording can be written later. Raises RecordingError."""
     try:
-        try:
-            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-        except FileNotFoundError:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            os.unlink(path)
+        descriptor, is_new = userfile.open_to_write(path, os.O_NONBLOCK)
+        os.close(descriptor)
+        if is_new:
+            os.unlink(userfile.end_of_links(path))
     except (OSError, ValueError) as error:
         raise _cannot("create", path, error) from error
 

@@ -16,6 +16,7 @@ from _collections_abc import Callable
 
 from soscope.errors import SoscopeError
 from soscope.instruments.trace.listener import Destination
+from soscope.recording.userfile import above_stderr, open_to_write
 
 STDOUT = 1
 STDERR = 2
@@ -46,22 +47,18 @@ class Output(Destination):
     def open(cls, path: str | None, default: int = STDERR, *, wait: bool = True) -> Output:
         """Open what -o names: a file, `-` for stdout, None for the default descriptor.
 
-        What the file holds stays until `begin`, or until something is written. Raises
-        SoscopeError where the file cannot be opened; without `wait`, that is a pipe that nobody
-        reads.
+        A new file is readable by its owner alone. What the file holds stays until `begin`, or
+        until something is written. Raises SoscopeError if the file cannot be opened or is another
+        user's; without `wait`, also for a pipe that nobody reads.
         """
         if path is None:
             return cls(default, "standard error" if default == STDERR else "standard output")
         if path == "-":
             return cls(STDOUT, "standard output")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
         try:
-            fd = os.open(path, flags if wait else flags | os.O_NONBLOCK, 0o666)
-            if fd <= STDERR:  # it was closed, and is the target's to inherit
-                fd = _above_stderr(fd)
+            fd, is_new = open_to_write(path, 0 if wait else os.O_NONBLOCK)
             output = cls(fd, path)
-            status = os.fstat(fd)
-            output._is_old = stat.S_ISREG(status.st_mode) and status.st_size > 0
+            output._is_old = not is_new and output.file is not None
             return output
         except OSError as error:
             raise SoscopeError(
@@ -200,16 +197,6 @@ def _opened_again(fd: int) -> int:
     except OSError:
         return -1  # a socket, another user's terminal, no /proc
     try:
-        return opened if opened > STDERR else _above_stderr(opened)
+        return opened if opened > STDERR else above_stderr(opened)
     except OSError:
         return -1  # no descriptor is left
-
-
-def _above_stderr(fd: int) -> int:
-    """Move a descriptor out of the way of the three standard ones."""
-    import fcntl
-
-    try:
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, STDERR + 1)
-    finally:
-        os.close(fd)

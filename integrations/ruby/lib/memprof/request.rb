@@ -232,9 +232,7 @@ module Memprof
     def add_line(line, path)
       return $stdout.write(line) unless path
 
-      File.open(path, File::WRONLY | File::CREAT | File::APPEND | File::NOFOLLOW, 0o600) do |file|
-        file.syswrite(line)
-      end
+      OwnFile.open(path) { |file| file.syswrite(line) }
     rescue SystemCallError => error
       warn("memprof: #{error.message}") # the request is none the worse for it
     end

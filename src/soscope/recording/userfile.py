@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that the user names for soscope to write: new ones, or the user's own.
+
+What soscope writes holds arguments of calls, and soscope often runs as root. In a folder that
+all may write to, another user may have put something in the place of a file that root is about
+to name: a link that leads to a file of root's, or a file or pipe that the other user can read.
+So a new file is readable by its owner alone, a link is followed only if it is root's or the
+user's, and a file or pipe that is somebody else's is refused. What the user already has open
+(`/dev/stdout`, `/dev/fd/63`) is taken as it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+_FLAGS = os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY
+_MODE = 0o600
+_STDERR = 2
+_MOST_LINKS = 40  # as many as the kernel follows
+
+
+def open_to_write(path: str, flags: int = 0) -> tuple[int, bool]:
+    """Open or make a file for writing; return its descriptor, and whether it is new.
+
+    What the file holds stays. The descriptor is none of the three standard ones: if one of those
+    is closed, it is the target's to inherit so. Raises OSError; PermissionError if the file is
+    another user's, or another user's link leads to it. (symlink(7); openat2(2) has no flag for it)
+
+    >>> descriptor, is_new = open_to_write("/dev/null")
+    >>> os.close(descriptor)
+    >>> is_new
+    False
+    """
+    place = end_of_links(path)
+    try:
+        return above_stderr(os.open(place, _FLAGS | flags | os.O_CREAT | os.O_EXCL, _MODE)), True
+    except FileExistsError:
+        pass
+    is_open_already = _is_descriptor(place)
+    descriptor = os.open(place, _FLAGS | flags | (0 if is_open_already else os.O_NOFOLLOW))
+    if not is_open_already:
+        status = os.fstat(descriptor)
+        is_device = stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)
+        if not is_device and status.st_uid != os.geteuid():
+            os.close(descriptor)
+            raise _of_somebody_else("it belongs", status.st_uid)
+    return above_stderr(descriptor), False
+
+
+def above_stderr(descriptor: int) -> int:
+    """Move a descriptor out of the place of a standard one that is closed. Raises OSError."""
+    if descriptor > _STDERR:
+        return descriptor
+    import fcntl
+
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _STDERR + 1)
+    finally:
+        os.close(descriptor)
+
+
+def end_of_links(path: str) -> str:
+    """Return where the links lead that are in the place of a file, if all may be followed.
+
+    Raises OSError; PermissionError if one of the links is another user's.
+    """
+    for _ in range(_MOST_LINKS):
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return path
+        if not stat.S_ISLNK(status.st_mode) or _is_descriptor(path):
+            return path
+        if status.st_uid not in (0, os.geteuid()):
+            raise _of_somebody_else("it is a link that belongs", status.st_uid)
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _is_descriptor(path: str) -> bool:
+    """Return whether a path names something that a process has open, by /proc/PID/fd."""
+    return os.path.realpath(os.path.dirname(path)).startswith("/proc/") and os.path.islink(path)
+
+
+def _of_somebody_else(what: str, owner: int) -> PermissionError:
+    return PermissionError(errno.EACCES, f"{what} to user {owner}")
