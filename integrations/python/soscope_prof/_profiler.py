@@ -129,11 +129,21 @@ def _stop(result: Result) -> None:
 def _command() -> list[str]:
     """Return the words that soscope is called by: this Python's own, or the one on PATH."""
     if sys.version_info >= _OLDEST and importlib.util.find_spec("soscope") is not None:
-        return [sys.executable, "-m", "soscope"]
+        return [sys.executable, *_isolation(), "-m", "soscope"]
     found = shutil.which("soscope")
     if found is None:
         raise ProfilingError("there is no command 'soscope' on PATH")
     return [found]
+
+
+def _isolation() -> list[str]:
+    """Return the options that keep soscope from importing what lies in the current folder.
+
+    If this Python was told to look at less (-I, -E, -s), soscope looks at less, too.
+    """
+    flags = sys.flags
+    told = ("-I", flags.isolated), ("-E", flags.ignore_environment), ("-s", flags.no_user_site)
+    return ["-P", *(option for option, is_set in told if is_set)]
 
 
 def _allow(pid: int) -> None:

@@ -3,9 +3,10 @@
 
 Python looks at six files and folders for each import, which takes as long as all that the modules
 do. The file lies beside the bytecode that it was made of, in the package's `__pycache__`, and is
-trusted as that is: a module counts as long as its source has the time and size of then. It is
-written at the end of a run that had to look elsewhere, where Python may write bytecode at all.
-Without it everything is the same, and slower.
+trusted as that is: a module counts as long as its source has the time and size of then. The file
+has to belong to the owner of the sources, to root or to whoever runs soscope, and nobody else may
+write to it, whatever the umask was. It is written at the end of a run that had to look elsewhere,
+where Python may write bytecode at all. Without it everything is the same, and slower.
 
     8 bytes       length of the index
     index         marshal: magic number, {module: (is a package, mtime in ns, size, offset, length)}
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = "soscope"
 _PYC_HEAD = 16  # magic number, flags, time and size of the source
+_OTHERS_WRITE = 0o022
 _DAMAGED = (EOFError, ValueError, TypeError)
 
 
@@ -40,7 +42,7 @@ class OneFile:
         self._root = root
         self._path = cache_from_source(os.path.join(root, "modules.py")) + "s"
         self._missed: list[str] = []
-        self._bytes, self._index = _read(self._path)
+        self._bytes, self._index = _read(self._path, root)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -112,10 +114,18 @@ def _is_compiled(name: str) -> bool:
     return cached is not None and os.path.exists(cached)
 
 
-def _read(path: str) -> tuple[mmap.mmap | bytes, dict[str, Row]]:
+def _is_trusted(status: os.stat_result, package: os.stat_result) -> bool:
+    """Return whether nobody can have written a file who could not write the sources."""
+    owners = {0, os.geteuid(), package.st_uid}
+    return status.st_uid in owners and not status.st_mode & _OTHERS_WRITE
+
+
+def _read(path: str, root: str) -> tuple[mmap.mmap | bytes, dict[str, Row]]:
     """Return the file's bytes, and where modules are in it: nowhere, where it is of no use."""
     try:
         with open(path, "rb", buffering=0) as file:
+            if not _is_trusted(os.fstat(file.fileno()), os.stat(root)):
+                return b"", {}
             data = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)  # all of it would take ms
         length = int.from_bytes(data[:8], "little")
         magic, index = marshal.loads(data[8 : 8 + length])  # noqa: S302  trusted as .pyc is
@@ -142,7 +152,10 @@ def _write(root: str, path: str) -> None:
         if len(again) == len(head):
             break
         head = again
-    with open(path, "wb") as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "wb") as file:
+        # who may read the sources may read this
+        os.fchmod(file.fileno(), os.stat(os.path.join(root, "__init__.py")).st_mode & 0o644)
         file.write(len(again).to_bytes(8, "little") + again)
         file.writelines(parts)
 

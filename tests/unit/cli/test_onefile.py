@@ -130,3 +130,37 @@ def test_nothing_is_written_where_all_was_there(root: Path) -> None:
     finder.keep()
     assert os.stat(path).st_ino == before
     assert os.listdir(path.parent) == os.listdir(root / "__pycache__")
+
+
+def test_nobody_else_can_write_the_file(root: Path) -> None:
+    before = os.umask(0)
+    try:
+        path = kept(root)
+    finally:
+        os.umask(before)
+    assert not path.stat().st_mode & 0o022
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_file_that_others_can_write_is_not_read(mode: int, root: Path) -> None:
+    path = kept(root)
+    assert OneFile(str(root)).find_spec("soscope.one") is not None
+    path.chmod(mode)
+    assert OneFile(str(root)).find_spec("soscope.one") is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_not_read(root: Path) -> None:
+    os.chown(kept(root), 4242, 4242)
+    assert OneFile(str(root)).find_spec("soscope.one") is None
+
+
+def test_a_link_is_not_written_through(root: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("as it was")
+    aside = Path(importlib.util.cache_from_source(str(root / "modules.py")) + f"s.{os.getpid()}")
+    aside.symlink_to(elsewhere)
+    finder = OneFile(str(root))
+    assert finder.find_spec("soscope.one") is None
+    finder.keep()
+    assert elsewhere.read_text() == "as it was"

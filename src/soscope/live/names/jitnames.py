@@ -118,12 +118,12 @@ def perf_map(space: Space, notes: list[str]) -> JitNames:
     """Read the perf map of a process; empty where there is none.
 
     Anybody may put a file into /tmp: one that belongs to neither the process's user nor root is
-    refused, and `notes` says so.
+    refused, and `notes` says so. A link is none: it may lead to a file that its owner may not read.
     """
     if not space.is_here:
         return JitNames([])
     path = perf_map_path(space)
-    descriptor = open_regular(path)
+    descriptor = open_regular(path, may_be_link=False)
     if descriptor is None:
         return JitNames([])
     try:

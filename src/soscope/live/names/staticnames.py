@@ -11,8 +11,11 @@ addresses: it is refused, and `ImageNames.notes` says so.
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import stat
+import struct
 from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
@@ -28,24 +31,59 @@ STATIC = "static"
 MINIDEBUG = "minidebug"
 DEBUG_FILE = "debug-file"
 
+_IN_ROOT = re.compile(r"(/proc/\d+/root)(/.*)", re.DOTALL)
+_NR_OPENAT2 = 437  # on all machines: <asm-generic/unistd.h>
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10  # <linux/openat2.h>
+
 Part = tuple[str, SymbolArray]
 
 
-def open_regular(path: str) -> int | None:
+def open_regular(path: str, *, may_be_link: bool = True) -> int | None:
     """Open a regular file for reading, None where there is none that can be.
 
     Nothing else is opened: that a device or a FIFO is looked at may already change something.
+    Links in the root of another process (`/proc/PID/root/...`) lead nowhere out of that root.
     """
+    flags = os.O_PATH | os.O_CLOEXEC | (0 if may_be_link else os.O_NOFOLLOW)
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return None
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        there = _IN_ROOT.match(path)
+        place = _open_in_root(there[1], there[2], flags) if there else os.open(path, flags)
     except (OSError, ValueError):
         return None
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
+    try:
+        if stat.S_ISREG(os.fstat(place).st_mode):
+            return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        pass  # it may not be read
+    finally:
+        os.close(place)
     return None
+
+
+def _open_in_root(root: str, path: str, flags: int) -> int:
+    """Open what `path` is to the processes whose root is `root`. Raises OSError, ValueError.
+
+    Else the kernel takes an absolute link in there for a path of this system (openat2(2),
+    Linux 5.6; where it cannot be used, that is how it is).
+    """
+    import ctypes
+
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError("embedded null byte")
+    folder = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        how = struct.pack("QQQ", flags, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
+        libc = ctypes.CDLL(None, use_errno=True)
+        descriptor: int = libc.syscall(_NR_OPENAT2, folder, name, how, ctypes.c_size_t(len(how)))
+    finally:
+        os.close(folder)
+    if descriptor >= 0:
+        return descriptor
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EPERM):
+        return os.open(root + path, flags)
+    raise OSError(number, os.strerror(number))
 
 
 class ImageNames:
