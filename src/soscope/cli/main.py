@@ -16,15 +16,21 @@ from soscope.errors import SoscopeError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
     from typing import NoReturn
+else:
+    import _signal  # signal would import enum
 
 _COLLECT_AFTER = 100_000
-_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+# of descriptors, memory and processes (fork(2): EAGAIN)
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 FAMILIES = {
     "mem": "show the objects and blocks that stay alive, and where memory went",
     "prof": "show how often functions of shared libraries are called, and how long they take",
 }
+
+HELP_WORDS = ("-h", "--help")
 
 # verb -> (what its help says, exit status of a wrong usage); a family's, of two words
 VERBS: dict[str, tuple[str, int]] = {
@@ -99,6 +105,9 @@ class Invocation:
 
 def start() -> NoReturn:
     """Be the command `soscope`: run it and end the process."""
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        # Until a verb runs there is nothing to clear away, and an import may lose the exception.
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     # Thousands of objects are made at the start, and none of them is garbage.
     if sys.argv[1:2] == ["resolve"]:
         gc.disable()  # nor later: it holds all its answers until it ends with them
@@ -122,12 +131,10 @@ def main(arguments: list[str] | None = None) -> int:
     while words[:1] == ["--debug"]:
         debug = True
         del words[0]
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [*words[1:], "--help"]
     verb = words[0] if words else ""
-    if verb in ("-h", "--help", "help", "-V", "--version"):
-        return _about(verb, words[1:])
-    if verb in FAMILIES and len(words) > 1:
-        if words[1] in ("-h", "--help"):
-            return _about_family(verb)
+    if verb in FAMILIES and len(words) > 1 and words[1] not in HELP_WORDS:
         verb = f"{verb} {words.pop(1)}"
     invocation = Invocation(words[1:], debug=debug)
     try:
@@ -136,8 +143,6 @@ def main(arguments: list[str] | None = None) -> int:
         return _die("SIGPIPE")  # whoever read us has enough: end as other programs do
     except KeyboardInterrupt:
         return _die("SIGINT")
-    except SystemExit as leave:  # argparse has printed help
-        return leave.code if isinstance(leave.code, int) else 0
     except SoscopeError as error:
         if invocation.debug:
             _traceback()
@@ -157,7 +162,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(verb: str, invocation: Invocation) -> int:
-    """Import the verb's module and run it."""
+    """Import the verb's module and run it, or print help."""
+    if verb in FAMILIES and invocation.words:  # words[0] asks for help
+        return _print(_about_family(verb))
+    if verb in ("-V", "--version"):
+        from soscope.cli.version import version_text
+
+        return _print(version_text())
+    if verb in (*HELP_WORDS, "help"):
+        return _print(_about())
     if not verb:
         raise UsageError("no verb", hint="soscope --help lists the verbs")
     if verb not in VERBS:
@@ -179,8 +192,21 @@ def _run(verb: str, invocation: Invocation) -> int:
         raise UsageError(f"'{verb}' is not a verb of soscope", hint=hint)
     name = f"soscope.cli.{module_name(verb)}"
     __import__(name)  # importlib takes a millisecond
-    status: int = sys.modules[name].run(invocation)
+    run = sys.modules[name].run
+    if _signal.getsignal(_signal.SIGINT) is _signal.SIG_DFL:  # by `start`
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    try:
+        status: int = run(invocation)
+    except SystemExit as asked:  # for help
+        return _print(getattr(asked, "text", ""))
     return status
+
+
+def _print(text: str) -> int:
+    """Print what the user has asked for; return the exit status."""
+    from soscope.cli.output import show
+
+    return 0 if show(text) else 1
 
 
 def module_name(verb: str) -> str:
@@ -188,28 +214,19 @@ def module_name(verb: str) -> str:
     return verb.replace("-", "_").replace(" ", ".")
 
 
-def _about(verb: str, rest: list[str]) -> int:
-    """Print help or the version."""
-    if verb in ("-V", "--version"):
-        from soscope.cli.version import version_text
-
-        sys.stdout.write(version_text())
-        return 0
-    if verb == "help" and rest:
-        return main([*rest, "--help"])
+def _about() -> str:
+    """Return the help: all verbs."""
     single = {name: about for name, (about, _) in VERBS.items() if " " not in name}
     lines = [f"  {name:14} {about}" for name, about in (single | FAMILIES).items()]
-    sys.stdout.write(HELP.format(verbs="\n".join(lines)))
-    return 0
+    return HELP.format(verbs="\n".join(lines))
 
 
-def _about_family(family: str) -> int:
-    """Print which verbs a family has."""
+def _about_family(family: str) -> str:
+    """Return which verbs a family has."""
     lines = [
         f"  soscope {name:14} {about}" for name, (about, _) in VERBS.items() if _is_of(name, family)
     ]
-    sys.stdout.write("\n".join([f"usage: soscope {family} VERB [options] ...", "", *lines, ""]))
-    return 0
+    return "\n".join([f"usage: soscope {family} VERB [options] ...", "", *lines, ""])
 
 
 def _is_of(verb: str, family: str) -> bool:

@@ -11,11 +11,15 @@ from soscope.errors import RecordingError
 def nameless() -> int:
     """Return a file that goes when it is closed, however that comes about.
 
-    Raises RecordingError where there is no room for one.
+    It is in memory if no folder takes files (a file system that is read-only). Raises
+    RecordingError where there is no room for one.
     """
     import tempfile
 
-    folder = tempfile.gettempdir()
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError:
+        return os.memfd_create("soscope-recording")
     try:
         return os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
     except OSError:

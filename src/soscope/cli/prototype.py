@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-import sys
 
+from soscope.cli.output import show
 from soscope.errors import LaunchError
 from soscope.prototypes import load
 from soscope.prototypes.added import LTRACE, MANGLED, TABLE, USER
@@ -55,21 +55,21 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
             "family": family or None,
             "others": None if other is None else dict(zip(_OTHER, other, strict=True)),
         }
-        sys.stdout.write(json.shaped(json_document(said)))
+        text = json.shaped(json_document(said))
     elif source is None:
-        sys.stdout.write(f"{symbol}: a guess: its first words are shown, marked ?\n")
+        text = f"{symbol}: a guess: its first words are shown, marked ?\n"
     else:
-        sys.stdout.write(f"{declaration}\n    {_told(*source)}\n")
+        text = f"{declaration}\n    {_told(*source)}\n"
         if family:
             of_others = "a guess" if other is None else "this"
-            sys.stdout.write(f"    of {family} alone: another library's {symbol} is {of_others}\n")
+            text += f"    of {family} alone: another library's {symbol} is {of_others}\n"
             if other is not None:
-                sys.stdout.write(f"{other[0]}\n    {_told(*other[1:])}\n")
+                text += f"{other[0]}\n    {_told(*other[1:])}\n"
     if not json and not paths and (source is None or source[0] in _LESS_TRUSTED):
-        sys.stdout.write(f"    {_MORE}\n")
+        text += f"    {_MORE}\n"
     elif not json and source is None and settings.command:
-        sys.stdout.write(f"    {_LATER}\n")
-    return 0 if source else _GUESS
+        text += f"    {_LATER}\n"
+    return 0 if show(text) and source else _GUESS
 
 
 def _mapped(pid: int) -> list[str]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
 from soscope.errors import UsageError
@@ -16,6 +15,14 @@ if TYPE_CHECKING:  # typing is slow to import
     from typing import Any, NoReturn
 
 _ACTIONS = {FLAG: "store_true", COUNT: "count", LIST: "append"}
+
+
+class Help(SystemExit):
+    """The user asks for help; `text` is what to print."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(0)
+        self.text = text
 
 
 class VerbParser(ArgumentParser):
@@ -76,6 +83,10 @@ class VerbParser(ArgumentParser):
                 **more,
             )
 
+    def print_help(self, file: object = None) -> NoReturn:
+        """Raise the help instead of printing it."""
+        raise Help(self.format_help())
+
     def error(self, message: str) -> NoReturn:
         """Raise the error instead of printing it."""
         hint = f"{self.prog} --help lists the options"
@@ -93,7 +104,7 @@ class VerbParser(ArgumentParser):
 
 
 class _ShortHelp(Action):
-    """Print the short help and leave."""
+    """Raise the short help."""
 
     def __init__(self, option_strings: list[str], dest: str, help: str | None = None) -> None:  # noqa: A002  argparse's name
         super().__init__(option_strings, dest=SUPPRESS, default=SUPPRESS, nargs=0, help=help)
@@ -105,8 +116,7 @@ class _ShortHelp(Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        sys.stdout.write(getattr(parser, "short", ""))
-        parser.exit()
+        raise Help(getattr(parser, "short", ""))
 
 
 class _Formatter(RawDescriptionHelpFormatter):

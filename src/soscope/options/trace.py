@@ -203,7 +203,7 @@ OPTIONS = [
         "--system-calls",
         dest="system_calls",
         group="which calls",
-        help="also functions of the C library that are system calls: -e %syscall",
+        help="also functions of the C library that are system calls: -e %%syscall",
     ),
     Option(
         "-f",

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
-from soscope.errors import NoSuchProcess
+from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 
 ENDED = "ZX"  # states of threads
+
+PF_KTHREAD = 0x0020_0000  # <linux/sched.h>
 
 _CAP_SYS_PTRACE = 19
 _PIECE = 4096  # bytes
@@ -17,8 +20,9 @@ _LOOKS = 100  # at threads that come and go; those of which a tracer has not hea
 class Stat:
     """Fields of /proc/PID/stat; `start` is in clock ticks since boot, `tty` 0 without one.
 
-    `flags` are the kernel's PF_ flags. `threads` counts those that have ended but that nobody
-    has waited for, the leader among them; it is 0 where the thread was gone before it was counted.
+    `flags` are the kernel's PF_ flags: a thread of the kernel has PF_KTHREAD. `threads` counts
+    those that have ended but that nobody has waited for, the leader among them; it is 0 where the
+    thread was gone before it was counted.
     """
 
     __slots__ = ("flags", "group", "parent", "pid", "session", "start", "state", "threads", "tty")
@@ -46,23 +50,37 @@ def _slurp(path: str) -> bytes:
         os.close(descriptor)
 
 
+def _unseen(pid: int, error: OSError) -> SoscopeError:
+    """Return the error of who could not read files of a process in /proc.
+
+    Nothing is known of the process if soscope lacks descriptors or memory, or if /proc hides
+    the processes of others (proc(5), hidepid).
+    """
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return NotPermitted(f"/proc does not show process {pid}", errno=error.errno)
+    if error.errno in (errno.ENOENT, errno.ESRCH):
+        return NoSuchProcess(f"no process {pid}", errno=error.errno)
+    reason = (error.strerror or "").lower()
+    return SoscopeError(f"cannot look at process {pid}: {reason}", errno=error.errno)
+
+
 def read_stat(pid: int) -> Stat:
     """Read /proc/PID/stat.
 
-    Raises NoSuchProcess where there is no such process.
+    Raises NoSuchProcess where there is no such process, NotPermitted where it is hidden.
     """
     try:
         return Stat(_slurp(f"/proc/{pid}/stat"))
     except OSError as error:
-        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+        raise _unseen(pid, error) from error
 
 
-def zombie(pid: int, errno: int | None = None) -> NoSuchProcess:
+def zombie(pid: int, number: int | None = None) -> NoSuchProcess:
     """Make the error that says that a process has ended, and is there for its parent alone."""
     return NoSuchProcess(
         f"process {pid} has ended (a zombie)",
         hint="its parent has not waited for it yet",
-        errno=errno,
+        errno=number,
     )
 
 
@@ -123,7 +141,7 @@ def read_status(pid: int) -> dict[str, str]:
     try:
         text = os.fsdecode(_slurp(f"/proc/{pid}/status"))
     except OSError as error:
-        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+        raise _unseen(pid, error) from error
     return fields_of(text)
 
 

@@ -18,30 +18,30 @@ from tests.support.processes.run import imported
 ROOT = Path(__file__).parents[3]
 
 
-def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_verb(capfd: pytest.CaptureFixture[str]) -> None:
     for words in (["--help"], ["-h"], ["help"]):
         assert main(words) == 0
-        out = capsys.readouterr().out
+        out = capfd.readouterr().out
         single = [verb for verb in VERBS if " " not in verb]
         assert all(f"  {verb} " in out for verb in [*single, *FAMILIES])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_help_of_a_family_lists_its_verbs(family: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_a_family_lists_its_verbs(family: str, capfd: pytest.CaptureFixture[str]) -> None:
     for words in ([family, "--help"], [family, "-h"], ["help", family]):
         assert main(words) == 0
-        out = capsys.readouterr().out
+        out = capfd.readouterr().out
         assert all(f"soscope {verb} " in out for verb in VERBS if verb.startswith(f"{family} "))
 
 
-def test_help_of_a_verb_is_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_a_verb_is_its_help(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "report"]) == 0
-    assert capsys.readouterr().out.startswith("usage: soscope report")
+    assert capfd.readouterr().out.startswith("usage: soscope report")
 
 
-def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_that_of_the_package(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith(f"soscope {soscope.__version__}\n")
+    assert capfd.readouterr().out.startswith(f"soscope {soscope.__version__}\n")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == soscope.__version__
 
@@ -113,8 +113,8 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_imports_no_heavy_module() -> None:
     found = imported("from soscope.cli.main import main; main(['--help'])")
-    ours = {name for name in found if name.startswith("soscope")}
-    assert ours == {"soscope", "soscope.cli", "soscope.cli.main", "soscope.errors"}
+    parts = {name.split(".")[1] for name in found if name.startswith("soscope.")}
+    assert parts <= {"cli", "errors", "instruments", "recording", "report"}
     assert not found & {"argparse", "json", "logging", "numpy", "re", "rich", "typing"}
 
 

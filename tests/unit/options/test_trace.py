@@ -7,6 +7,7 @@ import pytest
 
 from soscope.errors import UsageError
 from soscope.options import report, trace
+from soscope.options.parser import Help
 
 
 def test_options_come_first_and_the_command_after() -> None:
@@ -131,20 +132,20 @@ def test_report_takes_the_display_options_and_one_file() -> None:
         report.parse(["a", "b"])
 
 
-def test_the_short_help_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_short_help_fits_a_screen() -> None:
     for parse in (trace.parse, report.parse):
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(Help) as asked:
             parse(["-h"])
-        assert left.value.code == 0
-        out = capsys.readouterr().out
+        out = asked.value.text
         assert len(out.splitlines()) < 24
         assert max(map(len, out.splitlines())) <= 100
 
 
-def test_the_long_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
+def test_the_long_help_has_every_option() -> None:
+    with pytest.raises(Help) as asked:
         trace.parse(["--help"])
-    out = capsys.readouterr().out
+    out = asked.value.text
+    assert "option_strings" not in out  # what a lone % in a text would become
     for action in trace.make_parser()._actions:
         for option in action.option_strings:
             assert option in out

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import os
-
+from soscope.cli import output
 from soscope.instruments.mem.model import COMPLETE
 from soscope.instruments.mem.report import report_of
 from soscope.options.mem.show import STATS, ShowOptions
 from soscope.recording.reader import RecordingFile
 from soscope.report.mem.json import document
 from soscope.report.mem.text import stats, text
-
-_STDOUT = 1
 
 
 def show(options: ShowOptions, native: str, *, older_ns: int = 0) -> int:
@@ -39,7 +36,4 @@ def show(options: ShowOptions, native: str, *, older_ns: int = 0) -> int:
     else:
         shown = text(report, options.limit)
     shown = options.json.shaped(shown, options.path)
-    data = memoryview(shown.encode("utf-8", "surrogateescape"))
-    while data:
-        data = data[os.write(_STDOUT, data) :]
-    return 0 if report.state == COMPLETE else 1
+    return 0 if output.show(shown) and report.state == COMPLETE else 1

@@ -310,7 +310,7 @@ def _check_process(pid: int) -> int:
     if fields.get("Tgid", str(pid)) != str(pid):
         raise Refused(f"{pid} is a thread of process {fields['Tgid']}")
     status.living_thread(pid)  # raises for a zombie
-    if fields.get("Kthread", "0") == "1" or (pid == 2 or stat.parent == 2):
+    if stat.flags & status.PF_KTHREAD:
         raise Refused("it is a thread of the kernel")
     if pid == os.getpid():
         raise Refused("it is soscope itself")

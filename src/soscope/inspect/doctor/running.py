@@ -20,7 +20,6 @@ from soscope.proc import auxv, maps, status
 from soscope.proc.maps import Mapping
 from soscope.proc.reasons import Refused, in_full
 
-_KTHREAD = 0x200000  # PF_KTHREAD of the ninth field of /proc/PID/stat
 _STATES = {"T": "stopped", "t": "stopped by its tracer", "D": "waiting for a device"}
 _AGENT = "/memfd:soscope"
 _DELETED = " (deleted)"
@@ -46,7 +45,7 @@ def examine(pid: int) -> Subject:
         subject.say("agent", MISSING, f"{zombie}: {zombie.hint}")
         subject.fall_short(PARTIAL)
         return subject
-    if _flags(pid) & _KTHREAD:
+    if facts.flags & status.PF_KTHREAD:
         subject.say("agent", MISSING, "a thread of the kernel: it has no memory of its own")
         subject.fall_short(PARTIAL)
         return subject
@@ -84,14 +83,6 @@ def _who(pid: int, name: str, fields: dict[str, str]) -> str:
     threads = fields.get("Threads", "1")
     more = "" if threads == "1" else f", {threads} threads"
     return f"{pid} ({name}), of {rights.user_name(int(uid))}{more}"
-
-
-def _flags(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            return int(file.read().rpartition(b")")[2].split()[6])
-    except OSError as error:
-        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
 
 
 def _rights(subject: Subject, pid: int) -> bool:

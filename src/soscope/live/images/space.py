@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from typing import Literal
 
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
-_PF_KTHREAD = 0x0020_0000
 _PF_EXITING = 0x4
 _FEW = 32  # mappings that are looked up in the text
 _PATIENCE = 20  # milliseconds for an exec to end
@@ -127,7 +126,7 @@ class Space:
                     continue  # not of so many bits
                 if vector.get(auxv.AT_PAGESZ) in _PAGE_SIZES:
                     return vector, bits
-            if status.read_stat(self.pid).flags & _PF_KTHREAD:
+            if status.read_stat(self.pid).flags & status.PF_KTHREAD:
                 break
             time.sleep(0.001)  # in the middle of an exec it is not filled in yet
         if not data:
@@ -184,7 +183,7 @@ class Space:
             return status.zombie(self.pid, number)
         if now.flags & _PF_EXITING:  # its memory goes first
             return NoSuchProcess(f"process {self.pid} has ended", errno=number)
-        if now.flags & _PF_KTHREAD:
+        if now.flags & status.PF_KTHREAD:
             return SoscopeError(f"process {self.pid} is a kernel thread: it has no memory")
         return NoSuchProcess(
             f"process {self.pid} runs another program now",

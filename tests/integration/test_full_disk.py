@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot be printed is said on standard error, by every verb in the same words."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes.launching import environment
+from tests.support.processes.run import soscope
+from tests.support.time.patience import limit
+
+COMMANDS = [
+    "--version",
+    "--help",
+    "help trace",
+    "mem --help",
+    "trace -h",
+    "prof report --help",
+    "trace --explain malloc",
+    "trace --explain malloc --json",
+    "report calls.sosr",
+    "report -c --json calls.sosr",
+    "export --format csv -o - calls.sosr",
+    "mem report blocks.sosr",
+    "mem report --json blocks.sosr",
+    "mem leaks blocks.sosr",
+    "mem peak blocks.sosr",
+    "mem temporary blocks.sosr",
+    "mem diff blocks.sosr blocks.sosr",
+    "prof report prof.sosr",
+    "prof diff prof.sosr prof.sosr",
+    "prof check /bin/true",
+    "map /bin/true",
+    "check /bin/true",
+    "called -- true",
+    "doctor",
+]
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recordings")
+    for words in (
+        ["trace", "--record", "calls.sosr", "--", "ls", "/"],
+        ["mem", "run", "--blocks", "-o", "blocks.sosr", "--", "ls", "/"],
+        ["prof", "run", "-o", "prof.sosr", "--", "ls", "/"],
+    ):
+        assert (folder / words[-4]).exists() or soscope(*words, cwd=folder).returncode == 0
+    return folder
+
+
+def printing(command: str, stdout: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run soscope by a shell that opens standard output in some way."""
+    script = f'exec "$@" {stdout}'
+    words = ["sh", "-c", script, "-", sys.executable, "-m", "soscope", *command.split()]
+    return subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=limit(),
+        env=environment(),
+        cwd=folder,
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_full_disk_is_said(command: str, recordings: Path) -> None:
+    done = printing(command, ">/dev/full", recordings)
+    assert "cannot write standard output: no space left on device" in done.stderr
+    assert not {"Traceback", "bug"} & set(done.stderr.replace(",", " ").split())
+    assert done.returncode in (1, 125)
+
+
+@pytest.mark.every(4)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_closed_output_is_said(command: str, recordings: Path) -> None:
+    done = printing(command, ">&-", recordings)
+    assert "cannot write standard output: bad file descriptor" in done.stderr
+    assert not {"Traceback", "bug"} & set(done.stderr.replace(",", " ").split())
+    assert done.returncode in (1, 125)
+
+
+@pytest.mark.every(4)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nobody_reads(command: str, recordings: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    words = [sys.executable, "-m", "soscope", *command.split()]
+    try:
+        done = subprocess.run(
+            words,
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=limit(),
+            env=environment(),
+            cwd=recordings,
+        )
+    finally:
+        os.close(write)
+    assert done.returncode == -signal.SIGPIPE, done.stderr
+    assert done.stderr == "" or "bug" not in done.stderr
