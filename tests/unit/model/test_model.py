@@ -36,7 +36,7 @@ def test_no_record_has_a_dictionary() -> None:
     for module in pkgutil.walk_packages(soscope.__path__, "soscope."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    kinds = [Record, *Record.__subclasses__()]
+    kinds: list[type[Record]] = [Record, *Record.__subclasses__()]
     assert len(kinds) > 50
     assert not [kind for kind in kinds if hasattr(kind.__new__(kind), "__dict__")]
 
