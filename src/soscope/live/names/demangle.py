@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+from soscope.live.names.demangledapart import LONGEST_TEXT, DemangledApart, may_be_long
+
 LONGEST = 4096  # characters of a mangled name that is worth asking for, where there are many
 
 _LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1")
@@ -31,9 +33,12 @@ class NoDemangler(Exception):  # noqa: N818  it is an answer, not a mistake
 
 
 class Demangler:
-    """`__cxa_demangle`. Raises NoDemangler."""
+    """`__cxa_demangle`, for names whose text has no more than `LONGEST_TEXT` bytes.
 
-    __slots__ = ("_call", "_free", "_known")
+    Raises NoDemangler.
+    """
+
+    __slots__ = ("_apart", "_call", "_free", "_known")
 
     def __init__(self) -> None:
         try:
@@ -53,20 +58,31 @@ class Demangler:
         self._free = ctypes.CDLL(None)["free"]
         self._free.argtypes = (ctypes.c_void_p,)
         self._known: dict[bytes, str | None] = {}
+        self._apart = DemangledApart(self._demangle)
 
     def __call__(self, mangled: bytes) -> str | None:
-        """Return what a mangled name means, None where it is none."""
+        """Return what a mangled name means, None where it is none or says too much."""
         if not mangled.startswith(_PREFIX):
             return None
         if mangled not in self._known:
-            import ctypes
-
-            text = self._call(mangled, None, None, None)
-            self._known[mangled] = (
-                ctypes.string_at(text).decode("utf-8", "replace") if text else None
-            )
-            self._free(text)
+            is_long = len(mangled) > LONGEST or may_be_long(mangled)
+            text = self._apart(mangled) if is_long else self._demangle(mangled)
+            self._known[mangled] = None if text is None else text.decode("utf-8", "replace")
         return self._known[mangled]
+
+    def close(self) -> None:
+        """Let go of the process that demangles long names."""
+        self._apart.close()
+
+    def _demangle(self, mangled: bytes) -> bytes | None:
+        import ctypes
+
+        text = self._call(mangled, None, None, None)
+        if not text:
+            return None
+        data = ctypes.string_at(text)
+        self._free(text)
+        return data if len(data) <= LONGEST_TEXT else None
 
 
 def part_of(query: str) -> bytes:
