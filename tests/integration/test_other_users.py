@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from soscope.proc.status import read_stat
 from tests.support.processes import attached
 from tests.support.processes.others import NOBODY, drop
 from tests.support.processes.run import run, soscope
@@ -209,3 +210,30 @@ def test_a_profiled_program_runs_nothing_of_the_current_folder(option: str, tmp_
     done = run([sys.executable, option, program], cwd=tmp_path)
     assert done.stdout == "True\n", done.stderr
     assert not (tmp_path / "was_run").exists()
+
+
+def false_agent(count: int, owner: int, started: int) -> list[str]:
+    words = ["gcc", "-O1", f"-I{REPOSITORY / 'agent' / 'include'}"]
+    program = build.compiled("false_agent", words, [build.find("false_agent")])
+    return [str(program), str(count), str(owner), str(started)]
+
+
+@pytest.mark.parametrize("count", [0, 1 << 28, 1 << 62, (1 << 64) - 1])
+def test_a_process_that_pretends_to_have_an_agent(count: int) -> None:
+    with attached.running(false_agent(count, 0, 0)) as process:
+        done = attached.detach(process.pid)
+        assert done.returncode == 0, done.stderr
+        assert "1 word restored" in done.stderr + done.stdout
+        traced = attached.trace(process.pid, "-c", "--duration", "0.1s")
+        assert traced.returncode == 0, traced.stderr
+        assert attached.finish(process)[0] == 7
+
+
+def test_a_process_does_not_choose_whom_detach_ends() -> None:
+    with attached.running(["cat"], ready="") as other:
+        started = read_stat(other.pid).start
+        with attached.running(false_agent(0, other.pid, started)) as process:
+            done = attached.detach(process.pid)
+            assert done.returncode == 0, done.stderr
+            assert attached.finish(process)[0] == 7
+        assert other.poll() is None

@@ -13,6 +13,7 @@ import _socket
 import marshal
 import os
 import select
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -37,6 +38,10 @@ _INT = 4  # bytes of a descriptor
 _MOST_FILES = 4
 _PAUSE = 0.25  # seconds between looks at signals that are blocked
 _PATIENCE = 2.0  # seconds that the work may go on when soscope is to end
+# Seconds that the work may take. The stop of thousands of threads has taken fifteen, and a heap
+# may be large: only what a target has made endless takes longer.
+_LONGEST = 300
+_LAST = 10  # seconds more to put back what it has changed
 _LONG = 1.0  # seconds of work after which whoever waits is told
 
 _waiting: list[int] = []  # in a child: the process that waits for it
@@ -50,7 +55,8 @@ def shielded(
     """Do `work` in a child, and return its result.
 
     `files` are descriptors that the work appends to; they come as this process's own.
-    `on_long` is called once, if the work takes longer than a second.
+    `on_long` is called once, if the work takes longer than a second. After five minutes the work is
+    ended by an error, however it comes about, and undoes what it has begun.
     Raises what the work raises: Refused, Executed, NoSuchProcess, NotPermitted, OSError, and
     SoscopeError for everything else, and where somebody wants soscope to end and the work does
     not: the child goes on alone then. Where no process can be made the work is done here.
@@ -98,6 +104,7 @@ def is_abandoned() -> bool:
 def _be_the_child(work: Callable[[], Plain], files: list[int], theirs: _socket.socket) -> None:
     try:
         os.setpgid(0, 0)  # what a terminal sends is for soscope
+        _end_later()
         try:
             data = marshal.dumps((True, work()))
         except BaseException as error:  # noqa: BLE001  raised in the parent
@@ -112,6 +119,19 @@ def _be_the_child(work: Callable[[], Plain], files: list[int], theirs: _socket.s
         pass  # soscope is gone
     finally:
         os._exit(0)
+
+
+def _end_later() -> None:
+    """Have the work raise an error when its time is over, and the process end soon after."""
+
+    def end(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        signal.alarm(_LAST)
+        raise SoscopeError(f"it takes longer than {_LONGEST} seconds: given up")
+
+    signal.signal(signal.SIGALRM, end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    signal.alarm(_LONGEST)
 
 
 def _read_all(

@@ -27,6 +27,11 @@ class ProcessMemory(ByteSource):
         self._descriptor = os.open(f"/proc/{tid}/mem", mode | os.O_CLOEXEC)
 
     @property
+    def tid(self) -> int:
+        """The thread by which it was opened."""
+        return self._tid
+
+    @property
     def is_gone(self) -> bool:
         """Say whether the process ended, or runs another program."""
         try:

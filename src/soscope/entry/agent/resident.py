@@ -7,6 +7,7 @@ process's own code takes no part, and neither does the soscope that put the agen
 
 from __future__ import annotations
 
+import os
 import time
 from array import array
 from collections.abc import Iterable
@@ -29,6 +30,14 @@ _COUNTER_BYTES = 128
 _COUNTER_RETURNS = (4, 6)  # words of a counter that say where calls return to
 _STACK = 8192  # bytes that a call of the agent's may need, more than twice
 _RETURN_AT = 14  # of a return trampoline: where the function that it calls returns to
+
+
+_MOST = {
+    "change_count": layout.MAX_CHANGES,
+    "cell_count": layout.MAX_SLOTS,
+    "site_count": layout.MAX_SITES,
+    "counter_count": layout.MAX_COUNTERS,
+}
 
 
 class _Fields(dict[str, int]):
@@ -78,6 +87,8 @@ class Resident:
         if len(data) == layout.INSIDE.size:
             values = layout.INSIDE.struct.unpack(data)
             self.fields = _Fields(zip(layout.INSIDE.fields, values, strict=True))
+            for name, most in _MOST.items():  # the process may have written anything there
+                self.fields[name] = min(self.fields[name], most)
         self._standing = frozenset()
         self._staying = 0
         if self.fields.get("change_count") and self.is_known:
@@ -166,7 +177,10 @@ class Resident:
 
     @property
     def owner(self) -> int:
-        """The pid of the soscope that reads what it writes; 0 where that has ended."""
+        """The pid of the soscope that reads what it writes; 0 where that has ended.
+
+        The process may have written any pid there: what counts is who has the shared file open.
+        """
         at = self.fields.get("control", 0)
         data = self._memory.read(at, layout.CONTROL.size) if at else b""
         if len(data) < layout.CONTROL.size:
@@ -179,11 +193,33 @@ class Resident:
             stat = status.read_stat(pid)
         except SoscopeError:
             return 0
-        return pid if stat.start == start and stat.state not in "ZX" else 0
+        is_alive = stat.start == start and stat.state not in "ZX"
+        return pid if is_alive and (pid == os.getpid() or self._is_open_in(pid, at)) else 0
+
+    def _is_open_in(self, pid: int, at: int) -> bool:
+        """Return whether a process has the target's memory open, or the file that is mapped there.
+
+        If its descriptors may not be looked at, nothing of it can be done to it either.
+        """
+        tid = self._memory.tid
+        memory = {f"/proc/{each}/mem" for each in {tid, *status.threads(tid)}}
+        try:
+            inodes = {each.inode for each in maps.read(tid) if each.start <= at < each.end} - {0}
+            for entry in os.scandir(f"/proc/{pid}/fd"):
+                try:
+                    if os.readlink(entry.path) in memory or os.stat(entry.path).st_ino in inodes:
+                        return True
+                except FileNotFoundError:
+                    pass  # it has been closed meanwhile
+        except PermissionError:
+            return True
+        except OSError:
+            pass  # one of them has ended
+        return False
 
     def journal(self) -> bytes:
         """Return what it has changed: one `struct sosc_change` after the other."""
-        count = min(self.fields["change_count"], layout.MAX_CHANGES)
+        count = self.fields["change_count"]
         return self._memory.read(self.fields["changes"], count * layout.CHANGE.size)
 
     def prepare(self) -> UndoPlan:
