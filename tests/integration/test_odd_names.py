@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from soscope import open as open_recording
 from tests.support.processes.run import soscope
 from tests.support.targets import build
 
@@ -49,3 +50,34 @@ def test_names_are_one_line_and_no_commands(words: str, odd: Path) -> None:
 def test_every_export_has_a_place_for_them(form: str, odd: Path, tmp_path: Path) -> None:
     done = soscope("export", str(odd), "--format", form, "-o", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
+
+
+CAFE = 'int cafe(void) __asm__("caf\\351");\n'
+
+
+@pytest.fixture(scope="module")
+def cafe() -> Path:
+    """A program with debug information that calls a function whose name is no UTF-8."""
+    return build.made(
+        {
+            "f.c": CAFE + "int cafe(void) { return 7; }\n",
+            "main.c": CAFE + "int main(void) { return cafe(); }\n",
+        },
+        "gcc -g -O1 -shared -fPIC f.c -o libcafe.so",
+        "gcc -g -O1 main.c -L. -lcafe -Wl,-rpath,$ORIGIN -o main",
+    )
+
+
+@pytest.mark.parametrize("options", [[], ["-k"], ["--json"], ["-c"]], ids=" ".join)
+def test_a_function_whose_name_is_no_utf8(options: list[str], cafe: Path) -> None:
+    done = soscope("trace", "-e", "caf*", *options, "--", "./main", cwd=cafe)
+    assert done.returncode == 7
+    assert "bug" not in done.stderr
+    assert "caf" in done.stdout + done.stderr
+
+
+def test_columns_of_a_function_whose_name_is_no_utf8(cafe: Path, tmp_path: Path) -> None:
+    record = tmp_path / "run.sosr"
+    soscope("trace", "--record", record, "-e", "caf*", "--", "./main", cwd=cafe)
+    frame = open_recording(record).calls.to_pandas()
+    assert frame.symbol.tolist() == ["caf\\xe9"]

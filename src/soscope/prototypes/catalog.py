@@ -456,14 +456,14 @@ class Prototypes:
 
         if self._globs is None:
             self._globs = [Automaton(*parts) for parts in self._compiled.automata()]
-        return flags_in(self._treatments(), name.encode(), self._globs) & ~layout.FN_FAMILY
+        return flags_in(self._treatments(), os.fsencode(name), self._globs) & ~layout.FN_FAMILY
 
     def family(self, name: str) -> str:
         """Return whose function soscope's table is about, "" for anybody's of that name."""
         from soscope.prototypes.treatment import FAMILIES, treatment_of
 
         if name not in self._families:
-            flags = treatment_of(self._treatments(), (), name.encode())
+            flags = treatment_of(self._treatments(), (), os.fsencode(name))
             index = (flags & layout.FN_FAMILY) >> layout.FN_FAMILY_SHIFT
             named = (family for family, number in FAMILIES.items() if number == index)
             self._families[name] = next(named, "")

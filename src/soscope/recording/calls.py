@@ -182,7 +182,7 @@ class Calls:
         for name, values, array, nothing in self._parts():
             data[name] = array
             if values is not None:
-                data[name] = pd.Categorical.from_codes(array, values)
+                data[name] = pd.Categorical.from_codes(array, list(map(_in_unicode, values)))
             elif nothing is not None:
                 data[name] = pd.arrays.IntegerArray(array, nothing)
         return pd.DataFrame(data)
@@ -225,7 +225,10 @@ def _text(slot: TracedSlot, name: str) -> str:
 
 
 def _in_unicode(text: str) -> str:
-    """Return a text with the bytes of a name that are no UTF-8 as `\\xff`: Arrow has none."""
+    """Return a text with the bytes of a name that are no UTF-8 as `\\xff`: Arrow has none.
+
+    Nor has pandas, which keeps strings as Arrow does.
+    """
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

@@ -72,7 +72,7 @@ def from_json(said: object) -> Told | Stop | tuple[int, int, int] | None:
     """
     if not isinstance(said, dict):
         raise ValueError("an event is not an object")  # noqa: TRY004  the file's fault
-    kind = said.get("type")
+    kind = str(said.get("type"))
     if kind == "stop":
         return Stop(
             _integer(said, "time_ns"), _integer(said, "tsc"), _integer_or_none(said, "program")

@@ -33,6 +33,7 @@ from soscope.wire import layout
 _SCHEMAS = form.SCHEMA.rpartition("/")[0] + "/"
 _WINDOW = 1 << 16  # bytes read at once while looking for headers
 _RECORDS = (form.CHUNK, form.CHUNKS)
+_NO_TIME = 1 << 63  # ns and ticks are below it for centuries
 _TABLES = {form.IMAGES, form.SLOTS, form.STRINGS, form.CALL_SITES, form.STACKS}
 
 
@@ -456,6 +457,8 @@ def _events(body: bytes) -> list[Told | Stop | tuple[int, int, int]]:
 
 def _clock(body: bytes) -> tuple[int, int, int]:
     tsc, realtime, monotonic = form.CLOCK_BODY.unpack(_exactly(body, form.CLOCK_BODY.size))
+    if max(tsc, realtime, monotonic) >= _NO_TIME:
+        raise ValueError("has an impossible time")
     return tsc, realtime, monotonic
 
 

@@ -13,6 +13,7 @@ import struct
 from soscope.recording import format as form
 
 _BODY = struct.Struct("<IIQ")
+_MOST = 4095  # MAX_ERRNO of <linux/err.h>
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -32,7 +33,7 @@ class Trouble:
 
     @property
     def why(self) -> str:
-        """Say in words what it was."""
+        """Return what it was, in words."""
         return os.strerror(self.code)
 
     def block(self) -> bytes:
@@ -45,4 +46,6 @@ class Trouble:
         if len(body) != _BODY.size:
             raise ValueError(f"has {len(body)} bytes instead of {_BODY.size}")
         code, _, at_byte = _BODY.unpack(body)
+        if code > _MOST:
+            raise ValueError(f"tells of the impossible error {code}")
         return cls(code, at_byte) if code else None

@@ -513,7 +513,8 @@ def _check(packet: bytes, answer: bytes) -> None:
     if packet[:1] == b"Z":
         where = packet.split(b",")[1].decode()
         raise RemoteError(f"the stub sets no breakpoint at 0x{where}")
-    raise RemoteError(f"the stub did not do '{packet[:40].decode()}'")
+    wanted = packet[:40].decode("utf-8", "replace")
+    raise RemoteError(f"the stub did not do '{wanted}'")
 
 
 def _from_hex(answer: bytes) -> bytes:

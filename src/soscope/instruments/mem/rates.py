@@ -48,12 +48,13 @@ class Rates:
         first, last = int(tsc.min()), int(tsc.max())
         if not self._first:
             self._first = first
-        while first < self._first:  # a record that came late
+        end = max(last, self._first + len(self.sums) * self._width)
+        while (end - min(first, self._first)) // self._width >= _MOST - 1:
+            self._halve()
+        if first < self._first:  # a record that came late
             more = -(-(self._first - first) // self._width)
             self._first -= more * self._width
-            self.sums = np.concatenate((np.zeros((more, 4)), self.sums))[: 4 * _MOST]
-        while (last - self._first) // self._width >= _MOST:
-            self._halve()
+            self.sums = np.concatenate((np.zeros((more, 4)), self.sums))
         at = (tsc - self._first) // self._width
         most = max(len(self.sums), int(at.max()) + 1)
         self.sums = np.concatenate((self.sums, np.zeros((most - len(self.sums), 4))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 
-from soscope.errors import RecordingError
+from soscope.errors import FormatError, RecordingError
 from soscope.instruments.mem.ends import command_of, processes_of
 from soscope.instruments.mem.model import (
     ALIVE,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 SAMPLED = "sampled"  # the mode of objects that were chosen by chance
 _OFF = "off"  # that of no objects
 _FIELDS = 6  # of a survivor's row
+_TOO_MANY = 1 << 64  # objects or bytes; nor is anything below it infinite
 _MORE = 2  # of one that is an estimate: what the squares of its errors are expected to be
 _PAIR = 2  # a process and its parts, a program and why it has none
 
@@ -149,10 +150,26 @@ def add_survivors(report: MemReport, by_pid: dict[int, list[dict[str, Any]]]) ->
 
 
 def _rows(said: dict[str, Any]) -> list[list[Any]]:
+    """Return the rows of an OBJECTS block. Raises FormatError."""
     rows = said.get("rows")
     rows = rows if isinstance(rows, list) else []
-    known = _FIELDS, _FIELDS + _MORE
-    return [row for row in rows if isinstance(row, list) and len(row) in known]
+    for number, row in enumerate(rows):
+        if not _is_row(row):
+            raise FormatError(f"damaged: row {number} of an OBJECTS block", field="rows")
+    return rows
+
+
+def _is_row(row: object) -> bool:
+    if not isinstance(row, list) or len(row) not in (_FIELDS, _FIELDS + _MORE):
+        return False
+    file, line, kind, qualname, *numbers = row
+    return (
+        isinstance(file, str | None)
+        and isinstance(line, int)
+        and isinstance(kind, str)
+        and isinstance(qualname, str)
+        and all(isinstance(number, int | float) and abs(number) < _TOO_MANY for number in numbers)
+    )
 
 
 def _add_rss(recording: RecordingFile, report: MemReport) -> None:

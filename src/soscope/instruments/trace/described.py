@@ -259,11 +259,11 @@ class DescribedFunctions:
 
         writer = CWriter(entries, self._prototypes.preamble)
         symbols = {name: name for name in names} | {_twin(name): name for name in names}
-        functions = entries.functions({name.encode() for name in symbols})
+        functions = entries.functions({os.fsencode(name) for name in symbols})
         if entries.is_cut:
             self.notes.append(f"debug information was not read to its end: {file}")
         for name, described in functions.items():
-            symbol = symbols[name.decode()]
+            symbol = symbols[os.fsdecode(name)]
             if time.thread_time() > until:
                 self.notes.append(f"debug information was not read to its end: {file}")
                 break

@@ -12,6 +12,8 @@ PT_TLS, behind which stand offset and module id.
 
 from __future__ import annotations
 
+import os
+
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.errors import FormatError
@@ -88,7 +90,7 @@ class Private:
             return entries[0].value
         if not image.name.startswith("libpthread"):
             return None
-        statics = image.names.find(symbol.decode())
+        statics = image.names.find(os.fsdecode(symbol))
         return statics[0][1].value if statics else None
 
     def offset(self, name: str) -> int | None:

@@ -26,9 +26,10 @@ from soscope.live.names.staticnames import open_regular
 PERF_MAP = "perf-map"
 JIT = "jit"
 
-_MAX_MAP = 1 << 28
+_MAX_MAP = 1 << 26
 _MAX_FILES = 1 << 16
 _MAX_FILE = 1 << 26
+_MAX_BYTES = 1 << 28  # of all files: one may be listed thousands of times
 # version, action flag, relevant entry, first entry
 _DESCRIPTOR = {64: "IIQQ", 32: "IIII"}
 # next, previous, address and size of the file; i386 aligns the last one to 4
@@ -189,13 +190,18 @@ def registered(space: Space, descriptor: int, notes: list[str]) -> list[JitName]
         return []
     names: list[JitName] = []
     seen: set[int] = set()
+    room = _MAX_BYTES
     while at and at not in seen and len(seen) < _MAX_FILES:
         seen.add(at)
         data = space.read(at, entry.size)
         if len(data) < entry.size:
             break
         at, _, addr, size = entry.unpack(data)
+        if size > room:
+            notes.append(f"process {space.pid}: the rest of its JIT files is not read: too many")
+            break
         content = space.read(addr, size) if 0 < size <= _MAX_FILE else b""
+        room -= len(content)
         if not content:
             continue
         try:

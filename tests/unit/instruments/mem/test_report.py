@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.errors import RecordingError
+from soscope.errors import FormatError, RecordingError
 from soscope.instruments.mem.model import MemReport
 from soscope.instruments.mem.report import report_of
 from soscope.instruments.mem.run import is_interpreter
@@ -133,3 +133,30 @@ def test_interpreters_are_known_by_name_and_by_first_line(tmp_path: Path) -> Non
     assert is_interpreter([str(link)])
     assert not is_interpreter(["cat", "python3"])
     assert not is_interpreter([str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "row",
+        ["app.py", 10, "list"],
+        ["app.py", "ten", "list", "builtins.list", 3, 300],
+        [10, 10, "list", "builtins.list", 3, 300],
+        ["app.py", 10, None, "builtins.list", 3, 300],
+        ["app.py", 10, "list", "builtins.list", "3", 300],
+        ["app.py", 10, "list", "builtins.list", 3, float("inf")],
+    ],
+    ids=str,
+)
+def test_a_row_that_is_none_is_damage(row: object, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    writer = writer_at(path, {"objects": {"mode": "exact"}})
+    sink = Tee(writer)
+    sink.event(ProcessStart(10, 40, "start", 40, "/bin/python"))
+    sink.objects(0, {"pid": 40, "runtime": RUNTIME, "rows": [*ROWS, row], "last": True})
+    writer.end(complete=True, why="exit", status=3)
+    with (
+        RecordingFile.open(path) as recording,
+        pytest.raises(FormatError, match="row 3 of an OBJECTS block"),
+    ):
+        report_of(recording)
