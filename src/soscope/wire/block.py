@@ -24,6 +24,7 @@ from soscope.wire.plan import Plan
 _PREFAULT = 1 << 20  # the first chunks, so that the first calls meet no page fault
 _MADV_POPULATE_WRITE = 23  # Linux 5.14
 _MADV_REMOVE = 9
+_KEPT = ("plans", "chunks", "count_arrays", "spare_chunks")
 
 
 class _Word:
@@ -43,6 +44,33 @@ class _Word:
         getattr(block, self._view)[self._index] = value
 
 
+class _Fixed(_Word):
+    """A field that nobody changes once the block is filled: what it holds later is not read."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._name = name
+
+    def __get__(self, block: ControlBlock, _: type[ControlBlock] | None = None) -> int:
+        value = block.kept.get(self._name)
+        return super().__get__(block) if value is None else value
+
+
+class _Count(_Word):
+    """How much of something the agent has used: never more than `most`."""
+
+    __slots__ = ("_most",)
+
+    def __init__(self, name: str, most: int) -> None:
+        super().__init__(name)
+        self._most = most
+
+    def __get__(self, block: ControlBlock, _: type[ControlBlock] | None = None) -> int:
+        return min(super().__get__(block), self._most)
+
+
 class ControlBlock:
     """A mapped control block. `fd` is its file, `size` its bytes.
 
@@ -58,12 +86,12 @@ class ControlBlock:
     command = _Word("command")
     owner_start = _Word("owner_start")
     heartbeat = _Word("heartbeat")
-    plans = _Word("plans")
+    plans = _Fixed("plans")
     flags = _Word("flags")
     when_full = _Word("when_full")
     string_limit = _Word("string_limit")
-    chunks = _Word("chunks")
-    count_arrays = _Word("count_arrays")
+    chunks = _Fixed("chunks")
+    count_arrays = _Fixed("count_arrays")
     main_name = _Word("main_name")
     main_path = _Word("main_path")
     state = _Word("state")
@@ -77,11 +105,11 @@ class ControlBlock:
     monotonic_start = _Word("monotonic_start")
     cost_inner = _Word("cost_inner")
     cost_outer = _Word("cost_outer")
-    image_count = _Word("images")
-    slot_count = _Word("slots")
+    image_count = _Count("images", layout.MAX_IMAGES)
+    slot_count = _Count("slots", layout.MAX_SLOTS)
     strings_used = _Word("strings")
     counts_used = _Word("counts_used")
-    sites = _Word("sites")
+    sites = _Count("sites", layout.MAX_SITES)
     loader_hook = _Word("loader_hook")
     ring_seq = _Word("ring_seq")
     ring_waiters = _Word("ring_waiters")
@@ -90,10 +118,10 @@ class ControlBlock:
     slots_left = _Word("slots_left")
     images_dropped = _Word("images_dropped")
     slots_dropped = _Word("slots_dropped")
-    spare_chunks = _Word("spare_chunks")
+    spare_chunks = _Fixed("spare_chunks")
     reader_gone = _Word("reader_gone")
     starved = _Word("starved")
-    call_site_count = _Word("call_sites")
+    call_site_count = _Count("call_sites", layout.MAX_CALL_SITES)
     overwritten = _Word("overwritten")
     turn = _Word("turn")
     gates = _Word("gates")
@@ -119,6 +147,9 @@ class ControlBlock:
         self._u64 = whole.cast("Q")
         self._states = self._u8[:0]
         self._ring = 0
+        self._sections: list[tuple[int, int]] = []
+        self._plans: list[tuple[int, ...]] = []
+        self.kept: dict[str, int] = {}
         # names whose functions the tables have beside those that they began with, by the number
         # of the instrument; False: it was asked about one, and nobody knows it
         self.told: dict[int, dict[str, bool]] = {}
@@ -217,6 +248,7 @@ class ControlBlock:
         at = layout.CONTROL.offset("section") // 8
         for index, value in enumerate(sections):
             self._u64[at + index] = value
+        self.keep_layout()
         at = layout.CONTROL.offset("plan")
         first_rule = tables = 0
         for instrument, (start, size) in zip(plan.instruments, own, strict=True):
@@ -238,7 +270,7 @@ class ControlBlock:
             start, _ = self.section(section)
             self._u8[start : start + len(content)] = content
         self.take_over()
-        self._find_ring()
+        self.keep_layout()
         self.prefault(_PREFAULT)
         self.magic = layout.MAGIC
 
@@ -267,18 +299,29 @@ class ControlBlock:
             refuse("wire_version")
         if self.control_size != layout.CONTROL.size:
             refuse("control_size")
-        for section in range(layout.SECTIONS):
-            offset, size = self.section(section)
+        self.keep_layout()
+        for offset, size in self._sections:
             if offset % 8 or offset + size > self.size:
                 refuse("section")
+        for *_, start, size in self._plans:
+            if start + size > self.size:
+                refuse("plan")
         chunks = self.chunks
         if self.section(layout.SEC_RING)[1] != chunks * layout.CHUNK_SIZE:
             refuse("chunks")
         if self.section(layout.SEC_CHUNK_STATES)[1] != chunks * 4:
             refuse("chunks")
-        self._find_ring()
 
-    def _find_ring(self) -> None:
+    def keep_layout(self) -> None:
+        """Note where everything lies: the target may write what it likes over that."""
+        at = layout.CONTROL.offset("section") // 8
+        words = self._u64[at : at + 2 * layout.SECTIONS].tolist()
+        self._sections = list(zip(words[::2], words[1::2], strict=True))
+        at = layout.CONTROL.offset("plan")
+        end = at + min(self.plans, layout.PLANS) * layout.PLAN.size
+        self._plans = list(layout.PLAN.struct.iter_unpack(self._u8[at:end]))
+        self.kept = {}
+        self.kept = {name: getattr(self, name) for name in _KEPT}
         self._ring = self.section(layout.SEC_RING)[0]
         states, size = self.section(layout.SEC_CHUNK_STATES)
         self._states = self._u8[states : states + size]
@@ -318,8 +361,7 @@ class ControlBlock:
 
     def section(self, section: int) -> tuple[int, int]:
         """Return (offset, size) of a section in the shared file, in bytes."""
-        at = layout.CONTROL.offset("section") // 8 + 2 * section
-        return self._u64[at], self._u64[at + 1]
+        return self._sections[section]
 
     def view(self, section: int, start: int, end: int) -> memoryview:
         """Return the bytes [start, end) of a section, cut to its size."""
@@ -329,9 +371,7 @@ class ControlBlock:
     @property
     def instruments(self) -> list[int]:
         """What sees the calls: INSTRUMENT_ constants, in the order of the plan."""
-        first = layout.CONTROL.offset("plan")
-        end = first + min(self.plans, layout.PLANS) * layout.PLAN.size
-        return [self._u32[at // 4] for at in range(first, end, layout.PLAN.size)]
+        return [plan[0] for plan in self._plans]
 
     @property
     def words(self) -> memoryview:
@@ -340,23 +380,23 @@ class ControlBlock:
 
     def own_start(self, instrument: int) -> int:
         """Return where the bytes that are the instrument's own begin, 0 where there are none."""
-        if instrument not in self.instruments:
-            return 0
-        at = layout.CONTROL.offset("plan") + self.instruments.index(instrument) * layout.PLAN.size
-        *_, start, size = layout.PLAN.struct.unpack_from(self._u8, at)
-        return int(start) if size else 0
+        for plan in self._plans:
+            if plan[0] == instrument:
+                return plan[-2] if plan[-1] else 0
+        return 0
+
+    def functions_start(self, number: int) -> int:
+        """Return the offset of the table of functions of instrument `number` in their section."""
+        return self._plans[number][4]
 
     def own(self, instrument: int) -> memoryview:
         """Return the bytes that are the instrument's own, none where the plan has not got it.
 
         The view must be released before the block is closed.
         """
-        for index, each in enumerate(self.instruments):
+        for each, *_, start, size in self._plans:
             if each == instrument:
-                at = layout.CONTROL.offset("plan") + index * layout.PLAN.size
-                *_, start, size = layout.PLAN.struct.unpack_from(self._u8, at)
-                if start + size <= self.size:
-                    return self._u8[start : start + size]
+                return self._u8[start : start + size]
         return self._u8[:0]
 
     @property
@@ -488,9 +528,7 @@ class ControlBlock:
 
     def rules_matched(self, instrument: int) -> list[int]:
         """Return how many slots (or images) each rule of an instrument matched."""
-        index = self.instruments.index(instrument)
-        at = layout.CONTROL.offset("plan") + index * layout.PLAN.size
-        _, _, first, count, *_ = layout.PLAN.struct.unpack_from(self._u8, at)
+        _, _, first, count, *_ = self._plans[self.instruments.index(instrument)]
         at, size = self.section(layout.SEC_RULES)
         rules = range(first, min(first + count, size // layout.RULE.size))
         at += layout.RULE.offset("matched")

@@ -25,6 +25,7 @@ def replace_functions(block: ControlBlock, number: int, functions: bytes) -> boo
     block.functions_used = at + len(functions)
     place = _place(number)
     block.mapping[place : place + 4] = at.to_bytes(4, "little")
+    block.keep_layout()
     return True
 
 
@@ -35,8 +36,7 @@ def add_functions(block: ControlBlock, number: int, build: Callable[[int, int], 
     one, from which its offsets count, and the offset of the one before, 0 without one.
     """
     start, size = block.section(layout.SEC_FUNCTIONS)
-    place = _place(number)
-    first = int.from_bytes(block.mapping[place : place + 4], "little")
+    first = block.functions_start(number)
     more = start + first + layout.FUNCTION_TABLE.offset("more")
     at = block.functions_used + -block.functions_used % 8
     content = build(at - first, int.from_bytes(block.mapping[more : more + 4], "little"))
