@@ -20,12 +20,30 @@
 
 #pragma GCC visibility push(hidden)
 
+/**
+ * What the control block says of itself: where its parts lie, and what is to be done. The agent reads
+ * it once, when a session begins. The block is shared with soscope, and with children of this
+ * process that may have other rights: what they write there must not lead anywhere else.
+ */
+struct sosc_session {
+	struct sosc_control *control;
+	uint32_t flags; // enum sosc_flag
+	uint32_t chunks; // of the ring
+	uint32_t usual_chunks; // of those: the rest are spare ones
+	uint32_t plans; // how many
+	struct sosc_range section[SOSC_SECTIONS];
+	struct sosc_plan plan[SOSC_PLANS];
+};
+
 extern struct sosc_control *sosc_control;
+extern const struct sosc_session *sosc_session;
 extern struct sosc_inside sosc_inside;
 
 static inline void *sosc_section(enum sosc_section section)
 {
-	return (uint8_t *)sosc_control + sosc_control->section[section].offset;
+	const struct sosc_session *session = __atomic_load_n(&sosc_session, __ATOMIC_RELAXED);
+
+	return (uint8_t *)session->control + session->section[section].offset;
 }
 
 static inline struct sosc_slot *sosc_slot(uint32_t index)

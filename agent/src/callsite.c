@@ -72,7 +72,7 @@ static uint32_t find_or_make(uint64_t word)
  */
 uint32_t sosc_call_site(uint64_t ret, uint32_t slot)
 {
-	const struct sosc_range *section = sosc_control->section;
+	const struct sosc_range *section = sosc_session->section;
 	uint64_t word = word_of(ret, slot);
 
 	if (!word || !section[SOSC_SEC_CALL_SITES].size)

@@ -26,21 +26,22 @@ void sosc_chunks_forget(void)
 
 uint32_t *sosc_chunk_state_at(uint32_t index)
 {
-	const struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
+	const struct sosc_session *session = __atomic_load_n(&sosc_session, __ATOMIC_RELAXED);
 
-	if (index >= control->chunks)
+	if (index >= session->chunks)
 		return &nothing.state;
-	return (uint32_t *)((uint64_t)control + control->section[SOSC_SEC_CHUNK_STATES].offset) +
+	return (uint32_t *)((uint64_t)session->control +
+			    session->section[SOSC_SEC_CHUNK_STATES].offset) +
 	       index;
 }
 
 struct sosc_chunk *sosc_chunk_at(uint32_t index)
 {
-	const struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
+	const struct sosc_session *session = __atomic_load_n(&sosc_session, __ATOMIC_RELAXED);
 
-	if (index >= control->chunks)
+	if (index >= session->chunks)
 		return (void *)nothing.chunk;
-	return (void *)((uint64_t)control + control->section[SOSC_SEC_RING].offset +
+	return (void *)((uint64_t)session->control + session->section[SOSC_SEC_RING].offset +
 			(uint64_t)index * SOSC_CHUNK_SIZE);
 }
 
@@ -60,7 +61,7 @@ bool sosc_chunk_is_same(uint32_t process)
 
 uint32_t sosc_chunks_usual(void)
 {
-	return sosc_control->chunks - (uint32_t)sosc_control->spare_chunks;
+	return sosc_session->usual_chunks;
 }
 
 static void populate(uint32_t index)

@@ -7,6 +7,7 @@
 #include "guard.h"
 #include "instrument.h"
 #include "park.h"
+#include "session.h"
 #include "sys.h"
 #include "thread.h"
 
@@ -19,7 +20,7 @@ enum {
 bool sosc_counts_callers(void)
 {
 	const struct sosc_plan *plan = sosc_plan_in(
-		sosc_control,
+		sosc_session,
 		sosc_holds(SOSC_INSTRUMENT_COUNT) ? SOSC_INSTRUMENT_COUNT : SOSC_INSTRUMENT_STATS);
 
 	return plan && plan->flags & SOSC_PLAN_CALLERS;
@@ -30,23 +31,35 @@ static uint64_t cell_size(void)
 	return sosc_holds(SOSC_INSTRUMENT_COUNT) ? 8 : sizeof(struct sosc_stats);
 }
 
-static uint64_t array_size(void)
-{
-	uint64_t cells = SOSC_MAX_SLOTS + (sosc_counts_callers() ? SOSC_MAX_CALL_SITES : 0);
-
-	return cell_size() * cells;
-}
-
 // Count arrays that threads have got mappings of their own for: where they lie, in each of the
 // places that control blocks take by turns, and with each size of an array. A place is used
 // again and never given up, as a signal handler may have interrupted a call of an earlier session.
 enum { OF_COUNT = 1, OF_CALLERS = 2, SIZES = 4 };
 static uint64_t later_arrays[SOSC_BLOCKS][SIZES][SOSC_LATER_ARRAYS], (*later)[SOSC_LATER_ARRAYS];
 static uint64_t later_size; // of one of them
+static uint32_t later_count; // how many places are in use
 static uint32_t arrays_ready; // that many are mapped with the rest of the block
 static uint64_t latest_array; // the array mapped last: its index is in the low bits
 
 _Static_assert((int)SOSC_LATER_ARRAYS <= (int)SOSC_PAGE, "latest_array holds an index");
+
+static uint32_t kind_of_array(void)
+{
+	return (sosc_holds(SOSC_INSTRUMENT_COUNT) ? OF_COUNT : 0) |
+	       (sosc_counts_callers() ? OF_CALLERS : 0);
+}
+
+static uint64_t size_of(uint32_t kind)
+{
+	uint64_t cells = SOSC_MAX_SLOTS + (kind & OF_CALLERS ? SOSC_MAX_CALL_SITES : 0);
+
+	return cells * (kind & OF_COUNT ? 8 : sizeof(struct sosc_stats));
+}
+
+static uint64_t array_size(void)
+{
+	return size_of(kind_of_array());
+}
 
 /**
  * A session begins, with the control block in place @block. Of its @control_size bytes the last
@@ -55,7 +68,7 @@ _Static_assert((int)SOSC_LATER_ARRAYS <= (int)SOSC_PAGE, "latest_array holds an 
  */
 void sosc_counts_start(uint64_t control_size, uint32_t block)
 {
-	const struct sosc_range *range = &sosc_control->section[SOSC_SEC_COUNTS];
+	const struct sosc_range *range = &sosc_session->section[SOSC_SEC_COUNTS];
 	uint64_t size = array_size();
 
 	for (uint32_t i = 0; later && i < SOSC_LATER_ARRAYS; i++)
@@ -64,8 +77,7 @@ void sosc_counts_start(uint64_t control_size, uint32_t block)
 					MADV_REMOVE);
 	if (!range->size)
 		return;
-	later = &later_arrays[block][(sosc_holds(SOSC_INSTRUMENT_COUNT) ? OF_COUNT : 0) |
-				     (sosc_counts_callers() ? OF_CALLERS : 0)];
+	later = &later_arrays[block][kind_of_array()];
 	later_size = size;
 	arrays_ready = (uint32_t)((control_size - range->offset) / size);
 	latest_array = (uint64_t)sosc_section(SOSC_SEC_COUNTS) + (arrays_ready - 1) * size +
@@ -97,10 +109,27 @@ static uint64_t map_array(uint32_t index)
 				  MREMAP_MAYMOVE | MREMAP_FIXED, (long)place, 0);
 		map = sosc_mmap_failed((void *)moved) ? map : place;
 	}
+	if (!place)
+		__atomic_fetch_add(&later_count, 1, __ATOMIC_RELAXED);
 	(*later)[index] = map;
 	(void)__atomic_compare_exchange_n(&latest_array, &latest, map + index, false,
 					  __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	return map;
+}
+
+/** This is a child that nobody follows: see sosc_session_leave. */
+void sosc_counts_leave(void)
+{
+	uint64_t *array = &later_arrays[0][0][0];
+
+	// most processes have none, and the table is half a megabyte
+	for (uint32_t i = 0, left = later_count; left; i++)
+		if (array[i]) {
+			uint32_t kind = i / SOSC_LATER_ARRAYS % SIZES;
+
+			sosc_session_replace(array[i], size_of(kind), 0);
+			left--;
+		}
 }
 
 static uint64_t *array_of(struct sosc_thread *thread)
@@ -236,10 +265,10 @@ static uint64_t take_new(struct sosc_thread *thread, bool ready)
  */
 void *sosc_counts_shared(enum sosc_instrument_kind kind)
 {
-	struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
+	const struct sosc_session *session = __atomic_load_n(&sosc_session, __ATOMIC_RELAXED);
 
-	return sosc_plan_in(control, kind) ?
-		       (uint8_t *)control + control->section[SOSC_SEC_COUNTS].offset :
+	return sosc_plan_in(session, kind) ?
+		       (uint8_t *)session->control + session->section[SOSC_SEC_COUNTS].offset :
 		       NULL;
 }
 
@@ -249,7 +278,7 @@ void sosc_counts_give(struct sosc_thread *thread)
 	uint32_t process = sosc_process();
 	uint64_t *place = array_of(thread), array, none = 0;
 
-	if (!sosc_control->section[SOSC_SEC_COUNTS].size || *place)
+	if (!sosc_session->section[SOSC_SEC_COUNTS].size || *place)
 		return;
 	array = take_new(thread, true);
 	if (!array)

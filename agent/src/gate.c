@@ -20,7 +20,7 @@ static uint32_t open_for_ever, closed_for_ever; // where there are no gates, or 
 
 static uint32_t *gates(void)
 {
-	bool some = sosc_control->section[SOSC_SEC_GATES].size;
+	bool some = sosc_session->section[SOSC_SEC_GATES].size;
 
 	return some ? sosc_section(SOSC_SEC_GATES) : NULL;
 }

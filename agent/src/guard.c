@@ -3,7 +3,8 @@
 // the function in every image. By some a program forbids itself what the agent does:
 // the clock (strict seccomp, prctl(PR_SET_TSC)) and system calls (seccomp). They are seen
 // before they are made, and again when they have failed; a raw system instruction is not
-// seen. vfork returns in a child first, which goes on as its parent's thread. And where
+// seen. vfork returns in a child first, which goes on as its parent's thread. A child of fork that
+// nobody follows leaves what it shares with its parent before it does anything else. And where
 // calls return through trampolines, walks over the stack leave these out (backtrace.c), and
 // functions that ask which library has called find a return address of that one. A program
 // that is to have other functions than its own gets them when it calls its start.
@@ -38,6 +39,7 @@ enum {
 	GUARD_SECCOMP,
 	GUARD_SYSCALL,
 	GUARD_VFORK,
+	GUARD_FORK,
 	GUARD_BACKTRACE,
 	GUARD_WALK,
 	GUARD_WALK_IP,
@@ -93,6 +95,16 @@ static bool asks_for_caller(const struct sosc_candidate *at)
 	return false;
 }
 
+static bool is_fork(const char *symbol)
+{
+	static const char names[][8] = {"fork", "__fork", "_Fork", "forkpty", "daemon"};
+
+	for (uint32_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (sosc_same(symbol, names[i]))
+			return true;
+	return false;
+}
+
 /** Which guard stands in front of the function of this slot; 0: none. */
 uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 {
@@ -100,10 +112,12 @@ uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 
 	if (sosc_patches_wait() && at->image->main && sosc_same(symbol, "__libc_start_main"))
 		return GUARD_START;
-	if (!sosc_control->plans)
+	if (!sosc_session->plans)
 		return 0;
-	if (sosc_control->chunks && (sosc_same(symbol, "vfork") || sosc_same(symbol, "__vfork")))
+	if (sosc_session->chunks && (sosc_same(symbol, "vfork") || sosc_same(symbol, "__vfork")))
 		return GUARD_VFORK;
+	if (!(sosc_session->flags & SOSC_FLAG_FOLLOW) && is_fork(symbol))
+		return GUARD_FORK;
 	if (sosc_same(symbol, "prctl"))
 		return GUARD_PRCTL;
 	if (sosc_same(symbol, "seccomp"))
@@ -208,6 +222,8 @@ static enum sosc_next entry(struct sosc_call *call)
 		sosc_patches_begin();
 	if (kind == GUARD_CALLER)
 		find_caller(&call->regs->ret);
+	if (kind == GUARD_FORK)
+		return SOSC_GO_ON_AND_COME_BACK; // the child then notices what it is
 	if (forbids(kind, call->regs))
 		seal(1);
 	else if (kind != GUARD_VFORK || !call->thread)
@@ -217,7 +233,11 @@ static enum sosc_next entry(struct sosc_call *call)
 
 static void exit(struct sosc_call *call)
 {
-	if (sosc_lazy[call->cell].index == GUARD_VFORK) {
+	uint64_t kind = sosc_lazy[call->cell].index;
+
+	if (kind == GUARD_FORK)
+		return;
+	if (kind == GUARD_VFORK) {
 		if (call->thread)
 			sosc_thread_vforked(call->thread, !*sosc_result(call->regs));
 	} else if ((int32_t)*sosc_result(call->regs) < 0) {

@@ -208,7 +208,7 @@ static uint32_t link_up(const struct sosc_candidate *at, uint32_t cell,
 
 static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 {
-	const struct sosc_plan *filter = sosc_plan_in(sosc_control, SOSC_INSTRUMENT_INJECT);
+	const struct sosc_plan *filter = sosc_plan_in(sosc_session, SOSC_INSTRUMENT_INJECT);
 	uint32_t count = filter && plan ? link_up(at, cell, filter) : 0;
 
 	if (!count) {

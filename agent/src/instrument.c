@@ -7,6 +7,7 @@
 #include "gate.h"
 #include "handler.h"
 #include "select.h"
+#include "session.h"
 #include "site.h"
 #include "thread.h"
 
@@ -22,8 +23,8 @@ void sosc_instruments_init(void)
 #undef SOSC_FILL_IN
 	sosc_held = 1u << SOSC_INSTRUMENT_GUARD;
 	sosc_needs = 0;
-	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++) {
-		const struct sosc_plan *plan = &sosc_control->plan[i];
+	for (uint32_t i = 0; i < sosc_session->plans; i++) {
+		const struct sosc_plan *plan = &sosc_session->plan[i];
 		uint32_t needs;
 
 		if (plan->instrument >= SOSC_INSTRUMENT_KINDS)
@@ -39,8 +40,8 @@ void sosc_instruments_init(void)
 /** Whether calls of this session return through trampolines, those of guards aside. */
 bool sosc_instruments_see_exits(void)
 {
-	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++) {
-		const struct sosc_plan *plan = &sosc_control->plan[i];
+	for (uint32_t i = 0; i < sosc_session->plans; i++) {
+		const struct sosc_plan *plan = &sosc_session->plan[i];
 		const struct sosc_instrument *instrument;
 
 		if (plan->instrument >= SOSC_INSTRUMENT_KINDS || plan->flags & SOSC_PLAN_ENTRY_ONLY)
@@ -57,8 +58,7 @@ void sosc_instruments_see_no_exits(void)
 {
 	if (!sosc_instruments_see_exits())
 		return;
-	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++)
-		sosc_control->plan[i].flags |= SOSC_PLAN_ENTRY_ONLY;
+	sosc_session_see_no_exits();
 	__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_NO_EXITS,
 			  __ATOMIC_RELAXED);
 }
@@ -111,16 +111,17 @@ void sosc_instruments_closed(const struct sosc_loaded *image)
 /** The instrument's own memory, if it has @size bytes at least; else NULL. */
 void *sosc_own(enum sosc_instrument_kind kind, uint64_t size)
 {
-	struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
-	const struct sosc_plan *plan = control ? sosc_plan_in(control, kind) : NULL;
+	const struct sosc_session *session = __atomic_load_n(&sosc_session, __ATOMIC_RELAXED);
+	const struct sosc_plan *plan = session ? sosc_plan_in(session, kind) : NULL;
 
-	return plan && plan->own.size >= size ? (uint8_t *)control + plan->own.offset : NULL;
+	return plan && plan->own.size >= size ? (uint8_t *)session->control + plan->own.offset :
+						NULL;
 }
 
 uint64_t sosc_handler_of(const struct sosc_chosen *chosen, bool entry_only)
 {
 	const struct sosc_instrument *instrument =
-		&sosc_instruments[sosc_control->plan[chosen->plan].instrument];
+		&sosc_instruments[sosc_session->plan[chosen->plan].instrument];
 
 	return instrument->handler ? sosc_gated(instrument->handler(chosen, entry_only)) :
 				     (uint64_t)sosc_h_layer;

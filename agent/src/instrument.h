@@ -107,16 +107,16 @@ void *sosc_own(enum sosc_instrument_kind kind, uint64_t size);
 #pragma GCC visibility pop
 
 /**
- * The plan of an instrument in the session of @control, NULL: it does not hold it. Who goes on
- * from the plan to memory of that session reads sosc_control once, as another session may
- * begin while a signal handler has interrupted a call.
+ * The plan of an instrument in @session, NULL: it does not hold it. Who goes on from the plan to
+ * memory of that session reads sosc_session once, as another session may begin while a signal
+ * handler has interrupted a call.
  */
-static inline const struct sosc_plan *sosc_plan_in(const struct sosc_control *control,
+static inline const struct sosc_plan *sosc_plan_in(const struct sosc_session *session,
 						   enum sosc_instrument_kind kind)
 {
-	for (uint32_t i = 0; i < control->plans && i < SOSC_PLANS; i++)
-		if (control->plan[i].instrument == (uint32_t)kind)
-			return &control->plan[i];
+	for (uint32_t i = 0; i < session->plans; i++)
+		if (session->plan[i].instrument == (uint32_t)kind)
+			return &session->plan[i];
 	return NULL;
 }
 

@@ -80,9 +80,9 @@ static bool is_shared(const struct sosc_loaded *image)
 {
 	const struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
 
-	return sosc_control->flags & SOSC_FLAG_FOLLOW && image->index != SOSC_NONE &&
+	return sosc_session->flags & SOSC_FLAG_FOLLOW && image->index != SOSC_NONE &&
 	       !(images[image->index].flags & SOSC_IMAGE_STARTUP) &&
-	       sosc_control->section[SOSC_SEC_PLACES].size;
+	       sosc_session->section[SOSC_SEC_PLACES].size;
 }
 
 static bool same_slot(const struct sosc_slot *slot, const struct sosc_candidate *at,

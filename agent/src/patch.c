@@ -39,7 +39,7 @@ struct sosc_patch_library *sosc_patch_library_at(uint32_t index)
 void sosc_patches_start(void)
 {
 	const struct sosc_patches *brought = sosc_section(SOSC_SEC_PATCHES);
-	uint64_t size = sosc_control->section[SOSC_SEC_PATCHES].size;
+	uint64_t size = sosc_session->section[SOSC_SEC_PATCHES].size;
 
 	sosc_inside.patches = (uint64_t)memory;
 	if (size >= sizeof(*brought) && brought->size <= size && size <= sizeof(memory))

@@ -28,7 +28,7 @@ uint32_t sosc_string(const char *text)
 {
 	uint32_t hash = sosc_gnu_hash(text), place = hash * 0x9e3779b1u >> (32 - BITS);
 	char *strings = sosc_section(SOSC_SEC_STRINGS);
-	uint64_t room = sosc_control->section[SOSC_SEC_STRINGS].size;
+	uint64_t room = sosc_session->section[SOSC_SEC_STRINGS].size;
 	uint32_t size = 1, at, free = place;
 
 	if (!*text)
@@ -131,7 +131,7 @@ void sosc_image_record(struct sosc_loaded *image, uint32_t flags)
 	record->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	record->tsc = sosc_ticks();
 	image->index = index;
-	if (!(flags & SOSC_IMAGE_STARTUP) && sosc_control->flags & SOSC_FLAG_FOLLOW) {
+	if (!(flags & SOSC_IMAGE_STARTUP) && sosc_session->flags & SOSC_FLAG_FOLLOW) {
 		for (uint32_t i = 0; i < index; i++)
 			wait_for_record(&records[i]);
 		image->index = find_record(image, index);

@@ -108,7 +108,7 @@ static bool wants_address(const struct sosc_candidate *at)
 	const struct sosc_choice *choice = &at->choice;
 
 	return choice->count == 1 &&
-	       sosc_instruments[sosc_control->plan[choice->of[0].plan].instrument].addresses;
+	       sosc_instruments[sosc_session->plan[choice->of[0].plan].instrument].addresses;
 }
 
 static bool is_absolute(const Elf64_Rela *rela)

@@ -32,7 +32,7 @@ void sosc_ring_again(void)
 	uint32_t *state = sosc_section(SOSC_SEC_CHUNK_STATES);
 
 	sosc_chunks_forget();
-	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+	for (uint32_t i = 0; i < sosc_session->chunks; i++)
 		state[i] = (uint32_t)sosc_inside.sessions * 0x9e3779b1u &
 			   ~(uint32_t)SOSC_CHUNK_STATE;
 }
@@ -73,7 +73,7 @@ static uint32_t take_free(uint32_t process)
 			return i;
 		held += state == SOSC_CHUNK_OWNED;
 		if (i + 1 == usual && held == usual)
-			end = sosc_control->chunks;
+			end = sosc_session->chunks;
 	}
 	return SOSC_NONE;
 }
@@ -82,7 +82,7 @@ static uint32_t take_free(uint32_t process)
 // noticed that: it says when those that live hold all.
 static bool all_held(void)
 {
-	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+	for (uint32_t i = 0; i < sosc_session->chunks; i++)
 		if (state_of(i) != SOSC_CHUNK_OWNED)
 			return false;
 	return true;
@@ -120,7 +120,7 @@ static uint32_t entries_of(uint32_t index)
 static uint32_t take_oldest(uint32_t process)
 {
 	struct sosc_control *control = sosc_control;
-	uint32_t chunks = control->chunks;
+	uint32_t chunks = sosc_session->chunks;
 	uint64_t turn = __atomic_load_n(&control->turn, __ATOMIC_RELAXED);
 
 	for (uint32_t i = 0; i < chunks && sosc_process() == process; i++) {
@@ -448,7 +448,7 @@ uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc
 	for (;;) {
 		uint64_t pos, end = CHUNK_LIMIT;
 
-		if (!sosc_control->chunks) // begun in an earlier session
+		if (!sosc_session->chunks) // begun in an earlier session
 			return 0;
 		if (!thread->ready) // a child, forked while its parent was on its way here
 			thread = sosc_thread_self();

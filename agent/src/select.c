@@ -36,7 +36,7 @@ static bool pattern_matches(uint32_t pattern, const char *name)
 
 static struct sosc_rule *rules(uint32_t *count)
 {
-	uint64_t size = sosc_control->section[SOSC_SEC_RULES].size;
+	uint64_t size = sosc_session->section[SOSC_SEC_RULES].size;
 
 	*count = (uint32_t)(size / sizeof(struct sosc_rule));
 	if (*count > RULES_MAX)
@@ -263,8 +263,8 @@ static bool sees_methods(const struct sosc_plan *plan, const struct sosc_loaded 
 /** Whether any instrument may want calls by way of the method tables of @image. */
 bool sosc_selects_methods(const struct sosc_loaded *image, bool own)
 {
-	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++)
-		if (sees_methods(&sosc_control->plan[i], image, own))
+	for (uint32_t i = 0; i < sosc_session->plans; i++)
+		if (sees_methods(&sosc_session->plan[i], image, own))
 			return true;
 	return false;
 }
@@ -272,8 +272,8 @@ bool sosc_selects_methods(const struct sosc_loaded *image, bool own)
 /** The same of any image. */
 bool sosc_selects_any_methods(void)
 {
-	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++)
-		if (sosc_control->plan[i].flags & SOSC_PLAN_METHODS)
+	for (uint32_t i = 0; i < sosc_session->plans; i++)
+		if (sosc_session->plan[i].flags & SOSC_PLAN_METHODS)
 			return true;
 	return false;
 }
@@ -288,8 +288,8 @@ bool sosc_select_slot(const char *symbol, const char *version, struct sosc_loade
 	uint32_t hash = 0;
 
 	choice->count = 0;
-	for (uint32_t i = 0; *symbol && i < sosc_control->plans && i < SOSC_PLANS; i++) {
-		const struct sosc_plan *plan = &sosc_control->plan[i];
+	for (uint32_t i = 0; *symbol && i < sosc_session->plans; i++) {
+		const struct sosc_plan *plan = &sosc_session->plan[i];
 		struct sosc_chosen *chosen;
 
 		if (plan->instrument >= SOSC_INSTRUMENT_KINDS ||
@@ -300,7 +300,7 @@ bool sosc_select_slot(const char *symbol, const char *version, struct sosc_loade
 		chosen = &choice->of[choice->count++];
 		chosen->plan = i;
 		look_up_function(plan, symbol, hash, version, callee, chosen);
-		if (chosen->unknown && plan->flags & SOSC_PLAN_ASKS &&
+		if (chosen->unknown && sosc_control->plan[i].flags & SOSC_PLAN_ASKS &&
 		    sosc_ask(selected, callee, symbol, chosen->asked))
 			look_up_function(plan, symbol, hash, version, callee, chosen);
 	}
@@ -317,8 +317,8 @@ bool sosc_select_method(const char *symbol, struct sosc_loaded *callee, bool own
 	uint32_t hash = sosc_gnu_hash(symbol);
 
 	choice->count = 0;
-	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++) {
-		const struct sosc_plan *plan = &sosc_control->plan[i];
+	for (uint32_t i = 0; i < sosc_session->plans; i++) {
+		const struct sosc_plan *plan = &sosc_session->plan[i];
 		struct sosc_chosen *chosen;
 
 		if (plan->instrument >= SOSC_INSTRUMENT_KINDS || !sees_methods(plan, callee, own) ||

@@ -12,7 +12,7 @@
 struct sosc_loaded;
 
 struct sosc_chosen { // by one instrument
-	uint32_t plan; // index in sosc_control->plan
+	uint32_t plan; // index in sosc_session->plan
 	const struct sosc_function *function; // of the symbol; never NULL
 	uint16_t flags; // its flags, a glob's added
 	bool unknown; // nobody knows the function

@@ -168,7 +168,7 @@ bool sosc_is_tail_called(uint64_t ret, const struct sosc_cell *cell)
 
 static bool asks_for_durations(void)
 {
-	const struct sosc_plan *plan = sosc_plan_in(sosc_control, SOSC_INSTRUMENT_TRACE);
+	const struct sosc_plan *plan = sosc_plan_in(sosc_session, SOSC_INSTRUMENT_TRACE);
 
 	return !plan || !(plan->flags & SOSC_PLAN_NO_DURATIONS);
 }
@@ -339,7 +339,7 @@ void sosc_account(struct sosc_thread *thread, uint64_t start)
 	struct sosc_overhead *unit;
 
 	thread->overhead += ticks;
-	if (!sosc_control->chunks)
+	if (!sosc_session->chunks)
 		return;
 	unit = (void *)sosc_ring_reserve(thread, SOSC_UNIT, SOSC_LOSS_NOTHING);
 	if (!unit)

@@ -75,7 +75,7 @@ static struct sosc_place place_for(const struct sosc_candidate *at,
 				   const struct sosc_chosen *chosen)
 {
 	struct sosc_place place = {.chosen = chosen,
-				   .instrument = sosc_control->plan[chosen->plan].instrument};
+				   .instrument = sosc_session->plan[chosen->plan].instrument};
 
 	place.index = sosc_slot_known(at, place.instrument);
 	place.known = place.index != SOSC_NONE;
@@ -153,7 +153,7 @@ bool sosc_slot_is_wanted(struct sosc_candidate *at)
 static bool is_entry_only(const struct sosc_chosen *chosen)
 {
 	return chosen->flags & SOSC_FN_ENTRY_ONLY ||
-	       sosc_control->plan[chosen->plan].flags & SOSC_PLAN_ENTRY_ONLY;
+	       sosc_session->plan[chosen->plan].flags & SOSC_PLAN_ENTRY_ONLY;
 }
 
 // Leaves the GLOB_DAT as it is: only those that call through it get our value.

@@ -18,12 +18,12 @@
 #include "patch.h"
 #include "record.h"
 #include "ring.h"
+#include "session.h"
 #include "site.h"
 #include "slot.h"
 #include "sys.h"
 #include "thread.h"
 
-struct sosc_control *sosc_control;
 uint64_t sosc_base;
 
 enum { FEW_PAGES = 4 };
@@ -47,55 +47,6 @@ static long map_pages(const struct sosc_start *start, uint64_t at, uint64_t size
 		if (sosc_mmap_failed(map))
 			return (long)map;
 	}
-	return 0;
-}
-
-// Where control blocks lie, the present one's last. A block of an earlier session stays
-// mapped: a signal handler may have interrupted the agent in the middle of a record, and
-// return whenever it likes. The address range is used again when seven sessions have passed.
-static struct block {
-	uint64_t at, size;
-} blocks[SOSC_BLOCKS];
-static uint32_t block_number;
-
-// An address range that is a multiple of the chunk size: a unit's place in its chunk is
-// read off its address.
-static long reserve(struct block *block, uint64_t size)
-{
-	const uint64_t mask = SOSC_CHUNK_SIZE - 1;
-	uint64_t room = size + SOSC_CHUNK_SIZE, at, end;
-	void *map;
-
-	if (block->size >= size)
-		return 0;
-	map = sosc_mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (sosc_mmap_failed(map))
-		return (long)map;
-	at = ((uint64_t)map + mask) & ~mask;
-	end = (at + size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
-	if (at > (uint64_t)map)
-		(void)sosc_sys3(SYS_MUNMAP, (long)map, (long)(at - (uint64_t)map), 0);
-	if ((uint64_t)map + room > end)
-		(void)sosc_sys3(SYS_MUNMAP, (long)end, (long)((uint64_t)map + room - end), 0);
-	block->at = at;
-	block->size = end - at;
-	return 0;
-}
-
-static long map_control(const struct sosc_start *start)
-{
-	struct block *block = &blocks[block_number % SOSC_BLOCKS];
-	long error = reserve(block, start->control_size);
-	void *map;
-
-	if (error)
-		return error;
-	map = sosc_mmap((void *)block->at, start->control_size, PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_FIXED, start->control_fd, 0);
-	if (sosc_mmap_failed(map))
-		return (long)map;
-	block_number++;
-	sosc_control = map;
 	return 0;
 }
 
@@ -125,7 +76,7 @@ static long map_all(const struct sosc_start *start)
 				  start->pages_offset + 2 * piece);
 	if (error)
 		return error;
-	return map_control(start);
+	return sosc_session_map(start);
 }
 
 static void read_clocks(struct sosc_control *control)
@@ -177,15 +128,16 @@ static long start_all(const struct sosc_start *start)
 	struct sosc_control *control = sosc_control;
 	long error;
 
-	if (control->magic != SOSC_MAGIC || control->wire_version != SOSC_WIRE_VERSION)
+	if (control->magic != SOSC_MAGIC || control->wire_version != SOSC_WIRE_VERSION ||
+	    !sosc_session_begin(start->control_size))
 		return -EINVAL;
 	sosc_base = start->base;
 	sosc_instruments_init();
 	(void)sosc_sys3(SYS_MADVISE, (long)control, (long)start->control_size, MADV_DONTDUMP);
-	sosc_counts_start(start->control_size, (block_number - 1) % SOSC_BLOCKS);
+	sosc_counts_start(start->control_size, sosc_session_place());
 	if (start->flags & SOSC_START_AGAIN)
 		start_again(start);
-	clock_was_unwanted = control->flags & SOSC_FLAG_NO_CLOCK;
+	clock_was_unwanted = sosc_session->flags & SOSC_FLAG_NO_CLOCK;
 	sosc_clock_off = clock_was_unwanted || clock_is_forbidden;
 	if (clock_is_forbidden)
 		control->agent_flags |= SOSC_AGENT_TSC_OFF;
@@ -218,7 +170,7 @@ static long start_all(const struct sosc_start *start)
 static long map_again(const struct sosc_start *start)
 {
 	struct sosc_control *old = sosc_control;
-	long error = map_control(start);
+	long error = sosc_session_map(start);
 
 	if (error)
 		return error;

@@ -18,6 +18,7 @@
 #include "instrument.h"
 #include "park.h"
 #include "ring.h"
+#include "session.h"
 #include "sys.h"
 
 struct sosc_thread *sosc_threads;
@@ -31,6 +32,13 @@ const uint32_t *sosc_alive;
 static uint32_t *alive; // the same
 static uint32_t generation; // what *alive holds once it has noticed
 static uint64_t forked_tp, forked_sp; // the thread that was forked, and where its stack ended
+
+// Whether children go on as this process does. soscope may have found meanwhile that it cannot
+// follow them; that it can after all is nothing to be believed.
+static bool is_followed(void)
+{
+	return sosc_session->flags & sosc_control->flags & SOSC_FLAG_FOLLOW;
+}
 
 static inline uint32_t tid_check(void)
 {
@@ -110,7 +118,7 @@ static void release(uint32_t tid, uint32_t pid, uint32_t index)
 	struct sosc_chunk *chunk = (void *)((uint8_t *)sosc_section(SOSC_SEC_RING) +
 					    (uint64_t)index * SOSC_CHUNK_SIZE);
 
-	if (index >= sosc_control->chunks) // none, or of an earlier session
+	if (index >= sosc_session->chunks) // none, or of an earlier session
 		return;
 	state = __atomic_load_n(&states[index], __ATOMIC_ACQUIRE);
 	if ((state & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED ||
@@ -172,7 +180,7 @@ void sosc_thread_vforked(struct sosc_thread *thread, bool child)
 	thread->borrowed = child;
 	thread->sealed = 0;
 	identify(thread);
-	thread->quiet = child && !(sosc_control->flags & SOSC_FLAG_FOLLOW);
+	thread->quiet = child && !is_followed();
 }
 
 /** From now on @thread writes what thread @tid of its process has done; whose that was before. */
@@ -247,8 +255,10 @@ static void notice_fork(void)
 	*alive = ++generation;
 	forked_tp = sosc_thread_pointer();
 	forked_sp = (uint64_t)__builtin_frame_address(0);
-	if (!(sosc_control->flags & SOSC_FLAG_FOLLOW))
+	if (!is_followed()) {
 		sosc_quiet = true;
+		sosc_session_leave();
+	}
 	sosc_gate_forked();
 	sosc_instruments_forked();
 }
@@ -283,7 +293,7 @@ static __attribute__((noinline)) struct sosc_thread *find_or_make(void)
 		if (!thread)
 			continue;
 		thread->ready = 0; // what it is called was asked before the fork
-		if (session != sosc_inside.sessions || !(sosc_control->flags & SOSC_FLAG_FOLLOW)) {
+		if (session != sosc_inside.sessions || !is_followed()) {
 			// made for an earlier session, or by a child that has not yet
 			// noticed that it is one
 			thread->key = 0;

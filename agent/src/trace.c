@@ -26,15 +26,15 @@
 static const struct sosc_op *program(const struct sosc_cell *cell, const uint32_t *offset)
 {
 	static const struct sosc_op nothing = {.op = SOSC_OP_END};
-	const struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
+	const struct sosc_session *session = __atomic_load_n(&sosc_session, __ATOMIC_RELAXED);
 	const struct sosc_plan *plan =
-		sosc_plan_in(control, sosc_layers[sosc_cell_index(cell)].instrument);
-	const uint8_t *functions = (const uint8_t *)control;
+		sosc_plan_in(session, sosc_layers[sosc_cell_index(cell)].instrument);
+	const uint8_t *functions = (const uint8_t *)session->control;
 	uint32_t place;
 
 	if (!plan)
 		return &nothing;
-	functions += control->section[SOSC_SEC_FUNCTIONS].offset + plan->functions;
+	functions += session->section[SOSC_SEC_FUNCTIONS].offset + plan->functions;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	place = __atomic_load_n(offset, __ATOMIC_RELAXED);
 	return place ? (const void *)(functions + place) : &nothing;
@@ -389,7 +389,7 @@ static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 	const struct sosc_function *function = chosen->function;
 	bool six = function->flags & SOSC_FN_SIX;
 
-	if (sosc_control->plan[chosen->plan].flags & SOSC_PLAN_STACKS)
+	if (sosc_session->plan[chosen->plan].flags & SOSC_PLAN_STACKS)
 		return (uint64_t)sosc_h_stack;
 	if (function->flags & SOSC_FN_PROGRAM ||
 	    (function->flags & SOSC_FN_EXIT_PROGRAM && function->exit_words))
@@ -420,7 +420,7 @@ static uint64_t measure(struct sosc_thread *thread, bool entry_only)
 static void start(void)
 {
 	static uint64_t known[2];
-	const struct sosc_plan *plan = sosc_plan_in(sosc_control, SOSC_INSTRUMENT_TRACE);
+	const struct sosc_plan *plan = sosc_plan_in(sosc_session, SOSC_INSTRUMENT_TRACE);
 	const bool entry_only = plan && plan->flags & SOSC_PLAN_ENTRY_ONLY;
 	struct sosc_thread *thread = sosc_thread_self();
 

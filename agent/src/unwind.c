@@ -202,7 +202,7 @@ void sosc_unwind_hook(struct sosc_loaded *image)
 {
 	uint64_t with = iterate_of(image->ns);
 
-	if (!sosc_control->plans)
+	if (!sosc_session->plans)
 		return; // no call goes through the agent
 	sosc_unwinder_learn(image);
 	if (find_original)

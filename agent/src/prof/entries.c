@@ -188,7 +188,7 @@ static bool has_hooks(const struct sosc_loaded *image)
 
 static bool is_wanted(const struct sosc_hooking *work)
 {
-	const struct sosc_plan *plan = sosc_plan_in(sosc_control, SOSC_INSTRUMENT_PROF);
+	const struct sosc_plan *plan = sosc_plan_in(sosc_session, SOSC_INSTRUMENT_PROF);
 
 	return sosc_prof && plan && sosc_prof->mode != SOSC_PROF_QUIET &&
 	       sosc_is_chosen(plan, "__fentry__", NULL) && work->image->path[0];

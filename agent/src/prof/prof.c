@@ -150,7 +150,7 @@ static bool change_code(struct sosc_hooking *work, uint64_t until)
 
 static void start(void)
 {
-	const struct sosc_plan *plan = sosc_plan_in(sosc_control, SOSC_INSTRUMENT_PROF);
+	const struct sosc_plan *plan = sosc_plan_in(sosc_session, SOSC_INSTRUMENT_PROF);
 
 	sosc_prof = sosc_own(SOSC_INSTRUMENT_PROF, sizeof(*sosc_prof));
 	if (!sosc_prof || !plan || sosc_prof->mode >= SOSC_PROF_MODES || !sosc_prof->period ||
@@ -160,7 +160,7 @@ static void start(void)
 		sosc_prof = NULL;
 		return;
 	}
-	if (sosc_control->flags & SOSC_FLAG_FOLLOW)
+	if (sosc_session->flags & SOSC_FLAG_FOLLOW)
 		sosc_prof->flags |= SOSC_PROF_FOLLOWED;
 	sosc_prof_mask = sosc_prof->period - 1;
 	sosc_prof_sees_exits = !(plan->flags & SOSC_PLAN_ENTRY_ONLY);

@@ -190,6 +190,7 @@ int main(int argc, char **argv)
 	host_control((enum sosc_instrument_kind)atoi(argv[2]), CHUNKS);
 	sosc_control->when_full = SOSC_FULL_DROP;
 	sosc_control->flags |= SOSC_FLAG_FOLLOW;
+	host_look();
 	host_cell(CELL, &plain);
 	shared = mmap(NULL, SOSC_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED && sosc_tid_offset);

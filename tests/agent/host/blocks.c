@@ -126,6 +126,7 @@ int main(void)
 
 	host_section(SOSC_SEC_RULES, &table, sizeof(table));
 	control->plan[0].own = control->section[SOSC_SEC_RULES];
+	host_look();
 	sosc_instruments[SOSC_INSTRUMENT_BLOCKS].start();
 	next_chunk();
 	signal(SIGALRM, on_alarm);

@@ -9,6 +9,7 @@
 #include "handler.h"
 #include "instrument.h"
 #include "patch.h"
+#include "session.h"
 #include "site.h"
 #include "start.h"
 #include "thread.h"
@@ -33,7 +34,6 @@ __asm__(".pushsection .host, \"aw\", @nobits\n"
 	"sosc_counterdata: .skip 0x200000\n"
 	".popsection\n");
 
-struct sosc_control *sosc_control;
 struct sosc_inside sosc_inside;
 uint64_t sosc_base;
 
@@ -200,8 +200,8 @@ struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunk
 	sosc_control->plans = 1;
 	sosc_control->plan[0].instrument = kind;
 	sosc_control->plan[0].rules = UINT32_MAX; // as many as there are
+	host_look();
 	sosc_instruments_init();
-	sosc_control->chunks = chunks;
 	sosc_control->count_arrays = HOST_ARRAYS;
 	sosc_control->string_limit = 32;
 	sosc_control->strings = 1;
@@ -210,9 +210,11 @@ struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunk
 	(void)place(SOSC_SEC_SLOTS, SOSC_MAX_SLOTS * sizeof(struct sosc_slot));
 	(void)place(SOSC_SEC_STRINGS, HOST_STRINGS);
 	(void)place(SOSC_SEC_COUNTS, HOST_ARRAYS * cell * SOSC_MAX_SLOTS);
+	host_look();
 	sosc_counts_start(used, 0);
 	(void)place(SOSC_SEC_CHUNK_STATES, chunks * 4ul);
 	(void)place(SOSC_SEC_RING, (uint64_t)chunks * SOSC_CHUNK_SIZE);
+	sosc_control->chunks = chunks;
 	host_section(SOSC_SEC_PATTERNS, &no_patterns, sizeof(no_patterns));
 	host_section(SOSC_SEC_FUNCTIONS, &functions, sizeof(functions));
 	CHECK(sosc_threads_init(0) == 0);
@@ -223,6 +225,12 @@ struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunk
 void host_section(enum sosc_section section, const void *bytes, uint64_t size)
 {
 	memcpy(place(section, size), bytes, size);
+	host_look();
+}
+
+void host_look(void)
+{
+	CHECK(sosc_session_begin(used));
 }
 
 void *host_read(const char *path, uint64_t *size)

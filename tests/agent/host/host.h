@@ -24,6 +24,9 @@ struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunk
 /** Put @size bytes of a section where the agent looks for them. */
 void host_section(enum sosc_section section, const void *bytes, uint64_t size);
 
+/** Have the agent read what the control block says of itself, after a change. */
+void host_look(void);
+
 /** The whole content of a file; *size its length. Exits if there is none. */
 void *host_read(const char *path, uint64_t *size);
 

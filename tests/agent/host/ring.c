@@ -529,6 +529,7 @@ int main(int argc, char **argv)
 	nested = forks ? 0 : (uint32_t)atoi(argv[3]);
 	start((uint32_t)atoi(argv[2]), 4);
 	sosc_control->flags |= SOSC_FLAG_FOLLOW;
+	host_look();
 	for (uint32_t free_chunks = 1; free_chunks <= 4; free_chunks++)
 		step((uint32_t)atoi(argv[2]), free_chunks);
 	return 0;

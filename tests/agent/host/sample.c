@@ -100,6 +100,7 @@ int main(void)
 
 	host_section(SOSC_SEC_RULES, &own, sizeof(own));
 	control->plan[0].own = control->section[SOSC_SEC_RULES];
+	host_look();
 	sosc_instruments[SOSC_INSTRUMENT_BLOCKS].start();
 	draws();
 	counts_down();

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The control blocks of this process, and what the present one says of itself: struct sosc_session.
+ */
+#ifndef SOSC_SESSION_H
+#define SOSC_SESSION_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_start;
+
+long sosc_session_map(const struct sosc_start *start);
+bool sosc_session_begin(uint64_t size);
+uint32_t sosc_session_place(void);
+void sosc_session_see_no_exits(void);
+void sosc_session_replace(uint64_t at, uint64_t size, uint64_t kept);
+void sosc_session_leave(void);
+
+#pragma GCC visibility pop
+
+#endif
