@@ -26,9 +26,15 @@ REPOSITORY = Path(__file__).parents[2]
 SECRET = "root's own\n"
 
 
+def hostile(name: str) -> Path:
+    """Return a program of tests/targets/hostile."""
+    words = ["gcc", "-O1", f"-I{REPOSITORY / 'agent' / 'include'}"]
+    return build.compiled(name, words, [build.TARGETS / "hostile" / f"{name}.c"])
+
+
 @pytest.fixture
 def thief(public_path: Path) -> list[str]:
-    return [*drop(), shutil.copy(build.program("descriptor_thief"), f"{public_path}/thief")]
+    return [*drop(), shutil.copy(hostile("descriptor_thief"), f"{public_path}/thief")]
 
 
 @pytest.mark.parametrize("content", [SECRET, ""], ids=["blob", "control block"])
@@ -213,9 +219,7 @@ def test_a_profiled_program_runs_nothing_of_the_current_folder(option: str, tmp_
 
 
 def false_agent(count: int, owner: int, started: int) -> list[str]:
-    words = ["gcc", "-O1", f"-I{REPOSITORY / 'agent' / 'include'}"]
-    program = build.compiled("false_agent", words, [build.find("false_agent")])
-    return [str(program), str(count), str(owner), str(started)]
+    return [str(hostile("false_agent")), str(count), str(owner), str(started)]
 
 
 @pytest.mark.parametrize("count", [0, 1 << 28, 1 << 62, (1 << 64) - 1])
@@ -237,3 +241,21 @@ def test_a_process_does_not_choose_whom_detach_ends() -> None:
             assert done.returncode == 0, done.stderr
             assert attached.finish(process)[0] == 7
         assert other.poll() is None
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["alone", "followed"])
+@pytest.mark.parametrize("mode", ["text", "-k", "-c", "--count-only", "--record"])
+def test_a_child_has_no_right_over_its_parent(mode: str, follow: bool, tmp_path: Path) -> None:
+    """A child without privileges writes what it likes into memory that soscope shares with it."""
+    options = [] if mode == "text" else [mode]
+    if mode == "--record":
+        options.append(str(tmp_path / "recording"))
+    options += ["-f"] if follow else []
+    done = soscope("trace", *options, "-e", "getenv", "--", hostile("privileges"))
+    assert done.returncode == 7, done.stderr
+    blocks, seen, changed = map(int, done.stdout.split())
+    assert changed == 0
+    if not follow:
+        assert (blocks, seen) == (0, 0)
+        calls = "3,300 calls" if mode != "--record" else "complete"
+        assert calls in done.stderr

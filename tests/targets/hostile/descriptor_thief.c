@@ -35,7 +35,7 @@ static int steal(void *unused)
 	memset(kept, -1, sizeof(kept));
 	if (given >= 0)
 		fstat(given, &ours);
-	for (;;)
+	for (;; given < 0 ? usleep(500) : 0)
 		for (int i = 0; i < FILES; i++) {
 			int is_open = fstat(first + i, &there) == 0;
 
