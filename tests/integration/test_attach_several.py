@@ -244,7 +244,7 @@ def test_a_killed_soscope_lets_go_of_all_of_them() -> None:
     """Each helper ends with soscope, whatever others have inherited of its socket."""
     with running(3) as processes, tracing(*CALLS, "-f", "-c", "-p", pids(processes)) as tracer:
         await_hooks(processes)
-        assert all(tracer_of(one.pid) for one in processes)
+        until(lambda: all(tracer_of(one.pid) for one in processes), "a helper traces each")
         tracer.kill()
         tracer.wait()
         until(lambda: not any(tracer_of(one.pid) for one in processes), "nobody traces them")
