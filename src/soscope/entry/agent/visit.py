@@ -84,6 +84,8 @@ class Visit:
             self.memory.close()
             if error.errno in (errno.EACCES, errno.EPERM):
                 raise rights.missing_right(pid, "tracing", error.errno) from error
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise
             raise NoSuchProcess(f"process {pid} has ended", errno=error.errno) from error
         except BaseException:
             self.memory.close()
