@@ -21,15 +21,15 @@
 #pragma GCC visibility push(hidden)
 
 /**
- * What the control block says of itself: where its parts lie, and what is to be done. The agent reads
- * it once, when a session begins. The block is shared with soscope, and with children of this
- * process that may have other rights: what they write there must not lead anywhere else.
+ * The layout of the control block, and what the session is to do. The agent reads both once, when
+ * the session begins. soscope shares the block, and so do children of this process, which may have
+ * other rights. Nothing that they write into the block may make the agent write elsewhere.
  */
 struct sosc_session {
 	struct sosc_control *control;
 	uint32_t flags; // enum sosc_flag
 	uint32_t chunks; // of the ring
-	uint32_t usual_chunks; // of those: the rest are spare ones
+	uint32_t usual_chunks; // without the spare chunks
 	uint32_t plans; // how many
 	struct sosc_range section[SOSC_SECTIONS];
 	struct sosc_plan plan[SOSC_PLANS];

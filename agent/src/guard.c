@@ -3,8 +3,8 @@
 // the function in every image. By some a program forbids itself what the agent does:
 // the clock (strict seccomp, prctl(PR_SET_TSC)) and system calls (seccomp). They are seen
 // before they are made, and again when they have failed; a raw system instruction is not
-// seen. vfork returns in a child first, which goes on as its parent's thread. A child of fork that
-// nobody follows leaves what it shares with its parent before it does anything else. And where
+// seen. vfork returns in a child first, which goes on as its parent's thread. If nobody follows
+// children, a child of fork leaves the shared memory before it does anything else. And where
 // calls return through trampolines, walks over the stack leave these out (backtrace.c), and
 // functions that ask which library has called find a return address of that one. A program
 // that is to have other functions than its own gets them when it calls its start.

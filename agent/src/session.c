@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control blocks of this process: where they lie, what the present one says of itself, and
-// what a child is left of them that nobody follows.
+// The control blocks of this process: where they lie, what the present block says of itself, and
+// how a child leaves them if nobody follows it.
 
 #include "session.h"
 #include "chunk.h"
@@ -12,9 +12,10 @@
 struct sosc_control *sosc_control;
 const struct sosc_session *sosc_session;
 
-// Where control blocks lie, the present one's last. A block of an earlier session stays
-// mapped: a signal handler may have interrupted the agent in the middle of a record, and
-// return whenever it likes. The address range is used again when seven sessions have passed.
+// The places of control blocks. Sessions take them by turns, and the present session has taken the
+// latest one. A block of an earlier session stays mapped: a signal handler may have interrupted
+// the agent in the middle of a record, and may return at any time. A place is taken again when
+// seven sessions have passed.
 static struct block {
 	uint64_t at, size;
 	struct sosc_session session;
@@ -140,8 +141,9 @@ void sosc_session_replace(uint64_t at, uint64_t size, uint64_t kept)
 }
 
 /**
- * This is a child that nobody follows: what it writes, with whatever rights it goes on, must not
- * reach the process that has forked it. It reads zeros, and of the present block the first page.
+ * This is a child, and nobody follows it. The child may go on with other rights, so what it writes
+ * must not reach its parent. From here on the child reads the first page of the present block, and
+ * zeros in the place of all else.
  */
 void sosc_session_leave(void)
 {

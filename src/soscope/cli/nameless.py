@@ -11,8 +11,8 @@ from soscope.errors import RecordingError
 def nameless() -> int:
     """Return a file that goes when it is closed, however that comes about.
 
-    It is in memory if no folder takes files (a file system that is read-only). Raises
-    RecordingError where there is no room for one.
+    If no folder takes files (a read-only file system), the file is in memory. Raises RecordingError
+    if there is no room for it.
     """
     import tempfile
 

@@ -115,7 +115,7 @@ def _is_compiled(name: str) -> bool:
 
 
 def _is_trusted(status: os.stat_result, package: os.stat_result) -> bool:
-    """Return whether nobody can have written a file who could not write the sources."""
+    """Return whether only those who may write the sources can have written the file."""
     owners = {0, os.geteuid(), package.st_uid}
     return status.st_uid in owners and not status.st_mode & _OTHERS_WRITE
 
@@ -154,7 +154,7 @@ def _write(root: str, path: str) -> None:
         head = again
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, 0o600), "wb") as file:
-        # who may read the sources may read this
+        # all who may read the sources may read this file
         os.fchmod(file.fileno(), os.stat(os.path.join(root, "__init__.py")).st_mode & 0o644)
         file.write(len(again).to_bytes(8, "little") + again)
         file.writelines(parts)

@@ -24,9 +24,9 @@ _MOST_LINKS = 40  # as many as the kernel follows
 def open_to_write(path: str, flags: int = 0) -> tuple[int, bool]:
     """Open or make a file for writing; return its descriptor, and whether it is new.
 
-    What the file holds stays. The descriptor is none of the three standard ones: if one of those
-    is closed, it is the target's to inherit so. Raises OSError; PermissionError if the file is
-    another user's, or another user's link leads to it. (symlink(7); openat2(2) has no flag for it)
+    The content of the file stays. The descriptor is never 0, 1 or 2: if soscope was started with
+    one of them closed, the target inherits it closed. Raises OSError; PermissionError if the file
+    is another user's, or if another user's link leads to it (symlink(7)).
 
     >>> descriptor, is_new = open_to_write("/dev/null")
     >>> os.close(descriptor)
@@ -62,7 +62,7 @@ def above_stderr(descriptor: int) -> int:
 
 
 def end_of_links(path: str) -> str:
-    """Return where the links lead that are in the place of a file, if all may be followed.
+    """Follow the links that lie at `path`, and return the path of the file behind them.
 
     Raises OSError; PermissionError if one of the links is another user's.
     """

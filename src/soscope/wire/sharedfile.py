@@ -28,8 +28,8 @@ SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 def create(size: int, seals: int = SIZE_SEALS) -> int:
     """Return the descriptor of a new shared memory file of `size` bytes, close-on-exec.
 
-    `seals` are those of fcntl(2), 0 if the file is sealed later. Raises NoSharedMemory if the
-    system has none or a limit is in the way.
+    `seals` are flags of fcntl(2), F_ADD_SEALS. With 0 the caller seals the file later. Raises
+    NoSharedMemory if the system has no shared memory, or if a limit forbids so much.
     """
     descriptor = _open()
     resize(descriptor, size, seals if _takes_seals(descriptor) else 0)

@@ -105,8 +105,8 @@ def _is_same_file(tracee: Tracee, number: int, descriptor: int) -> bool:
 def create(tracee: Tracee) -> tuple[int, int]:
     """Make a memory file in the target and take it; return (number there, ours).
 
-    For targets that none of our descriptors can reach. Raises Refused where that fails too, or
-    where another file has taken the place of the one that was made.
+    For targets that cannot reach any of our descriptors. Raises Refused if the target cannot make
+    a file, or if somebody has put another file in its place.
     """
     name = _string(tracee, "soscope")
     number = -errno.ENOSYS
@@ -139,7 +139,7 @@ def _take(tracee: Tracee, number: int) -> int:
     """
     try:
         pidfd = os.pidfd_open(tracee.tid, _PIDFD_THREAD)
-    except OSError:  # an older kernel: the descriptors of the leader are those of all threads
+    except OSError:  # an older kernel takes leaders alone; threads usually share descriptors
         pidfd = os.pidfd_open(_leader(tracee.tid))
     try:
         ours: int = _libc.syscall(arch.NR_PIDFD_GETFD, pidfd, number, 0)

@@ -298,9 +298,9 @@ class Install:
         self.base = base
 
     def _check_mapped(self, files: Files) -> None:
-        """Refuse a target that has mapped other files than those that were made there.
+        """Refuse a target if it has not mapped the files that soscope had it make.
 
-        A process that shares its descriptors may have exchanged them. Raises StartFault.
+        Another process that shares the descriptors may have exchanged the files. Raises StartFault.
         """
         if files.made:
             mapped = {mapping.inode for mapping in maps.read(self.tracee.tid)}

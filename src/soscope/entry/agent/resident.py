@@ -179,7 +179,8 @@ class Resident:
     def owner(self) -> int:
         """The pid of the soscope that reads what it writes; 0 where that has ended.
 
-        The process may have written any pid there: what counts is who has the shared file open.
+        The process may have written any pid there. So a pid counts only if that process has the
+        shared file, or the memory of this process, open.
         """
         at = self.fields.get("control", 0)
         data = self._memory.read(at, layout.CONTROL.size) if at else b""

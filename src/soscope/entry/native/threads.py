@@ -179,7 +179,7 @@ class NativeThreads:
 
     @staticmethod
     def has_met_trap(tid: int) -> bool:
-        """Say whether a thread that has stopped for an event will stop for a breakpoint next.
+        """Return whether a thread, which is stopped by an event, will stop at a breakpoint next.
 
         If a thread runs into a breakpoint just before an event, the kernel reports the event first
         and the breakpoint's signal afterwards (get_signal in kernel/signal.c). If nobody traces

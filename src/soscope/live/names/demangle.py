@@ -33,7 +33,7 @@ class NoDemangler(Exception):  # noqa: N818  it is an answer, not a mistake
 
 
 class Demangler:
-    """`__cxa_demangle`, for names whose text has no more than `LONGEST_TEXT` bytes.
+    """`__cxa_demangle`. It gives no text that is longer than `LONGEST_TEXT` bytes.
 
     Raises NoDemangler.
     """
@@ -61,7 +61,7 @@ class Demangler:
         self._apart = DemangledApart(self._demangle)
 
     def __call__(self, mangled: bytes) -> str | None:
-        """Return what a mangled name means, None where it is none or says too much."""
+        """Return what a mangled name means; None if it is no such name, or its text is too long."""
         if not mangled.startswith(_PREFIX):
             return None
         if mangled not in self._known:

@@ -119,7 +119,8 @@ def perf_map(space: Space, notes: list[str]) -> JitNames:
     """Read the perf map of a process; empty where there is none.
 
     Anybody may put a file into /tmp: one that belongs to neither the process's user nor root is
-    refused, and `notes` says so. A link is none: it may lead to a file that its owner may not read.
+    refused, and `notes` says so. A symbolic link is not followed: it may lead to a file that the
+    link's owner may not read.
     """
     if not space.is_here:
         return JitNames([])

@@ -61,10 +61,10 @@ def open_regular(path: str, *, may_be_link: bool = True) -> int | None:
 
 
 def _open_in_root(root: str, path: str, flags: int) -> int:
-    """Open what `path` is to the processes whose root is `root`. Raises OSError, ValueError.
+    """Open a path as a process sees it that has `root` for its root folder.
 
-    Else the kernel takes an absolute link in there for a path of this system (openat2(2),
-    Linux 5.6; where it cannot be used, that is how it is).
+    openat2(2) keeps absolute links inside that root. Before Linux 5.6, and if a filter forbids
+    openat2, such a link leads into the root of this system. Raises OSError and ValueError.
     """
     import ctypes
 
