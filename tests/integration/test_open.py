@@ -91,7 +91,9 @@ def test_the_summary_is_that_of_the_report(file: Path) -> None:
             (row["symbol"], row["calls"], row["total_ns"], row["errors"])
             for row in document["rows"]
         ]
-        assert f"<{rows[0].symbol}: {rows[0].calls:,} calls, " in repr(rows[0])
+        # which row is first hangs on the machine
+        often = next(row for row in rows if row.calls > 1)
+        assert repr(often).startswith(f"<{often.symbol}: {often.calls:,} calls, ")
         once = next(row for row in rows if row.calls == 1)
         assert repr(once).startswith(f"<{once.symbol}: 1 call")
         assert "1 calls" not in repr(once)
