@@ -299,8 +299,20 @@ enum {
 	SYS_PROCESS_VM_READV = 310,
 	SYS_READ = 0,
 	SYS_GETPEERNAME = 52,
-	SYS_PRCTL = 157, // the agent makes neither, but sees both (guard.c)
+	SYS_PRCTL = 157, // the agent makes none of these, but sees all of them (guard.c)
 	SYS_SECCOMP = 317,
+	SYS_SETUID = 105,
+	SYS_SETGID = 106,
+	SYS_SETREUID = 113,
+	SYS_SETREGID = 114,
+	SYS_SETGROUPS = 116,
+	SYS_SETRESUID = 117,
+	SYS_SETRESGID = 119,
+	SYS_SETFSUID = 122,
+	SYS_SETFSGID = 123,
+	SYS_CAPSET = 126,
+	SYS_UNSHARE = 272,
+	SYS_SETNS = 308,
 };
 
 static inline long sosc_sys6(long nr, long a, long b, long c, long d, long e, long f)

@@ -4,7 +4,8 @@
 // the clock (strict seccomp, prctl(PR_SET_TSC)) and system calls (seccomp). They are seen
 // before they are made, and again when they have failed; a raw system instruction is not
 // seen. vfork returns in a child first, which goes on as its parent's thread. If nobody follows
-// children, a child of fork leaves the shared memory before it does anything else. And where
+// children, a child of fork leaves the shared memory before it does anything else. If they are
+// followed, a process leaves it before it changes its rights. And where
 // calls return through trampolines, walks over the stack leave these out (backtrace.c), and
 // functions that ask which library has called find a return address of that one. A program
 // that is to have other functions than its own gets them when it calls its start.
@@ -30,6 +31,7 @@ enum { // linux/prctl.h, linux/seccomp.h
 	PR_SET_TSC = 26,
 	PR_TSC_SIGSEGV = 2,
 	SECCOMP_MODE_STRICT = 1,
+	SECCOMP_MODE_FILTER = 2,
 	SECCOMP_SET_MODE_STRICT = 0,
 	SECCOMP_SET_MODE_FILTER = 1,
 };
@@ -40,6 +42,7 @@ enum {
 	GUARD_SYSCALL,
 	GUARD_VFORK,
 	GUARD_FORK,
+	GUARD_RIGHTS,
 	GUARD_BACKTRACE,
 	GUARD_WALK,
 	GUARD_WALK_IP,
@@ -105,6 +108,32 @@ static bool is_fork(const char *symbol)
 	return false;
 }
 
+static bool changes_rights(const char *symbol)
+{
+	static const char names[][12] = {"setuid",   "setgid",	 "seteuid",   "setegid",
+					 "setreuid", "setregid", "setresuid", "setresgid",
+					 "setfsuid", "setfsgid", "setgroups", "initgroups",
+					 "capset",   "unshare",	 "setns"};
+
+	for (uint32_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (sosc_same(symbol, names[i]))
+			return true;
+	return false;
+}
+
+static bool is_of_rights(uint64_t number)
+{
+	static const uint16_t numbers[] = {SYS_SETUID,	  SYS_SETGID,	 SYS_SETREUID,
+					   SYS_SETREGID,  SYS_SETGROUPS, SYS_SETRESUID,
+					   SYS_SETRESGID, SYS_SETFSUID,	 SYS_SETFSGID,
+					   SYS_CAPSET,	  SYS_UNSHARE,	 SYS_SETNS};
+
+	for (uint32_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (number == numbers[i])
+			return true;
+	return false;
+}
+
 /** Which guard stands in front of the function of this slot; 0: none. */
 uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 {
@@ -116,8 +145,10 @@ uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 		return 0;
 	if (sosc_session->chunks && (sosc_same(symbol, "vfork") || sosc_same(symbol, "__vfork")))
 		return GUARD_VFORK;
-	if (!(sosc_session->flags & SOSC_FLAG_FOLLOW) && is_fork(symbol))
+	if (is_fork(symbol))
 		return GUARD_FORK;
+	if (sosc_session->flags & SOSC_FLAG_FOLLOW && changes_rights(symbol))
+		return GUARD_RIGHTS;
 	if (sosc_same(symbol, "prctl"))
 		return GUARD_PRCTL;
 	if (sosc_same(symbol, "seccomp"))
@@ -203,6 +234,18 @@ static bool forbids(uint64_t kind, struct sosc_regs *regs)
 	}
 }
 
+// Whether a call that @forbids has no filter to give: it asks whether there can be filters, and fails.
+static bool only_asks(uint64_t kind, struct sosc_regs *regs)
+{
+	uint32_t first = kind == GUARD_SYSCALL;
+	bool by_prctl = kind == GUARD_PRCTL ||
+			(kind == GUARD_SYSCALL && *sosc_argument(regs, 0) == SYS_PRCTL);
+	uint64_t mode = *sosc_argument(regs, first + by_prctl);
+
+	return mode == (by_prctl ? SECCOMP_MODE_FILTER : SECCOMP_SET_MODE_FILTER) &&
+	       !*sosc_argument(regs, first + 2);
+}
+
 // A function that is timed or recorded, and jumps here, would have a return trampoline call. It
 // returns past that: its own return is not seen.
 static void find_caller(uint64_t *ret)
@@ -217,14 +260,20 @@ static void find_caller(uint64_t *ret)
 static enum sosc_next entry(struct sosc_call *call)
 {
 	uint64_t kind = sosc_lazy[call->cell].index;
+	bool is_forbidding = forbids(kind, call->regs);
 
+	if ((is_forbidding && !only_asks(kind, call->regs)) || kind == GUARD_RIGHTS ||
+	    (kind == GUARD_SYSCALL && is_of_rights(*sosc_argument(call->regs, 0))))
+		sosc_thread_changes_rights(call->thread);
 	if (kind == GUARD_START)
 		sosc_patches_begin();
 	if (kind == GUARD_CALLER)
 		find_caller(&call->regs->ret);
-	if (kind == GUARD_FORK)
+	if (kind == GUARD_FORK) {
+		sosc_thread_forks();
 		return SOSC_GO_ON_AND_COME_BACK; // the child then notices what it is
-	if (forbids(kind, call->regs))
+	}
+	if (is_forbidding)
 		seal(1);
 	else if (kind != GUARD_VFORK || !call->thread)
 		return SOSC_GO_ON;

@@ -32,6 +32,8 @@ const uint32_t *sosc_alive;
 static uint32_t *alive; // the same
 static uint32_t generation; // what *alive holds once it has noticed
 static uint64_t forked_tp, forked_sp; // the thread that was forked, and where its stack ended
+static bool is_child; // the control block has come from a parent
+static uint32_t process_id; // of this process; 0: not known
 
 // Whether children go on as this process does. soscope may have found meanwhile that it cannot
 // follow them; that it can after all is nothing to be believed.
@@ -81,6 +83,7 @@ int sosc_threads_init(int64_t tid_offset)
 	sosc_owners = (void *)((uint8_t *)map + size + SOSC_PAGE);
 	sosc_gate = (void *)(alive + 2);
 	*alive = ++generation;
+	process_id = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	find_tid_offset(tid_offset);
 	return 0;
 }
@@ -105,6 +108,8 @@ void sosc_threads_again(int64_t tid_offset)
 	memset(sosc_parked_fallback, 0, sizeof(sosc_parked_fallback));
 	memset(sosc_owners, 0, sizeof(*sosc_owners));
 	forked_sp = 0;
+	is_child = false;
+	process_id = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	*alive = ++generation;
 	sosc_quiet = false;
 	find_tid_offset(tid_offset);
@@ -193,6 +198,35 @@ uint32_t sosc_thread_writes_as(struct sosc_thread *thread, uint32_t tid)
 	return before;
 }
 
+/** A child is about to share the control block with this process, or shares it already. */
+void sosc_thread_forks(void)
+{
+	if (is_followed())
+		__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_FORKED,
+				  __ATOMIC_RELAXED);
+}
+
+/**
+ * @thread, or a thread that has no place, is going to give up rights of this process. Whoever
+ * shares the control block with another process may read what the other one does, and change what
+ * soscope sees of it. So the process leaves the block if it has been forked, or has forked. A
+ * child that shares its parent's memory would take the block from its parent, and leaves it alone.
+ */
+void sosc_thread_changes_rights(struct sosc_thread *thread)
+{
+	if (sosc_is_quiet() || !is_followed() || (thread && thread->borrowed) ||
+	    (!is_child && !(sosc_control->agent_flags & SOSC_AGENT_FORKED)))
+		return;
+	if (!sosc_is_sealed(thread) && process_id != (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0))
+		return;
+	__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_RIGHTS], 1, __ATOMIC_RELAXED);
+	if (thread)
+		release(thread->tid, thread->pid, sosc_ring_leave(thread));
+	sosc_quiet = true;
+	if (!sosc_is_sealed(thread))
+		sosc_session_leave();
+}
+
 // Where the thread at @tp is most often, as FIND_THREAD.
 static inline uint32_t first_place(uint64_t tp)
 {
@@ -255,6 +289,9 @@ static void notice_fork(void)
 	*alive = ++generation;
 	forked_tp = sosc_thread_pointer();
 	forked_sp = (uint64_t)__builtin_frame_address(0);
+	is_child = true;
+	process_id = sosc_is_sealed(NULL) ? 0 : (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	sosc_thread_forks();
 	if (!is_followed()) {
 		sosc_quiet = true;
 		sosc_session_leave();

@@ -54,6 +54,8 @@ static inline uint32_t sosc_process(void)
 
 struct sosc_thread *sosc_thread_self(void);
 void sosc_thread_vforked(struct sosc_thread *thread, bool child);
+void sosc_thread_forks(void);
+void sosc_thread_changes_rights(struct sosc_thread *thread);
 uint32_t sosc_thread_writes_as(struct sosc_thread *thread, uint32_t tid);
 int sosc_threads_init(int64_t tid_offset);
 void sosc_threads_again(int64_t tid_offset);

@@ -146,6 +146,7 @@ enum sosc_drop {
 	SOSC_DROP_EXIT_UNPAIRED = 4, // -c: an exit whose entry was not kept (not lost)
 	SOSC_DROP_SITES = 5, // site table full: entry without exit (not lost)
 	SOSC_DROP_WORDS = 6, // an exit without the arguments of its entry (not lost)
+	SOSC_DROP_RIGHTS = 7, // processes that left before they changed their rights
 	SOSC_DROP_KINDS = 8,
 };
 
@@ -223,6 +224,7 @@ enum sosc_agent_flag {
 	SOSC_AGENT_SEALED = 4, // seccomp: the agent makes no system call
 	SOSC_AGENT_TEXT_REFUSED = 8, // text could not be written (re-aimed stubs)
 	SOSC_AGENT_NO_EXITS = 16, // no returns seen: its unwinder would crash at a trampoline
+	SOSC_AGENT_FORKED = 32, // children share the block, or have shared it
 };
 
 // ---- what soscope compiles -------------------------------------------------

@@ -24,6 +24,7 @@ WHY = {
     layout.DROP_EXIT_UNPAIRED: "returns whose entry was not kept: those calls have no time",
     layout.DROP_SITES: "returns that are not seen: there are too many places that call",
     layout.DROP_WORDS: "arguments that a call filled in: where they are was not kept",
+    layout.DROP_RIGHTS: "a process changed its rights: its calls are not seen from there on",
     EXITS: "exits whose entry was kept",
     IMAGES: "images that found no room in the tables",
     SLOTS: "slots that found no room in the tables",
