@@ -9,6 +9,11 @@
 #include "memory.h"
 #include "sys.h"
 
+enum {
+	PATH_MOST = 4096,
+	PAGES_MOST = 1 << 18,
+};
+
 struct sosc_loaded sosc_loaded[SOSC_MAX_IMAGES];
 uint32_t sosc_loaded_count; // places used so far, free ones among them
 
@@ -39,17 +44,31 @@ static bool headers_at(struct sosc_loaded *image, uint64_t start)
 }
 
 // Usually at the load bias; an image whose first p_vaddr is not 0, or a
-// prelinked one, begins somewhere below its dynamic section.
+// prelinked one, begins somewhere below its dynamic section. A damaged list may have thousands of
+// entries that are no images: so many pages are looked at in all.
 static bool find_headers(struct sosc_loaded *image)
 {
+	static uint32_t looked_at;
 	uint64_t at = (uint64_t)image->map->l_ld & ~(uint64_t)(SOSC_PAGE - 1);
 
 	if (image->bias && headers_at(image, image->bias))
 		return true;
-	for (int pages = 0; pages < 32768; pages++, at -= SOSC_PAGE)
+	for (int pages = 0; pages < 32768 && looked_at < PAGES_MOST;
+	     pages++, looked_at++, at -= SOSC_PAGE)
 		if (headers_at(image, at))
 			return true;
 	return false;
+}
+
+// The path of @map. A name that has no end is none.
+static const char *path_of(const struct link_map *map)
+{
+	const char *path = map->l_name;
+
+	for (uint32_t i = 0; path && i < PATH_MOST; i++)
+		if (!path[i])
+			return path;
+	return "";
 }
 
 static const char *file_name(const char *path)
@@ -203,7 +222,7 @@ int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start)
 
 	image->bias = map->l_addr;
 	image->dynamic = map->l_ld;
-	image->path = map->l_name ? map->l_name : "";
+	image->path = path_of(map);
 	image->name = file_name(image->path);
 	image->init_cell = SOSC_NONE;
 	if (start && image->main) {

@@ -326,7 +326,9 @@ int sosc_images_start(const struct sosc_start *start)
 	sosc_unwinders_forget();
 	sosc_rules_forget();
 	loader_bias = start->loader;
-	for (struct link_map *map = r_debug->r_map; map; map = map->l_next)
+	sosc_namespaces_init(r_debug, NULL);
+	(void)sosc_namespaces(all);
+	for (struct link_map *map = all[0].first; map; map = map->l_next)
 		(void)add(map, start, 0);
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
 		if (sosc_loaded[i].loader && sosc_loaded[i].bias == loader_bias)

@@ -13,6 +13,7 @@
 enum {
 	VERSION_CHAINED = 2, // r_version, from which on r_next is there
 	OLD_STRIDES = 2,
+	LIST_MOST = 1 << 16, // images; soscope's linkmap.py has the same
 };
 
 // struct link_namespaces of glibc 2.31, and of 2.32 to 2.34
@@ -42,11 +43,12 @@ static uint64_t word_at(const uint8_t *at)
 	return word;
 }
 
+// How many images a list has; LIST_MOST or more: the list is damaged, and may have no end.
 static uint64_t length_of(const struct link_map *map)
 {
 	uint64_t length = 0;
 
-	for (; map; map = map->l_next)
+	for (; map && length < LIST_MOST; map = map->l_next)
 		length++;
 	return length;
 }
@@ -104,7 +106,7 @@ bool sosc_errno_find(const struct sosc_loaded *libc)
 static struct sosc_namespace list_of(const struct r_debug *debug)
 {
 	return (struct sosc_namespace){
-		.first = debug->r_map,
+		.first = length_of(debug->r_map) < LIST_MOST ? debug->r_map : NULL,
 		.consistent = debug->r_state == RT_CONSISTENT,
 	};
 }

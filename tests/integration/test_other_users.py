@@ -245,6 +245,27 @@ def test_a_process_does_not_choose_whom_detach_ends() -> None:
         assert other.poll() is None
 
 
+@pytest.mark.parametrize("how", ["cycle", "itself", "many"])
+@pytest.mark.parametrize("verb", [["trace", "-c"], ["mem", "attach"], ["mem", "snapshot"]])
+def test_a_list_of_libraries_without_an_end(how: str, verb: list[str]) -> None:
+    with attached.running([str(hostile("damaged_list")), how]) as process:
+        done = soscope(*verb, "-p", str(process.pid))
+        assert done.returncode == 1, done.stderr
+        assert "its list of libraries has no end" in done.stderr
+        assert attached.finish(process)[0] == 7
+
+
+@pytest.mark.parametrize("how", ["fewer", "name"])
+def test_a_list_of_libraries_with_damage_at_its_end(how: str) -> None:
+    """The agent walks along it while the process stands still."""
+    with attached.running([str(hostile("damaged_list")), how]) as process:
+        done = attached.observe(process.pid, "-c", "-e", "getenv", until=has_switched(process.pid))
+        assert done.returncode == 0, done.stderr
+        assert "calls through 1 slot of damaged_list" in done.stderr
+        assert "; complete" not in done.stderr
+        assert attached.finish(process)[0] == 7
+
+
 def options_of(mode: str, tmp_path: Path) -> list[str]:
     words = {"text": [], "--record": ["--record", str(tmp_path / "recording")]}
     return words.get(mode, [mode])

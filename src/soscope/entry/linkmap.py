@@ -18,7 +18,7 @@ RT_ADD = 1
 
 _DEBUG = Struct("<i4xQQi4xQ")  # version, map, brk, state, ldbase
 _LINK = Struct("<QQQQQ")  # addr, name, ld, next, prev
-_MAX_IMAGES = 1 << 16
+_MAX_IMAGES = 1 << 16  # the agent's namespace.c has the same
 _MAX_PATH = 4096
 
 
@@ -61,6 +61,19 @@ def read_debug(memory: RemoteMemory, addr: int) -> RDebug | None:
     """Read the `struct r_debug` at `addr`, None where that is no memory."""
     data = memory.read(addr, _DEBUG.size)
     return RDebug(data) if len(data) == _DEBUG.size else None
+
+
+def is_damaged(memory: RemoteMemory, first: int) -> bool:
+    """Say whether the list that starts at address `first` has no end, as soscope would never.
+
+    The loader may be at work meanwhile: a list that ends at a wrong place is not damaged.
+    """
+    seen = set()
+    for entry in walk(memory, first):
+        if entry.addr in seen:
+            return True
+        seen.add(entry.addr)
+    return len(seen) == _MAX_IMAGES
 
 
 def walk(memory: RemoteMemory, first: int) -> Iterator[LinkMap]:

@@ -19,6 +19,7 @@ LOCKS = "mlockall"
 NOT_FOLLOWED = "not followed"
 LET_GO = "let go of"
 ENDED = "ended while it was loaded"
+DAMAGED_LIST = "its list of libraries has no end"
 MEDDLED = "somebody else has changed its shared memory"
 NO_PTRACE = "no ptrace"  # ": " and the system's reason follow
 

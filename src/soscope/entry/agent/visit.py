@@ -13,7 +13,7 @@ import os
 import time
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import byloader
+from soscope.entry import byloader, linkmap
 from soscope.entry.agent import resident
 from soscope.entry.agent.install import Facts
 from soscope.entry.agent.sharing import who_shares
@@ -107,6 +107,9 @@ class Visit:
         self.facts = facts = Facts(vector, self.memory)
         if not facts.r_debug:
             facts.r_debug = facts.debug_of_program(self.memory)
+        debug = linkmap.read_debug(self.memory, facts.r_debug)
+        if debug is not None and linkmap.is_damaged(self.memory, debug.first):
+            raise Refused(reasons.DAMAGED_LIST)
         if facts.is_by_loader:
             self.path = facts.see_program(tid, self.memory).path
         lock = LoaderLock.find(self.memory, facts.loader, facts.r_debug)

@@ -190,8 +190,9 @@ def _without_room(programs: list[TraceProgramOutcome], *, verbose: bool) -> list
     """Say which images have slots that are not hooked as the table of slots is full."""
     missing: dict[str, int] = {}
     for program in programs:
-        for image in program.images:
-            if count := program.without_room.get(image.index):
+        counts = program.without_room
+        for image in program.images if counts else ():
+            if count := counts.get(image.index):
                 missing[image.label] = missing.get(image.label, 0) + count
     way_out = "choose fewer with -e, --from or -l"
     if missing:
