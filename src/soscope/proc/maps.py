@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 
 _LOWEST = 1 << 16  # vm.mmap_min_addr's usual value
 _GUARD = 1 << 20  # kept free below a mapping: a stack grows downwards
@@ -57,6 +58,12 @@ def text_of(pid: int) -> bytes:
     """Return the text of /proc/PID/maps. Raises OSError."""
     with open(f"/proc/{pid}/maps", "rb") as file:
         return file.read()
+
+
+def containing(mappings: list[Mapping], addr: int) -> Mapping | None:
+    """Return the mapping that an address is in, None for none; `mappings` as `read` gives them."""
+    at = bisect_right(mappings, addr, key=lambda mapping: mapping.start)
+    return mappings[at - 1] if at and addr < mappings[at - 1].end else None
 
 
 def find_gap(mappings: list[Mapping], near: int, size: int, reach: int) -> int | None:

@@ -151,3 +151,15 @@ def test_valgrind_is_told_from_other_static_programs() -> None:
         ("", "it is statically linked"),
     ):
         assert reasons.in_full(reasons.static(path)).startswith(why)
+
+
+def test_the_mapping_of_an_address() -> None:
+    mappings = maps.read(os.getpid())
+    for mapping in mappings:
+        for addr in (mapping.start, mapping.end - 1):
+            assert maps.containing(mappings, addr) is mapping
+    gaps = {mapping.end for mapping in mappings} - {mapping.start for mapping in mappings}
+    assert gaps
+    for addr in (0, mappings[0].start - 1, *gaps):
+        assert maps.containing(mappings, addr) is None
+    assert maps.containing([], 1) is None

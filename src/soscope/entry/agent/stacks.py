@@ -39,10 +39,8 @@ def put_back(
     low, high = _sites(agent)
     for tid, registers in threads.registers().items():
         start = registers.sp - _RED_ZONE & -8
-        end = next(
-            (mapping.end for mapping in mappings if mapping.start <= registers.sp < mapping.end), 0
-        )
-        data = memory.read(start, min(end - start, _MOST_STACK)) if end > start else b""
+        stack = maps.containing(mappings, registers.sp)
+        data = memory.read(start, min(stack.end - start, _MOST_STACK)) if stack else b""
         places = [
             start + offset
             for offset, word in words_between(data, low, high)

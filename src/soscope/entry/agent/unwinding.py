@@ -19,6 +19,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.entry.isa import arch
 from soscope.entry.memory import RemoteMemory
 from soscope.errors import FormatError
+from soscope.proc import maps
 from soscope.proc.maps import Mapping
 
 _RAISE = "_Unwind_RaiseException"
@@ -55,13 +56,8 @@ class Unwinders:
         """Find the unwinders of the images that have slots at the addresses `asking`."""
         self.ranges: list[Range] = []
         self._seen: dict[int, tuple[int, int, int]] = {}  # tid -> (sp, pc, how often)
-        paths = {
-            mapping.path
-            for addr in asking
-            for mapping in mappings
-            if mapping.start <= addr < mapping.end
-        }
-        for path in paths:
+        around = {maps.containing(mappings, addr) for addr in asking}
+        for path in {mapping.path for mapping in around if mapping is not None}:
             own = [mapping for mapping in mappings if mapping.path == path]
             self.ranges += _ranges(memory, own)
 

@@ -54,8 +54,9 @@ class Reaper:
 
     def _work(self) -> None:
         while not self._done.acquire(timeout=_PATIENCE):
-            for tid in list(self._tids):
-                _take_end(tid, self._tracer)
+            if _has_any_ended():  # to ask each of thousands takes long
+                for tid in list(self._tids):
+                    _take_end(tid, self._tracer)
 
 
 def bury(tids: list[int]) -> None:
@@ -82,6 +83,13 @@ def _bury_later(tids: list[int], tracer: int) -> None:
     while tids and time.monotonic() < end:
         time.sleep(_PATIENCE)
         tids = [tid for tid in tids if is_traced(tid, tracer) and not _take_end(tid, tracer)]
+
+
+def _has_any_ended() -> bool:
+    try:
+        return os.waitid(os.P_ALL, 0, _ENDED | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False
 
 
 def is_traced(tid: int, tracer: int) -> bool:
