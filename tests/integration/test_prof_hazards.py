@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
@@ -16,16 +15,6 @@ from tests.support.time.patience import limit
 
 OPTIONS = ("-O0", "-O2", "-Os", "-O2 -flto")
 WAYS = list(product(("gcc", "clang"), ("pg", "fentry", "cyg"), OPTIONS))
-
-
-@pytest.fixture(scope="module")
-def programs() -> dict[tuple[str, str, str], list[str]]:
-    def build(way: tuple[str, str, str]) -> list[str]:
-        compiler, hooks, opt = way
-        return reported.program("hazards", hooks, compiler, *opt.split())
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(WAYS, pool.map(build, WAYS), strict=True))
 
 
 def said(out: str) -> tuple[list[str], dict[str, int]]:
@@ -45,10 +34,12 @@ CASES += [(mode, way) for mode in ("count", "log") for way in WAYS if way[2] == 
 @pytest.mark.every(7)
 @pytest.mark.parametrize(("mode", "way"), CASES, ids="".join)
 def test_a_program_finds_what_it_finds_and_its_calls_are_counted(
-    mode: str, way: tuple[str, str, str], programs: dict[tuple[str, str, str], list[str]]
+    mode: str, way: tuple[str, str, str]
 ) -> None:
-    plain = run(programs[way], timeout=limit())
-    account = reported.observe(mode, programs[way])
+    compiler, hooks, opt = way
+    command = reported.program("hazards", hooks, compiler, *opt.split())
+    plain = run(command, timeout=limit())
+    account = reported.observe(mode, command)
     assert account.status == plain.returncode == 5
     found, counts = said(account.out)
     assert found == said(plain.stdout)[0]
