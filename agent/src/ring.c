@@ -23,6 +23,12 @@ enum {
 	AHEAD = 4, // chunks that may be the next one
 };
 
+#define FULL (1ull << 32)
+
+// FULL and what ring_drained was as there was no free chunk: there is none until that has moved.
+// To look through thousands of chunks at each event would take far longer than the event.
+static uint64_t full_at;
+
 /**
  * Another control block: none of its pages is there yet. Its chunks are counted from
  * another number on, so that nobody takes one of them for one of the last ring's.
@@ -32,6 +38,7 @@ void sosc_ring_again(void)
 	uint32_t *state = sosc_section(SOSC_SEC_CHUNK_STATES);
 
 	sosc_chunks_forget();
+	full_at = 0;
 	for (uint32_t i = 0; i < sosc_session->chunks; i++)
 		state[i] = (uint32_t)sosc_inside.sessions * 0x9e3779b1u &
 			   ~(uint32_t)SOSC_CHUNK_STATE;
@@ -62,8 +69,12 @@ static bool take(uint32_t index, enum sosc_chunk_state from, uint32_t process)
 // needs to come back before we have gone on: then it is a spare one.
 static uint32_t take_free(uint32_t process)
 {
-	uint32_t usual = sosc_chunks_usual(), end = usual;
+	uint32_t usual = sosc_chunks_usual(), end = usual, seen = 0;
+	uint32_t drained = __atomic_load_n(&sosc_control->ring_drained, __ATOMIC_ACQUIRE);
 	const uint32_t *words = sosc_chunk_state_at(0); // of an earlier ring, too: `take` says so
+
+	if (__atomic_load_n(&full_at, __ATOMIC_RELAXED) == (FULL | drained))
+		return SOSC_NONE;
 
 	for (uint32_t i = 0, held = 0; i < end; i++) {
 		enum sosc_chunk_state state = __atomic_load_n(&words[i], __ATOMIC_RELAXED) &
@@ -71,10 +82,13 @@ static uint32_t take_free(uint32_t process)
 
 		if (state == SOSC_CHUNK_FREE && take(i, SOSC_CHUNK_FREE, process))
 			return i;
+		seen += state == SOSC_CHUNK_FREE;
 		held += state == SOSC_CHUNK_OWNED;
 		if (i + 1 == usual && held == usual)
 			end = sosc_session->chunks;
 	}
+	if (!seen)
+		__atomic_store_n(&full_at, FULL | drained, __ATOMIC_RELAXED);
 	return SOSC_NONE;
 }
 
@@ -418,6 +432,7 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 		if (!swap_chunk(thread, SOSC_NONE, index + 1)) {
 			// a signal handler has got one meanwhile, or this is a child
 			change(index, SOSC_CHUNK_FREE, process);
+			__atomic_fetch_add(&sosc_control->ring_drained, 1, __ATOMIC_RELEASE);
 			continue;
 		}
 		(void)swap_pos(thread, gone, (uint64_t)sosc_chunk_at(index) + SOSC_CHUNK_HEADER);

@@ -50,6 +50,7 @@ static uint32_t drained(void)
 		memset(chunk, 0, SOSC_CHUNK_SIZE);
 		states[i] = SOSC_CHUNK_FREE;
 	}
+	sosc_control->ring_drained++;
 	return count;
 }
 

@@ -143,6 +143,7 @@ static void start(uint32_t policy, uint32_t chunks)
 	static const struct sosc_function plain;
 
 	host_control(SOSC_INSTRUMENT_TRACE, chunks);
+	sosc_ring_again();
 	sosc_control->when_full = policy;
 	host_cell(CELL, &plain);
 	seen = calloc(IDS, 1);
@@ -255,6 +256,7 @@ static void begin_anew(uint32_t free_chunks)
 		if (i >= free_chunks) // somebody else's, older
 			chunk_at(i)->seq = i, chunk_at(i)->tid = 1;
 	}
+	sosc_control->ring_drained++;
 	memset(sosc_control->dropped, 0, sizeof(sosc_control->dropped));
 	memset(seen, 0, *attempts);
 	*attempts = drained = 0;
@@ -507,10 +509,31 @@ static void reader_gone(void)
 	CHECK(lost() == 1 + GONE);
 }
 
+// Chunks are not looked through again before soscope says that it has freed some.
+static void looks_once(void)
+{
+	struct sosc_thread *thread;
+	uint64_t before;
+
+	sosc_quiet = false;
+	start(SOSC_FULL_DROP, 2);
+	thread = sosc_thread_self();
+	while (!lost())
+		record(thread);
+	before = lost();
+	set_state(0, SOSC_CHUNK_FREE);
+	record(thread);
+	CHECK(lost() == before + 1);
+	sosc_control->ring_drained++;
+	record(thread);
+	CHECK(lost() == before + 1);
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc > 1);
 	if (!strcmp(argv[1], "ends")) {
+		looks_once();
 		stops();
 		reader_gone();
 		return 0;
