@@ -380,6 +380,31 @@ Memprof.stats("parent")
     assert counted == [{6: 9}, {10: 4, 12: 3}, {10: 4}]
 
 
+# A child that is not followed hears nothing of the ends of its parent's classes.
+NAMELESS = """\
+require "memprof"
+class Kept; end
+2000.times { Class.new { def initialize = @value = 1 }.new }
+GC.disable
+child = fork do
+  GC.enable
+  3.times { GC.start }
+  $filled = Array.new(20_000) { |number| "a string of its own: #{number}" }
+  Memprof.start
+  $kept = Array.new(9) { Kept.new }
+  Memprof.stats("child")
+end
+p Process.wait2(child)[1].success?
+$stdout.flush
+exit!(0)
+"""
+
+
+def test_classes_that_end_before_a_child_counts(ruby: str, tmp_path: Path) -> None:
+    assert ask(ruby, tmp_path, NAMELESS) == "true\n"
+    assert kept((tmp_path / "child").read_text()) == {10: 9}
+
+
 def test_what_cannot_be_counted_is_refused_with_a_reason(ruby: str, tmp_path: Path) -> None:
     text = """\
 require "memprof"

@@ -20,7 +20,9 @@ from tests.support.time.patience import limit
 
 pytestmark = pytest.mark.shares
 
-ALIVE, ENDS, ACCOUNT = (TARGETS / f"{name}.rb" for name in ("alive", "ends", "account"))
+ALIVE, ENDS, ACCOUNT, NAMELESS = (
+    TARGETS / f"{name}.rb" for name in ("alive", "ends", "account", "nameless")
+)
 Rows = dict[tuple[str, int, str], tuple[int, int]]  # file, line, class: objects, bytes
 
 WAYS = {
@@ -246,3 +248,45 @@ def test_a_running_program_is_visited_and_goes_on(ruby: str, tmp_path: Path) -> 
         program.kill()
         program.wait()
         program.stdout.close()
+
+
+class Server:
+    """A Ruby that makes and ends classes without a name, as it is told."""
+
+    def __init__(self, ruby: str) -> None:
+        words, pipe = [ruby, str(NAMELESS), "serve"], subprocess.PIPE
+        self.process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def do(self, *words: str) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        for word in words:
+            self.process.stdin.write(f"{word}\n")
+            self.process.stdin.flush()
+            assert self.process.stdout.readline() == "did\n", word
+
+    def visit(self, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+        done = soscope("mem", verb, "-p", str(self.process.pid), *words)
+        assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
+        return done
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_classes_that_end_between_two_sessions(ruby: str) -> None:
+    server = Server(ruby)
+    try:
+        server.visit("attach", "-q")
+        server.do("make")
+        server.visit("detach", "-q")
+        server.do("end", "fill")  # their slots have other objects
+        server.visit("attach", "-q")
+        server.do("make")
+        document = json.loads(server.visit("snapshot", "--json").stdout)
+        server.do("make")  # it lives
+    finally:
+        server.kill()
+    nameless = [row for row in document["survivors"] if row["type"] == "#<Class>"]
+    assert sum(row["count"] for row in nameless if row["file"] == str(NAMELESS)) > 0

@@ -108,11 +108,15 @@ static void name_classes(void *unused)
 
 // ---- objects ---------------------------------------------------------------------
 
+// Ruby tells nothing from here on, so no address of a class may stay.
 static void leave(void)
 {
 	sosc_objects_count = false;
-	(void)sosc_rb.rb_tracepoint_disable(point_made);
-	(void)sosc_rb.rb_tracepoint_disable(point_freed);
+	if (point_made)
+		(void)sosc_rb.rb_tracepoint_disable(point_made);
+	if (point_freed)
+		(void)sosc_rb.rb_tracepoint_disable(point_freed);
+	sosc_ruby_types_end();
 }
 
 static inline sosc_value object_of(sosc_value point)
@@ -256,6 +260,8 @@ bool sosc_ruby_resume(void)
 	if (!point_made || !point_freed || sosc_objects_refused())
 		return false;
 	sosc_side_clear();
+	if (!sosc_ruby_types_begin())
+		return false;
 	sosc_objects_count = true;
 	return hear_of(&point_made, EVENT_NEWOBJ, made) &&
 	       hear_of(&point_freed, EVENT_FREEOBJ, freed);
@@ -279,7 +285,7 @@ static void begin(void *unused)
 	sosc_ruby_offer();
 	if (!look_all_up())
 		return;
-	if (!sosc_ruby_types_init() ||
+	if (!sosc_ruby_types_begin() ||
 	    !sosc_objects_begin(SOSC_RUNTIME_RUBY, sosc_ruby_version(sosc_rb.ruby_version))) {
 		sosc_objects_refuse(SOSC_OBJECTS_NO_MEMORY, NULL);
 		return;
@@ -344,8 +350,7 @@ static void carry_out(void *unused)
 			collect();
 		break;
 	case SOSC_OBJECTS_END:
-		if (sosc_objects_count)
-			leave();
+		leave();
 		sosc_side_clear();
 		break;
 	case SOSC_OBJECTS_REFS:

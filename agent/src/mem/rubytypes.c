@@ -2,6 +2,9 @@
 // Names of the classes that have had objects. Ruby may only be asked for them where it runs
 // nothing else; so a class is noted when it has its first object, and asked for soon. What is
 // known stays readable from outside when the process is killed.
+//
+// The addresses of classes belong to Ruby's collector. A class is forgotten when the collector
+// frees it, and all are forgotten when nobody listens to the collector any more.
 
 #include "ruby.h"
 #include "sys.h"
@@ -13,26 +16,65 @@ enum {
 	PIECE = 1 << 16, // bytes that names are cut from
 };
 
+struct piece {
+	struct piece *next;
+	uint8_t names[PIECE - sizeof(void *)];
+};
+
 struct sosc_ruby_type *sosc_ruby_types;
 bool sosc_ruby_unasked;
 
 static uint32_t waiting[WAITING], waiting_count; // places of classes to ask for
-static uint8_t *piece, *piece_end;
+static struct piece *first_piece, *piece; // the one that is being filled; NULL: there is none yet
+static uint32_t filled; // bytes of it
 
-/** Return whether there is memory for them. */
-bool sosc_ruby_types_init(void)
+static struct sosc_ruby_type *map_types(void)
 {
-	void *made = sosc_ruby_types;
+	void *made = sosc_mmap(NULL, sizeof(*sosc_ruby_types) * SOSC_RUBY_TYPES,
+			       PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			       -1, 0);
 
-	if (made)
-		return true;
-	made = sosc_mmap(NULL, sizeof(*sosc_ruby_types) * SOSC_RUBY_TYPES, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return sosc_mmap_failed(made) ? NULL : made;
+}
 
+/** No class is known; from now on Ruby tells which it frees. Whether there is memory for them. */
+bool sosc_ruby_types_begin(void)
+{
+	sosc_ruby_types_end();
+	if (sosc_ruby_types)
+		(void)sosc_sys3(SYS_MADVISE, (long)sosc_ruby_types,
+				sizeof(*sosc_ruby_types) * SOSC_RUBY_TYPES, MADV_DONTNEED);
+	else
+		sosc_ruby_types = map_types();
+	sosc_ruby.types = (uint64_t)sosc_ruby_types;
+	piece = first_piece;
+	filled = 0;
+	return sosc_ruby_types;
+}
+
+/** Ruby does not tell any more which classes it frees. Names stay, for soscope's last look. */
+void sosc_ruby_types_end(void)
+{
+	for (uint32_t i = 0; sosc_ruby_types && i < SOSC_RUBY_TYPES; i++)
+		if (sosc_ruby_types[i].class)
+			sosc_ruby_types[i].class = SOSC_RUBY_FREED;
+	waiting_count = 0;
+	sosc_ruby_unasked = false;
+}
+
+// The next piece to fill: one of an earlier session, or a new one.
+static bool take_piece(void)
+{
+	struct piece **next = piece ? &piece->next : &first_piece;
+	void *made = *next;
+
+	if (!made)
+		made = sosc_mmap(NULL, sizeof(**next), PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (sosc_mmap_failed(made))
 		return false;
-	sosc_ruby_types = made;
-	sosc_ruby.types = (uint64_t)made;
+	*next = piece = made;
+	filled = 0;
 	return true;
 }
 
@@ -40,18 +82,11 @@ static uint64_t copy_of(const char *name, uint32_t size)
 {
 	uint8_t *taken;
 
-	if ((uint64_t)(piece_end - piece) < size) {
-		piece = sosc_mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-				  -1, 0);
-		if (sosc_mmap_failed(piece)) {
-			piece = piece_end = NULL;
-			return 0;
-		}
-		piece_end = piece + PIECE;
-	}
-	taken = piece;
+	if ((!piece || sizeof(piece->names) - filled < size) && !take_piece())
+		return 0;
+	taken = piece->names + filled;
 	memcpy(taken, name, size);
-	piece += size;
+	filled += size;
 	return (uint64_t)taken;
 }
 
