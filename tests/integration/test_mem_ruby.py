@@ -270,9 +270,9 @@ class Server:
         assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
         return done
 
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
+    def end(self) -> tuple[int, str, str]:
+        out, err = self.process.communicate(timeout=limit())
+        return self.process.returncode, out, err
 
 
 def test_classes_that_end_between_two_sessions(ruby: str) -> None:
@@ -285,8 +285,20 @@ def test_classes_that_end_between_two_sessions(ruby: str) -> None:
         server.visit("attach", "-q")
         server.do("make")
         document = json.loads(server.visit("snapshot", "--json").stdout)
-        server.do("make")  # it lives
+        assert server.end() == (0, "the end\n", "")
     finally:
-        server.kill()
+        server.process.kill()
+        server.process.wait()
     nameless = [row for row in document["survivors"] if row["type"] == "#<Class>"]
     assert sum(row["count"] for row in nameless if row["file"] == str(NAMELESS)) > 0
+
+
+@pytest.mark.parametrize("way", ["condemned", "unheard"])
+def test_classes_that_end_as_the_program_does(ruby: str, way: str, tmp_path: Path) -> None:
+    done = record(tmp_path / "rec", "-q", "--", ruby, NAMELESS, way)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")
+    document = report(tmp_path / "rec")
+    assert document["state"] == "complete"
+    totals = document["totals"]["objects"]
+    assert totals["created"] > 3000
+    assert totals["live"] == sum(row["count"] for row in document["survivors"])

@@ -64,8 +64,8 @@ static bool look_all_up(void)
 	return NEEDED(rb_tracepoint_new) && NEEDED(rb_tracepoint_enable) &&
 	       NEEDED(rb_tracepoint_disable) && NEEDED(rb_tracearg_from_tracepoint) &&
 	       NEEDED(rb_tracearg_object) && NEEDED(rb_set_end_proc) &&
-	       NEEDED(rb_gc_register_address) && NEEDED(rb_gc_start) && NEEDED(rb_gc_disable) &&
-	       NEEDED(rb_gc_enable) && NEEDED(rb_data_typed_object_wrap) &&
+	       NEEDED(rb_gc_register_address) && NEEDED(rb_gc_mark) && NEEDED(rb_gc_start) &&
+	       NEEDED(rb_gc_disable) && NEEDED(rb_gc_enable) && NEEDED(rb_data_typed_object_wrap) &&
 	       NEEDED(rb_gc_location) && NEEDED(rb_objspace_each_objects) &&
 	       NEEDED(rb_objspace_internal_object_p) && NEEDED(rb_obj_memsize_of) &&
 	       NEEDED(rb_class_real) && NEEDED(rb_mod_name) && NEEDED(rb_string_value_ptr) &&
@@ -103,7 +103,7 @@ static void name_classes(void *unused)
 	(void)unused;
 	__atomic_store_n(&naming, 0, __ATOMIC_RELEASE);
 	if (sosc_objects_count)
-		sosc_ruby_types_ask(false);
+		sosc_ruby_types_ask();
 }
 
 // ---- objects ---------------------------------------------------------------------
@@ -135,8 +135,7 @@ static void note_class(sosc_value class)
 	}
 	if (sosc_ruby_type_is_known(class))
 		return;
-	(void)sosc_ruby_type_make(class);
-	if (sosc_ruby_unasked && !__atomic_exchange_n(&naming, 1, __ATOMIC_ACQ_REL))
+	if (sosc_ruby_type_note(class) && !__atomic_exchange_n(&naming, 1, __ATOMIC_ACQ_REL))
 		(void)sosc_ruby_postpone(&job_names, name_classes);
 }
 
@@ -147,10 +146,13 @@ static void made(sosc_value point, void *unused)
 
 	(void)unused;
 	if (!sosc_objects_count) { // as in a child that is not followed
-		leave();
+		if (!sosc_ruby_looks)
+			leave();
 		return;
 	}
 	object = object_of(point);
+	if (sosc_ruby_is_class(object)) // the end of an older one there may have been unheard
+		sosc_ruby_types_forget(object);
 	class = sosc_ruby_has_class(sosc_ruby_kind(object)) ? sosc_ruby_class(object) : 0;
 	word = sosc_side_at(object);
 	if (sosc_picks.is_on && !sosc_picks_take(SOSC_RUBY_SLOT)) {
@@ -176,16 +178,14 @@ static void made(sosc_value point, void *unused)
 		note_class(class);
 }
 
+// Nobody asks here whether anything is counted: what is freed is gone in any case.
 static void freed(sosc_value point, void *unused)
 {
-	sosc_value object;
+	sosc_value object = object_of(point);
 
 	(void)unused;
-	if (!sosc_objects_count)
-		return;
-	object = object_of(point);
 	sosc_object_freed(object);
-	if (sosc_ruby_kind(object) == KIND_CLASS)
+	if (sosc_ruby_is_class(object))
 		sosc_ruby_types_forget(object);
 }
 
@@ -196,6 +196,7 @@ static void collect(void)
 {
 	bool was_off = sosc_rb.rb_gc_enable() != 0;
 
+	sosc_ruby_types_ask(); // none of them is kept for us
 	(void)sosc_rb.rb_gc_start();
 	if (was_off)
 		(void)sosc_rb.rb_gc_disable();

@@ -43,6 +43,7 @@ struct sosc_ruby_api {
 	sosc_value (*rb_tracearg_object)(void *argument);
 	void (*rb_set_end_proc)(void (*function)(sosc_value data), sosc_value data);
 	void (*rb_gc_register_address)(sosc_value *at);
+	void (*rb_gc_mark)(sosc_value object);
 	sosc_value (*rb_gc_start)(void);
 	sosc_value (*rb_gc_disable)(void);
 	sosc_value (*rb_gc_enable)(void);
@@ -123,6 +124,14 @@ static inline sosc_value sosc_ruby_class(sosc_value object)
 	return *(const uint64_t *)(object + 8);
 }
 
+/** Whether an object is a class or a module, which may have a name. */
+static inline bool sosc_ruby_is_class(sosc_value object)
+{
+	uint32_t kind = sosc_ruby_kind(object);
+
+	return kind == KIND_CLASS || kind == KIND_MODULE;
+}
+
 /** Whether the second word of objects of that kind is a class, if it is not 0. */
 static inline bool sosc_ruby_has_class(uint32_t kind)
 {
@@ -148,9 +157,13 @@ bool sosc_ruby_resume(void);
 bool sosc_ruby_look_up(void *to, const char *name);
 bool sosc_ruby_types_begin(void);
 void sosc_ruby_types_end(void);
-void sosc_ruby_types_ask(bool again);
+void sosc_ruby_types_ask(void);
+void sosc_ruby_types_walk(void);
+void sosc_ruby_types_walked(void);
+void sosc_ruby_types_keep(void);
 void sosc_ruby_types_forget(sosc_value class);
-uint32_t sosc_ruby_type_make(sosc_value class);
+bool sosc_ruby_type_note(sosc_value class);
+uint32_t sosc_ruby_type_meet(sosc_value class);
 void sosc_ruby_look(void);
 bool sosc_ruby_count(uint32_t bits, struct sosc_ruby_rows *counted);
 void sosc_ruby_rows_free(const struct sosc_ruby_rows *counted);
@@ -160,11 +173,11 @@ void sosc_ruby_hear_of_moves(void);
 void sosc_ruby_type_move(uint32_t at, sosc_value class);
 
 extern bool sosc_ruby_has_compacted;
+extern bool sosc_ruby_looks; // for the last time: what is made meanwhile is nobody's
 extern uint64_t sosc_ruby_hidden; // thread pointer of one whose objects are not the program's
 extern uint64_t sosc_ruby_made[SOSC_RUBY_KIND + 1]; // objects so far, by RUBY_T_...
 
 extern struct sosc_ruby_type *sosc_ruby_types;
-extern bool sosc_ruby_unasked; // there are classes whose names are not known
 
 enum { TYPES_TRIED = 64 }; // places behind the first one
 

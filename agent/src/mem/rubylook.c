@@ -11,6 +11,8 @@ enum {
 	ROWS_TRIED = 256,
 };
 
+bool sosc_ruby_looks;
+
 static struct sosc_ruby_row *rows;
 static uint32_t without; // bits of words of objects that are left out
 static uint64_t seen; // objects of the side table that Ruby has, too
@@ -41,7 +43,7 @@ static uint32_t type_of(sosc_value object)
 
 	if (class && kind == KIND_CLASS && sosc_rb.rb_objspace_internal_object_p(object))
 		class = 0; // a singleton class that no program can have seen
-	at = class ? sosc_ruby_type_make(class) : SOSC_RUBY_TYPES;
+	at = class ? sosc_ruby_type_meet(class) : SOSC_RUBY_TYPES;
 
 	return at == SOSC_RUBY_TYPES ? kind : SOSC_RUBY_BUILTIN + at;
 }
@@ -103,8 +105,9 @@ bool sosc_ruby_count(uint32_t bits, struct sosc_ruby_rows *counted)
 	was_off = sosc_rb.rb_gc_disable() != 0; // classes stay until they are named
 	without = bits;
 	seen = lost = 0;
+	sosc_ruby_types_walk();
 	sosc_rb.rb_objspace_each_objects(slots, NULL);
-	sosc_ruby_types_ask(true);
+	sosc_ruby_types_walked();
 	if (!was_off)
 		(void)sosc_rb.rb_gc_enable();
 	*counted = (struct sosc_ruby_rows){rows, ROWS, lost};
@@ -122,9 +125,13 @@ void sosc_ruby_look(void)
 {
 	struct sosc_ruby_rows counted;
 	uint64_t known;
+	bool has_memory;
 
-	sosc_objects_count = false; // what naming makes is not the program's
-	if (!sosc_ruby_count(0, &counted))
+	sosc_ruby_looks = true; // what naming makes is not the program's
+	sosc_objects_count = false;
+	has_memory = sosc_ruby_count(0, &counted);
+	sosc_ruby_looks = false;
+	if (!has_memory)
 		return;
 	sosc_ruby.rows = (uint64_t)counted.rows;
 	sosc_ruby.row_count = counted.count;
@@ -172,6 +179,7 @@ bool sosc_ruby_places(uint32_t bits, struct sosc_ruby_places *taken)
 	bool was_off = sosc_rb.rb_gc_disable() != 0, has_memory;
 
 	without = bits;
+	sosc_ruby_types_walk();
 	walk_places(NULL);
 	taken->size = (place_count + 1) * sizeof(*places);
 	taken->places = sosc_mmap(NULL, taken->size, PROT_READ | PROT_WRITE,
@@ -180,7 +188,7 @@ bool sosc_ruby_places(uint32_t bits, struct sosc_ruby_places *taken)
 	if (has_memory) {
 		walk_places(taken->places);
 		taken->count = place_count;
-		sosc_ruby_types_ask(true);
+		sosc_ruby_types_walked();
 	}
 	if (!was_off)
 		(void)sosc_rb.rb_gc_enable();
@@ -215,8 +223,9 @@ void sosc_ruby_take_older(void)
 {
 	bool was_off = sosc_rb.rb_gc_disable() != 0;
 
+	sosc_ruby_types_walk();
 	sosc_rb.rb_objspace_each_objects(older_slots, NULL);
-	sosc_ruby_types_ask(true);
+	sosc_ruby_types_walked();
 	if (!was_off)
 		(void)sosc_rb.rb_gc_enable();
 }

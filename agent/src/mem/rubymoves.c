@@ -73,11 +73,14 @@ static void follow_all(uint64_t start, uint32_t *words)
 static void follow_classes(void)
 {
 	for (uint32_t i = 0; i < SOSC_RUBY_TYPES; i++) {
-		sosc_value class = sosc_ruby_types[i].class;
+		sosc_value class = sosc_ruby_types[i].class, there;
 
-		if (class > SOSC_RUBY_FREED && is_readable(class) &&
-		    sosc_ruby_kind(class) == KIND_MOVED)
-			sosc_ruby_type_move(i, sosc_rb.rb_gc_location(class));
+		if (class <= SOSC_RUBY_FREED || !is_readable(class) ||
+		    sosc_ruby_kind(class) != KIND_MOVED)
+			continue;
+		there = sosc_rb.rb_gc_location(class);
+		if (sosc_ruby_is_class(there))
+			sosc_ruby_type_move(i, there);
 	}
 }
 
@@ -95,11 +98,18 @@ static void moved(void *unused)
 	follow_classes();
 }
 
+static void mark(void *unused)
+{
+	(void)unused;
+	sosc_ruby_types_keep();
+}
+
 /** From now on tables are right behind a compaction, too. The thread holds the GVL. */
 void sosc_ruby_hear_of_moves(void)
 {
 	data_type.name = "soscope";
 	data_type.compact = moved;
+	data_type.mark = mark;
 	sosc_rb.rb_gc_register_address(&watcher);
 	watcher = sosc_rb.rb_data_typed_object_wrap(0, &data_type, &data_type);
 }

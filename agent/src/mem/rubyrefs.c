@@ -29,10 +29,9 @@ static bool is_object(uint32_t kind)
 }
 
 // One that a program can have seen, and so have given a name.
-static bool is_named(sosc_value object, uint32_t kind)
+static bool is_named(sosc_value object)
 {
-	return (kind == KIND_CLASS || kind == KIND_MODULE) &&
-	       !sosc_rb.rb_objspace_internal_object_p(object);
+	return sosc_ruby_is_class(object) && !sosc_rb.rb_objspace_internal_object_p(object);
 }
 
 static int slots(void *start, void *end, size_t stride, void *unused)
@@ -44,8 +43,8 @@ static int slots(void *start, void *end, size_t stride, void *unused)
 
 		if (!is_object(kind))
 			continue;
-		if (is_named(at, kind))
-			(void)sosc_ruby_type_make(at);
+		if (is_named(at))
+			(void)sosc_ruby_type_meet(at);
 		sosc_refs_holder(at, SOSC_REF_HOLDER);
 		sosc_rb.rb_objspace_reachable_objects_from(at, referred, (void *)class);
 	}
@@ -63,10 +62,12 @@ void sosc_ruby_refs(void)
 	    !WANTED(rb_objspace_reachable_objects_from_root) || !sosc_refs_begin())
 		return;
 	was_off = sosc_rb.rb_gc_disable() != 0;
+	sosc_ruby_types_ask(); // else classes that wait would be held by us
+	sosc_ruby_types_walk();
 	category_now = NULL;
 	sosc_rb.rb_objspace_each_objects(slots, NULL);
 	sosc_rb.rb_objspace_reachable_objects_from_root(held, NULL);
-	sosc_ruby_types_ask(true);
+	sosc_ruby_types_walked();
 	sosc_refs_end();
 	if (!was_off)
 		(void)sosc_rb.rb_gc_enable();

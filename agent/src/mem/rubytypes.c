@@ -4,7 +4,9 @@
 // known stays readable from outside when the process is killed.
 //
 // The addresses of classes belong to Ruby's collector. A class is forgotten when the collector
-// frees it, and all are forgotten when nobody listens to the collector any more.
+// frees it, and all are forgotten when nobody listens to the collector any more. Even so a free may
+// stay unheard, so Ruby is only asked about classes that are certainly there: those that wait, which
+// the collector is told to keep, and those whose objects a walk over the heap has just met.
 
 #include "ruby.h"
 #include "sys.h"
@@ -22,9 +24,10 @@ struct piece {
 };
 
 struct sosc_ruby_type *sosc_ruby_types;
-bool sosc_ruby_unasked;
 
-static uint32_t waiting[WAITING], waiting_count; // places of classes to ask for
+static sosc_value waiting[WAITING]; // classes to ask for
+static uint32_t waiting_count;
+static bool met[SOSC_RUBY_TYPES]; // by place: the latest walk has met an object of that class
 static struct piece *first_piece, *piece; // the one that is being filled; NULL: there is none yet
 static uint32_t filled; // bytes of it
 
@@ -59,7 +62,6 @@ void sosc_ruby_types_end(void)
 		if (sosc_ruby_types[i].class)
 			sosc_ruby_types[i].class = SOSC_RUBY_FREED;
 	waiting_count = 0;
-	sosc_ruby_unasked = false;
 }
 
 // The next piece to fill: one of an earlier session, or a new one.
@@ -90,11 +92,13 @@ static uint64_t copy_of(const char *name, uint32_t size)
 	return (uint64_t)taken;
 }
 
-/**
- * The place of @class among the classes that were seen, SOSC_RUBY_TYPES: there is no room. A new
- * one waits to be asked for its name.
- */
-uint32_t sosc_ruby_type_make(sosc_value class)
+static bool is_there(const struct sosc_ruby_type *type)
+{
+	return type->class > SOSC_RUBY_FREED;
+}
+
+// The place of @class, or a free one for it; SOSC_RUBY_TYPES: there is no room.
+static uint32_t place_for(sosc_value class)
 {
 	uint32_t first = sosc_ruby_type_first(class), room = SOSC_RUBY_TYPES;
 
@@ -109,16 +113,45 @@ uint32_t sosc_ruby_type_make(sosc_value class)
 		if (!there)
 			break;
 	}
-	if (room == SOSC_RUBY_TYPES)
-		return room;
-	sosc_ruby_types[room].name = 0;
-	sosc_ruby_types[room].size = 0;
-	sosc_ruby_types[room].asked = 0;
-	__atomic_store_n(&sosc_ruby_types[room].class, class, __ATOMIC_RELEASE);
-	if (waiting_count < WAITING)
-		waiting[waiting_count++] = room;
-	sosc_ruby_unasked = true;
 	return room;
+}
+
+static void make(uint32_t at, sosc_value class)
+{
+	struct sosc_ruby_type *type = &sosc_ruby_types[at];
+
+	type->name = 0;
+	type->size = 0;
+	type->asked = 0;
+	__atomic_store_n(&type->class, class, __ATOMIC_RELEASE);
+}
+
+/**
+ * An object of @class is made; a new class waits to be asked for its name. Whether any waits. If too
+ * many wait, this one is noted with a later object.
+ */
+bool sosc_ruby_type_note(sosc_value class)
+{
+	uint32_t at = waiting_count < WAITING ? place_for(class) : SOSC_RUBY_TYPES;
+
+	if (at < SOSC_RUBY_TYPES && !is_there(&sosc_ruby_types[at])) {
+		make(at, class);
+		waiting[waiting_count++] = class;
+	}
+	return waiting_count > 0;
+}
+
+/** A walk has met an object of @class. Its place; SOSC_RUBY_TYPES: there is no room. */
+uint32_t sosc_ruby_type_meet(sosc_value class)
+{
+	uint32_t at = place_for(class);
+
+	if (at == SOSC_RUBY_TYPES)
+		return at;
+	if (!is_there(&sosc_ruby_types[at]))
+		make(at, class);
+	met[at] = true;
+	return at;
 }
 
 /** The class at place @at has another address now. */
@@ -127,27 +160,34 @@ void sosc_ruby_type_move(uint32_t at, sosc_value class)
 	struct sosc_ruby_type was = sosc_ruby_types[at];
 	uint32_t place;
 
+	for (uint32_t i = 0; i < waiting_count; i++)
+		if (waiting[i] == was.class)
+			waiting[i] = class;
 	sosc_ruby_types[at].class = SOSC_RUBY_FREED;
-	place = sosc_ruby_type_make(class);
+	place = place_for(class);
 	if (place == SOSC_RUBY_TYPES)
 		return;
 	was.class = class;
 	sosc_ruby_types[place] = was;
 }
 
-/** A class is about to be freed. */
+/** A class is about to be freed, or is new where another one was. */
 void sosc_ruby_types_forget(sosc_value class)
 {
-	uint32_t first = sosc_ruby_type_first(class);
+	uint32_t at = place_for(class);
 
-	for (uint32_t i = 0; i < TYPES_TRIED; i++) {
-		struct sosc_ruby_type *type = &sosc_ruby_types[(first + i) & (SOSC_RUBY_TYPES - 1)];
+	if (at < SOSC_RUBY_TYPES && is_there(&sosc_ruby_types[at]))
+		sosc_ruby_types[at].class = SOSC_RUBY_FREED;
+	for (uint32_t i = 0; i < waiting_count; i++)
+		if (waiting[i] == class)
+			waiting[i--] = waiting[--waiting_count];
+}
 
-		if (type->class == class)
-			type->class = SOSC_RUBY_FREED;
-		if (!type->class)
-			return;
-	}
+/** Ruby marks what it has to keep: classes that wait stay until they are asked. */
+void sosc_ruby_types_keep(void)
+{
+	for (uint32_t i = 0; i < waiting_count; i++)
+		sosc_rb.rb_gc_mark(waiting[i]);
 }
 
 // Objects of a singleton class are of the class behind it.
@@ -170,26 +210,28 @@ static void ask(struct sosc_ruby_type *type)
 	__atomic_store_n(&type->size, type->name ? (uint32_t)size : 0, __ATOMIC_RELEASE);
 }
 
-static bool is_there(const struct sosc_ruby_type *type)
+/** Ask Ruby for the names of classes that wait. The thread holds the GVL, and may make objects. */
+void sosc_ruby_types_ask(void)
 {
-	return type->class > SOSC_RUBY_FREED;
-}
+	for (uint32_t i = 0; i < waiting_count; i++) {
+		uint32_t at = place_for(waiting[i]);
 
-/**
- * Ask Ruby for the names of new classes; @again: for those of all that have none, too. The thread
- * holds the GVL, and may make objects.
- */
-void sosc_ruby_types_ask(bool again)
-{
-	bool all = again || waiting_count == WAITING;
-	uint32_t count = all ? SOSC_RUBY_TYPES : waiting_count;
-
-	for (uint32_t i = 0; i < count; i++) {
-		struct sosc_ruby_type *type = &sosc_ruby_types[all ? i : waiting[i]];
-
-		if (is_there(type) && !type->name && (again || !type->asked))
-			ask(type);
+		if (at < SOSC_RUBY_TYPES && sosc_ruby_types[at].class == waiting[i])
+			ask(&sosc_ruby_types[at]);
 	}
 	waiting_count = 0;
-	sosc_ruby_unasked = false;
+}
+
+/** A walk over all objects begins. Until sosc_ruby_types_walked, Ruby does not collect. */
+void sosc_ruby_types_walk(void)
+{
+	memset(met, 0, sizeof(met));
+}
+
+/** It is over: ask Ruby for names of classes that it has met and that have none yet. */
+void sosc_ruby_types_walked(void)
+{
+	for (uint32_t i = 0; i < SOSC_RUBY_TYPES; i++)
+		if (met[i] && is_there(&sosc_ruby_types[i]) && !sosc_ruby_types[i].name)
+			ask(&sosc_ruby_types[i]);
 }

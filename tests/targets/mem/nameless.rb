@@ -28,5 +28,16 @@ when "serve" then serve
 when "condemned" # a collection has marked, and has not swept
   make(3000)
   GC.start(full_mark: true, immediate_sweep: false)
+when "unheard" # while a hook of objspace's runs, no other one is told of what Ruby collects
+  require "objspace"
+  GC.disable
+  make(2000)
+  ObjectSpace.trace_object_allocations_start
+  GC.enable
+  GC.stress = true # each malloc collects, that of the hook, too
+  Object.new
+  GC.stress = false
+  ObjectSpace.trace_object_allocations_stop
+  $filled = Array.new(20_000) { |number| "a string of its own: #{number}" }
 end
 puts "the end"
