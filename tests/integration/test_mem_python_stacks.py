@@ -5,20 +5,32 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
+import socket
+import subprocess
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from soscope.entry.agent.blob import agent_path
 from soscope.frames.interpreted import PythonFrames, is_python
 from soscope.frames.names import stack_at
 from soscope.instruments.mem.events import collect
 from soscope.instruments.mem.matched import MatchedBlocks
 from soscope.recording.reader import RecordingFile
 from tests.support.machines.pythons import DISTRIBUTION, few_pythons, pythons
+from tests.support.machines.tools import need
+from tests.support.processes.attached import wait_for_hooks
 from tests.support.processes.run import run
+from tests.support.targets import build
 from tests.support.targets.accounts import SOSCOPE
 from tests.support.targets.matrix import REPOSITORY
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
 
 TARGETS = REPOSITORY / "tests" / "targets" / "mem"
 TARGET = TARGETS / "pystacks.py"
@@ -91,3 +103,80 @@ def test_frames_lie_where_the_evaluator_ran_them(tmp_path: Path) -> None:
     assert order[10_001] == ["C", "take", "main", "<module>", "C"]
     chain = ["C", "recurse_in_c"] * 6
     assert order[30_005] == ["C", "take", "take_second", *chain, "main", "<module>", "C"]
+
+
+# Allocates below frames of Python until it gets a line.
+ALLOCATES = """
+import select, sys
+def deep(left):
+    if left:
+        return deep(left - 1)
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        for _ in range(1000):
+            bytearray(2000)
+print("ready", flush=True)
+deep(20)
+print("alive", flush=True)
+"""
+
+
+def function_of_agent(name: str) -> tuple[int, int]:
+    """Return where a function of the agent's begins and ends."""
+    said = run([need("nm"), "-S", agent_path()]).stdout
+    (found,) = (words for words in map(str.split, said.splitlines()) if words[-1] == name)
+    return int(found[0], 16), int(found[0], 16) + int(found[1], 16)
+
+
+@contextmanager
+def interrupted(function: str) -> Iterator[tuple[subprocess.Popen[str], socket.socket]]:
+    """Run a Python whose handler interrupts a function of the agent's, and waits for an answer."""
+    source = TARGETS.parent / "hostile" / "interrupted.c"
+    library = build.compiled("interrupted.so", ["gcc", "-shared", "-fPIC"], [source])
+    low, high = function_of_agent(function)
+    mine, its = socket.socketpair()
+    mine.settimeout(limit())
+    words = f"{its.fileno()} {low:x} {high:x}"
+    environ = {**os.environ, "LD_PRELOAD": str(library), "INTERRUPTED": words}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [DISTRIBUTION, "-c", ALLOCATES],
+        env=environ, pass_fds=[its.fileno()], stdin=pipe, stdout=pipe, stderr=pipe, text=True,
+    )  # fmt: skip
+    with mine, process:
+        its.close()
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process, mine
+        finally:
+            process.kill()
+
+
+@contextmanager
+def recording(pid: int, file: Path) -> Iterator[None]:
+    """Record the blocks of a process for a while."""
+    words = [*SOSCOPE, "mem", "attach", "--blocks", "-q", "-o", str(file), "-p", str(pid)]
+    watcher = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for_hooks(watcher, "-o", str(file))
+        yield
+        watcher.send_signal(signal.SIGINT)
+        assert (watcher.communicate(timeout=limit())[1], watcher.returncode) == ("", 0)
+    finally:
+        watcher.kill()
+        watcher.communicate()
+
+
+@pytest.mark.parametrize("later", ["no session", "another session"])
+def test_a_handler_that_returns_when_the_session_is_over(later: str, tmp_path: Path) -> None:
+    with interrupted("sosc_python_stack") as (process, handler):
+        with recording(process.pid, tmp_path / "first"):
+            assert handler.recv(1) == b"h"
+        if later == "no session":
+            handler.send(b"g")
+        else:
+            with recording(process.pid, tmp_path / "second"):
+                handler.send(b"g")
+                until(has_run(process.pid, cpu=0.05), "the program goes on", running=process)
+        assert process.communicate("\n", timeout=limit()) == ("alive\n", "")
+        assert process.returncode == 0

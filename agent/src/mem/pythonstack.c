@@ -8,6 +8,9 @@
 // stacks, and frames name that by its number. Which number a code object has is true until one ends:
 // another one may have its address then, and those of all that it points to. So the interpreter's
 // type of code objects tells us of their ends.
+//
+// A signal handler may interrupt a walk, and return when the session is over. So what a walk reads
+// of a session lies in memory of ours.
 
 #include "pythonstack.h"
 #include "arch.h"
@@ -27,14 +30,16 @@ enum {
 	MINOR_WITH_INLINED_CALLS = 11, // before, each frame has a call of its own that runs it
 	CODES = 1 << 19, // numbers of origins
 	PART_MAX = 256, // bytes of a struct that are of interest
+	LAYOUTS_MAX = 32,
 };
 
 bool sosc_python_stacks;
 
 static struct sosc_blocks *table;
 static const struct sosc_loaded *interpreter, *last; // the one, and what was looked at last
-static const struct sosc_python *layouts, *layout;
+static struct sosc_python layouts[LAYOUTS_MAX]; // the same ones in each session
 static uint32_t layout_count;
+static const struct sosc_python *layout; // one of them; NULL: the interpreter's is not known yet
 static void *(*thread_state)(void), *(*released_state)(void);
 static int (*is_initialized)(void);
 static uint64_t code_type;
@@ -60,8 +65,8 @@ static void refuse(enum sosc_python_frames why)
 void sosc_python_stacks_start(struct sosc_blocks *own)
 {
 	table = own;
-	layouts = (const void *)((const uint8_t *)own + own->first_layout);
-	layout_count = (uint32_t)own->layouts;
+	layout_count = own->layouts < LAYOUTS_MAX ? (uint32_t)own->layouts : LAYOUTS_MAX;
+	memcpy(layouts, (const uint8_t *)own + own->first_layout, layout_count * sizeof(*layouts));
 	layout = NULL;
 	interpreter = last = NULL;
 	sosc_python_stacks = false;
@@ -123,24 +128,25 @@ void sosc_python_stacks_forget(const struct sosc_loaded *image)
 	end_code = NULL;
 }
 
-static bool look_up(void *to, const char *name)
+static bool look_up(const struct sosc_loaded *image, void *to, const char *name)
 {
-	uint64_t addr = sosc_function_of(interpreter, name);
+	uint64_t addr = sosc_function_of(image, name);
 
 	memcpy(to, &addr, sizeof(addr));
 	return addr != 0;
 }
 
 // Its version is known when it has begun.
-static const struct sosc_python *find_layout(void)
+static const struct sosc_python *find_layout(const struct sosc_loaded *image)
 {
 	const char *(*version)(void);
 	const struct sosc_python *known;
 
-	if (!look_up(&version, "Py_GetVersion") || !look_up(&code_type, "PyCode_Type") ||
-	    !look_up(&released_state, "PyGILState_GetThisThreadState") ||
-	    (!look_up(&thread_state, "PyThreadState_GetUnchecked") &&
-	     !look_up(&thread_state, "_PyThreadState_UncheckedGet"))) {
+	if (!look_up(image, &version, "Py_GetVersion") ||
+	    !look_up(image, &code_type, "PyCode_Type") ||
+	    !look_up(image, &released_state, "PyGILState_GetThisThreadState") ||
+	    (!look_up(image, &thread_state, "PyThreadState_GetUnchecked") &&
+	     !look_up(image, &thread_state, "_PyThreadState_UncheckedGet"))) {
 		refuse(SOSC_PYTHON_NO_FUNCTION);
 		return NULL;
 	}
@@ -161,12 +167,14 @@ static const struct sosc_python *find_layout(void)
 
 static bool prepare(void)
 {
+	// the next session may have begun, without an interpreter, when a handler returns here
+	const struct sosc_loaded *image = interpreter;
 	const struct sosc_python *known;
 
-	if (!look_up(&is_initialized, "Py_IsInitialized") || !is_initialized() ||
+	if (!image || !look_up(image, &is_initialized, "Py_IsInitialized") || !is_initialized() ||
 	    __atomic_exchange_n(&preparing, 1, __ATOMIC_ACQUIRE))
 		return false;
-	known = find_layout();
+	known = find_layout(image);
 	if (known)
 		__atomic_store_n(&layout, known, __ATOMIC_RELEASE);
 	else
