@@ -5,7 +5,7 @@
 // they are only read where they are still there.
 //
 // A code object may be gone when a stack is read. So a copy of its names and lines lies among the
-// stacks, and frames name that by its number. Which number a code object has is true until one ends:
+// stacks, and frames name that by its number. Which number a code object has is true until it ends:
 // another one may have its address then, and those of all that it points to. So the interpreter's
 // type of code objects tells us of their ends.
 //
@@ -46,14 +46,19 @@ static uint64_t code_type;
 static uint32_t *numbers; // of copies among the stacks, by the number of an origin
 static uint32_t preparing;
 static void (*end_code)(void *code); // what ends a code object; NULL: we are not told of that
-static uint64_t ended; // code objects
+static uint32_t session; // counts them: numbers of an earlier one are of no use
 
 static struct seen { // a code object that was there not long ago
 	uint32_t version; // odd: it is being written
+	uint32_t session; // whose number it is
 	uint32_t number;
-	uint64_t ended; // so many had at that time
-	struct sosc_origin code;
+	struct sosc_origin code; // .code is 0: it has ended
 } seen[1 << SEEN_BITS];
+
+static inline struct seen *seen_of(uint64_t code)
+{
+	return &seen[code * 0x9e3779b97f4a7c15ull >> (64 - SEEN_BITS)];
+}
 
 static void refuse(enum sosc_python_frames why)
 {
@@ -70,16 +75,31 @@ void sosc_python_stacks_start(struct sosc_blocks *own)
 	layout = NULL;
 	interpreter = last = NULL;
 	sosc_python_stacks = false;
-	memset(seen, 0, sizeof(seen));
+	__atomic_fetch_add(&session, 1, __ATOMIC_RELEASE);
 	if (numbers)
 		(void)sosc_sys3(SYS_MADVISE, (long)numbers, CODES * sizeof(*numbers),
 				MADV_DONTNEED);
 }
 
+// Nobody has a number for a code object that ends: whoever is in the middle of writing one has a
+// frame that keeps it.
+static void forget_code(uint64_t code)
+{
+	struct seen *entry = seen_of(code);
+	uint32_t version = __atomic_load_n(&entry->version, __ATOMIC_ACQUIRE);
+
+	if (version & 1 || entry->code.code != code ||
+	    !__atomic_compare_exchange_n(&entry->version, &version, version + 1, false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return; // it is of another one
+	entry->code.code = 0;
+	__atomic_store_n(&entry->version, version + 2, __ATOMIC_RELEASE);
+}
+
 // Stands in the place of what ends a code object.
 static void code_ends(void *code)
 {
-	__atomic_fetch_add(&ended, 1, __ATOMIC_ACQ_REL);
+	forget_code((uint64_t)code);
 	end_code(code);
 }
 
@@ -126,6 +146,7 @@ void sosc_python_stacks_forget(const struct sosc_loaded *image)
 	interpreter = NULL;
 	layout = NULL;
 	end_code = NULL;
+	__atomic_fetch_add(&session, 1, __ATOMIC_RELEASE); // nobody tells of its code any more
 }
 
 static bool look_up(const struct sosc_loaded *image, void *to, const char *name)
@@ -214,11 +235,11 @@ static uint32_t make_number(const struct sosc_python *at, const struct sosc_orig
 // The number of a code object's copy, 0: there is no room for it.
 static uint32_t number_of(const struct sosc_python *at, struct sosc_origin code, bool sealed)
 {
-	struct seen *entry = &seen[code.code * 0x9e3779b97f4a7c15ull >> (64 - SEEN_BITS)];
-	uint64_t now = __atomic_load_n(&ended, __ATOMIC_ACQUIRE);
+	struct seen *entry = seen_of(code.code);
+	uint32_t now = __atomic_load_n(&session, __ATOMIC_ACQUIRE);
 	uint32_t version = __atomic_load_n(&entry->version, __ATOMIC_ACQUIRE);
 	uint32_t number = entry->number;
-	bool is_same = entry->ended == now && is_code(&entry->code, &code);
+	bool is_same = entry->session == now && is_code(&entry->code, &code);
 
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (is_same && !(version & 1) && entry->version == version)
@@ -230,7 +251,7 @@ static uint32_t number_of(const struct sosc_python *at, struct sosc_origin code,
 	if (number && __atomic_compare_exchange_n(&entry->version, &version, version + 1, false,
 						  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
 		entry->number = number;
-		entry->ended = now;
+		entry->session = now;
 		entry->code = code;
 		__atomic_store_n(&entry->version, version + 2, __ATOMIC_RELEASE);
 	}
