@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.machines.pythons import DISTRIBUTION, few_pythons
+from tests.support.machines.pythons import DISTRIBUTION, few_pythons, pythons
 from tests.support.processes.run import run
+from tests.support.targets import build
 from tests.support.targets.covering import sizes
 from tests.support.targets.survivors import soscope
 from tests.support.time.patience import limit
@@ -291,3 +293,45 @@ def test_a_first_thread_that_is_elsewhere_is_named() -> None:
             busy.kill()
     assert done.returncode == 1
     assert "its first thread runs no code of its interpreter while others work" in done.stderr
+
+
+_LIBRARY = """
+import os, sysconfig
+print(os.path.join(*map(sysconfig.get_config_var, ("LIBDIR", "INSTSONAME"))))
+"""
+
+
+def libraries() -> list[str]:
+    """Return the Pythons of this machine that are libraries."""
+    said = [run([python, "-c", _LIBRARY]).stdout.strip() for python in pythons()]
+    return [path for path in said if ".so" in path and os.path.exists(path)]
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("minor", [12, 13])
+@pytest.mark.parametrize("way", ["closed", "ended", "dropped"])
+def test_a_python_that_ends_between_visits_and_begins_again(way: str, minor: int) -> None:
+    found = [path for path in libraries() if f"python3.{minor}" in path]
+    if not found:
+        pytest.skip(f"no libpython3.{minor}.so")
+    source = build.TARGETS / "hostile" / "embeds.c"
+    host = build.compiled("embeds", ["gcc", "-O1", "-ldl"], [source])
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [host, found[0], way], stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    ) as process:
+        try:
+            visited = Servant(process)
+            visited.do("kept = [str(number) for number in range(2000)]")
+            visited.visit("attach")
+            visited.do("over")
+            visited.do("first = [str(number) for number in range(2000)]")
+            visited.visit("attach")
+            visited.do("later = [complex(number) for number in range(1234)]")
+            rows = json.loads(visited.visit("snapshot", "--json"))["survivors"]
+            visited.visit("detach")
+            said, errors = process.communicate("over\n", timeout=limit())
+        finally:
+            process.kill()
+    assert (process.returncode, said.splitlines()[-1:], errors) == (0, ["the end"], "")
+    assert 1234 in [row["count"] for row in rows if row["type"] == "complex"]

@@ -21,7 +21,7 @@ uint64_t sosc_first_call(uint64_t code, uint32_t size, const struct sosc_loaded 
 			continue;
 		memcpy(&distance, &bytes[i + 1], sizeof(distance));
 		to = code + i + 5 + (uint64_t)(int64_t)distance;
-		if (sosc_image_of(to) == image && sosc_addr_executable(image, to))
+		if (sosc_addr_executable(image, to))
 			return to;
 	}
 	return 0;

@@ -32,6 +32,7 @@ bool sosc_objects_count;
 bool sosc_objects_types;
 bool sosc_objects_asked;
 uint32_t sosc_objects_since;
+bool sosc_objects_begun;
 bool sosc_objects_made;
 struct sosc_objects_tally sosc_objects_tally;
 
@@ -116,6 +117,11 @@ static void quiet(void)
 	sosc_objects_count = (sosc_objects_count && sosc_objects_asked) || sosc_objects_since ||
 			     sosc_objects_made;
 	place = &without_place;
+}
+
+static void closed(const struct sosc_loaded *image)
+{
+	sosc_python_closed(image);
 }
 
 /** From now on objects are counted; whether there is memory for that. */
@@ -324,4 +330,5 @@ void sosc_instrument_objects(struct sosc_instrument *instrument)
 	instrument->start = start;
 	instrument->forked = forked;
 	instrument->quiet = quiet;
+	instrument->closed = closed;
 }

@@ -15,6 +15,7 @@ extern bool sosc_objects_count; // in this process, at this moment
 extern bool sosc_objects_types; // nobody asks where they are made
 extern bool sosc_objects_asked; // the program itself asks for them
 extern uint32_t sosc_objects_since; // SOSC_SIDE_SINCE, or 0: the program does not count
+extern bool sosc_objects_begun; // by the program itself, not by soscope
 extern bool sosc_objects_made; // the program counts what is made, by type
 extern struct sosc_objects_tally sosc_objects_tally;
 

@@ -10,23 +10,22 @@
 #include "python.h"
 #include "sys.h"
 
-static bool is_begun; // by the program, not by soscope
-
 static void know_interpreter(const struct sosc_program *program)
 {
-	struct sosc_loaded *image = &sosc_loaded[0];
+	static struct sosc_loaded image;
+	struct link_map *images = (void *)program->images;
 
-	if (sosc_loaded_count)
-		return;
-	for (struct link_map *map = (void *)program->images; map; map = map->l_next) {
-		memset(image, 0, sizeof(*image));
-		image->map = map;
-		if (sosc_image_parse(image, NULL) == 0 && sosc_python_is_in(image)) {
-			sosc_loaded_count = 1;
+	for (struct link_map *map = images; map; map = map->l_next)
+		if (sosc_python_is_at(map))
+			return;
+	for (struct link_map *map = images; map; map = map->l_next) {
+		memset(&image, 0, sizeof(image));
+		image.map = map;
+		if (sosc_image_parse(&image, NULL) == 0 && sosc_python_is_in(&image)) {
+			sosc_python_know(&image);
 			return;
 		}
 	}
-	image->map = NULL;
 }
 
 static void mark_older(uint64_t block, uint32_t *word, void *data)
@@ -38,10 +37,9 @@ static void mark_older(uint64_t block, uint32_t *word, void *data)
 
 static void be_told(const struct sosc_program *program)
 {
-	know_interpreter(program);
 	sosc_objects_alone((const void *)program->layouts, program->layout_count);
 	if (!sosc_objects_count)
-		is_begun = sosc_python_begin() && sosc_objects_count;
+		sosc_objects_begun = sosc_python_begin() && sosc_objects_count;
 }
 
 static void begin(const struct sosc_program *program)
@@ -55,9 +53,9 @@ static void begin(const struct sosc_program *program)
 
 static void end(void)
 {
-	if (is_begun && !sosc_objects_since && !sosc_objects_made) {
+	if (sosc_objects_begun && !sosc_objects_since && !sosc_objects_made) {
 		sosc_python_end();
-		is_begun = false;
+		sosc_objects_begun = false;
 	}
 }
 
@@ -93,6 +91,7 @@ __attribute__((visibility("default"))) long soscope_agent_program(struct sosc_pr
 {
 	if (program->size != sizeof(*program) || program->tables != SOSC_TABLES)
 		return -EINVAL;
+	know_interpreter(program);
 	switch ((enum sosc_program_order)program->order) {
 	case SOSC_PROGRAM_BEGIN:
 		begin(program);

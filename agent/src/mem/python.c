@@ -2,6 +2,11 @@
 // The way into CPython, and out of it. Up to 3.12 the function that announces references to
 // tracemalloc is replaced, later there is a tracer for them. All is put in place while the
 // interpreter's lock (the GIL) is held: by a pending call, or by a thread that takes it.
+//
+// What is in place belongs to the interpreter's library, and what was made to the interpreter. Either
+// may end in a program that is only their host, and may be there once more later. The library tells of
+// the interpreter's end. The loader tells of the library's, but only while there is a session: so it
+// is looked for whenever somebody has an order.
 
 #include "python.h"
 #include "image.h"
@@ -21,11 +26,12 @@ enum {
 struct sosc_python_api sosc_python;
 struct sosc_python sosc_python_layout;
 
-static const struct sosc_loaded *interpreter;
+static struct sosc_loaded
+	interpreter; // a copy: sessions make their lists anew; .map NULL: none is known
 static bool is_pending;
 static bool is_in_place; // something is, and has to be given back
 static uint64_t jump_at; // where a jump of ours stands, 0: nowhere
-static uint8_t jump_before[SOSC_JUMP_SIZE];
+static uint8_t jump_before[SOSC_JUMP_SIZE], jump[SOSC_JUMP_SIZE];
 static void *at_exit_function; // the interpreter's own
 static bool has_run; // what soscope wants to be run
 static bool is_heard_last; // when it has taken itself apart
@@ -47,7 +53,7 @@ bool sosc_python_is_in(const struct sosc_loaded *image)
 /** Whether the interpreter has a function, or a variable, of that name. @to: where its address goes. */
 bool sosc_python_look_up(void *to, const char *name)
 {
-	uint64_t addr = sosc_function_of(interpreter, name);
+	uint64_t addr = sosc_function_of(&interpreter, name);
 
 	memcpy(to, &addr, sizeof(addr));
 	return addr != 0;
@@ -135,6 +141,8 @@ static bool choose_layout(void)
 
 static bool look_up_of_version(void)
 {
+	sosc_python.PyRefTracer_SetTracer = NULL;
+	sosc_python.PyRefTracer_GetTracer = NULL;
 	if (sosc_python_layout.minor < MINOR_WITH_TRACER)
 		return look_up(&sosc_python.thread_state, "_PyThreadState_UncheckedGet");
 	return look_up(&sosc_python.thread_state, "PyThreadState_GetUnchecked") &&
@@ -146,12 +154,12 @@ static bool look_up_of_version(void)
 // 3.9 exports it; later it is the first that _Py_NewReference calls.
 static uint64_t announcement(void)
 {
-	uint64_t code = sosc_function_of(interpreter, "_PyTraceMalloc_NewReference");
+	uint64_t code = sosc_function_of(&interpreter, "_PyTraceMalloc_NewReference");
 
 	if (code)
 		return code;
-	code = sosc_function_of(interpreter, "_Py_NewReference");
-	return code ? sosc_first_call(code, NEW_REFERENCE_SIZE, interpreter) : 0;
+	code = sosc_function_of(&interpreter, "_Py_NewReference");
+	return code ? sosc_first_call(code, NEW_REFERENCE_SIZE, &interpreter) : 0;
 }
 
 static bool hear_of_references(void)
@@ -170,6 +178,7 @@ static bool hear_of_references(void)
 	memcpy(jump_before, (const void *)code, sizeof(jump_before));
 	if (!sosc_write_jump(code, sosc_python_announced()))
 		return false;
+	memcpy(jump, (const void *)code, sizeof(jump));
 	jump_at = code;
 	return true;
 }
@@ -242,23 +251,36 @@ static void *ended(void *self, void *arguments)
 	return sosc_python._Py_NoneStruct;
 }
 
+// All objects are gone, with the program that has counted its own, and what was registered with the
+// interpreter.
+static void forget_objects(void)
+{
+	at_exit_function = NULL;
+	is_heard_last = false;
+	has_run = false;
+	sosc_objects_begun = sosc_objects_made = false;
+	sosc_objects_since = 0;
+	sosc_python_made_forget();
+}
+
 // The interpreter has taken itself apart. Where nobody was told before it began with that, its objects
-// are not those of the program's end any more.
+// are not those of the program's end any more. What is in place stays: its library may begin once more.
 static void taken_apart(void)
 {
 	if (sosc_objects_count)
 		sosc_objects_refuse(SOSC_OBJECTS_NO_END, NULL);
+	forget_objects();
 }
 
 static bool hear_of_end(void)
 {
+	if (!is_heard_last && !sosc_python.Py_AtExit(taken_apart))
+		is_heard_last = true;
 	if (!sosc_objects_plan())
 		return true; // the program itself counts, and says when it ends
 	at_exit.name = "soscope";
 	at_exit.function = ended;
 	at_exit.flags = METH_NOARGS;
-	if (!is_heard_last && !sosc_python.Py_AtExit(taken_apart))
-		is_heard_last = true;
 	at_exit_function = sosc_python.PyCFunction_NewEx(&at_exit, NULL, NULL);
 	if (!at_exit_function)
 		sosc_python.PyErr_Clear();
@@ -297,6 +319,77 @@ static void run_source(void)
 		sosc_python.Py_DecRef(names);
 }
 
+// ---- which interpreter -------------------------------------------------------------
+
+// The library is gone, with all that was in place: no word of it is looked at any more.
+static void forget(void)
+{
+	interpreter.map = NULL;
+	sosc_objects_count = false;
+	is_in_place = false;
+	is_pending = false;
+	jump_at = 0;
+	forget_objects();
+	sosc_tracemalloc_forget();
+	sosc_python_forget_tracer();
+	sosc_recent_forget();
+}
+
+static bool is_known(const struct sosc_loaded *image)
+{
+	return interpreter.map && image->map && interpreter.bias == image->bias &&
+	       interpreter.dynamic == image->dynamic && interpreter.symtab == image->symtab;
+}
+
+/** @image has the interpreter from now on. */
+void sosc_python_know(const struct sosc_loaded *image)
+{
+	// the same library at the same place may have been loaded anew
+	if (interpreter.map && (!is_known(image) || !sosc_tracemalloc_is_in_place()))
+		forget();
+	interpreter = *image;
+}
+
+/** Whether the library that @map tells of has the interpreter that is known. */
+bool sosc_python_is_at(const struct link_map *map)
+{
+	return interpreter.map && interpreter.bias == map->l_addr &&
+	       interpreter.dynamic == map->l_ld;
+}
+
+/** Whether @addr lies in the interpreter's image. */
+bool sosc_python_has(uint64_t addr)
+{
+	return addr >= interpreter.start && addr < interpreter.end;
+}
+
+/** An image has gone. */
+void sosc_python_closed(const struct sosc_loaded *image)
+{
+	if (!is_known(image))
+		return;
+	if (sosc_objects_count)
+		sosc_objects_refuse(SOSC_OBJECTS_NO_END, NULL);
+	forget();
+}
+
+static bool find_interpreter(void)
+{
+	const struct sosc_loaded *found = NULL;
+
+	for (uint32_t i = 0; i < sosc_loaded_count; i++) {
+		const struct sosc_loaded *image = &sosc_loaded[i];
+
+		if (image->map && (is_known(image) || (!found && sosc_python_is_in(image))))
+			found = image;
+	}
+	if (found)
+		sosc_python_know(found);
+	else if (interpreter.map)
+		forget();
+	return found;
+}
+
 // ---- in and out ------------------------------------------------------------------
 
 // Gives back all that was put in place; what others have put on top stays, with what it stands on.
@@ -306,9 +399,9 @@ static void leave(void)
 	if (!is_in_place)
 		return; // the interpreter's functions may be unknown
 	is_in_place = false;
-	if (jump_at)
+	if (jump_at && !memcmp((const void *)jump_at, jump, sizeof(jump)))
 		(void)sosc_write(jump_at, jump_before, sizeof(jump_before), true);
-	else if (sosc_python.PyRefTracer_GetTracer && sosc_python_tracer_is_ours())
+	if (sosc_python.PyRefTracer_GetTracer && sosc_python_tracer_is_ours())
 		sosc_python_tracer(false);
 	jump_at = 0;
 	sosc_tracemalloc_leave();
@@ -352,15 +445,13 @@ static int begin(void *with_older)
 /** An interpreter's image makes a call; if it is ready, have it make a pending call of ours. */
 void sosc_python_try(const struct sosc_loaded *image)
 {
-	if (__atomic_load_n(&is_pending, __ATOMIC_RELAXED))
-		return;
-	interpreter = image;
-	if (!NEEDED(Py_IsInitialized) || !NEEDED(Py_AddPendingCall) ||
-	    !sosc_python.Py_IsInitialized() ||
+	if (__atomic_load_n(&is_pending, __ATOMIC_RELAXED) ||
 	    __atomic_exchange_n(&is_pending, true, __ATOMIC_ACQ_REL))
 		return;
-	if (sosc_python.Py_AddPendingCall(begin, NULL))
-		__atomic_store_n(&is_pending, false, __ATOMIC_RELEASE); // too many wait
+	sosc_python_know(image);
+	if (!NEEDED(Py_IsInitialized) || !NEEDED(Py_AddPendingCall) ||
+	    !sosc_python.Py_IsInitialized() || sosc_python.Py_AddPendingCall(begin, NULL))
+		__atomic_store_n(&is_pending, false, __ATOMIC_RELEASE); // or too many wait
 }
 
 // ---- orders ----------------------------------------------------------------------
@@ -387,18 +478,10 @@ static int carry_out(void *order)
 	return 0;
 }
 
-static bool find_interpreter(void)
-{
-	for (uint32_t i = 0; !interpreter && i < sosc_loaded_count; i++)
-		if (sosc_loaded[i].map && sosc_python_is_in(&sosc_loaded[i]))
-			interpreter = &sosc_loaded[i];
-	return interpreter;
-}
-
 /** The program itself, which holds the interpreter's lock, has objects counted from now on. */
 bool sosc_python_begin(void)
 {
-	if (!find_interpreter())
+	if (!interpreter.map)
 		return false;
 	__atomic_store_n(&is_pending, true, __ATOMIC_RELEASE);
 	(void)begin(&is_pending);

@@ -95,6 +95,12 @@ struct sosc_code_texts sosc_python_texts(const struct sosc_python *at,
 bool sosc_python_is_a(const void *object, const void *type);
 uint32_t sosc_python_shift(uint64_t object);
 bool sosc_python_mark_older(void);
+struct link_map;
+
+void sosc_python_know(const struct sosc_loaded *image);
+bool sosc_python_is_at(const struct link_map *map);
+bool sosc_python_has(uint64_t addr);
+void sosc_python_closed(const struct sosc_loaded *image);
 bool sosc_python_begin(void);
 void sosc_python_end(void);
 bool sosc_python_is_told(void);
@@ -107,16 +113,20 @@ void sosc_python_heap(const struct sosc_program *program, struct sosc_program_du
 void sosc_python_child(struct sosc_program *program);
 bool sosc_python_made_begin(void);
 void sosc_python_made_end(void);
+void sosc_python_made_forget(void);
 void sosc_python_made(uint64_t type, uint32_t origin);
 void sosc_python_made_look(struct sosc_program *program);
 bool sosc_tracemalloc_is_shared(void);
 bool sosc_python_order(const struct sosc_objects_call *call);
 bool sosc_tracemalloc_share(bool is_behind);
 void sosc_tracemalloc_leave(void);
+bool sosc_tracemalloc_is_in_place(void);
+void sosc_tracemalloc_forget(void);
 int sosc_python_referenced(uint64_t object);
 void sosc_python_freed(void *ctx, void *block);
 void sosc_python_tracer(bool is_ours);
 bool sosc_python_tracer_is_ours(void);
+void sosc_python_forget_tracer(void);
 bool sosc_python_allocator(bool is_ours);
 bool sosc_python_counts_right(void);
 uint64_t sosc_python_announced(void);

@@ -37,16 +37,21 @@ bool sosc_python_made_begin(void)
 	return rows && places;
 }
 
+/** The types are gone, with their interpreter. */
+void sosc_python_made_forget(void)
+{
+	if (row_count)
+		memset(places, 0, sizeof(*places) * PLACES);
+	recent = NULL;
+	row_count = 0;
+}
+
 /** Nobody asks any more: types may go. */
 void sosc_python_made_end(void)
 {
 	uint32_t count = row_count;
 
-	if (!rows || !places)
-		return;
-	recent = NULL;
-	row_count = 0;
-	memset(places, 0, sizeof(*places) * PLACES);
+	sosc_python_made_forget();
 	for (uint32_t i = 0; i < count; i++)
 		sosc_python.Py_DecRef((void *)rows[i].type);
 }

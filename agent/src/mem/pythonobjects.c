@@ -225,6 +225,12 @@ void sosc_python_tracer(bool is_ours)
 	}
 }
 
+/** The interpreter's library is gone, and whoever was told before with it, perhaps. */
+void sosc_python_forget_tracer(void)
+{
+	ours = former = NULL;
+}
+
 bool sosc_python_tracer_is_ours(void)
 {
 	void *data;

@@ -19,7 +19,10 @@ static sosc_fast_function *start;
 static sosc_c_function *stop, *is_tracing;
 static bool is_theirs; // the program traces
 static bool is_blind; // it traces because we have it
-static uint64_t *places[3]; // of the functions that are shared; NULL: they are not
+// Of the functions that are shared, in the interpreter's library; NULL: they are not. `ours` stand
+// there, which tells whether it still is the same library.
+static uint64_t *places[3];
+static uint64_t ours[3];
 
 static void take_down(void)
 {
@@ -152,13 +155,13 @@ bool sosc_tracemalloc_is_shared(void)
 {
 	void *module = sosc_python.PyImport_ImportModule("_tracemalloc");
 	uint64_t *starts = module ? place_of(module, "start") : NULL;
-	const struct sosc_loaded *image = starts ? sosc_image_of(*starts) : NULL;
+	bool is_its_own = starts && sosc_python_has(*starts);
 
 	if (module)
 		sosc_python.Py_DecRef(module);
 	else
 		sosc_python.PyErr_Clear();
-	return starts && !(image && sosc_python_is_in(image));
+	return starts && !is_its_own;
 }
 
 /**
@@ -183,10 +186,11 @@ bool sosc_tracemalloc_share(bool is_behind)
 		places[0] = starts;
 		places[1] = stops;
 		places[2] = tells;
-		*starts = (uint64_t)(is_behind ? start_behind : start_theirs);
-		*stops = (uint64_t)(is_behind ? stop_behind : stop_theirs);
-		if (!is_behind)
-			*tells = (uint64_t)tell;
+		ours[0] = (uint64_t)(is_behind ? start_behind : start_theirs);
+		ours[1] = (uint64_t)(is_behind ? stop_behind : stop_theirs);
+		ours[2] = is_behind ? *tells : (uint64_t)tell;
+		for (int i = 0; i < 3; i++)
+			*places[i] = ours[i];
 		is_blind = !is_behind && !is_theirs;
 	}
 	if (!done)
@@ -194,6 +198,19 @@ bool sosc_tracemalloc_share(bool is_behind)
 	if (module)
 		sosc_python.Py_DecRef(module);
 	return done;
+}
+
+/** Whether the functions that we share lead to us, or none is shared. */
+bool sosc_tracemalloc_is_in_place(void)
+{
+	return !places[0] || *places[0] == ours[0];
+}
+
+/** They are gone, with the interpreter's library. */
+void sosc_tracemalloc_forget(void)
+{
+	places[0] = NULL;
+	is_theirs = is_blind = false;
 }
 
 /** Leave it to the program, in the state that this knows. */
