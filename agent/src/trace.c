@@ -442,4 +442,5 @@ void sosc_instrument_trace(struct sosc_instrument *instrument)
 	instrument->handler = handler;
 	instrument->exit_handler = (uint64_t)sosc_x_call;
 	instrument->start = start;
+	instrument->forked = sosc_stacks_forked;
 }

@@ -596,4 +596,5 @@ void sosc_instrument_blocks(struct sosc_instrument *instrument)
 	instrument->hooked = hooked;
 	instrument->entry = entry;
 	instrument->start = start;
+	instrument->forked = sosc_stacks_forked;
 }

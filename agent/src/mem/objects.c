@@ -95,6 +95,7 @@ static void forked(void)
 {
 	if (sosc_picks.is_on)
 		sosc_picks_forked();
+	asking = 0; // whoever does is not here
 	take_place();
 }
 

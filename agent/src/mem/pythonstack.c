@@ -75,10 +75,22 @@ void sosc_python_stacks_start(struct sosc_blocks *own)
 	layout = NULL;
 	interpreter = last = NULL;
 	sosc_python_stacks = false;
+	preparing = 0; // or whoever prepares is in a handler that has left for good
 	__atomic_fetch_add(&session, 1, __ATOMIC_RELEASE);
 	if (numbers)
 		(void)sosc_sys3(SYS_MADVISE, (long)numbers, CODES * sizeof(*numbers),
 				MADV_DONTNEED);
+}
+
+/** This is a forked child: nobody finishes what another thread was in the middle of. */
+void sosc_python_stacks_forked(void)
+{
+	preparing = 0;
+	for (uint32_t i = 0; i < 1 << SEEN_BITS; i++)
+		if (seen[i].version & 1) {
+			seen[i].session = 0;
+			seen[i].version++;
+		}
 }
 
 // Nobody has a number for a code object that ends: whoever is in the middle of writing one has a

@@ -16,6 +16,7 @@ extern bool sosc_python_stacks; // there is an interpreter that can be read
 
 void sosc_python_stacks_start(struct sosc_blocks *own);
 void sosc_python_stacks_see(const struct sosc_loaded *image);
+void sosc_python_stacks_forked(void);
 void sosc_python_stacks_forget(const struct sosc_loaded *image);
 uint32_t sosc_python_stack(uint64_t *frames, uint32_t room, bool sealed, uint32_t tid);
 

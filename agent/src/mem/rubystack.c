@@ -80,6 +80,7 @@ void sosc_ruby_stacks_start(struct sosc_blocks *own)
 	table = own;
 	interpreter = last = NULL;
 	sosc_ruby_stacks = is_ready = is_sure = false;
+	preparing = 0; // or whoever prepares is in a handler that has left for good
 	memset(known, 0, sizeof(known));
 	memset(seen, 0, sizeof(seen));
 }
@@ -95,6 +96,12 @@ void sosc_ruby_stacks_see(const struct sosc_loaded *image)
 	interpreter = image;
 	__atomic_store_n(&sosc_ruby_stacks, true, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELEASE); // stacks were walked without it
+}
+
+/** This is a forked child: nobody finishes what another thread was in the middle of. */
+void sosc_ruby_stacks_forked(void)
+{
+	preparing = 0;
 }
 
 /** An image has gone. */
@@ -117,7 +124,9 @@ static void refuse(enum sosc_ruby_frames why)
 
 static bool look_up(void *to, const char *name)
 {
-	uint64_t addr = sosc_function_of(interpreter, name);
+	// the next session may have begun, without an interpreter, when a handler returns here
+	const struct sosc_loaded *image = interpreter;
+	uint64_t addr = image ? sosc_function_of(image, name) : 0;
 
 	memcpy(to, &addr, sizeof(addr));
 	return addr != 0;
@@ -146,6 +155,7 @@ static uint64_t size_for(uint32_t version)
 // function that may allocate.
 static bool find_context(void)
 {
+	const struct sosc_loaded *image = interpreter;
 	void *(*get_addr)(uint64_t index) = NULL;
 	uint64_t index, tp = sosc_thread_pointer();
 
@@ -155,8 +165,8 @@ static bool find_context(void)
 		return false;
 	if (!index)
 		return rb.context < 0 && rb.context >= -STATIC_TLS_MAX;
-	for (uint32_t i = 0; i < sosc_loaded_count && !get_addr; i++)
-		if (sosc_loaded[i].map && sosc_loaded[i].ns == interpreter->ns)
+	for (uint32_t i = 0; image && i < sosc_loaded_count && !get_addr; i++)
+		if (sosc_loaded[i].map && sosc_loaded[i].ns == image->ns)
 			get_addr = (void *)sosc_function_of(&sosc_loaded[i], "__tls_get_addr");
 	if (!get_addr)
 		return false;

@@ -16,6 +16,7 @@ extern bool sosc_ruby_stacks; // there is an interpreter that can be read
 
 void sosc_ruby_stacks_start(struct sosc_blocks *own);
 void sosc_ruby_stacks_see(const struct sosc_loaded *image);
+void sosc_ruby_stacks_forked(void);
 void sosc_ruby_stacks_forget(const struct sosc_loaded *image);
 uint32_t sosc_ruby_stack(uint64_t *frames, uint32_t room, bool sealed);
 

@@ -24,6 +24,13 @@ void sosc_stacks_look(const struct sosc_loaded *image)
 	sosc_ruby_stacks_see(image);
 }
 
+/** This is a forked child. */
+void sosc_stacks_forked(void)
+{
+	sosc_python_stacks_forked();
+	sosc_ruby_stacks_forked();
+}
+
 /** An image has gone. */
 void sosc_stacks_forget(const struct sosc_loaded *image)
 {

@@ -45,6 +45,7 @@ uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api
 struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind);
 extern bool sosc_stacks_kept; // by an instrument of this session
 void sosc_stacks_look(const struct sosc_loaded *image);
+void sosc_stacks_forked(void);
 void sosc_stacks_forget(const struct sosc_loaded *image);
 uint32_t sosc_stacks_most(void);
 uint32_t sosc_stack_of(const uint64_t *frames, uint32_t count, uint64_t head, uint64_t hash);
