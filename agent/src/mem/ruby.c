@@ -21,7 +21,9 @@ struct sosc_ruby sosc_ruby;
 uint64_t sosc_ruby_hidden;
 uint64_t sosc_ruby_made[SOSC_RUBY_KIND + 1];
 
-static const struct sosc_loaded *interpreter;
+// A copy: a job may run when the next session has made the list of images anew. Ruby's library itself
+// stays loaded for ever.
+static struct sosc_loaded interpreter;
 static uint32_t is_pending, naming;
 static unsigned job_begin, job_names, job_order;
 static sosc_value point_made, point_freed;
@@ -38,7 +40,7 @@ bool sosc_ruby_is_in(const struct sosc_loaded *image)
 /** Whether Ruby has a function, or a variable, of that name. @to: where its address goes. */
 bool sosc_ruby_look_up(void *to, const char *name)
 {
-	uint64_t addr = sosc_function_of(interpreter, name);
+	uint64_t addr = sosc_function_of(&interpreter, name);
 
 	memcpy(to, &addr, sizeof(addr));
 	return addr != 0;
@@ -304,7 +306,8 @@ static void begin(void *unused)
 // Whether calls of Ruby's that are needed to be let in are there.
 static bool can_postpone(const struct sosc_loaded *image)
 {
-	interpreter = image;
+	if (interpreter.map != image->map)
+		interpreter = *image;
 	return NEEDED(ruby_native_thread_p) && NEEDED(ruby_thread_has_gvl_p) &&
 	       ((WANTED(rb_postponed_job_preregister) && WANTED(rb_postponed_job_trigger)) ||
 		NEEDED(rb_postponed_job_register_one));
