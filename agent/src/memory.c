@@ -5,9 +5,11 @@
 #include "guard.h"
 #include "sys.h"
 
-// rt_sigprocmask reads the new mask before it looks at how to apply it, and this
-// is no way to.
-static bool is_readable(uint64_t addr)
+/**
+ * Whether a word can be read at @addr: rt_sigprocmask reads the new mask before it looks at how to
+ * apply it, and this is no way to.
+ */
+bool sosc_is_readable(uint64_t addr)
 {
 	return sosc_sys6(SYS_RT_SIGPROCMASK, -1, (long)(addr & ~7ull), 0, 8, 0, 0) == -EINVAL;
 }
@@ -28,7 +30,7 @@ uint64_t sosc_read(uint32_t pid, void *to, uint64_t from, uint64_t size)
 		return done > 0 ? (uint64_t)done : 0;
 	// Forbidden, as by the seccomp filters of containers.
 	for (end = from; end - from < size; end = (end | (SOSC_PAGE - 1)) + 1)
-		if (!is_readable(end))
+		if (!sosc_is_readable(end))
 			break;
 	if (end - from < size)
 		size = end - from;

@@ -179,6 +179,7 @@ void sosc_preload(int argc, char **argv, char **envp)
 		.phdr = auxv_value(auxv, AT_PHDR),
 		.phnum = (uint32_t)auxv_value(auxv, AT_PHNUM),
 		.errno_offset = INT64_MIN,
+		.stack_end = auxv_value(auxv, AT_EXECFN),
 	};
 	if (!start.loader)
 		return; // the vector is about a loader that was told to start the program

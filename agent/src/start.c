@@ -25,6 +25,7 @@
 #include "thread.h"
 
 uint64_t sosc_base;
+uint64_t sosc_stack_end;
 
 enum { FEW_PAGES = 4 };
 
@@ -132,6 +133,7 @@ static long start_all(const struct sosc_start *start)
 	    !sosc_session_begin(start->control_size))
 		return -EINVAL;
 	sosc_base = start->base;
+	sosc_stack_end = start->stack_end & ~7ull;
 	sosc_instruments_init();
 	(void)sosc_sys3(SYS_MADVISE, (long)control, (long)start->control_size, MADV_DONTDUMP);
 	sosc_counts_start(start->control_size, sosc_session_place());

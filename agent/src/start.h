@@ -10,6 +10,7 @@
 #pragma GCC visibility push(hidden)
 
 extern uint64_t sosc_base; // of the blob
+extern uint64_t sosc_stack_end; // of the first thread, as soscope has said; 0: unknown
 extern uint8_t sosc_end[]; // behind its last variable
 extern uint8_t sosc_scratch[SOSC_SCRATCH];
 

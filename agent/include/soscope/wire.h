@@ -463,6 +463,7 @@ struct sosc_start { // rdi of soscope_agent_start, in the target's memory
 	uint64_t brk_before; // the word that stands there
 	uint64_t brk_after; // the word that soscope writes there when this has run
 	uint64_t flags; // enum sosc_start_flag
+	uint64_t stack_end; // an addr above all frames of the first thread's stack; 0 = unknown
 };
 
 enum sosc_start_flag {

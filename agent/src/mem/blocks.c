@@ -86,12 +86,8 @@ inline bool sosc_block_call_begin(struct sosc_block_call *call)
 	call->state = state_of(call->thread);
 	if (call->state->tid_check != call->thread->tid_check)
 		meet(call->state, call->thread);
-	if (!sosc_view_has(&call->state->view, call->sp)) {
-		const struct sosc_stack_call here = {
-			.thread = call->thread, .view = &call->state->view, .sp = call->sp};
-
-		sosc_view_find(&here);
-	}
+	if (!sosc_view_has(&call->state->view, call->sp))
+		sosc_view_find(&call->state->view, call->thread, call->sp);
 	return true;
 }
 
@@ -103,8 +99,10 @@ bool sosc_block_is_inside(const struct sosc_block_call *call, uint64_t near)
 {
 	const struct sosc_block_thread *state = call->state;
 
-	return state->sp - call->sp - 1 < near && state->sp < state->view.high &&
-	       *(const uint64_t *)state->sp == state->ret;
+	uint64_t ret;
+
+	return state->sp - call->sp - 1 < near &&
+	       sosc_view_read(&state->view, call->thread, state->sp, &ret) && ret == state->ret;
 }
 
 // ---- records -----------------------------------------------------------------

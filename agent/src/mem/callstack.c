@@ -73,20 +73,23 @@ static struct caller *caller_of(const struct sosc_thread *thread)
 
 // Whether an interpreter that is being asked makes this call. A handler may have left the question
 // by siglongjmp: then something else stands there by now.
-static bool is_asked(const struct caller *caller, uint64_t sp)
+static bool is_asked(const struct caller *caller, const struct sosc_thread *thread, uint64_t sp)
 {
-	return caller->sp - sp - 1 < NEAR && caller->sp < caller->view.high &&
-	       *(const uint64_t *)caller->sp == caller->ret;
+	uint64_t ret;
+
+	return caller->sp - sp - 1 < NEAR &&
+	       sosc_view_read(&caller->view, thread, caller->sp, &ret) && ret == caller->ret;
 }
 
 // Whether this call has interrupted one for which an interpreter is being asked. If a handler has
 // left that one by siglongjmp, something else stands there by now, or this call's own return
 // address.
-static bool is_asking(const struct caller *caller, uint64_t sp)
+static bool is_asking(const struct caller *caller, const struct sosc_thread *thread, uint64_t sp)
 {
+	uint64_t ret;
+
 	return caller->sp && caller->sp != sp &&
-	       (!sosc_view_has(&caller->view, caller->sp) ||
-		*(const uint64_t *)caller->sp == caller->ret);
+	       sosc_view_read(&caller->view, thread, caller->sp, &ret) && ret == caller->ret;
 }
 
 // An interpreter's functions answer: what they change is put back.
@@ -125,14 +128,14 @@ bool sosc_call_stack(struct sosc_thread *thread, const struct sosc_regs *regs, u
 	if (!callers)
 		return true;
 	caller = caller_of(thread);
-	if (caller->sp && is_asked(caller, call.sp))
+	if (caller->sp && is_asked(caller, thread, call.sp))
 		return false;
 	call.view = &caller->view;
 	if (!sosc_view_has(&caller->view, call.sp))
-		sosc_view_find(&call);
+		sosc_view_find(&caller->view, thread, call.sp);
 	call.native = (!__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED) &&
 		       !__atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED)) ||
-		      is_asking(caller, call.sp);
+		      is_asking(caller, thread, call.sp);
 	*number = call.native ? sosc_stack_walk(&call, SOSC_API_NONE) : ask(caller, &call);
 	if (sosc_ticks() - start >= LONG)
 		sosc_account(thread, start);

@@ -8,22 +8,21 @@
 enum {
 	DESCRIPTOR = 2560, // bytes of the struct
 	ABOVE = 65536, // bytes of a stack's block that may lie above it
-	WORDS = 4, // that say where the block is
 	USER_BITS = 47,
 	START = 64, // bytes at a stack's end in which musl has what a thread begins with
 };
 
 static uint32_t offset; // of a stack's address in the descriptor, in words; 0: not known yet
 
-/** Whether a thread can tell of itself without a look at what may not be there. */
-bool sosc_thread_blocks_known(void)
+/** How far from a thread pointer the words are that say where the stack is; 0: not known yet. */
+uint32_t sosc_thread_block_at(void)
 {
-	return __atomic_load_n(&offset, __ATOMIC_RELAXED);
+	return __atomic_load_n(&offset, __ATOMIC_RELAXED) * 8;
 }
 
 // Whether these words of the descriptor at @thread name the block that it is in: its address and
 // size; then the size of the guard, twice (glibc), or the stack's own end in it and size (musl).
-static bool is_block(const uint64_t words[WORDS], uint64_t thread)
+static bool is_block(const uint64_t words[SOSC_BLOCK_WORDS], uint64_t thread)
 {
 	uint64_t addr = words[0], size = words[1], third = words[2];
 	bool is_guard = !(third & (SOSC_PAGE - 1)) && third < size;
@@ -34,36 +33,41 @@ static bool is_block(const uint64_t words[WORDS], uint64_t thread)
 	return (is_guard || third - addr <= size) && words[3] < size;
 }
 
-// Reads words of this process, as thread @tid; 0: they are there. How many bytes could be read.
-static uint64_t read_words(uint32_t tid, uint64_t *words, uint64_t from, uint64_t size)
+// How many words of a descriptor lie in front of those of the block, 0: not found.
+static __attribute__((noinline)) uint32_t find(uint32_t tid, uint64_t thread)
 {
-	if (tid)
-		return sosc_read(tid, words, from, size);
-	memcpy(words, (const void *)from, size);
-	return size;
+	uint64_t words[DESCRIPTOR / 8];
+	uint32_t count = (uint32_t)(sosc_read(tid, words, thread, DESCRIPTOR) / 8);
+
+	for (uint32_t i = 1; i + SOSC_BLOCK_WORDS < count; i++)
+		if (is_block(&words[i], thread))
+			return i;
+	return 0;
 }
 
 /**
- * Where the block of @thread is. @tid: the thread that asks, 0: @thread itself; only the first one
- * ever has to read as far as it may.
+ * Where the block of @thread is. @tid: the thread that asks, 0: its words are there for certain, and
+ * it is known where.
  */
 bool sosc_thread_block(uint32_t tid, uint64_t thread, struct sosc_thread_block *block)
 {
-	uint64_t words[DESCRIPTOR / 8], bytes;
-	uint32_t at = __atomic_load_n(&offset, __ATOMIC_RELAXED), i = 0, end;
+	uint32_t at = __atomic_load_n(&offset, __ATOMIC_RELAXED);
+	uint64_t words[SOSC_BLOCK_WORDS];
 
-	bytes = at ? read_words(tid, words, thread + at * 8, WORDS * 8) :
-		     read_words(tid, words, thread, DESCRIPTOR);
-	end = (uint32_t)bytes / 8;
-	while (!at && i + WORDS < end && !is_block(&words[i], thread))
-		i++;
-	if (i + WORDS > end || !is_block(&words[i], thread))
-		return false;
 	if (!at)
-		__atomic_store_n(&offset, i, __ATOMIC_RELAXED);
-	block->addr = words[i];
-	block->size = (words[i + 1] + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
-	block->third = words[i + 2];
+		at = find(tid, thread);
+	if (!at)
+		return false;
+	if (!tid)
+		memcpy(words, (const void *)(thread + at * 8), sizeof(words));
+	else if (sosc_read(tid, words, thread + at * 8, sizeof(words)) != sizeof(words))
+		return false;
+	if (!is_block(words, thread))
+		return false;
+	__atomic_store_n(&offset, at, __ATOMIC_RELAXED);
+	block->addr = words[0];
+	block->size = (words[1] + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+	block->third = words[2];
 	return true;
 }
 

@@ -10,12 +10,14 @@
 
 #pragma GCC visibility push(hidden)
 
+enum { SOSC_BLOCK_WORDS = 4 }; // of the struct that say where the block is
+
 struct sosc_thread_block {
 	uint64_t addr, size; // what the C library has mapped for a thread
 	uint64_t third; // the word of the descriptor behind these
 };
 
-bool sosc_thread_blocks_known(void);
+uint32_t sosc_thread_block_at(void);
 bool sosc_thread_block(uint32_t tid, uint64_t thread, struct sosc_thread_block *block);
 bool sosc_thread_is_given(uint32_t tid, uint64_t thread, const struct sosc_thread_block *block,
 			  uint64_t arg);

@@ -23,7 +23,8 @@ struct sosc_memo {
 	uint64_t ret; // frame 0
 	uint64_t sp, fp; // of the call; fp: 0 where the walk did not need it
 	uint64_t key; // sosc_memo_key of the walk, 0: nothing is here
-	uint64_t high; // behind the words that were read
+	uint64_t high; // behind the words that were read; 0: each of them is there if those in front
+	// of it are what they were
 	uint64_t fp_mask; // all bits if the walk needed fp
 	uint32_t number; // of the stack
 	uint16_t pairs, words; // that were read
@@ -66,7 +67,7 @@ static inline bool sosc_memo_has_pair(const struct sosc_memo_pair *pair)
 
 /**
  * Every word that decided the walk is what it was: it would be the same. @high: how far the stack
- * can be read.
+ * can be read. Words are compared in the order in which the walk has read them.
  */
 static inline bool sosc_memo_is_same(const struct sosc_memo *memo, uint64_t ret, uint64_t sp,
 				     uint64_t fp, uint64_t high, uint64_t key)
@@ -90,8 +91,7 @@ static inline bool sosc_memo_is_same(const struct sosc_memo *memo, uint64_t ret,
 }
 
 /**
- * The number of a stack of a program without an interpreter, 0: it has to be walked. Then @sp lies in
- * the view, too: words above it were read, and all of those still do.
+ * The number of a stack of a program without an interpreter, 0: it has to be walked.
  */
 static inline uint32_t sosc_memo_stack(const struct sosc_view *view, uint64_t sp, uint64_t fp,
 				       enum sosc_block_api api)

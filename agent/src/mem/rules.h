@@ -16,6 +16,7 @@ enum sosc_frame_rule {
 	RULE_FP = 3, // from the frame pointer
 	RULE_AT_FP = 4, // it is what stands so many bytes from the frame pointer
 	RULE_SIGNAL = 5, // the kernel has made the frame: a handler returns to here
+	RULE_GUESS = 6, // as RULE_FP, but no table says so
 };
 
 // A rule: kind << RULE_KIND | (bytes / 8 + RULE_MIDDLE) << RULE_BYTES | where the caller's frame
@@ -32,7 +33,7 @@ enum {
 };
 
 // The rule of code that keeps frame pointers: what is done where there are no tables.
-#define RULE_POINTER ((uint32_t)RULE_FP << RULE_KIND | (RULE_MIDDLE + 2) << RULE_BYTES | 2)
+#define RULE_POINTER ((uint32_t)RULE_GUESS << RULE_KIND | (RULE_MIDDLE + 2) << RULE_BYTES | 2)
 
 // Rules by return address, in pairs: the lower bits of the address times a factor (its upper ones
 // choose the pair) << RULE_BITS | rule. One word each: whoever needs it fills it in, in whatever

@@ -175,7 +175,7 @@ static bool find_own_block(uint64_t thread, struct sosc_made_thread *made)
 	struct sosc_thread_block block;
 	uint32_t tid = 0;
 
-	if (!sosc_thread_blocks_known()) {
+	if (!sosc_thread_block_at()) {
 		self = sosc_thread_self();
 		if (!self || sosc_is_sealed(self))
 			return false;

@@ -2,13 +2,16 @@
 // Walks over the stack of a call, from frame to frame: by the rules of the unwind tables, and by frame
 // pointers where there are none.
 //
-// Code without tables may have anything in the place of a frame pointer. So nothing is read that is
-// not known to be there: the pages from the return address on, as far as they have been asked for,
-// which stay as long as the thread runs on them. And what is no return address ends the walk.
+// Code without tables may have anything in the place of a frame pointer, which is a guess then. On the
+// thread's own stack (struct sosc_view) it can lead to nothing but stack, which stays as long as the
+// thread runs on it. On another one, nobody knows how far that reaches. There the frames that tables lead
+// to are stack, as their functions have not returned: what stands in their pages can be read, and kept.
+// All else is asked of the kernel, and anew at each walk. And what is no return address ends the walk.
 
 #include "arch.h"
 #include "guard.h"
 #include "memo.h"
+#include "memory.h"
 #include "pythonstack.h"
 #include "rubystack.h"
 #include "rules.h"
@@ -18,52 +21,10 @@
 #include "walk.h"
 
 enum {
-	PAGES = 512, // asked for at once
+	REACH = 1 << 21, // bytes of a frame at most, if nobody knows where the stack ends
 	BEHIND = 1 << 16, // bytes of stack that the kernel takes for a signal at most
+	WINDOW_SIZE = 256, // bytes that are read at once: a part of a page
 };
-
-// rt_sigprocmask reads the new mask before it looks at how to apply it, and this is no way to.
-static bool is_there(uint64_t addr)
-{
-	return sosc_sys6(SYS_RT_SIGPROCMASK, -1, (long)(addr & ~7ull), 0, 8, 0, 0) == -EINVAL;
-}
-
-/** A call on another stack than the thread's last one, or at a deeper place of it. */
-void sosc_view_find(const struct sosc_stack_call *call)
-{
-	struct sosc_view *view = call->view;
-	uint64_t page = call->sp & ~(uint64_t)(SOSC_PAGE - 1);
-	bool joins = page < view->low && view->low - page <= (uint64_t)PAGES * SOSC_PAGE &&
-		     !sosc_is_sealed(call->thread);
-
-	for (uint64_t at = page + SOSC_PAGE; joins && at < view->low; at += SOSC_PAGE)
-		joins = is_there(at);
-	view->low = page;
-	if (joins)
-		return;
-	view->high = page + SOSC_PAGE;
-	view->wall = 0;
-}
-
-struct span { // addrs that can be read, from some place of a stack on
-	uint64_t high; // the first that nobody has asked for
-	uint64_t wall; // what lies there cannot be read; 0: not known
-};
-
-// Whether everything below @end is there, too.
-static bool reach(struct span *span, uint64_t end)
-{
-	if ((span->wall && end > span->wall) || end - span->high > (uint64_t)PAGES * SOSC_PAGE)
-		return false;
-	while (span->high < end) {
-		if (!is_there(span->high)) {
-			span->wall = span->high;
-			return false;
-		}
-		span->high += SOSC_PAGE;
-	}
-	return true;
-}
 
 // ---- stacks that were walked before ---------------------------------------------
 
@@ -82,8 +43,12 @@ void *sosc_view_memos(void)
 
 struct walk {
 	struct sosc_memo *memo; // NULL: it is not kept
-	uint64_t first; // nothing below was asked for
-	struct span span;
+	uint32_t tid; // of the thread
+	uint64_t first; // nothing below is read
+	uint64_t sure; // up to here words can be read, whoever leads there
+	uint64_t known; // up to here if tables do
+	bool is_whole; // behind `sure` there is nothing
+	bool is_guessed; // a frame pointer that may be anything has led here
 	uint64_t sp; // of the frame that it has come to
 	uint64_t fp; // its frame pointer, if `fp_at` is 0
 	uint64_t fp_at; // where that lies
@@ -91,15 +56,20 @@ struct walk {
 	bool is_given; // `fp` is the call's
 	bool is_lost; // nobody knows the frame pointer
 	bool sealed;
+	uint64_t window_at; // addr of the words in `window`, 0: there are none
+	uint64_t *window; // room for them
 };
 
-// The word at @addr, or a pair of it and the one that was read before.
-static bool keep(struct sosc_memo *memo, uint64_t addr, uint64_t value)
+// The word at @addr, or a pair of it and the one that was read before. Pairs are compared before words.
+// Where the stack ends at no known place there are none: only what was compared proves that the next
+// word is there.
+static bool keep(const struct walk *walk, uint64_t addr, uint64_t value)
 {
+	struct sosc_memo *memo = walk->memo;
 	struct sosc_memo_word *last = memo->words ? &memo->word[memo->words - 1] : NULL;
 
 	if (last && (last->addr == addr + 8 || last->addr + 8 == addr) &&
-	    memo->pairs < MEMO_PAIRS) {
+	    memo->pairs < MEMO_PAIRS && walk->is_whole) {
 		bool first = addr < last->addr;
 
 		memo->pair[memo->pairs++] = (struct sosc_memo_pair){first ? addr : last->addr,
@@ -118,19 +88,37 @@ static void note(struct walk *walk, uint64_t addr, uint64_t value)
 {
 	if (!walk->memo)
 		return;
-	if (!keep(walk->memo, addr, value))
+	if (!keep(walk, addr, value))
 		walk->memo = NULL;
-	else if (addr + 8 > walk->high)
+	else if (walk->is_whole && addr + 8 > walk->high)
 		walk->high = addr + 8;
+}
+
+// Read what may not be there, or is no stack.
+static bool peek(struct walk *walk, uint64_t addr, uint64_t *value)
+{
+	uint64_t at = addr & ~(uint64_t)(WINDOW_SIZE - 1);
+
+	if (addr > walk->sp + REACH || walk->sealed)
+		return false;
+	if (walk->window_at != at) {
+		walk->window_at = 0;
+		if (sosc_read(walk->tid, walk->window, at, WINDOW_SIZE) != WINDOW_SIZE)
+			return false;
+		walk->window_at = at;
+	}
+	*value = walk->window[(addr - at) / 8];
+	return true;
 }
 
 static bool read_word(struct walk *walk, uint64_t addr, uint64_t *value)
 {
 	if (addr & 7 || addr < walk->first || addr >= SOSC_ADDRESSES_END)
 		return false;
-	if (addr + 8 > walk->span.high && (walk->sealed || !reach(&walk->span, addr + 8)))
+	if (addr < walk->sure || (addr < walk->known && !walk->is_guessed))
+		*value = *(const uint64_t *)addr;
+	else if (walk->is_whole || !peek(walk, addr, value))
 		return false;
-	*value = *(const uint64_t *)addr;
 	note(walk, addr, *value);
 	return true;
 }
@@ -160,6 +148,9 @@ static bool find_cfa(struct walk *walk, uint32_t rule, uint64_t *cfa)
 	case RULE_SP:
 		*cfa = walk->sp + bytes;
 		return true;
+	case RULE_GUESS:
+		walk->is_guessed = true;
+		// fall through
 	case RULE_FP:
 		if (!find_fp(walk))
 			return false;
@@ -200,9 +191,9 @@ static bool leave(struct walk *walk, uint32_t rule, uint64_t *addr)
 }
 
 // Go on to what a signal has interrupted, which may be on another stack.
-static bool leave_handler(struct walk *walk, uint64_t *addr)
+static bool leave_handler(struct walk *walk, const struct sosc_thread *thread, uint64_t *addr)
 {
-	uint64_t frame = walk->sp, sp;
+	uint64_t frame = walk->sp, sp, low;
 
 	if (!read_word(walk, frame + SOSC_SIGNAL_SP, &sp) ||
 	    !read_word(walk, frame + SOSC_SIGNAL_FP, &walk->fp) ||
@@ -213,35 +204,68 @@ static bool leave_handler(struct walk *walk, uint64_t *addr)
 	walk->sp = sp;
 	if (sp > frame && sp - frame < BEHIND)
 		return true;
-	walk->memo = NULL; // what lies there may be gone the next time
+	walk->memo = NULL; // the handler may have another stack the next time, and this one be gone
 	walk->first = sp;
-	walk->span = (struct span){sp & ~(uint64_t)(SOSC_PAGE - 1), 0};
+	walk->is_whole = sosc_view_own(thread, sp, &low, &walk->sure);
+	if (!walk->is_whole)
+		walk->sure = 0;
+	walk->known = walk->sure;
 	return true;
 }
 
+// The caller's return address and its rule; false: there is no caller, or nobody can tell.
+static bool go_on(struct walk *walk, const struct sosc_thread *thread, uint32_t *rule,
+		  uint64_t *addr)
+{
+	if (!leave(walk, *rule, addr))
+		return false;
+	*rule = sosc_rule_of(*addr);
+	if (*rule >> RULE_KIND == RULE_SIGNAL) {
+		if (!leave_handler(walk, thread, addr))
+			return false;
+		*rule = sosc_rule_interrupted((*addr)++);
+	}
+	return *rule;
+}
+
+// A stack without a known end: what tables lead to is stack if a return address stands there. A guess is
+// not kept, and neither is what has only shown that there is no caller.
+static void judge(struct walk *walk, bool has_caller, uint16_t words_before)
+{
+	uint64_t end = ((walk->sp - 8) | (SOSC_PAGE - 1)) + 1;
+
+	if (walk->is_whole)
+		return;
+	if (!has_caller) {
+		if (walk->memo)
+			walk->memo->words = words_before;
+	} else if (walk->is_guessed) {
+		walk->memo = NULL;
+	} else if (end > walk->known) {
+		walk->known = end;
+	}
+}
+
 // The return addresses from frame 0 on; how many.
-static uint32_t find_frames(struct walk *walk, uint64_t ret, uint64_t *frames, bool *is_cut)
+static uint32_t find_frames(struct walk *walk, const struct sosc_thread *thread, uint64_t ret,
+			    uint64_t *frames, bool *is_cut)
 {
 	uint32_t count = 0, rule = sosc_rule_of(ret), most = sosc_stacks_most();
 	uint64_t addr;
+	bool goes_on;
 
 	if (!rule)
 		rule = RULE_POINTER; // code that no image has
 	frames[count++] = ret;
-	while (leave(walk, rule, &addr)) {
-		rule = sosc_rule_of(addr);
-		if (rule >> RULE_KIND == RULE_SIGNAL) {
-			if (!leave_handler(walk, &addr))
-				break;
-			rule = sosc_rule_interrupted(addr++);
-		}
-		if (!rule)
-			break;
-		*is_cut = count == most;
-		if (*is_cut)
-			break;
-		frames[count++] = addr;
-	}
+	do {
+		uint16_t words = walk->memo ? walk->memo->words : 0;
+
+		goes_on = go_on(walk, thread, &rule, &addr);
+		judge(walk, goes_on, words);
+		*is_cut = goes_on && count == most;
+		if (goes_on && !*is_cut)
+			frames[count++] = addr;
+	} while (goes_on && !*is_cut);
 	return count;
 }
 
@@ -276,12 +300,15 @@ static uint32_t number_with(uint64_t *frames, uint32_t count, bool is_cut, const
 static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct sosc_memo *memo,
 		     uint64_t *frames, const struct own *own, enum sosc_block_api api)
 {
-	struct sosc_view *view = call->view;
-	uint64_t low = view->low;
+	uint64_t window[WINDOW_SIZE / 8];
 	struct walk walk = {
 		.memo = memo,
+		.window = window,
+		.tid = call->thread->tid,
 		.first = call->sp,
-		.span = {view->high, view->wall},
+		.sure = call->view->high,
+		.known = call->view->high,
+		.is_whole = call->view->is_whole,
 		.sp = call->sp + 8,
 		.fp = call->fp,
 		.is_given = true,
@@ -289,13 +316,9 @@ static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct so
 	};
 	bool is_cut = false;
 	uint64_t key = sosc_memo_key(api, own); // a rule that changes meanwhile may not be this one
-	uint32_t count = find_frames(&walk, behind_trampolines(ret), frames, &is_cut);
+	uint32_t count = find_frames(&walk, call->thread, behind_trampolines(ret), frames, &is_cut);
 	uint32_t number = number_with(frames, count, is_cut, own, api);
 
-	if (walk.first == call->sp && view->low == low) {
-		view->high = walk.span.high;
-		view->wall = walk.span.wall;
-	}
 	if (walk.memo && number) {
 		memo->high = walk.high;
 		memo->ret = ret;

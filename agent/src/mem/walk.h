@@ -8,18 +8,13 @@
 
 #include "instrument.h"
 #include "soscope/blocks.h"
+#include "view.h"
 
 #pragma GCC visibility push(hidden)
 
 struct sosc_code;
 struct sosc_loaded;
 struct sosc_thread;
-
-struct sosc_view { // what a thread knows of the stack that it runs on
-	uint64_t low, high; // addrs that can be read: a part of it
-	uint64_t wall; // what lies there cannot; 0: not known
-	void *memos; // what was walked; NULL: there is no memory for it
-};
 
 struct sosc_stack_call { // whose stack is wanted
 	const struct sosc_thread *thread;
@@ -30,14 +25,7 @@ struct sosc_stack_call { // whose stack is wanted
 	bool unlocked; // an interpreter's frames even where the thread has let go of its lock
 };
 
-/** Whether a place is in the part of the stack that can be read. */
-static inline bool sosc_view_has(const struct sosc_view *view, uint64_t sp)
-{
-	return sp - view->low < view->high - view->low;
-}
-
 // walk.c
-void sosc_view_find(const struct sosc_stack_call *call);
 void *sosc_view_memos(void);
 uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api api);
 

@@ -504,7 +504,8 @@ REPORTED = Layout(
 START = Layout(
     "sosc_start",
     "base:Q r_debug:Q loader:Q phdr:Q phnum:I control_fd:i blob_fd:i pages_offset:I "
-    "control_size:Q errno_offset:q tid_offset:q brk:Q brk_before:Q brk_after:Q flags:Q",
+    "control_size:Q errno_offset:q tid_offset:q brk:Q brk_before:Q brk_after:Q flags:Q "
+    "stack_end:Q",
 )
 INSIDE = Layout(
     "sosc_inside",

@@ -217,6 +217,7 @@ class Install:
             int.from_bytes(facts.saved[:8], "little"),
             int.from_bytes(facts.saved[:8] if jump is None else jump, "little"),
             self.flags,
+            facts.auxv.get(auxv.AT_EXECFN, 0),  # a string that the kernel puts above all frames
         )
         self.mark("looked up")
         self._start(blob, base, start)
