@@ -8,7 +8,7 @@
 static void read_code(const struct sosc_loaded *image, uint64_t addr, uint8_t code[16])
 {
 	for (int i = 0; i < 16; i++)
-		code[i] = sosc_addr_executable(image, addr + (uint64_t)i) ?
+		code[i] = sosc_code_readable(image, addr + (uint64_t)i) ?
 				  *(const uint8_t *)(addr + (uint64_t)i) :
 				  0;
 }
@@ -21,6 +21,8 @@ enum sosc_lazy_way sosc_lazy_way(const struct sosc_loaded *image, uint64_t value
 
 	if (!image->pltgot || !image->pltgot[2] || !sosc_addr_executable(image, value))
 		return BOUND;
+	if (!sosc_code_readable(image, value))
+		return LAZY_REGISTER; // if it is bound to a function of its own image, it is once more
 	read_code(image, value, bytes);
 	memcpy(&word, code, 4);
 	if (word == 0xfa1e0ff3) // endbr64

@@ -183,7 +183,7 @@ bool sosc_reaim(const struct sosc_loaded *image, uint64_t displacement, uint64_t
  */
 bool sosc_is_use(const struct sosc_loaded *image, uint64_t displacement)
 {
-	uint64_t end = sosc_addr_executable(image, displacement + 6) ? image->end : 0;
+	uint64_t end = sosc_code_readable(image, displacement + 6) ? image->end : 0;
 	uint16_t opcode;
 
 	memcpy(&opcode, (const void *)(displacement - 2), 2);

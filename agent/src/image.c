@@ -258,7 +258,8 @@ int sosc_segment_flags(const struct sosc_loaded *image, uint64_t addr)
 	return 0;
 }
 
-bool sosc_addr_executable(const struct sosc_loaded *image, uint64_t addr)
+// Whether a segment with all of these flags has @addr.
+static bool lies_in(const struct sosc_loaded *image, uint64_t addr, uint32_t flags)
 {
 	if (addr < image->start || addr >= image->end)
 		return false;
@@ -266,11 +267,22 @@ bool sosc_addr_executable(const struct sosc_loaded *image, uint64_t addr)
 		const Elf64_Phdr *phdr = &image->phdr[i];
 		uint64_t start = image->bias + phdr->p_vaddr;
 
-		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X && addr >= start &&
+		if (phdr->p_type == PT_LOAD && (phdr->p_flags & flags) == flags && addr >= start &&
 		    addr < start + phdr->p_memsz)
 			return true;
 	}
 	return false;
+}
+
+bool sosc_addr_executable(const struct sosc_loaded *image, uint64_t addr)
+{
+	return lies_in(image, addr, PF_X);
+}
+
+/** Whether code can be read at @addr: some images have code that is only to be executed. */
+bool sosc_code_readable(const struct sosc_loaded *image, uint64_t addr)
+{
+	return lies_in(image, addr, PF_R | PF_X);
 }
 
 struct sosc_loaded *sosc_image_of(uint64_t addr)

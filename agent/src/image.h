@@ -51,6 +51,7 @@ int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start);
 uint64_t sosc_dynamic_addr(const struct sosc_loaded *image, uint64_t value);
 int sosc_segment_flags(const struct sosc_loaded *image, uint64_t addr);
 bool sosc_addr_executable(const struct sosc_loaded *image, uint64_t addr);
+bool sosc_code_readable(const struct sosc_loaded *image, uint64_t addr);
 struct sosc_loaded *sosc_image_of(uint64_t addr);
 
 #pragma GCC visibility pop

@@ -92,7 +92,7 @@ bool sosc_scan_text(struct sosc_scan *scan, uint64_t until)
 		const Elf64_Phdr *phdr = &image->phdr[scan->segment];
 		uint64_t start = image->bias + phdr->p_vaddr;
 
-		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X &&
+		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X && phdr->p_flags & PF_R &&
 		    !sosc_scan_range(scan, start, start + phdr->p_filesz, until))
 			return false;
 	}

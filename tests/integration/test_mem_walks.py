@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from soscope.binfmt.elf import constants as c
 from tests.support.processes.run import run
 from tests.support.targets import build
 from tests.support.targets.accounts import SOSCOPE
@@ -55,3 +57,40 @@ def test_a_frame_pointer_to_a_buffer_above_the_stack(way: str, stack: str, tmp_p
     assert found[1001] == ["allocate_with"]  # the buffer has gone
     if stack == "thread":
         assert found[1000] == ["allocate_with"]
+
+
+def execute_only(folder: Path, *, is_linked: bool) -> list[str]:
+    """Return a command that calls a library whose code must not be read."""
+    source = build.TARGETS / "hostile"
+    library, program = folder / "libexecute_only.so", folder / "execute_only"
+    flags = ["-O1", "-fPIC", "-shared", "-Wl,-z,separate-code,-z,lazy"]
+    build.made_in(folder, "gcc", *flags, source / "lib_execute_only.c", "-o", library)
+    linked: list[str | Path] = ["-Wl,--no-as-needed,-rpath,$ORIGIN", library] if is_linked else []
+    build.made_in(folder, "gcc", "-O1", source / "execute_only.c", *linked, "-o", program)
+    data = bytearray(library.read_bytes())
+    (table,) = struct.unpack_from("<Q", data, 32)
+    size, count = struct.unpack_from("<HH", data, 54)
+    for at in range(table, table + size * count, size):
+        kind, flag = struct.unpack_from("<II", data, at)
+        if kind == c.PT_LOAD and flag & c.PF_X:
+            struct.pack_into("<I", data, at + 4, c.PF_X)
+    library.write_bytes(data)
+    return [str(program)] if is_linked else [str(program), str(library)]
+
+
+@pytest.mark.parametrize("is_linked", [True, False], ids=["linked", "opened"])
+def test_code_that_must_not_be_read(is_linked: bool, tmp_path: Path) -> None:
+    command = execute_only(tmp_path, is_linked=is_linked)
+    file = tmp_path / "out"
+    for way in ("exact", "trace"):
+        words = [*SOSCOPE, *WAYS[way], "-o", str(file), "--", *command]
+        done = run(words, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (0, "10\n"), done.stderr
+        if way == "exact":
+            shown = run([*SOSCOPE, "mem", "report", "--json", str(file)])
+            rows = [row for row in json.loads(shown.stdout)["native"] if row["bytes"] == 1000]
+            assert [(row["count"], row["frames"][0]["symbol"]) for row in rows] == [
+                (10, "allocate")
+            ]
+        else:
+            assert file.read_text().count("libexecute_only.so->malloc(100)") == 10

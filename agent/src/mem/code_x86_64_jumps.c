@@ -5,6 +5,8 @@
 #include "memory.h"
 #include "python.h"
 
+enum { RETURNS_MOST = 19 }; // bytes of a function that returns a word
+
 /**
  * Where the first direct call leads in @size bytes of code at @code; 0: there is none. It is
  * looked for byte by byte: what it leads to is code of the same image, or it is none.
@@ -13,6 +15,8 @@ uint64_t sosc_first_call(uint64_t code, uint32_t size, const struct sosc_loaded 
 {
 	const uint8_t *bytes = (const uint8_t *)code;
 
+	if (!sosc_code_readable(image, code) || !sosc_code_readable(image, code + size - 1))
+		return 0;
 	for (uint32_t i = 0; i + 5 <= size; i++) {
 		int32_t distance;
 		uint64_t to;
@@ -43,8 +47,12 @@ uint64_t sosc_returned_word(uint64_t code)
 {
 	static const uint8_t branch_target[] = {0xf3, 0x0f, 0x1e, 0xfa}; // endbr64
 	const uint8_t *bytes = (const uint8_t *)code;
+	const struct sosc_loaded *image = sosc_image_of(code);
 	int32_t far;
 
+	if (!image || !sosc_code_readable(image, code) ||
+	    !sosc_code_readable(image, code + RETURNS_MOST - 1))
+		return 0;
 	if (!memcmp(bytes, branch_target, sizeof(branch_target)))
 		bytes += sizeof(branch_target);
 	if (bytes[0] != 0x48 || bytes[1] != 0x8b || bytes[2] != 0x05) // mov relative(%rip), %rax

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How code finds a variable that each thread has for itself.
 
+#include "image.h"
 #include "rubystack.h"
 
 enum {
@@ -17,8 +18,12 @@ enum {
 bool sosc_first_tls(uint64_t code, uint32_t size, uint64_t *index, int64_t *offset)
 {
 	const uint8_t *bytes = (const uint8_t *)code;
+	const struct sosc_loaded *image = sosc_image_of(code);
 	int32_t distance;
 
+	if (!image || !sosc_code_readable(image, code) ||
+	    !sosc_code_readable(image, code + size - 1))
+		return false;
 	for (uint32_t i = 0; i + GENERAL <= size; i++) {
 		const uint8_t *at = bytes + i;
 

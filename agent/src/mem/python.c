@@ -157,7 +157,7 @@ static uint64_t announcement(void)
 	uint64_t code = sosc_function_of(&interpreter, "_PyTraceMalloc_NewReference");
 
 	if (code)
-		return code;
+		return sosc_code_readable(&interpreter, code) ? code : 0;
 	code = sosc_function_of(&interpreter, "_Py_NewReference");
 	return code ? sosc_first_call(code, NEW_REFERENCE_SIZE, &interpreter) : 0;
 }

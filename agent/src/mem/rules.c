@@ -348,12 +348,12 @@ uint32_t sosc_rule_learn(uint64_t addr)
 	const struct sosc_loaded *image = addr < SOSC_ADDRESSES_END ? sosc_image_of(addr) : NULL;
 	uint32_t rule;
 
-	if (!image || addr - image->start < 8 || !sosc_addr_executable(image, addr - 1) ||
-	    !sosc_addr_executable(image, addr - 8))
+	if (!image || addr - image->start < 8 || !sosc_code_readable(image, addr - 1) ||
+	    !sosc_code_readable(image, addr - 8))
 		return RULE_NONE;
 	if (sosc_is_behind_call((const uint8_t *)addr))
 		rule = rule_at(image, addr - 1);
-	else if (sosc_addr_executable(image, addr + SOSC_SIGNAL_RETURN_SIZE - 1) &&
+	else if (sosc_code_readable(image, addr + SOSC_SIGNAL_RETURN_SIZE - 1) &&
 		 sosc_returns_from_signal((const uint8_t *)addr))
 		rule = (uint32_t)RULE_SIGNAL << RULE_KIND;
 	else

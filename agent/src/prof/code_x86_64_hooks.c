@@ -53,7 +53,7 @@ bool sosc_prof_is_unseen(uint32_t hook, uint64_t site)
 	}
 	if (hook != SOSC_PROF_MCOUNT)
 		return false;
-	for (uint64_t i = 4; i < PROLOGUE && image && sosc_addr_executable(image, site - i); i++) {
+	for (uint64_t i = 4; i < PROLOGUE && image && sosc_code_readable(image, site - i); i++) {
 		const uint8_t *at = code - i;
 
 		// of r10, or of r13 in a nested function
@@ -85,7 +85,7 @@ uint64_t sosc_prof_stub_start(const struct sosc_loaded *image, uint64_t displace
 	uint16_t opcode, index;
 
 	memcpy(&opcode, code, sizeof(opcode));
-	if (opcode != JUMP || !sosc_addr_executable(image, (uint64_t)code - FRONT))
+	if (opcode != JUMP || !sosc_code_readable(image, (uint64_t)code - FRONT))
 		return 0;
 	memcpy(&index, code - 6, sizeof(index));
 	if (code[-1] == BND)
