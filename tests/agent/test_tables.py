@@ -109,3 +109,8 @@ def test_each_block_is_recorded_once_and_ends_once(compiler: str) -> None:
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_times_of_threads_are_in_the_order_of_what_they_do(compiler: str) -> None:
     hosted.check("lead", compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_a_full_table_of_stacks_is_not_searched(compiler: str) -> None:
+    hosted.check("stacks", compiler=compiler)

@@ -11,6 +11,10 @@
 #include "soscope/objects.h"
 #include "walk.h"
 
+enum {
+	PROBES = 64
+}; // buckets in which a stack may be: a table that is nearly full is not searched
+
 static struct sosc_blocks nowhere, *table = NULL;
 static uint64_t *buckets, *words;
 static uint32_t shift; // of a hash, to the number of a bucket
@@ -141,7 +145,7 @@ uint32_t sosc_stack_of(const uint64_t *frames, uint32_t count, uint64_t head, ui
 	if (!room)
 		return 0;
 	head |= count;
-	for (uint64_t i = 0; i <= mask; i++) {
+	for (uint64_t i = 0; i < PROBES && i <= mask; i++) {
 		uint64_t *bucket = &buckets[(first + i) & mask];
 		uint64_t seen = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
 
