@@ -94,3 +94,14 @@ def test_code_that_must_not_be_read(is_linked: bool, tmp_path: Path) -> None:
             ]
         else:
             assert file.read_text().count("libexecute_only.so->malloc(100)") == 10
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_threads_share_the_memory_for_stacks(way: str, tmp_path: Path) -> None:
+    command = [hostile("places"), "200"]
+    alone, left_alone = map(int, run(command).stdout.split())
+    words = [*SOSCOPE, *WAYS[way], "-o", str(tmp_path / "out"), "--", *command]
+    each, left = map(int, run(words, cwd=tmp_path).stdout.split())
+    assert each - alone < 100  # KiB, beside what the thread has for its calls
+    if way != "trace":  # the end of a thread is heard
+        assert left - left_alone < 200 * (each - alone) / 2

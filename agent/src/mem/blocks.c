@@ -45,12 +45,9 @@ static struct sosc_thread *slow(struct sosc_cell *cell)
 // sealed no memory is asked.
 static void meet(struct sosc_block_thread *state, const struct sosc_thread *thread)
 {
-	void *memos = state->view.memos;
-
 	memset(state, 0, sizeof(*state));
-	if (!memos && mode != SOSC_BLOCKS_COUNT && !sosc_is_sealed(thread))
-		memos = sosc_view_memos();
-	state->view.memos = memos;
+	if (mode != SOSC_BLOCKS_COUNT)
+		state->view.memos = sosc_memos_of(thread);
 	state->tid_check = thread->tid_check;
 	if (mode == SOSC_BLOCKS_SAMPLE)
 		sosc_sample_thread(state, thread->tid);

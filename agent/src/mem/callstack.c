@@ -6,6 +6,7 @@
 #include "cell.h"
 #include "clock.h"
 #include "guard.h"
+#include "memo.h"
 #include "namespace.h"
 #include "pythonstack.h"
 #include "rubystack.h"
@@ -61,12 +62,11 @@ void sosc_call_stacks_start(void)
 static struct caller *caller_of(const struct sosc_thread *thread)
 {
 	struct caller *caller = &callers[thread - sosc_threads];
-	void *memos = caller->view.memos;
 
 	if (caller->tid == thread->tid)
 		return caller;
 	memset(caller, 0, sizeof(*caller));
-	caller->view.memos = memos || sosc_is_sealed(thread) ? memos : sosc_view_memos();
+	caller->view.memos = sosc_memos_of(thread);
 	caller->tid = thread->tid;
 	return caller;
 }

@@ -8,6 +8,7 @@
 #include "image.h"
 #include "pythonstack.h"
 #include "rubystack.h"
+#include "rules.h"
 #include "soscope/objects.h"
 #include "walk.h"
 
@@ -67,6 +68,7 @@ struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind)
 	shift = 64 - own->bits;
 	mask = (1ull << own->bits) - 1;
 	room = own->words;
+	sosc_rules_forget(); // and with them what was walked: numbers are others now
 	return table;
 }
 

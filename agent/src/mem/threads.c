@@ -20,6 +20,7 @@
 #include "image.h"
 #include "instrument.h"
 #include "lookup.h"
+#include "memo.h"
 #include "memory.h"
 #include "slot.h"
 #include "sys.h"
@@ -212,6 +213,20 @@ static void end(struct sosc_made_thread *made)
 		give_back(made);
 }
 
+// What this thread allocates from now on is walked each time.
+static void give_walks_back(void)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+	struct sosc_block_thread *state = thread ? &sosc_block_threads[thread - sosc_threads] :
+						   NULL;
+
+	if (!state || state->tid_check != thread->tid_check)
+		return;
+	state->view.memos = NULL;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	sosc_memos_end(thread);
+}
+
 // The C library calls it when a thread has ended that had noted @value.
 static void ended(void *value)
 {
@@ -225,6 +240,7 @@ static void ended(void *value)
 	before = add(made, ENDED);
 	if (before & RELEASED && !(before & ENDED))
 		end(made);
+	give_walks_back();
 }
 
 static void released(uint64_t thread)

@@ -9,6 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
+struct sosc_memos;
 struct sosc_thread;
 
 // What a thread knows of the stack that it runs on. Where the C library or the kernel has said how far
@@ -17,7 +18,7 @@ struct sosc_thread;
 struct sosc_view {
 	uint64_t low, high; // addrs that can be read
 	uint64_t is_whole; // the stack ends at `high`
-	void *memos; // what was walked; NULL: there is no memory for it
+	struct sosc_memos *memos; // what was walked; NULL: there is no memory for it
 };
 
 /** Whether a place is in the part of the stack that can be read. */

@@ -26,23 +26,12 @@ enum {
 	WINDOW_SIZE = 256, // bytes that are read at once: a part of a page
 };
 
-// ---- stacks that were walked before ---------------------------------------------
-
-enum { MEMOS_SIZE = sizeof(struct sosc_memo) << MEMO_BITS };
-
-/** Memory for what was walked, NULL: there is none. */
-void *sosc_view_memos(void)
-{
-	void *memos = sosc_mmap(NULL, MEMOS_SIZE, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return sosc_mmap_failed(memos) ? NULL : memos;
-}
-
 // ---- walking ----------------------------------------------------------------------
 
 struct walk {
+	struct sosc_memos *memos;
 	struct sosc_memo *memo; // NULL: it is not kept
+	uint32_t place; // of the memo
 	uint32_t tid; // of the thread
 	uint64_t first; // nothing below is read
 	uint64_t sure; // up to here words can be read, whoever leads there
@@ -60,37 +49,46 @@ struct walk {
 	uint64_t *window; // room for them
 };
 
+// Room for so many of them; false: there is none, and the walk is not kept.
+static bool has_room(struct walk *walk, uint32_t pairs, uint32_t words)
+{
+	const struct sosc_memo_need need = {.pairs = pairs, .words = words};
+
+	if (!sosc_memo_has_room(walk->memo, need))
+		walk->memo = sosc_memo_make(walk->memos, walk->place, need);
+	return walk->memo;
+}
+
 // The word at @addr, or a pair of it and the one that was read before. Pairs are compared before words.
 // Where the stack ends at no known place there are none: only what was compared proves that the next
 // word is there.
-static bool keep(const struct walk *walk, uint64_t addr, uint64_t value)
-{
-	struct sosc_memo *memo = walk->memo;
-	struct sosc_memo_word *last = memo->words ? &memo->word[memo->words - 1] : NULL;
-
-	if (last && (last->addr == addr + 8 || last->addr + 8 == addr) &&
-	    memo->pairs < MEMO_PAIRS && walk->is_whole) {
-		bool first = addr < last->addr;
-
-		memo->pair[memo->pairs++] = (struct sosc_memo_pair){first ? addr : last->addr,
-								    {first ? value : last->value,
-								     first ? last->value : value}};
-		memo->words--;
-		return true;
-	}
-	if (memo->words == MEMO_WORDS)
-		return false;
-	memo->word[memo->words++] = (struct sosc_memo_word){addr, value};
-	return true;
-}
-
 static void note(struct walk *walk, uint64_t addr, uint64_t value)
 {
-	if (!walk->memo)
+	struct sosc_memo *memo = walk->memo;
+	struct sosc_memo_word last = {0};
+
+	if (!memo)
 		return;
-	if (!keep(walk, addr, value))
-		walk->memo = NULL;
-	else if (walk->is_whole && addr + 8 > walk->high)
+	if (memo->words)
+		last = sosc_memo_words(memo)[memo->words - 1];
+	if (walk->is_whole && (last.addr == addr + 8 || last.addr + 8 == addr) &&
+	    memo->pairs < SOSC_BLOCK_FRAMES) {
+		bool first = addr < last.addr;
+
+		if (!has_room(walk, memo->pairs + 1u, memo->words))
+			return;
+		memo = walk->memo;
+		memo->words--;
+		memo->pair[memo->pairs++] = (struct sosc_memo_pair){first ? addr : last.addr,
+								    {first ? value : last.value,
+								     first ? last.value : value}};
+	} else {
+		if (!has_room(walk, memo->pairs, memo->words + 1u))
+			return;
+		memo = walk->memo;
+		sosc_memo_words(memo)[memo->words++] = (struct sosc_memo_word){addr, value};
+	}
+	if (walk->is_whole && addr + 8 > walk->high)
 		walk->high = addr + 8;
 }
 
@@ -297,12 +295,23 @@ static uint32_t number_with(uint64_t *frames, uint32_t count, bool is_cut, const
 	return number_of(frames, count, is_cut || (own && own->count == sosc_stacks_most()), api);
 }
 
-static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct sosc_memo *memo,
-		     uint64_t *frames, const struct own *own, enum sosc_block_api api)
+// The memo, with room for so many frames; NULL: there is none.
+static struct sosc_memo *with_frames(struct sosc_memos *memos, struct sosc_memo *memo,
+				     uint32_t place, uint32_t frames)
 {
-	uint64_t window[WINDOW_SIZE / 8];
+	const struct sosc_memo_need need = {memo->pairs, memo->words, frames};
+
+	return sosc_memo_has_room(memo, need) ? memo : sosc_memo_make(memos, place, need);
+}
+
+static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct sosc_memo *memo,
+		     uint32_t place, const struct own *own, enum sosc_block_api api)
+{
+	uint64_t frames[MEMO_FRAMES], window[WINDOW_SIZE / 8];
 	struct walk walk = {
+		.memos = call->view->memos,
 		.memo = memo,
+		.place = place,
 		.window = window,
 		.tid = call->thread->tid,
 		.first = call->sp,
@@ -319,84 +328,109 @@ static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct so
 	uint32_t count = find_frames(&walk, call->thread, behind_trampolines(ret), frames, &is_cut);
 	uint32_t number = number_with(frames, count, is_cut, own, api);
 
-	if (walk.memo && number) {
-		memo->high = walk.high;
-		memo->ret = ret;
-		memo->sp = call->sp;
-		memo->fp = call->fp;
-		memo->is_cut = is_cut;
-		memo->number = number;
-		memo->own = own ? own->count : 0;
-		memo->count = count;
-		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		memo->key = key;
+	memo = walk.memo;
+	if (memo && number && own)
+		memo = with_frames(walk.memos, memo, place, count + own->count);
+	if (!memo || !number)
+		return number;
+	memo->high = walk.high;
+	memo->ret = ret;
+	memo->sp = call->sp;
+	memo->fp = call->fp;
+	memo->is_cut = is_cut;
+	memo->number = number;
+	memo->count = 0;
+	memo->own = 0;
+	if (own) { // else nobody asks for its frames
+		memo->count = (uint16_t)count;
+		memo->own = (uint16_t)own->count;
+		memcpy(sosc_memo_frames(memo), frames, (count + own->count) * sizeof(*frames));
 	}
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	memo->key = key;
 	return number;
 }
 
-// Who was interrupted in the middle has the memo, or there is no memory for any.
+// Who was interrupted in the middle has the memos, or there is no memory for any.
 static __attribute__((noinline)) uint32_t walk_alone(const struct sosc_stack_call *call,
 						     uint64_t ret, const struct own *own,
 						     enum sosc_block_api api)
 {
-	uint64_t frames[MEMO_FRAMES];
-
-	return walk(call, ret, NULL, frames, own, api);
+	return walk(call, ret, NULL, 0, own, api);
 }
 
-static inline bool has_own(const struct sosc_memo *memo, const struct own *own)
+static inline bool has_own(struct sosc_memo *memo, const struct own *own)
 {
+	const uint64_t *frames;
 	uint64_t other = 0;
 
 	if (memo->own != (own ? own->count : 0))
 		return false;
+	frames = sosc_memo_frames(memo) + memo->count;
 	for (uint32_t i = 0; i < memo->own; i++)
-		other |= memo->frames[memo->count + i] ^ own->frames[i];
+		other |= frames[i] ^ own->frames[i];
 	return !other;
+}
+
+// The interpreter alone has gone on.
+static uint32_t change_own(const struct sosc_stack_call *call, struct sosc_memo *memo, uint64_t ret,
+			   uint32_t place, const struct own *own, enum sosc_block_api api)
+{
+	uint64_t key = memo->key;
+	uint32_t number;
+
+	memo->key = 0;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	memo = with_frames(call->view->memos, memo, place, memo->count + own->count);
+	if (!memo)
+		return walk_alone(call, ret, own, api);
+	memo->own = (uint16_t)own->count;
+	number = number_with(sosc_memo_frames(memo), memo->count, memo->is_cut, own, api);
+	memo->number = number;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	memo->key = number ? key : 0;
+	return number;
 }
 
 static uint32_t stack_of(const struct sosc_stack_call *call, const struct own *own,
 			 enum sosc_block_api api)
 {
-	uint64_t ret = *(const uint64_t *)call->sp;
+	uint64_t ret = *(const uint64_t *)call->sp, key = sosc_memo_key(api, own);
+	uint32_t number = 0, place = sosc_memo_place(ret, call->sp);
+	struct sosc_memos *memos = call->view->memos;
+	bool is_walked = false;
 	struct sosc_memo *memo;
-	uint32_t number;
-	bool is_walked;
 
-	if (!call->view->memos)
+	if (!memos)
 		return walk_alone(call, ret, own, api);
-	memo = sosc_memo_of(call->view->memos, ret, call->sp);
-	// a signal handler may make another one of it meanwhile, which is not the same then
-	number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	is_walked = sosc_memo_is_same(memo, ret, call->sp, call->fp, call->view->high,
-				      sosc_memo_key(api, own));
-	if (is_walked && has_own(memo, own))
-		return number;
-	if (memo->busy)
+	memo = memos->of[place];
+	if (memo) {
+		// a signal handler may make another one of it meanwhile, which is not the same then
+		number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		is_walked = sosc_memo_is_same(memo, ret, call->sp, call->fp, call->view->high, key);
+		if (is_walked && has_own(memo, own))
+			return number;
+	}
+	if (memos->busy)
 		return walk_alone(call, ret, own, api);
-	memo->busy = 1;
+	memos->busy = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	is_walked &= memo->key && memo->number == number; // no handler has taken it since
-	if (is_walked) { // the interpreter alone has gone on
-		uint64_t key = memo->key;
-
-		memo->key = 0;
-		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		memo->own = own ? own->count : 0;
-		number = number_with(memo->frames, memo->count, memo->is_cut, own, api);
-		memo->number = number;
-		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		memo->key = number ? key : 0;
+	// no handler has taken it since
+	is_walked = is_walked && memo == memos->of[place] && memo->key == key &&
+		    memo->number == number;
+	if (is_walked) {
+		number = change_own(call, memo, ret, place, own, api);
 	} else {
-		memo->key = 0;
-		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		memo->pairs = memo->words = 0;
-		memo->fp_mask = 0;
-		number = walk(call, ret, memo, memo->frames, own, api);
+		memo = sosc_memo_make(memos, place, (struct sosc_memo_need){0});
+		if (memo) {
+			memo->pairs = memo->words = memo->count = 0;
+			memo->fp_mask = 0;
+		}
+		number = walk(call, ret, memo, place, own, api);
 	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	memo->busy = 0;
+	memos->busy = 0;
 	return number;
 }
 

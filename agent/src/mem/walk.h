@@ -26,7 +26,6 @@ struct sosc_stack_call { // whose stack is wanted
 };
 
 // walk.c
-void *sosc_view_memos(void);
 uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api api);
 
 // stacks.c
