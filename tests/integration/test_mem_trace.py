@@ -211,6 +211,19 @@ def test_an_exception_goes_through_a_call(folder: Path) -> None:
     assert (seen["queries"], seen["types"]) == (20, {"select": 20})
 
 
+def test_an_answer_that_nobody_wants_is_not_read(folder: Path) -> None:
+    made = library(folder, "unwanted", library(folder, "optional"), "-Wl,-rpath,$ORIGIN")
+    lines = traced(DISTRIBUTION, "unwanted", made).splitlines()
+    for line, size in zip(lines, (0, 100), strict=True):
+        memcache, ssl, said = json.loads(line)
+        assert said == [1]  # it fails once, by itself
+        assert counts(memcache) == {"get": 3, "fetch": 1}
+        assert memcache["get"]["actual_bytes"] == 2 * size
+        assert memcache["fetch"]["actual_bytes"] == size
+        assert memcache["get"]["responses"] == ({"success": 2, "notfound": 1} if size else {})
+        assert [ssl[name]["actual_bytes"] for name in ("read", "write")] == [size, size]
+
+
 def slots_of(pid: int) -> dict[tuple[str, str], str]:
     """Return what the slots of a process hold, as `soscope map` reads them."""
     shown = json.loads(soscope("map", "-p", str(pid), "--json").stdout)

@@ -153,6 +153,29 @@ static void count_step(struct sosc_tally_count *to, uint64_t statement)
 		add(&to->kinds[kind_of(text((void *)statement), UINT64_MAX)], 1);
 }
 
+// ---- what a call leads to ---------------------------------------------------------
+
+// What the function has written where argument @number points, @bytes of it. A caller may pass NULL
+// for an answer that it does not want: then @ret is left as it is.
+static bool read_answer(const struct sosc_tally_call *call, uint32_t number, void *ret,
+			uint64_t bytes)
+{
+	const void *at = (const void *)argument(call, number);
+
+	if (!at)
+		return false;
+	memcpy(ret, at, bytes);
+	return true;
+}
+
+static uint64_t read_size(const struct sosc_tally_call *call, uint32_t number)
+{
+	uint64_t size = 0;
+
+	(void)read_answer(call, number, &size, sizeof(size));
+	return size;
+}
+
 // ---- sizes -----------------------------------------------------------------------
 
 // What the kernel will read, too; where it cannot, there is nothing to count.
@@ -238,15 +261,13 @@ static uint64_t actual(struct sosc_tally_count *to, const struct sosc_tally_call
 	case SOSC_GETS_BLOCK:
 		return block_size(to, call, result);
 	case SOSC_GETS_BLOCK_AT:
-		return (int32_t)result ?
-			       0 :
-			       block_size(to, call, *(uint64_t *)argument(call, function->third));
+		return (int32_t)result ? 0 : block_size(to, call, read_size(call, function->third));
 	case SOSC_GIVES_BLOCK:
 		return call->kept;
 	case SOSC_GETS_SIZE_IF:
 		result = (uint32_t)result; // fall through
 	case SOSC_GETS_SIZE_AT:
-		return result ? *(uint64_t *)argument(call, function->third) : 0;
+		return result ? read_size(call, function->third) : 0;
 	default:
 		return 0;
 	}
@@ -272,15 +293,13 @@ static enum sosc_tally_kind answer_of(uint32_t rc)
 static void count_answer(struct sosc_tally_count *to, const struct sosc_tally_call *call,
 			 const struct sosc_tally_function *function)
 {
-	uint64_t at;
+	uint32_t answer;
 
 	if (function->flags & SOSC_TALLY_ANSWER)
 		add(&to->kinds[answer_of((uint32_t)call->result)], 1);
-	if (!(function->flags & SOSC_TALLY_ANSWER_AT))
-		return;
-	at = argument(call, function->fourth);
-	if (at)
-		add(&to->kinds[answer_of(*(uint32_t *)at)], 1);
+	if (function->flags & SOSC_TALLY_ANSWER_AT &&
+	    read_answer(call, function->fourth, &answer, sizeof(answer)))
+		add(&to->kinds[answer_of(answer)], 1);
 }
 
 // ---- connections -----------------------------------------------------------------

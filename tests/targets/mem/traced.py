@@ -194,6 +194,15 @@ def throwing():
     print(json.dumps([seen["sqlite3"], said]))
 
 
+def unwanted():
+    """Make calls that do not want all of their answers, and the same ones that do."""
+    library = ctypes.CDLL(WORDS[0])
+    for answers in (0, 1):
+        said = []
+        seen = traced(lambda: said.append(library.unwanted(answers)))  # noqa: B023
+        print(json.dumps([seen["memcache"], seen["ssl"], said]))
+
+
 def plugins():
     """Load a library and let go of it, many times, and call it each time."""
     library = ctypes.CDLL(WORDS[0])
