@@ -97,8 +97,10 @@
 #define BLOCK_THREAD_HIGH 56
 #define BLOCK_THREAD_TP 80
 #define BLOCK_THREAD_LEFT 88
-#define BLOCK_THREAD_BY 112
-#define BLOCK_NEAR 1024 // bytes of stack that an allocator takes until it calls another
+#define BLOCK_THREAD_ASKED 112
+#define NESTED_BITS 6
+#define NESTED_SHIFT 44 // of the distance in a word of sosc_block_nested
+#define NESTED_FAR 0x100000 // the least one that does not fit
 
 // marks of sampled blocks: a bit for each 8 bytes, in leaves
 #define MARK_BITS 30 // of the addresses of a leaf

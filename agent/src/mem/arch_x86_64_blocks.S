@@ -106,20 +106,31 @@ FUNCTION sosc_h_thread_begins
 	sub	%rax, BLOCK_THREAD_LEFT(%r10)
 .endm
 
-// Whether operator new makes this call, which has counted it. Clobbers rax. new[] may jump to new,
-// and so leave the return address where it was; but what is the same call once more is another one.
+// Whether this call, for rax bytes, is known to be made inside of another one, which has counted them.
+// As sosc_block_is_inside, which finds out what is not known. Clobbers rax, rcx, r8, r9.
 .macro IF_NOT_INSIDE no
-	mov	BLOCK_THREAD_SP(%r10), %rax
-	cmp	%rax, BLOCK_THREAD_HIGH(%r10)
+	cmp	BLOCK_THREAD_ASKED(%r10), %rax
+	jb	\no
+	mov	BLOCK_THREAD_SP(%r10), %rcx
+	cmp	%rcx, BLOCK_THREAD_LOW(%r10)
+	ja	\no
+	cmp	%rcx, BLOCK_THREAD_HIGH(%r10)
 	jbe	\no
-	sub	%rsp, %rax
-	jnz	97f
-	cmp	%r11, BLOCK_THREAD_BY(%r10)
-	je	\no
-97:	cmp	$BLOCK_NEAR, %rax
-	jae	\no
-	mov	(%rsp,%rax), %rax
+	mov	(%rcx), %rax
 	cmp	%rax, BLOCK_THREAD_RET(%r10)
+	jne	\no
+	sub	%rsp, %rcx
+	cmp	$NESTED_FAR, %rcx
+	jae	\no
+	mov	(%rsp), %rax
+	mov	%ecx, %r8d
+	shr	$3, %r8d
+	xor	%eax, %r8d
+	and	$((1 << NESTED_BITS) - 1), %r8d
+	shl	$NESTED_SHIFT, %rcx
+	xor	%rax, %rcx
+	lea	sosc_block_nested(%rip), %r9
+	cmp	%rcx, (%r9,%r8,8)
 	jne	\no
 .endm
 
@@ -174,7 +185,6 @@ FUNCTION sosc_h_sample_\name
 	COUNT_DOWN 1f
 3:	jmp	*CELL_ORIGINAL(%r11)
 2:	IF_NOT_INSIDE 1f
-	movq	$0, BLOCK_THREAD_SP(%r10)
 	jmp	3b
 .ifnb \marked
 \marked:	IF_MARKED 1f, 5f
@@ -211,7 +221,8 @@ FUNCTION sosc_h_sample_\name
 2:	jne	3b
 1:	SAMPLE_IN_C free
 
-// operator new calls malloc, new[] both: these say that they have counted the block.
+// operator new calls malloc, new[] both: these say that they have counted the block, until they
+// return. An exception leaves that behind; but the frame of ours is gone then.
 .macro SAMPLE_NEW name
 	SAMPLE_BEGIN \name
 	FIND_BLOCK_THREAD 1f
@@ -223,13 +234,18 @@ FUNCTION sosc_h_sample_\name
 	jbe	1f
 	lea	1(%rdi), %rax
 	COUNT_DOWN 1f
+	mov	%rax, BLOCK_THREAD_ASKED(%r10)
 	mov	(%rsp), %rax
 	mov	%rax, BLOCK_THREAD_RET(%r10)
-	mov	%r11, BLOCK_THREAD_BY(%r10)
 	mov	%rsp, BLOCK_THREAD_SP(%r10)
-3:	jmp	*CELL_ORIGINAL(%r11)
-2:	IF_NOT_INSIDE 1f
-	jmp	3b
+	KEEP	%r10
+	call	*CELL_ORIGINAL(%r11)
+	BACK	%r10
+	movq	$0, BLOCK_THREAD_SP(%r10)
+	ret
+2:	lea	1(%rdi), %rax
+	IF_NOT_INSIDE 1f
+	jmp	*CELL_ORIGINAL(%r11)
 1:	SAMPLE_IN_C \name
 .endm
 

@@ -88,20 +88,6 @@ inline bool sosc_block_call_begin(struct sosc_block_call *call)
 	return true;
 }
 
-/**
- * Whether another call is under way, whose stack begins at most @near bytes above this one. One
- * that a signal handler has left by siglongjmp is not: something else stands there by now.
- */
-bool sosc_block_is_inside(const struct sosc_block_call *call, uint64_t near)
-{
-	const struct sosc_block_thread *state = call->state;
-
-	uint64_t ret;
-
-	return state->sp - call->sp - 1 < near &&
-	       sosc_view_read(&state->view, call->thread, state->sp, &ret) && ret == state->ret;
-}
-
 // ---- records -----------------------------------------------------------------
 
 static inline bool has_room(uint64_t pos)
@@ -287,16 +273,17 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 	if (!sosc_block_call_begin(&call))
 		return sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
 	state = call.state;
-	before = *state;
 	inside = sosc_block_is_inside(&call, BLOCK_NEAR);
-	frees = old && !(inside && state->freeing == old);
+	before = *state;
+	frees = old && !(inside && before.freeing == old);
+	inside &= before.recorded != BLOCK_NONE;
+	sosc_block_set_none(state);
 	if (!inside) {
 		state->stack = stack_of(&call, api);
-		state->ret = sosc_returns_to(&call);
 		state->recorded = 0;
 		state->freeing = old;
-		state->sp = sp;
 	}
+	sosc_block_set_open(state, sp, sosc_returns_to(&call));
 	if (frees)
 		known = leaves(&call, old);
 	result = sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
@@ -307,14 +294,13 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 	} else if (!addr && frees && size) {
 		kept(&call, old, known);
 	}
+	sosc_block_set_none(state);
 	if (!inside) {
-		state->ret = before.ret;
 		state->recorded = before.recorded;
 		state->freeing = before.freeing;
 		state->stack = before.stack;
-		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		state->sp = before.sp; // where it is 0, `recorded` and `freeing` are, too
 	}
+	sosc_block_set_open(state, before.sp, before.ret); // 0: `recorded` and `freeing` are, too
 	return result;
 }
 
@@ -375,7 +361,7 @@ uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, u
 	if (!thread)
 		return any_malloc(size, 0, 0, sp, fp, cell);
 	state = state_of(thread);
-	if (state->sp)
+	if (state->sp | state->recorded)
 		return any_malloc(size, 0, 0, sp, fp, cell);
 	stack = sosc_memo_stack(&state->view, sp, fp, SOSC_API_MALLOC);
 	if (!stack)
@@ -401,9 +387,9 @@ uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, u
 }
 
 static __attribute__((noinline)) uint64_t any_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp,
-						   struct sosc_cell *cell)
+						   uint64_t fp, struct sosc_cell *cell)
 {
-	struct sosc_block_call call = {.cell = cell, .sp = sp}; // which has no stack
+	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
 
 	if (a && sosc_block_call_begin(&call) &&
 	    !(call.state->freeing == a && sosc_block_is_inside(&call, BLOCK_NEAR)))
@@ -428,17 +414,16 @@ uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64
 	struct sosc_block *block;
 	uint64_t tsc;
 
-	(void)fp;
 	thread = find_thread();
 	if (!thread)
-		return any_free(a, b, c, sp, cell);
+		return any_free(a, b, c, sp, fp, cell);
 	state = state_of(thread);
 	block = (void *)state->last;
 	if (!is_last(thread, block, a) || state->sp)
-		return any_free(a, b, c, sp, cell);
+		return any_free(a, b, c, sp, fp, cell);
 	tsc = sosc_block_time_soon(state);
 	if (!tsc || !end_last(thread, block, tsc))
-		return any_free(a, b, c, sp, cell);
+		return any_free(a, b, c, sp, fp, cell);
 	if (!is_given_back(thread, (uint64_t)(block + 1)))
 		return free_unneeded(a, b, c, thread, (uint64_t)(block + 1), cell);
 	return sosc_block_go_on(cell, a, b, c);
@@ -462,14 +447,15 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 	}
 	freed(&call, a);
 	before = *state;
-	state->ret = sosc_returns_to(&call);
+	sosc_block_set_none(state);
+	state->recorded = BLOCK_NONE;
 	state->freeing = a;
-	state->sp = sp;
+	sosc_block_set_open(state, sp, sosc_returns_to(&call));
 	result = sosc_block_go_on(cell, a, b, c);
-	state->ret = before.ret;
+	sosc_block_set_none(state);
+	state->recorded = before.recorded;
 	state->freeing = before.freeing;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	state->sp = before.sp;
+	sosc_block_set_open(state, before.sp, before.ret);
 	return result;
 }
 
@@ -485,6 +471,7 @@ static void start(void)
 	sosc_lead_start(own);
 	sosc_made_threads_start(own);
 	sosc_block_allocator = NULL;
+	sosc_block_forget_nested(NULL);
 	if ((mode == SOSC_BLOCKS_SAMPLE && !sosc_sample_start(own)) ||
 	    (mode == SOSC_BLOCKS_COUNT && !sosc_sizes_start(own))) {
 		mode = SOSC_BLOCKS_NONE;
@@ -592,4 +579,5 @@ void sosc_instrument_blocks(struct sosc_instrument *instrument)
 	instrument->entry = entry;
 	instrument->start = start;
 	instrument->forked = sosc_stacks_forked;
+	instrument->closed = sosc_block_forget_nested;
 }

@@ -16,9 +16,9 @@
 struct sosc_block_thread {
 	uint32_t tid_check; // whose it is, as in a struct sosc_thread
 	uint32_t stack; // of the outermost call that is under way
-	uint64_t sp; // where the return address of that lies; 0: there is none
+	uint64_t sp; // where the return address of the innermost one lies; 0: there is none
 	uint64_t ret; // what stands there
-	uint64_t recorded; // a block that a call inside it has recorded
+	uint64_t recorded; // a block that a call inside the outermost one has recorded, or BLOCK_NONE
 	uint64_t freeing; // the block that it frees
 	uint64_t last; // the unit of the newest BLOCK
 	struct sosc_view view;
@@ -43,10 +43,15 @@ struct sosc_block_thread {
 			uint64_t left; // bytes that it allocates until one is sampled
 			uint64_t drawn; // what `left` was behind the newest block that was
 			uint64_t seed; // of its random numbers
-			uint64_t by; // the cell of the call at `sp`
+			uint64_t asked; // bytes that the call at `sp` has counted
 		};
 		struct sosc_sizes *sizes; // COUNT: where it counts, NULL: not yet
 	};
+};
+
+enum {
+	BLOCK_NONE = 1, // no block: the outermost call makes none
+	BLOCK_NEAR = 1024, // bytes of stack that most allocators take until they call another
 };
 
 struct sosc_block_call { // of one of the functions
@@ -97,8 +102,53 @@ static inline uint64_t sosc_block_addr(uint64_t result, const uint64_t *out)
 extern const struct sosc_loaded *sosc_block_allocator;
 extern struct sosc_block_thread *sosc_block_threads; // by the index of a struct sosc_thread
 
+// nested.c: pairs of a return address and how far below another call's it lies that were seen to be a call
+// inside of that one: the code that makes it is the same, and so are the frames in between.
+extern uint64_t sosc_block_nested[1 << NESTED_BITS];
+
+static inline uint64_t *sosc_block_nested_at(uint64_t ret, uint64_t distance)
+{
+	return &sosc_block_nested[(ret ^ distance >> 3) & ((1 << NESTED_BITS) - 1)];
+}
+
+bool sosc_block_look_inside(const struct sosc_block_call *call, uint64_t near);
+void sosc_block_forget_nested(const struct sosc_loaded *image);
+
+/**
+ * Whether the call is made inside of another one, which has to be under way. Where nobody can tell,
+ * one that begins at most @near bytes below it is taken for such.
+ */
+static inline bool sosc_block_is_inside(const struct sosc_block_call *call, uint64_t near)
+{
+	const struct sosc_block_thread *state = call->state;
+	uint64_t outer = state->sp, distance = outer - call->sp, ret;
+
+	if (!outer)
+		return false;
+	ret = sosc_returns_to(call);
+	return (distance < NESTED_FAR && sosc_view_has(&state->view, outer) &&
+		*(const uint64_t *)outer == state->ret &&
+		__atomic_load_n(sosc_block_nested_at(ret, distance), __ATOMIC_RELAXED) ==
+			(ret ^ distance << NESTED_SHIFT)) ||
+	       sosc_block_look_inside(call, near);
+}
+
+/** A call begins, or the one that was under way before goes on. */
+static inline void sosc_block_set_open(struct sosc_block_thread *state, uint64_t sp, uint64_t ret)
+{
+	state->ret = ret;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	state->sp = sp;
+}
+
+/** Nothing is under way for a signal handler, as long as it is not all there. */
+static inline void sosc_block_set_none(struct sosc_block_thread *state)
+{
+	state->sp = 0;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
 bool sosc_block_call_begin(struct sosc_block_call *call);
-bool sosc_block_is_inside(const struct sosc_block_call *call, uint64_t near);
 uint32_t sosc_block_mapping_stack(const struct sosc_block_call *call, enum sosc_block_api api);
 struct sosc_block *sosc_block_write(const struct sosc_block_call *call, uint32_t type,
 				    uint64_t addr, uint64_t size, uint32_t stack);
@@ -179,7 +229,7 @@ _Static_assert(offsetof(struct sosc_block_thread, ret) == BLOCK_THREAD_RET, "lay
 _Static_assert(offsetof(struct sosc_block_thread, view.low) == BLOCK_THREAD_LOW, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, view.high) == BLOCK_THREAD_HIGH, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, tp) == BLOCK_THREAD_TP, "layout.h");
-_Static_assert(offsetof(struct sosc_block_thread, by) == BLOCK_THREAD_BY, "layout.h");
+_Static_assert(offsetof(struct sosc_block_thread, asked) == BLOCK_THREAD_ASKED, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, left) == BLOCK_THREAD_LEFT, "layout.h");
 _Static_assert(sizeof(struct sosc_block) == SOSC_UNIT, "stream.h");
 

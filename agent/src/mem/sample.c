@@ -179,24 +179,14 @@ static void made(const struct sosc_block_call *call, uint64_t addr, uint64_t siz
 	call->state->drawn = call->state->left;
 }
 
-// As the assembly says it.
-static bool is_inside(const struct sosc_block_call *call)
-{
-	const struct sosc_block_thread *state = call->state;
-
-	if (state->sp == call->sp)
-		return state->ret == sosc_returns_to(call) && state->by != (uint64_t)call->cell;
-	return sosc_block_is_inside(call, BLOCK_NEAR);
-}
-
-// As in EXACT; but a function that calls another one does what there is to do for both. It says
-// where its return address lies, and the other one takes that away: the assembly does, too.
+// As in EXACT; but a function that calls another one does what there is to do for both. It says how
+// many bytes it has counted: a call inside of it that asks for fewer makes a block of its own.
 static uint64_t allocate(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct sosc_cell *cell,
 			 uint64_t old, uint64_t size, const uint64_t *out, enum sosc_block_api api)
 {
 	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
-	struct sosc_block_thread *state;
-	bool chosen = false, ends = false;
+	struct sosc_block_thread *state, before;
+	bool chosen = false, ends = false, inside;
 	uint64_t result, addr;
 	uint32_t stack = 0;
 
@@ -207,20 +197,22 @@ static uint64_t allocate(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct
 		freed(&call, old);
 		ends = true;
 	}
-	if (is_inside(&call)) {
-		state->sp = 0;
-	} else {
+	inside = sosc_block_is_inside(&call, BLOCK_NEAR);
+	before = *state;
+	if (!inside || size + 1 < before.asked) {
 		chosen = is_chosen(state, size);
 		if (chosen) {
 			draw(state);
 			stack = sosc_block_stack(&call, api);
 		}
-		state->ret = sosc_returns_to(&call);
-		state->by = (uint64_t)cell;
-		state->sp = sp;
 	}
+	sosc_block_set_none(state);
+	state->asked = size + 1;
+	sosc_block_set_open(state, sp, sosc_returns_to(&call));
 	result = sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
-	state->sp = 0;
+	sosc_block_set_none(state);
+	state->asked = before.asked;
+	sosc_block_set_open(state, before.sp, before.ret);
 	addr = sosc_block_addr(result, out);
 	if (addr && chosen) {
 		made(&call, addr, size, stack);

@@ -168,6 +168,22 @@ static inline struct sosc_size_class *class_at(const struct sosc_block_call *cal
 	return &classes[api * SOSC_SIZES_CLASSES + class_of(size)];
 }
 
+// The block of which @known is known ends.
+static inline void end(const struct sosc_block_call *call, uint64_t known)
+{
+	uint64_t size = known & ((1ull << API_SHIFT) - 1);
+	struct sosc_size_class *class = class_at(call, (uint32_t)(known >> API_SHIFT), size);
+
+	add(call, &class->freed, 1);
+	add(call, &class->freed_bytes, size);
+}
+
+// No two blocks are at one address: a call takes over the block that one inside of it has made.
+static __attribute__((noinline)) void take_over(const struct sosc_block_call *call, uint16_t *word)
+{
+	end(call, take(word));
+}
+
 /** A block has been made, by a call of @api. */
 void sosc_sizes_made(const struct sosc_block_call *call, uint64_t addr, uint64_t size, uint32_t api)
 {
@@ -181,6 +197,8 @@ void sosc_sizes_made(const struct sosc_block_call *call, uint64_t addr, uint64_t
 	add(call, &class->made, 1);
 	add(call, &class->made_bytes, size);
 	if (word) {
+		if (__builtin_expect(*word, 0))
+			take_over(call, word);
 		note(word, size, api);
 		return;
 	}
@@ -192,16 +210,12 @@ void sosc_sizes_made(const struct sosc_block_call *call, uint64_t addr, uint64_t
 uint64_t sosc_sizes_freed(const struct sosc_block_call *call, uint64_t addr)
 {
 	uint16_t *word = word_of(addr, NULL);
-	uint64_t known = word ? take(word) : 0, size = known & ((1ull << API_SHIFT) - 1);
-	struct sosc_size_class *class;
+	uint64_t known = word ? take(word) : 0;
 
-	if (!known) {
+	if (known)
+		end(call, known);
+	else
 		add(call, &sizes_of(call)->strange, 1);
-		return 0;
-	}
-	class = class_at(call, (uint32_t)(known >> API_SHIFT), size);
-	add(call, &class->freed, 1);
-	add(call, &class->freed_bytes, size);
 	return known;
 }
 

@@ -16,6 +16,7 @@
 #include "rubystack.h"
 #include "rules.h"
 #include "site.h"
+#include "start.h"
 #include "sys.h"
 #include "thread.h"
 #include "walk.h"
@@ -24,6 +25,7 @@ enum {
 	REACH = 1 << 21, // bytes of a frame at most, if nobody knows where the stack ends
 	BEHIND = 1 << 16, // bytes of stack that the kernel takes for a signal at most
 	WINDOW_SIZE = 256, // bytes that are read at once: a part of a page
+	OWN_FRAME = 512, // bytes of stack that a function of ours takes until it calls another one
 };
 
 // ---- walking ----------------------------------------------------------------------
@@ -460,4 +462,43 @@ uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api
 	    !call->native)
 		return stack_with_own(call, api);
 	return stack_of(call, NULL, api);
+}
+
+// ---- calls inside of each other ---------------------------------------------------
+
+/**
+ * Whether the call whose return address lies at @outer, above this one, has led to this one. It was
+ * made through a function of ours, which has a frame right below @outer as long as it is under way.
+ * The words below may be anybody's that were left there, so the frames from here on are followed.
+ */
+enum sosc_nesting sosc_stack_nesting(const struct sosc_stack_call *call, uint64_t outer)
+{
+	uint64_t window[WINDOW_SIZE / 8];
+	struct walk walk = {
+		.window = window,
+		.tid = call->thread->tid,
+		.first = call->sp,
+		.sure = call->view->high,
+		.known = call->view->high,
+		.is_whole = call->view->is_whole,
+		.sp = call->sp + 8,
+		.fp = call->fp,
+		.is_given = true,
+		.sealed = sosc_is_sealed(call->thread),
+	};
+	uint64_t addr = behind_trampolines(*(const uint64_t *)call->sp), cfa;
+
+	while (!sosc_is_ours(addr)) {
+		uint32_t rule = sosc_rule_of(addr);
+
+		if (rule >> RULE_KIND == RULE_SIGNAL)
+			return NESTING_APART;
+		if (!rule || !find_cfa(&walk, rule, &cfa) || cfa <= walk.sp)
+			return NESTING_UNKNOWN;
+		if (cfa > outer)
+			return walk.is_guessed ? NESTING_UNKNOWN : NESTING_OVER;
+		if (!leave(&walk, rule, &addr))
+			return NESTING_UNKNOWN;
+	}
+	return outer - (walk.sp - 8) <= OWN_FRAME ? NESTING_INSIDE : NESTING_APART;
 }

@@ -28,6 +28,15 @@ struct sosc_stack_call { // whose stack is wanted
 // walk.c
 uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api api);
 
+enum sosc_nesting { // of a call, and of one that was begun before it
+	NESTING_INSIDE, // the other one has a frame of ours, which has led to this one
+	NESTING_OVER, // the other one has no frame any more
+	NESTING_APART, // a signal handler makes this one, or another function of ours does
+	NESTING_UNKNOWN, // nobody can tell what lies between the two
+};
+
+enum sosc_nesting sosc_stack_nesting(const struct sosc_stack_call *call, uint64_t outer);
+
 // stacks.c
 struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind);
 extern bool sosc_stacks_kept; // by an instrument of this session
