@@ -226,3 +226,32 @@ def test_leaks_of_a_recording_may_be_old(tmp_path: Path) -> None:
     done = run([*SOSCOPE, "mem", "peak", file])
     assert (done.returncode, done.stdout) == (1, "")
     assert "only what is alive" in done.stderr
+
+
+# Blocks until there is no more address space, and small ones beside them
+LITTLE_SPACE = """
+#include <sys/resource.h>
+static void *volatile kept[4000];
+int main(int argc, char **argv)
+{
+    struct rlimit limit = {1000 << 20, 1000 << 20};
+    int made = 0;
+    kept[3999] = malloc(1);
+    if (setrlimit(RLIMIT_AS, &limit))
+        return 2;
+    while (made < 3900 && (kept[made] = malloc(argc > 1 ? 100 << 10 : 8 << 20)))
+        made++;
+    printf("%d\\n", made);
+    return 0;
+}
+"""
+
+
+def test_a_limit_of_the_address_space_is_left_to_the_program(tmp_path: Path) -> None:
+    program = built("space.c", LITTLE_SPACE)
+    for words in ([], ["small"]):
+        alone = int(run([program, *words]).stdout)
+        report, output = recorded(tmp_path, [program, *words], "--mode", "count")
+        assert int(output) > 0.65 * alone
+        large = [row for row in report["native"] if row["sizes"][0] > 1 << 16]
+        assert sum(row["count"] for row in large) == int(output)

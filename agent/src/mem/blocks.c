@@ -472,8 +472,9 @@ static void start(void)
 	sosc_made_threads_start(own);
 	sosc_block_allocator = NULL;
 	sosc_block_forget_nested(NULL);
-	if ((mode == SOSC_BLOCKS_SAMPLE && !sosc_sample_start(own)) ||
-	    (mode == SOSC_BLOCKS_COUNT && !sosc_sizes_start(own))) {
+	if (mode == SOSC_BLOCKS_COUNT)
+		sosc_sizes_start(own);
+	if (mode == SOSC_BLOCKS_SAMPLE && !sosc_sample_start(own)) {
 		mode = SOSC_BLOCKS_NONE;
 		return;
 	}

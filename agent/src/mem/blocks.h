@@ -166,7 +166,7 @@ extern uint64_t *sosc_block_marks;
 extern uint8_t sosc_block_marked[1 << MARKED_BITS];
 
 // sizes.c
-bool sosc_sizes_start(struct sosc_blocks *own);
+void sosc_sizes_start(struct sosc_blocks *own);
 void sosc_sizes_made(const struct sosc_block_call *call, uint64_t addr, uint64_t size,
 		     uint32_t api);
 uint64_t sosc_sizes_freed(const struct sosc_block_call *call, uint64_t addr);

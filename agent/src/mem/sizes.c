@@ -5,17 +5,21 @@
 // addresses says it where a block begins: the function, and the size if that fits, else the size
 // follows in the next words, which are the block's own, too. It is written when the block has been
 // made and taken away before the block is freed. So nobody else has the address meanwhile, and a
-// plain store is enough. Blocks lie at multiples of 8.
+// plain store is enough. Blocks lie at multiples of 8. The words lie in leaves, which take a quarter of
+// the address space that has blocks: a small leaf leaves the rest to a program that has a limit.
 
 #include "blocks.h"
 #include "guard.h"
 #include "sys.h"
 
 enum {
-	LEAVES_SIZE = MARK_LEAVES * 8,
-	LEAF_SIZE = 1 << (MARK_BITS - 2),
+	LEAF_BITS = 20, // of the addresses of a leaf
+	TABLE_BITS = 13, // of the number of leaves in a table
+	TABLES_BITS = 47 - LEAF_BITS - TABLE_BITS,
+	TABLE_SIZE = 8 << TABLE_BITS,
 	TAIL = SOSC_PAGE, // the size of a block at the end of a leaf
-	NONE = 1, // in the place of a leaf: there is no memory for one
+	LEAF_SIZE = (1 << (LEAF_BITS - 2)) + TAIL,
+	NONE = 1, // in the place of a table or a leaf: there is no memory for one
 	MADV_NOHUGEPAGE = 15,
 	SIZE_BITS = 12, // of a word
 	LONG = (1 << SIZE_BITS) - 1, // the size follows
@@ -28,7 +32,7 @@ _Static_assert(sizeof(((struct sosc_sizes *)NULL)->classes) ==
 		       SOSC_SIZES_APIS * SOSC_SIZES_CLASSES * sizeof(struct sosc_size_class),
 	       "blocks.h");
 
-static uint64_t *leaves; // addrs of leaves, NONE, or 0: no block is there
+static uint64_t tables[1 << TABLES_BITS]; // addrs of tables, NONE, or 0: no block is there
 static struct sosc_blocks *table;
 static struct sosc_sizes *arrays;
 
@@ -46,22 +50,32 @@ static void *map_zeros(uint64_t size, bool wiped)
 	return map;
 }
 
-/** A session begins that counts; whether there is memory for it. */
-bool sosc_sizes_start(struct sosc_blocks *own)
+// The places of leaves, and of tables, that there was no memory for are empty again.
+static void clear(uint64_t *places, uint32_t count, void (*each)(uint64_t addr))
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (places[i] > NONE)
+			each(places[i]);
+		else
+			places[i] = 0;
+}
+
+static void clear_leaf(uint64_t leaf)
+{
+	(void)sosc_sys3(SYS_MADVISE, (long)leaf, LEAF_SIZE, MADV_DONTNEED);
+}
+
+static void clear_table(uint64_t addr)
+{
+	clear((uint64_t *)addr, 1 << TABLE_BITS, clear_leaf);
+}
+
+/** A session begins that counts. */
+void sosc_sizes_start(struct sosc_blocks *own)
 {
 	table = own;
 	arrays = (struct sosc_sizes *)((uint8_t *)own + own->first_array);
-	if (!leaves) {
-		leaves = map_zeros(LEAVES_SIZE, false);
-		return leaves;
-	}
-	for (uint32_t i = 0; i < MARK_LEAVES; i++)
-		if (leaves[i] > NONE)
-			(void)sosc_sys3(SYS_MADVISE, (long)leaves[i], LEAF_SIZE + TAIL,
-					MADV_DONTNEED);
-		else
-			leaves[i] = 0;
-	return true;
+	clear(tables, 1 << TABLES_BITS, clear_table);
 }
 
 // An array of counters for a thread that has none.
@@ -83,28 +97,42 @@ static struct sosc_sizes *take_array(const struct sosc_thread *thread)
 
 // ---- words -------------------------------------------------------------------
 
-static uint64_t make_leaf(const struct sosc_thread *thread, uint64_t *place)
+// Another thread may have been faster: then its memory is used.
+static __attribute__((noinline)) uint64_t make(const struct sosc_thread *thread, uint64_t *place,
+					       uint64_t size)
 {
-	void *map = sosc_is_sealed(thread) ? NULL : map_zeros(LEAF_SIZE + TAIL, true);
+	void *map = sosc_is_sealed(thread) ? NULL : map_zeros(size, size == LEAF_SIZE);
 	uint64_t mine = map ? (uint64_t)map : NONE, theirs = 0;
 
 	if (__atomic_compare_exchange_n(place, &theirs, mine, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE))
 		return mine;
 	if (map)
-		(void)sosc_sys3(SYS_MUNMAP, (long)map, LEAF_SIZE + TAIL, 0);
+		(void)sosc_sys3(SYS_MUNMAP, (long)map, (long)size, 0);
 	return theirs;
+}
+
+// What is at @place, NONE or 0: nothing. @thread: who may make it, NULL: nobody.
+static inline uint64_t at_place(uint64_t *place, const struct sosc_thread *thread, uint64_t size)
+{
+	uint64_t addr = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+
+	return addr || !thread ? addr : make(thread, place, size);
 }
 
 // The word of an address, NULL: there is none. @thread: who may make a leaf, NULL: nobody.
 static inline uint16_t *word_of(uint64_t addr, const struct sosc_thread *thread)
 {
-	uint64_t *place = &leaves[addr >> MARK_BITS & (MARK_LEAVES - 1)];
-	uint64_t leaf = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+	uint64_t *place = &tables[addr >> (LEAF_BITS + TABLE_BITS) & ((1 << TABLES_BITS) - 1)];
+	uint64_t found = at_place(place, thread, TABLE_SIZE);
 
-	if (!leaf && thread)
-		leaf = make_leaf(thread, place);
-	return leaf <= NONE ? NULL : (uint16_t *)leaf + ((addr & ((1ull << MARK_BITS) - 1)) >> 3);
+	if (found <= NONE)
+		return NULL;
+	place = (uint64_t *)found + (addr >> LEAF_BITS & ((1 << TABLE_BITS) - 1));
+	found = at_place(place, thread, LEAF_SIZE);
+	if (found <= NONE)
+		return NULL;
+	return (uint16_t *)found + ((addr & ((1ull << LEAF_BITS) - 1)) >> 3);
 }
 
 static inline void note(uint16_t *word, uint64_t size, uint32_t api)
