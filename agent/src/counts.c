@@ -149,20 +149,24 @@ static long peek(uint32_t pid, uint64_t addr, uint64_t size, uint64_t *ret)
 }
 
 /**
- * Whether the thread that @place is for is no more: its descriptor is gone, or belongs to
+ * Whether there is no thread with the thread pointer @tp: its descriptor is gone, or belongs to
  * nobody. The kernel, or musl, clears the id there; who joins the thread makes glibc store -1.
  */
-bool sosc_thread_has_ended(const struct sosc_thread *place, uint32_t pid)
+bool sosc_thread_pointer_is_free(uint64_t tp, uint32_t pid)
 {
-	uint64_t tp = __atomic_load_n(&place->key, __ATOMIC_RELAXED), word;
-	long done;
-
-	if (!tp || !place->tid_check)
-		return false;
-	done = peek(pid, tp + (uint64_t)sosc_tid_offset, 4, &word);
+	uint64_t word;
+	long done = peek(pid, tp + (uint64_t)sosc_tid_offset, 4, &word);
 	if (done == 4 && (int32_t)word > 0)
 		return peek(pid, tp, 8, &word) == 8 && word != tp; // it points to itself
 	return done == 4 || done == -EFAULT;
+}
+
+/** Whether the thread that @place is for is no more. */
+bool sosc_thread_has_ended(const struct sosc_thread *place, uint32_t pid)
+{
+	uint64_t tp = __atomic_load_n(&place->key, __ATOMIC_RELAXED);
+
+	return tp && place->tid_check && sosc_thread_pointer_is_free(tp, pid);
 }
 
 // Gives the array back to a thread that has begun meanwhile. An array that the thread has got

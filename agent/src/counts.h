@@ -27,6 +27,7 @@ void sosc_counts_leave(void);
 void sosc_counts_start(uint64_t control_size, uint32_t block);
 bool sosc_counts_callers(void);
 void sosc_counts_give(struct sosc_thread *thread);
+bool sosc_thread_pointer_is_free(uint64_t tp, uint32_t pid);
 bool sosc_thread_has_ended(const struct sosc_thread *place, uint32_t pid);
 void *sosc_counts_shared(enum sosc_instrument_kind kind);
 

@@ -21,6 +21,8 @@
 #include "session.h"
 #include "sys.h"
 
+enum { PROBES = 64 }; // places that a thread may have
+
 struct sosc_thread *sosc_threads;
 int64_t sosc_tid_offset;
 bool sosc_quiet;
@@ -233,12 +235,59 @@ static inline uint32_t first_place(uint64_t tp)
 	return (uint32_t)(tp >> 12) * THREAD_FACTOR >> (32 - THREAD_BITS);
 }
 
+static inline struct sosc_thread *place_at(uint64_t tp, uint32_t probe)
+{
+	return &sosc_threads[(first_place(tp) + probe) & (THREAD_COUNT - 1)];
+}
+
+// A thread may begin with the thread pointer of one that has ended, and have its place: it has its
+// id in the descriptor before it runs. Either we find the id, or it finds another key.
+static bool take_place(struct sosc_thread *place, uint64_t tp, uint32_t pid)
+{
+	uint64_t key = __atomic_load_n(&place->key, __ATOMIC_RELAXED), mine = tp;
+
+	if (!sosc_thread_has_ended(place, pid) ||
+	    !__atomic_compare_exchange_n(&place->key, &key, tp, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_RELAXED))
+		return false;
+	if (sosc_thread_pointer_is_free(key, pid))
+		return true;
+	(void)__atomic_compare_exchange_n(&place->key, &mine, key, false, __ATOMIC_SEQ_CST,
+					  __ATOMIC_RELAXED);
+	return false;
+}
+
+// The place of a thread that has ended, where all places are taken that @tp may have. It goes on as
+// if that thread had had the same thread pointer. NULL: threads that live have all of them.
+static struct sosc_thread *look_for_ended(uint64_t tp)
+{
+	uint32_t pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+
+	for (uint32_t probe = 0; probe < PROBES; probe++)
+		if (take_place(place_at(tp, probe), tp, pid))
+			return place_at(tp, probe);
+	return NULL;
+}
+
+// Who has no place comes here with each call: behind a look in vain most of them make none.
+static struct sosc_thread *take_over(uint64_t tp)
+{
+	static uint32_t refused;
+	struct sosc_thread *place = NULL;
+
+	if (!sosc_tid_offset || sosc_is_sealed(NULL))
+		return NULL;
+	if (__atomic_load_n(&refused, __ATOMIC_RELAXED) % PROBES == 0)
+		place = look_for_ended(tp);
+	if (!place)
+		__atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
+	return place;
+}
+
 static struct sosc_thread *find(uint64_t tp)
 {
-	uint32_t at = first_place(tp);
-
-	for (uint32_t probe = 0; probe < 64; probe++) {
-		struct sosc_thread *thread = &sosc_threads[(at + probe) & (THREAD_COUNT - 1)];
+	for (uint32_t probe = 0; probe < PROBES; probe++) {
+		struct sosc_thread *thread = place_at(tp, probe);
 		uint64_t key = __atomic_load_n(&thread->key, __ATOMIC_ACQUIRE);
 
 		if (!key && __atomic_compare_exchange_n(&thread->key, &key, tp, false,
@@ -247,7 +296,7 @@ static struct sosc_thread *find(uint64_t tp)
 		if (key == tp)
 			return thread;
 	}
-	return NULL;
+	return take_over(tp);
 }
 
 // A signal handler may come here in the middle, and do it all: what it has got stays, and

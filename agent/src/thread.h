@@ -14,7 +14,7 @@ struct sosc_parked;
 enum { THREAD_HELD = 6 };
 
 struct sosc_thread { // found by thread pointer; wiped in a forked child
-	uint64_t key; // thread pointer, 0 = free; set last, never cleared
+	uint64_t key; // thread pointer, 0 = free; set last; another one's when the thread has ended
 	uint64_t pos; // next unit; low bits >= CHUNK_LIMIT: no chunk
 	// own count array, biased so that a cell's address indexes it: one of the two, as an
 	// interrupted thread may go on in a session of the other instrument

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes.run import run
-from tests.support.targets.accounts import SOSCOPE, built, recorded, reported, sizes
+from tests.support.targets.accounts import SOSCOPE, built, recorded, reported, rows_of, sizes
 
 PARTS = """
 #include <dirent.h>
@@ -278,3 +278,76 @@ def test_a_child_forked_in_the_middle_goes_on_making_its_thread(
     mapped = report["totals"]["mapped"]
     assert mapped["allocations"] == mapped["frees"] == 2 + is_followed
     assert any("1 threads" in note for note in report["notes"]) == is_followed
+
+
+# Threads one after the other, while some others go on. Their thread pointers are chosen so that
+# the agent looks for all of them from one place of its table on (layout.h, THREAD_FACTOR), and
+# so that there are more than it looks at.
+ONE_PLACE = """
+enum { STAY = 10, COME = 200, SIZE = 64 << 10 };
+static void *volatile kept[COME], *volatile more[STAY];
+static pthread_barrier_t barrier;
+static char *all;
+static uint64_t at, behind;
+static void *tell(void *unused) { return (void *)pthread_self(); }
+static void *come(void *number) { return kept[(long)number] = malloc(1000); }
+static void *stay(void *number)
+{
+    free(malloc(1));
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    return more[(long)number] = malloc(2000);
+}
+static uint64_t begin(pthread_t *thread, void *(*function)(void *), void *argument)
+{
+    uint64_t end = (uint64_t)all + at + SIZE;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstack(&attributes, all + at, SIZE) ||
+        pthread_create(thread, &attributes, function, argument))
+        exit(2);
+    return end;
+}
+static void next(void)
+{
+    do
+        at += 4096;
+    while ((uint32_t)(((uint64_t)all + at + SIZE - behind) >> 12) * 0x9e3779b1 >> 19 != 4000);
+}
+int main(void)
+{
+    pthread_t threads[STAY], thread;
+    void *pointer;
+    all = mmap(NULL, 16ull << 30, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    behind = begin(&thread, tell, NULL);
+    pthread_join(thread, &pointer);
+    behind -= (uint64_t)pointer;
+    at = SIZE;
+    pthread_barrier_init(&barrier, NULL, STAY + 1);
+    for (long i = 0; i < STAY; i++) {
+        next();
+        begin(&threads[i], stay, (void *)i);
+    }
+    pthread_barrier_wait(&barrier);
+    for (long i = 0; i < COME; i++) {
+        next();
+        begin(&thread, come, (void *)i);
+        pthread_join(thread, NULL);
+    }
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < STAY; i++)
+        pthread_join(threads[i], NULL);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["exact", "sample=1"])
+def test_places_of_threads_that_have_ended_are_used_again(mode: str, tmp_path: Path) -> None:
+    report, _ = recorded(tmp_path, [built("place.c", ONE_PLACE)], "--mode", mode)
+    found = [row for row in rows_of(report, "place.c") if row["api"] == "malloc"]
+    assert {(row["frames"][0]["symbol"], row["count"]) for row in found} == {
+        ("come", 200),
+        ("stay", 10),
+    }
