@@ -175,3 +175,30 @@ def test_an_allocator_without_tables_has_no_blocks_that_are_none(mode: str, tmp_
     report, _ = recorded(tmp_path, [built(tmp_path, MANY, near, *NO_TABLES)], "--mode", mode)
     assert report["totals"]["native"]["live"] < 110
     assert report["totals"]["native"]["allocations"] < 1020
+
+
+# operator new keeps a small block for itself, made by malloc
+KEEPS = """
+#include <cstdlib>
+#include <new>
+static void *volatile own;
+void *operator new(size_t size)
+{
+    own = malloc(8);
+    return malloc(size);
+}
+void operator delete(void *block) noexcept { free(block); }
+void operator delete(void *block, size_t) noexcept { free(block); }
+"""
+
+
+def test_a_smaller_block_of_an_allocator_is_sampled_with_its_own_stack(tmp_path: Path) -> None:
+    command = [built(tmp_path, MANY, KEEPS)]
+    report, _ = recorded(tmp_path, command, "--mode", "sample=1")
+    assert by_api(report)["operator new"] == 100
+    (own,) = (row for row in report["native"] if row["bytes"] == 8 * 1000)
+    assert own["api"] == "malloc"
+    names = [frame["symbol"] for frame in own["frames"]]
+    assert names[1] == "main"
+    counted, _ = recorded(tmp_path, command, "--mode", "count")
+    assert counted["totals"]["native"]["live"] == report["totals"]["native"]["live"]

@@ -269,6 +269,7 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 	struct sosc_block_thread *state, before;
 	uint64_t result, addr, known = 0;
 	bool inside, frees;
+	uint32_t stack;
 
 	if (!sosc_block_call_begin(&call))
 		return sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
@@ -277,9 +278,10 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 	before = *state;
 	frees = old && !(inside && before.freeing == old);
 	inside &= before.recorded != BLOCK_NONE;
+	stack = inside ? before.stack : stack_of(&call, api);
 	sosc_block_set_none(state);
 	if (!inside) {
-		state->stack = stack_of(&call, api);
+		state->stack = stack;
 		state->recorded = 0;
 		state->freeing = old;
 	}

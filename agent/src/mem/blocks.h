@@ -71,7 +71,12 @@ static inline uint64_t sosc_returns_to(const struct sosc_block_call *call)
 static inline uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_api api)
 {
 	const struct sosc_stack_call wanted = {
-		.thread = call->thread, .view = &call->state->view, .sp = call->sp, .fp = call->fp};
+		.thread = call->thread,
+		.view = &call->state->view,
+		.sp = call->sp,
+		.fp = call->fp,
+		.outer = call->state->sp,
+	};
 
 	return sosc_stack_walk(&wanted, api);
 }

@@ -26,6 +26,7 @@ enum {
 	BEHIND = 1 << 16, // bytes of stack that the kernel takes for a signal at most
 	WINDOW_SIZE = 256, // bytes that are read at once: a part of a page
 	OWN_FRAME = 512, // bytes of stack that a function of ours takes until it calls another one
+	OWN_FRAME_KEEPS = 16, // so many, if it leaves the frame pointer as it is (assembly)
 };
 
 // ---- walking ----------------------------------------------------------------------
@@ -36,6 +37,7 @@ struct walk {
 	uint32_t place; // of the memo
 	uint32_t tid; // of the thread
 	uint64_t first; // nothing below is read
+	uint64_t outer; // as in struct sosc_stack_call
 	uint64_t sure; // up to here words can be read, whoever leads there
 	uint64_t known; // up to here if tables do
 	bool is_whole; // behind `sure` there is nothing
@@ -213,11 +215,26 @@ static bool leave_handler(struct walk *walk, const struct sosc_thread *thread, u
 	return true;
 }
 
+// Go on from a function of ours to the call that it has seen.
+static bool leave_ours(struct walk *walk, uint64_t *addr)
+{
+	uint64_t bytes = walk->outer - (walk->sp - 8);
+
+	if (!sosc_is_ours(*addr) || !walk->outer || bytes > OWN_FRAME)
+		return true;
+	if (!read_word(walk, walk->outer, addr))
+		return false;
+	walk->is_lost |= bytes != OWN_FRAME_KEEPS;
+	walk->sp = walk->outer + 8;
+	*addr = behind_trampolines(*addr);
+	return true;
+}
+
 // The caller's return address and its rule; false: there is no caller, or nobody can tell.
 static bool go_on(struct walk *walk, const struct sosc_thread *thread, uint32_t *rule,
 		  uint64_t *addr)
 {
-	if (!leave(walk, *rule, addr))
+	if (!leave(walk, *rule, addr) || !leave_ours(walk, addr))
 		return false;
 	*rule = sosc_rule_of(*addr);
 	if (*rule >> RULE_KIND == RULE_SIGNAL) {
@@ -317,6 +334,7 @@ static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct so
 		.window = window,
 		.tid = call->thread->tid,
 		.first = call->sp,
+		.outer = call->outer,
 		.sure = call->view->high,
 		.known = call->view->high,
 		.is_whole = call->view->is_whole,
