@@ -83,8 +83,6 @@ inline bool sosc_block_call_begin(struct sosc_block_call *call)
 	call->state = state_of(call->thread);
 	if (call->state->tid_check != call->thread->tid_check)
 		meet(call->state, call->thread);
-	if (!sosc_view_has(&call->state->view, call->sp))
-		sosc_view_find(&call->state->view, call->thread, call->sp);
 	return true;
 }
 

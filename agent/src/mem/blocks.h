@@ -67,6 +67,13 @@ static inline uint64_t sosc_returns_to(const struct sosc_block_call *call)
 	return *(const uint64_t *)call->sp;
 }
 
+/** Have what the thread knows of its stack hold for this call. Who counts hardly ever asks. */
+static inline void sosc_block_see_stack(const struct sosc_block_call *call)
+{
+	if (!sosc_view_has(&call->state->view, call->sp))
+		sosc_view_find(&call->state->view, call->thread, call->sp);
+}
+
 /** The number of the stack of a call, 0: there was no room for it. */
 static inline uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_api api)
 {
@@ -78,6 +85,7 @@ static inline uint32_t sosc_block_stack(const struct sosc_block_call *call, enum
 		.outer = call->state->sp,
 	};
 
+	sosc_block_see_stack(call);
 	return sosc_stack_walk(&wanted, api);
 }
 
@@ -130,6 +138,7 @@ static inline bool sosc_block_is_inside(const struct sosc_block_call *call, uint
 
 	if (!outer)
 		return false;
+	sosc_block_see_stack(call);
 	ret = sosc_returns_to(call);
 	return (distance < NESTED_FAR && sosc_view_has(&state->view, outer) &&
 		*(const uint64_t *)outer == state->ret &&
