@@ -368,6 +368,16 @@ def test_a_killed_soscope_leaves_all_running(runs: int, tmp_path: Path) -> None:
         assert attached.finish(process) == (0, "True 0\n", "")
 
 
+def test_a_killed_helper_is_said() -> None:
+    """Nobody sees what is executed from there on."""
+    with attached.running([family()]) as process, tracing(process.pid, "-c") as tracer:
+        os.kill(attached.wait_for_helper(tracer.pid, process.pid), signal.SIGKILL)
+        notes = tracer.communicate(timeout=limit())[1]
+        assert "the part of soscope that follows its children was killed" in notes
+        assert notes.endswith("; not complete\n")
+        assert attached.finish(process)[0] == 7
+
+
 def test_signals_are_passed_on_and_seen(tmp_path: Path) -> None:
     script = "trap 'echo caught' USR1; echo ready; while :; do read line && exit 4; done"
     output = tmp_path / "lines"

@@ -24,6 +24,10 @@ from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import status
 from soscope.proc.reasons import Refused
 
+_HELPER_KILLED = (
+    "the part of soscope that follows its children was killed: "
+    "what is executed from there on is not seen"
+)
 _LOOK = 0.1  # seconds between looks at whether the process still runs its program
 
 TYPE_CHECKING = False
@@ -93,6 +97,16 @@ class Attached(Visited):
             return self._look()
         self._following.poll()
         return self._following.is_over
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was not seen of it."""
+        return [f"process {self.pid}: {_HELPER_KILLED}"] if self.lacks_children else []
+
+    @property
+    def lacks_children(self) -> bool:
+        """Say whether nobody has followed its children to the end."""
+        return self._following is not None and self._following.was_killed
 
     def hear(self) -> bool:
         """Hear what has happened to its processes; say whether that is all told."""

@@ -163,6 +163,11 @@ class Attachments:
         """Return whether two engines agree, None where there is but one."""
         return None
 
+    @property
+    def lacks_children(self) -> bool:
+        """Say whether children, or what they have executed, could not be seen."""
+        return any(target.lacks_children for target in self.targets)
+
     def remarks(self) -> list[str]:
         """Return what was not seen of processes."""
         return [remark for target in self.targets for remark in target.remarks]

@@ -34,7 +34,8 @@ class Following:
 
     `programs` are those that were executed since, `pids` the processes that were forked since
     and live. `exit` is how the first process has ended, None before. `is_over` says that nobody
-    is traced any more. `most_to_begin` are the seconds that the helper may take to trace.
+    is traced any more, `was_killed` that somebody has killed the helper. `most_to_begin` are the
+    seconds that the helper may take to trace.
     """
 
     most_to_begin = 5.0
@@ -50,7 +51,7 @@ class Following:
         self.programs: list[Program] = []
         self.pids: set[int] = set()
         self.exit: ExitStatus | None = None
-        self.is_over = False
+        self.is_over = self.was_killed = False
         self._began = False
         self._is_polling = False
         self._known = {0: program}
@@ -113,7 +114,7 @@ class Following:
             except OSError:
                 data, rights = b"", []
             if not data:
-                self.is_over = True
+                self.is_over = self.was_killed = True
                 return has_taken
             has_taken = True
             files = [int.from_bytes(numbers[:_FILES], "little") for _, _, numbers in rights]

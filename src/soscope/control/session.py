@@ -556,12 +556,12 @@ class Session(SessionEvents):
             outcome.remarks += self._flight.remarks()
         if self._attached is not None:
             outcome.attached = [attached_outcome(attached) for attached in self._attached.targets]
+            outcome.lacks_children = self._attached.lacks_children
             outcome.not_attached = [str(why) for why in self._attached.failures]
         for program in target.programs[:1]:
             outcome.arch, outcome.engine = program.arch, program.engine
         outcome.remarks += target.remarks()
-        outcome.is_left = target.is_left
-        outcome.verdict = target.verdict()
+        outcome.is_left, outcome.verdict = target.is_left, target.verdict()
         for program in target.programs:
             if program.note:
                 text = f"{program.path}: {program.note}"

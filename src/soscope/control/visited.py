@@ -105,6 +105,11 @@ class Visited:
         """What was not seen of it."""
         return []
 
+    @property
+    def lacks_children(self) -> bool:
+        """Say whether children, or what they have executed, could not be seen."""
+        return False
+
     def hear(self) -> bool:
         """Hear what has happened to its processes; say whether that is all told."""
         return True

@@ -134,8 +134,8 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		while (getchar() != '\n')
 			clearerr(stdin);
-		kill(child, SIGKILL);
-		waitpid(child, NULL, 0);
+		if (child > 0 && !kill(child, SIGKILL))
+			waitpid(child, NULL, 0);
 	} else if (is("handler")) {
 		signal(SIGUSR1, handle);
 		raise(SIGUSR1);
