@@ -274,6 +274,16 @@ def test_without_proc_the_program_runs(forbidden: list[str]) -> None:
         assert "ran untraced" in done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
+def test_the_doctor_says_that_there_is_no_proc() -> None:
+    hidden = [need("unshare"), "-m", "sh", "-c", 'umount -l /proc && exec "$@"', "sh"]
+    if run([*hidden, busy()]).returncode != 6:
+        not_here("/proc cannot be hidden")
+    done = run([*hidden, sys.executable, "-m", "soscope", "doctor"], env=launching.environment())
+    assert (done.returncode, done.stderr) == (1, "")
+    assert re.search("^  NO    /proc +not mounted$", done.stdout, re.MULTILINE)
+
+
 def test_a_static_program_says_so_without_ptrace_too() -> None:
     before = [sys.executable, "-m", "tests.support.processes.forbid", "ptrace"]
     program = str(launching.launched("-static"))

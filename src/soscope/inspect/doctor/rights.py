@@ -12,7 +12,8 @@ import os
 import pwd
 
 from soscope.entry import ptrace
-from soscope.inspect.doctor.finding import INFO, LIMITED, OK, Finding
+from soscope.errors import NoSuchProcess
+from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK, Finding
 from soscope.proc import status
 from soscope.proc.rights import missing_right
 
@@ -31,7 +32,10 @@ CONTAINER_REPAIR = "start the container with --cap-add=SYS_PTRACE"
 
 def findings() -> list[Finding]:
     """Look at the rights of this process."""
-    own = status.read_status(os.getpid())
+    try:
+        own = status.read_status(os.getpid())
+    except NoSuchProcess:
+        return [Finding("rights", MISSING, "not known without /proc", "mount -t proc proc /proc")]
     findings = [_child(), _yama(own), _capabilities(own), _user_namespace(), _pid_namespace()]
     return [*findings, _seccomp(own)]
 
