@@ -19,6 +19,8 @@
 enum {
 	SOSC_OBJECTS_PLACES = 4096, // processes
 	SOSC_OBJECTS_TEXT = 64, // bytes for a name, NUL-terminated
+	SOSC_CODE_TEXT = 1 << 14, // bytes of a file's or a function's name at most
+	SOSC_CODE_LINES = 1 << 22, // bytes of a line table at most
 };
 
 enum sosc_objects_flag {

@@ -14,8 +14,6 @@ enum {
 	BITS_MOST = 20, // twice as many as origins
 	GROWTH = 2, // bits
 	PIECE = 1 << 20, // bytes that copies are cut from
-	TEXT_MAX = 1 << 16, // bytes of a name
-	LINES_MAX = 1 << 22, // bytes of a line table
 	WHOLE_CODE = INT32_MIN, // no instruction
 };
 
@@ -168,9 +166,9 @@ static uint32_t capped(uint32_t size, uint32_t most)
 
 static struct sosc_code header_of(uint32_t first_line, const struct sosc_code_texts *texts)
 {
-	return (struct sosc_code){first_line,	     capped(texts->file.size, TEXT_MAX),
-				  texts->file.width, capped(texts->name.size, TEXT_MAX),
-				  texts->name.width, capped(texts->lines.size, LINES_MAX)};
+	return (struct sosc_code){first_line,	     capped(texts->file.size, SOSC_CODE_TEXT),
+				  texts->file.width, capped(texts->name.size, SOSC_CODE_TEXT),
+				  texts->name.width, capped(texts->lines.size, SOSC_CODE_LINES)};
 }
 
 static uint64_t make_copy(uint32_t first_line, const struct sosc_code_texts *texts)

@@ -15,12 +15,17 @@ class OriginCode:
     __slots__ = ("file", "first_line", "lines", "name")
 
     def __init__(self, memory: ByteSource, addr: int) -> None:
-        """Read the copy at `addr`. Raises ValueError where it cannot be read."""
+        """Read the copy at `addr`.
+
+        Raises ValueError if it cannot be read, or is larger than the agent makes any.
+        """
         head = layout.CODE
         data = memory.read(addr, head.size)
         if len(data) < head.size:
             raise ValueError("a copy of a code object cannot be read")
         first, file_size, file_width, name_size, name_width, lines_size = head.struct.unpack(data)
+        if max(file_size, name_size) > layout.CODE_TEXT or lines_size > layout.CODE_LINES:
+            raise ValueError("a copy of a code object is damaged")
         rest = memory.read(addr + head.size, file_size + name_size + lines_size)
         self.first_line: int = first
         self.file = _text(rest[:file_size], file_width)

@@ -9,6 +9,9 @@ import os
 from soscope.binfmt.source import ByteSource
 
 
+_MOST = 256 << 20  # bytes of one read: that much memory of ours is taken before anything is read
+
+
 class ProcessMemory(ByteSource):
     """The memory of the process that thread `tid` belongs to, as it is now, to be read.
 
@@ -46,7 +49,11 @@ class ProcessMemory(ByteSource):
             self._descriptor = -1
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return up to `size` bytes at run-time address `offset`; fewer where a page is missing."""
+        """Return up to `size` bytes at run-time address `offset`; fewer where a page is missing.
+
+        They are 256 MiB at most, whatever a damaged size may say.
+        """
+        size = min(size, _MOST)
         if not 0 <= offset < 1 << 63 or size <= 0:
             return b""
         try:

@@ -338,6 +338,12 @@ class Writer(Sink):
 
     def _keep(self, kind: int, *parts: bytes) -> None:
         """Write a block that later ones need; owe it where that fails."""
+        size = sum(map(len, parts))
+        if size > form.MAX_LENGTH:  # no reader would believe it
+            self._complain(OSError(errno.EFBIG, f"a block of {size:,} bytes is too long"))
+            self._note_trouble()
+            self.lost_bytes += size
+            return
         block = form.block(kind, *parts)
         if (not self._owed or self._pay()) and self._attempt(block):
             return

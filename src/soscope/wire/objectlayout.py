@@ -7,6 +7,8 @@ from soscope.wire.layout import Layout
 
 OBJECTS_PLACES = 4096
 OBJECTS_TEXT = 64
+CODE_TEXT = 16384
+CODE_LINES = 4194304
 
 # What soscope asks for.
 OBJECTS_COLLECT = 1

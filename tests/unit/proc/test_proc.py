@@ -11,7 +11,7 @@ import pytest
 
 from soscope.entry.memory import RemoteMemory
 from soscope.errors import FormatError, NoSuchProcess
-from soscope.proc import auxv, maps, reasons, status
+from soscope.proc import auxv, maps, memory, reasons, status
 
 MAPS = b"""\
 00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/a program
@@ -163,3 +163,12 @@ def test_the_mapping_of_an_address() -> None:
     for addr in (0, mappings[0].start - 1, *gaps):
         assert maps.containing(mappings, addr) is None
     assert maps.containing([], 1) is None
+
+
+def test_a_read_takes_no_more_memory_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_MOST", 1 << 16)
+    size = 1 << 20
+    block = ctypes.create_string_buffer(b"x" * size)
+    own = memory.ProcessMemory(os.getpid())
+    assert len(own.read(ctypes.addressof(block), size)) == 1 << 16
+    own.close()

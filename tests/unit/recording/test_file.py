@@ -446,6 +446,20 @@ def test_a_disk_that_stays_full_never_raises(path: Path, monkeypatch: pytest.Mon
         assert count(recording) == 1000 - recorded.writer.lost_entries
 
 
+def test_a_block_that_no_reader_would_believe_is_lost(path: Path) -> None:
+    recorded = Recorded(path)
+    recorded.call(10)
+    recorded.tick()
+    recorded.writer.objects(0, {"rows": ["x" * (form.MAX_LENGTH + 1)]})
+    recorded.call(10)
+    recorded.finish()
+    assert recorded.writer.lost_bytes > form.MAX_LENGTH
+    with RecordingFile.open(path) as recording:
+        assert count(recording) == 20
+        assert recording.damage is None
+        assert not recording.complete
+
+
 def test_a_vanished_reader_of_a_pipe_never_raises() -> None:
     reading, writing = os.pipe()
     recorded = Recorded(Path(f"/dev/fd/{writing}"))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from soscope.instruments.mem.sidetable import Tally
 
 NO_ROOM = 0  # the number of an origin that had no room
+_MOST_CODE = 256 << 20  # bytes of copies that are kept; a damaged address may lead to any memory
 _FIRST = 2  # of those that have a place: below, there was no room, or no frame ran
 
 Place = tuple[str | None, int]  # file and line; no file: (None, 0)
@@ -31,7 +32,7 @@ class Origins:
     which ran; None: that instruction belongs to no line.
     """
 
-    __slots__ = ("_codes", "_data", "_line", "_memory")
+    __slots__ = ("_codes", "_data", "_left", "_line", "_memory")
 
     def __init__(
         self, memory: ByteSource, tally: Tally, line: Callable[[OriginCode, int], int | None]
@@ -39,6 +40,7 @@ class Origins:
         self._memory = memory
         self._line = line
         self._codes: dict[int, OriginCode | None] = {}
+        self._left = _MOST_CODE
         size = layout.ORIGIN.size
         self._data = memory.read(tally.origins, tally.origin_count * size)
 
@@ -70,8 +72,12 @@ class Origins:
 
     def _code(self, addr: int) -> OriginCode | None:
         if addr not in self._codes:
+            self._codes[addr] = None
             try:
-                self._codes[addr] = OriginCode(self._memory, addr)
+                code = OriginCode(self._memory, addr)
             except ValueError:
-                self._codes[addr] = None
+                return None
+            self._left -= len(code.lines) + len(code.file) + len(code.name)
+            if self._left >= 0:
+                self._codes[addr] = code
         return self._codes[addr]
