@@ -8,7 +8,6 @@ import os
 
 from soscope.binfmt.source import ByteSource
 
-
 _MOST = 256 << 20  # bytes of one read: that much memory of ours is taken before anything is read
 
 

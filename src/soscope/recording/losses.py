@@ -30,13 +30,17 @@ WHY = {
     SLOTS: "slots that found no room in the tables",
 }
 WHY_FILE_ENTRIES = "the recording could not be written"
+WHY_SPOILED = "records that no agent writes: the program has written over them"
 WHY_FILE_EXITS = "exits that could not be written to the recording"
 
 
 class Losses:
-    """Counts losses, and remembers in which spans of the tsc they happened."""
+    """Counts losses, and remembers in which spans of the tsc they happened.
 
-    __slots__ = ("_ends", "_starts", "_tick", "_totals", "file_entries", "file_exits")
+    `spoiled` are records that cannot be right, as whoever reads them has found.
+    """
+
+    __slots__ = ("_ends", "_starts", "_tick", "_totals", "file_entries", "file_exits", "spoiled")
 
     def __init__(self) -> None:
         self._totals: dict[int, tuple[int, ...]] = {}
@@ -45,6 +49,7 @@ class Losses:
         self._ends: list[int] = []
         self.file_entries = 0
         self.file_exits = 0
+        self.spoiled = 0
 
     def tick(self, tsc: int) -> None:
         """Hear that all counters have been looked at."""
@@ -90,5 +95,6 @@ class Losses:
     def messages(self) -> list[tuple[int, str]]:
         """Return (count, why) of everything that was lost."""
         counts = [(self.total(kind), why) for kind, why in WHY.items()]
+        counts.append((self.spoiled, WHY_SPOILED))
         counts += [(self.file_entries, WHY_FILE_ENTRIES), (self.file_exits, WHY_FILE_EXITS)]
         return [(count, why) for count, why in counts if count]

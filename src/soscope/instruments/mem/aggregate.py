@@ -360,6 +360,7 @@ class Aggregate(Sink):
             "unseen": self._unseen,
             "strange": self._strange,
             "late": self._late,
+            "spoiled": self._collector.spoiled,
             "older_ns": self._older_ns,
             "begun": self._begun,
             "until": self._time(self._until()),

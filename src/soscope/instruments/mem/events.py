@@ -15,6 +15,7 @@ _UNIT = np.dtype(
     [("commit", "<u4"), ("stack", "<u4"), ("tsc", "<u8"), ("addr", "<u8"), ("size", "<u8")]
 )
 _KINDS = layout.UNIT_KEPT - layout.UNIT_BLOCK + 1
+_MOST = 1 << 62  # no time (tsc) and no size of a block is as much
 _TICKS = (1 << blocklayout.BLOCK_TICKS) - 1
 _PID, _TID = (layout.CHUNK.offset(name) // 4 for name in ("pid", "tid"))
 
@@ -53,14 +54,15 @@ class BlockEvents:
 class Collector(Sink):
     """Keeps the units that are about blocks and mappings; `count` is how many it has.
 
-    `newest` is the latest time (tsc) of all that it was given.
+    `newest` is the latest time (tsc) of all that it was given. `spoiled` are those that it left
+    out, because a program has written over them.
     """
 
     def __init__(self) -> None:
         self.threads: dict[tuple[int, int, int], int] = {}
         self.units: list[Units] = []
         self.thread: list[npt.NDArray[np.int32]] = []
-        self.count = self.newest = 0
+        self.count = self.newest = self.spoiled = 0
 
     def take(self) -> BlockEvents:
         """Return all of them, but for calls that have failed; it has none then."""
@@ -97,6 +99,9 @@ class Collector(Sink):
 
     def _add(self, units: Units, thread: npt.NDArray[np.int32]) -> None:
         which = (units["commit"] >> 28) - layout.UNIT_BLOCK < _KINDS
+        can_be = (units["tsc"] < _MOST) & (units["size"] < _MOST)
+        self.spoiled += int((which & ~can_be).sum())
+        which &= can_be
         self.units.append(units[which])
         self.thread.append(thread[which])
         self.count += len(self.units[-1])
@@ -114,10 +119,14 @@ def _ends(units: Units) -> Units:
 
 
 def collect(recording: RecordingFile) -> BlockEvents:
-    """Return what a recording has of blocks and mappings, up to its damage."""
+    """Return what a recording has of blocks and mappings, up to its damage.
+
+    The recording's losses then have those that a program has written over.
+    """
     collector = Collector()
     for _ in recording.replay(collector):
         pass
+    recording.losses.spoiled = collector.spoiled
     return collector.take()
 
 

@@ -199,7 +199,7 @@ def _add_losses(recording: RecordingFile, report: MemReport) -> None:
     """Add what is missing from the recording."""
     losses = recording.losses
     lost = sum(losses.total(kind) for kind in range(EXITS + 1))
-    report.dropped += lost + losses.file_entries
+    report.dropped += lost + losses.file_entries + losses.spoiled
     report.notes += [f"{count:,} lost: {why}" for count, why in losses.messages()]
 
 
