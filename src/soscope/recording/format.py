@@ -3,8 +3,8 @@
 
 A block is `u32 magic, u32 type, u64 length, u32 crc32, u32 flags`, `length` bytes, and zeros
 up to the next multiple of 8; all integers little-endian. The CRC covers the header (with a
-CRC of 0) and the bytes; with flag 1, which CHUNKS have, of each chunk its header alone; with
-flag 2, which SUMS have, the header alone.
+CRC of 0) and the bytes. With flag 1, which CHUNKS of older versions have, it covers of each chunk
+the header alone. With flag 2, which SUMS have, it covers the header alone.
 
 The first block is META, its JSON says the schema. A reader skips types that it does
 not know. What the types hold:
@@ -85,7 +85,7 @@ SELF_TIMES = 21
 REPORTED = 22
 SAMPLES = 24
 
-HEADS = 1  # a flag: the CRC covers the headers of chunks, not their units
+HEADS = 1  # a flag of older versions: the CRC covers the headers of chunks, not their units
 REWRITTEN = 2  # a flag: the CRC covers the header of the block alone
 
 HEADER = struct.Struct("<IIQII")
@@ -103,8 +103,7 @@ MAX_LENGTH = 64 << 20
 def checksum(kind: int, flags: int, parts: tuple[bytes | memoryview, ...]) -> int:
     """Return the CRC of a block that holds `parts`.
 
-    With HEADS they are a header and what `heads_and_units` returns. The units go from the ring
-    into the file: to read them here would take as long as that.
+    With HEADS they are a header and what `heads_and_units` returns.
     """
     length = sum(map(len, parts))
     crc = zlib.crc32(HEADER.pack(MAGIC, kind, length, 0, flags))
@@ -118,15 +117,12 @@ def checksum(kind: int, flags: int, parts: tuple[bytes | memoryview, ...]) -> in
 
 
 def heads_and_units(chunks: bytes | memoryview) -> list[bytes | memoryview]:
-    """Return the header and the units of each chunk, in turns.
-
-    Headers are copies: what a target writes into one meanwhile must not make a wrong CRC.
-    """
+    """Return the header and the units of each chunk, in turns."""
     whole = memoryview(chunks)
     parts: list[bytes | memoryview] = []
     for at in range(0, len(whole), layout.CHUNK_SIZE):
         units = at + layout.CHUNK_HEADER
-        parts += bytes(whole[at:units]), whole[units : at + layout.CHUNK_SIZE]
+        parts += whole[at:units], whole[units : at + layout.CHUNK_SIZE]
     return parts
 
 

@@ -215,7 +215,7 @@ class Writer(Sink):
 
     def _put_chunks(self, program: int, data: memoryview) -> bool:
         head = form.PAIR_HEADER.pack(program, len(data) // layout.CHUNK_SIZE)
-        return self._put(form.CHUNKS, head, *form.heads_and_units(data), flags=form.HEADS)
+        return self._put(form.CHUNKS, head, data)
 
     def event(self, event: Told) -> None:
         """Write an event of a process."""
