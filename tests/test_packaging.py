@@ -116,7 +116,7 @@ def test_a_wheel_without_agent_reports(pure: Path, tmp_path: Path) -> None:
 
 
 def test_soscope_mem_is_a_wheel_of_its_own(source: Path, tmp_path: Path) -> None:
-    """Its agent is linked by lld, as that of zig, the compiler of machines that have none."""
+    """lld links its agent, as it does for zig, the compiler of machines that have no other."""
     need("gcc", "ld.lld")
     integration = source / "integrations" / "python"
 

@@ -257,8 +257,8 @@ static bool take_place(struct sosc_thread *place, uint64_t tp, uint32_t pid)
 	return false;
 }
 
-// The place of a thread that has ended, where all places are taken that @tp may have. It goes on as
-// if that thread had had the same thread pointer. NULL: threads that live have all of them.
+// All places that @tp may have are taken: return the place of a thread that has ended. The new thread goes
+// on as if that thread had had the same thread pointer. NULL: threads that live have all of the places.
 static struct sosc_thread *look_for_ended(uint64_t tp)
 {
 	uint32_t pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);

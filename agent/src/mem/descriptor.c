@@ -33,7 +33,7 @@ static bool is_block(const uint64_t words[SOSC_BLOCK_WORDS], uint64_t thread)
 	return (is_guard || third - addr <= size) && words[3] < size;
 }
 
-// How many words of a descriptor lie in front of those of the block, 0: not found.
+// How many words of a descriptor lie in front of the words of the block, 0: not found.
 static __attribute__((noinline)) uint32_t find(uint32_t tid, uint64_t thread)
 {
 	uint64_t words[DESCRIPTOR / 8];

@@ -247,7 +247,7 @@ static struct sosc_memo *new_place(struct sosc_memos *memos, uint32_t kind)
 	struct sosc_memo *memo = (void *)memos->at;
 
 	if (memos->end - memos->at < size) {
-		struct pool *from = pool_there(); // not that of a parent
+		struct pool *from = pool_there(); // not the pool of a parent
 		uint8_t *chunk = from && has(from, memos) ? take_chunk(from, memos->chunks) : NULL;
 		uint16_t first;
 

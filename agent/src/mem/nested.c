@@ -18,7 +18,7 @@ static void end_open(struct sosc_block_thread *state)
 	state->sp = 0;
 }
 
-/** As sosc_block_is_inside, where another call was begun and no such pair is known. */
+/** As sosc_block_is_inside, if another call was begun and no such pair is known. */
 bool sosc_block_look_inside(const struct sosc_block_call *call, uint64_t near)
 {
 	struct sosc_block_thread *state = call->state;

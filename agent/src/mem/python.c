@@ -263,8 +263,8 @@ static void forget_objects(void)
 	sosc_python_made_forget();
 }
 
-// The interpreter has taken itself apart. Where nobody was told before it began with that, its objects
-// are not those of the program's end any more. What is in place stays: its library may begin once more.
+// The interpreter has taken itself apart. If nobody was told before it began to, its objects are not the
+// objects of the program's end any more. What is in place stays: its library may begin once more.
 static void taken_apart(void)
 {
 	if (sosc_objects_count)

@@ -105,7 +105,7 @@ class Attached(Visited):
 
     @property
     def lacks_children(self) -> bool:
-        """Say whether nobody has followed its children to the end."""
+        """Whether nobody has followed its children to the end."""
         return self._following is not None and self._following.was_killed
 
     def hear(self) -> bool:

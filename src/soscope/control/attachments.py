@@ -165,7 +165,7 @@ class Attachments:
 
     @property
     def lacks_children(self) -> bool:
-        """Say whether children, or what they have executed, could not be seen."""
+        """Whether children, or what they have executed, could not be seen."""
         return any(target.lacks_children for target in self.targets)
 
     def remarks(self) -> list[str]:

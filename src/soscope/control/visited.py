@@ -107,7 +107,7 @@ class Visited:
 
     @property
     def lacks_children(self) -> bool:
-        """Say whether children, or what they have executed, could not be seen."""
+        """Whether children, or what they have executed, could not be seen."""
         return False
 
     def hear(self) -> bool:

@@ -64,7 +64,7 @@ def read_debug(memory: RemoteMemory, addr: int) -> RDebug | None:
 
 
 def is_damaged(memory: RemoteMemory, first: int) -> bool:
-    """Say whether the list that starts at address `first` has no end, as soscope would never.
+    """Tell if the list that starts at address `first` leads to itself, or is too long to be one.
 
     The loader may be at work meanwhile: a list that ends at a wrong place is not damaged.
     """

@@ -3,7 +3,7 @@
  * Code without unwind tables that keeps an address of a buffer in the frame pointer's register. The
  * buffer begins where the stack ends, and looks like frames. A block of 1,000 bytes is made before
  * the buffer is unmapped, one of 1,001 bytes from the same place after it. "frame_pointer thread" has
- * the stack of a thread, "coroutine" one of makecontext(3), "signal" that of a signal handler.
+ * the stack of a thread, "coroutine" one of makecontext(3), "signal" the stack of a signal handler.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -34,7 +34,7 @@ when "unheard" # while a hook of objspace's runs, no other one is told of what R
   make(2000)
   ObjectSpace.trace_object_allocations_start
   GC.enable
-  GC.stress = true # each malloc collects, that of the hook, too
+  GC.stress = true # each malloc collects, and so does the hook's
   Object.new
   GC.stress = false
   ObjectSpace.trace_object_allocations_stop
