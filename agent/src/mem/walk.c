@@ -323,14 +323,10 @@ static struct sosc_memo *with_frames(struct sosc_memos *memos, struct sosc_memo 
 	return sosc_memo_has_room(memo, need) ? memo : sosc_memo_make(memos, place, need);
 }
 
-static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct sosc_memo *memo,
-		     uint32_t place, const struct own *own, enum sosc_block_api api)
+// A walk that begins at @call, and is not kept so far. @window has room for WINDOW_SIZE bytes.
+static inline struct walk walk_from(const struct sosc_stack_call *call, uint64_t *window)
 {
-	uint64_t frames[MEMO_FRAMES], window[WINDOW_SIZE / 8];
-	struct walk walk = {
-		.memos = call->view->memos,
-		.memo = memo,
-		.place = place,
+	return (struct walk){
 		.window = window,
 		.tid = call->thread->tid,
 		.first = call->sp,
@@ -343,11 +339,22 @@ static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct so
 		.is_given = true,
 		.sealed = sosc_is_sealed(call->thread),
 	};
+}
+
+static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct sosc_memo *memo,
+		     uint32_t place, const struct own *own, enum sosc_block_api api)
+{
+	uint64_t frames[MEMO_FRAMES], window[WINDOW_SIZE / 8];
+	struct walk walk = walk_from(call, window);
 	bool is_cut = false;
 	uint64_t key = sosc_memo_key(api, own); // a rule that changes meanwhile may not be this one
-	uint32_t count = find_frames(&walk, call->thread, behind_trampolines(ret), frames, &is_cut);
-	uint32_t number = number_with(frames, count, is_cut, own, api);
+	uint32_t count, number;
 
+	walk.memos = call->view->memos;
+	walk.memo = memo;
+	walk.place = place;
+	count = find_frames(&walk, call->thread, behind_trampolines(ret), frames, &is_cut);
+	number = number_with(frames, count, is_cut, own, api);
 	memo = walk.memo;
 	if (memo && number && own)
 		memo = with_frames(walk.memos, memo, place, count + own->count);
@@ -492,18 +499,7 @@ uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api
 enum sosc_nesting sosc_stack_nesting(const struct sosc_stack_call *call, uint64_t outer)
 {
 	uint64_t window[WINDOW_SIZE / 8];
-	struct walk walk = {
-		.window = window,
-		.tid = call->thread->tid,
-		.first = call->sp,
-		.sure = call->view->high,
-		.known = call->view->high,
-		.is_whole = call->view->is_whole,
-		.sp = call->sp + 8,
-		.fp = call->fp,
-		.is_given = true,
-		.sealed = sosc_is_sealed(call->thread),
-	};
+	struct walk walk = walk_from(call, window);
 	uint64_t addr = behind_trampolines(*(const uint64_t *)call->sp), cfa;
 
 	while (!sosc_is_ours(addr)) {
