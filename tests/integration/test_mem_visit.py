@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.machines.pythons import DISTRIBUTION, few_pythons, pythons
+from tests.support.machines.tools import missing
 from tests.support.processes.run import run
 from tests.support.targets import build
 from tests.support.targets.covering import sizes
@@ -313,7 +314,7 @@ def libraries() -> list[str]:
 def test_a_python_that_ends_between_visits_and_begins_again(way: str, minor: int) -> None:
     found = [path for path in libraries() if f"python3.{minor}" in path]
     if not found:
-        pytest.skip(f"no libpython3.{minor}.so")
+        missing(f"libpython3.{minor}.so")
     source = build.TARGETS / "hostile" / "embeds.c"
     host = build.compiled("embeds", ["gcc", "-O1", "-ldl"], [source])
     pipe = subprocess.PIPE

@@ -19,8 +19,8 @@ static sosc_fast_function *start;
 static sosc_c_function *stop, *is_tracing;
 static bool is_theirs; // the program traces
 static bool is_blind; // it traces because we have it
-// Of the functions that are shared, in the interpreter's library; NULL: they are not. `ours` stand
-// there, which tells whether it still is the same library.
+// The words of the interpreter's library in which the shared functions stand; NULL: no function is shared.
+// As long as they hold `ours`, it is still the same library.
 static uint64_t *places[3];
 static uint64_t ours[3];
 

@@ -16,7 +16,7 @@ enum sosc_frame_rule {
 	RULE_FP = 3, // from the frame pointer
 	RULE_AT_FP = 4, // it is what stands so many bytes from the frame pointer
 	RULE_SIGNAL = 5, // the kernel has made the frame: a handler returns to here
-	RULE_GUESS = 6, // as RULE_FP, but no table says so
+	RULE_GUESS = 6, // as RULE_FP, for code that no unwind table describes
 };
 
 // A rule: kind << RULE_KIND | (bytes / 8 + RULE_MIDDLE) << RULE_BYTES | where the caller's frame

@@ -199,7 +199,7 @@ def unwanted():
     library = ctypes.CDLL(WORDS[0])
     for answers in (0, 1):
         said = []
-        seen = traced(lambda: said.append(library.unwanted(answers)))  # noqa: B023
+        seen = traced(lambda: said.append(library.unwanted(answers)))  # noqa: B023  called in this round
         print(json.dumps([seen["memcache"], seen["ssl"], said]))
 
 

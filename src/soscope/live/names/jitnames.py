@@ -118,9 +118,9 @@ def perf_map_path(space: Space) -> str:
 def perf_map(space: Space, notes: list[str]) -> JitNames:
     """Read the perf map of a process; empty where there is none.
 
-    Anybody may put a file into /tmp: one that belongs to neither the process's user nor root is
-    refused, and `notes` says so. A symbolic link is not followed: it may lead to a file that the
-    link's owner may not read.
+    Anybody may put a file into /tmp. If the file belongs to neither the process's user nor root,
+    soscope refuses it, and adds a note. It follows no symbolic link, because the owner of a link
+    may have no right to read the file behind it.
     """
     if not space.is_here:
         return JitNames([])
