@@ -9,9 +9,7 @@
 #include "soscope/stream.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
-#include <sys/time.h>
 
 enum { THREADS = 6, TURNS = 6000, PLACES = 32, CHUNKS = 1024, BITS = 8, WORDS = 4096 };
 
@@ -31,6 +29,7 @@ static struct {
 
 static uint64_t allocated, shared[PLACES];
 static __thread volatile bool is_busy;
+static volatile bool interrupts;
 
 static void *exchange(void *number);
 
@@ -72,6 +71,7 @@ static void on_alarm(int signal)
 	(void)signal;
 	if (!is_busy)
 		return;
+	interrupts = true;
 	turn(host_random(&seed));
 	turn(host_random(&seed));
 }
@@ -81,7 +81,7 @@ static void *exchange(void *number)
 	uint64_t seed = (uint64_t)number + 1;
 
 	is_busy = true;
-	for (uint32_t i = 0; i < TURNS; i++)
+	for (uint32_t i = 0; i < TURNS || !interrupts; i++)
 		turn(host_random(&seed));
 	is_busy = false;
 	return NULL;
@@ -120,7 +120,6 @@ static void balance(void)
 
 int main(void)
 {
-	struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
 	struct sosc_control *control = host_control(SOSC_INSTRUMENT_BLOCKS, CHUNKS);
 	pthread_t threads[THREADS];
 
@@ -129,13 +128,13 @@ int main(void)
 	host_look();
 	sosc_instruments[SOSC_INSTRUMENT_BLOCKS].start();
 	next_chunk();
-	signal(SIGALRM, on_alarm);
-	CHECK(!setitimer(ITIMER_REAL, &often, NULL));
 	for (uint64_t i = 0; i < THREADS; i++)
 		CHECK(!pthread_create(&threads[i], NULL, exchange, (void *)i));
+	host_interrupt(on_alarm);
 	for (uint64_t i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	CHECK(!setitimer(ITIMER_REAL, &never, NULL));
+	host_interrupt(NULL);
+	CHECK(interrupts);
 	for (uint32_t i = 0; i < PLACES; i++)
 		if (shared[i])
 			call(sosc_block_free, &end, shared[i]);

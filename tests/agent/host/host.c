@@ -17,8 +17,10 @@
 #undef memcpy
 #undef memset
 #undef memcmp
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 
 // Trampolines and their data, as far apart as agent.lds puts them. Nobody runs
 // the trampolines here.
@@ -166,6 +168,19 @@ void host_fail(const char *file, int line, const char *what)
 	printf("%s:%d: %s\n", file, line, what);
 	fflush(stdout);
 	_Exit(1);
+}
+
+// The kernel gives a process's signal to its first thread, unless that has blocked it.
+void host_interrupt(void (*handler)(int signal))
+{
+	const struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+	sigset_t alarm;
+
+	CHECK(!sigemptyset(&alarm) && !sigaddset(&alarm, SIGALRM));
+	CHECK(!sigprocmask(SIG_BLOCK, &alarm, NULL));
+	if (handler)
+		CHECK(signal(SIGALRM, handler) != SIG_ERR);
+	CHECK(!setitimer(ITIMER_REAL, handler ? &often : &never, NULL));
 }
 
 static uint8_t *block;

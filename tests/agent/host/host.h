@@ -33,6 +33,9 @@ void *host_read(const char *path, uint64_t *size);
 /** A cell in use, with this function record. */
 struct sosc_cell *host_cell(uint32_t index, const struct sosc_function *function);
 
+/** Have a signal interrupt the threads that run, but not this one; NULL: no more. */
+void host_interrupt(void (*handler)(int signal));
+
 void host_fail(const char *file, int line, const char *what);
 
 #define CHECK(condition) ((condition) ? (void)0 : host_fail(__FILE__, __LINE__, #condition))

@@ -9,13 +9,12 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/time.h>
 
 enum { THREADS = 3, TURNS = 30000, LONG = 2000, EARLY = 2000 };
 
 static volatile uint64_t turn, before, led;
 static uint64_t seed = 1;
+static volatile bool interrupts;
 static __thread struct sosc_block_thread state;
 static __thread volatile uint64_t handled;
 
@@ -25,6 +24,7 @@ static void on_alarm(int signal)
 	if (!state.tid_check)
 		return;
 	handled = sosc_block_time(&state);
+	interrupts = true;
 }
 
 static void one(void)
@@ -43,7 +43,7 @@ static void *take_turns(void *number)
 	uint32_t waits = 0;
 
 	state.tid_check = 1;
-	while ((now = __atomic_load_n(&turn, __ATOMIC_ACQUIRE)) < TURNS) {
+	while ((now = __atomic_load_n(&turn, __ATOMIC_ACQUIRE)) < TURNS || !interrupts) {
 		if (now % THREADS != (uint64_t)number) {
 			if (++waits % 256 == 0)
 				sched_yield();
@@ -62,18 +62,17 @@ static void *take_turns(void *number)
 int main(void)
 {
 	struct sosc_blocks own = {.bits = 1, .lead = SOSC_LEAD_NOBODY};
-	struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
 	pthread_t threads[THREADS];
 
 	(void)host_control(SOSC_INSTRUMENT_BLOCKS, 1);
 	sosc_lead_start(&own);
-	signal(SIGALRM, on_alarm);
-	CHECK(!setitimer(ITIMER_REAL, &often, NULL));
 	for (uint64_t i = 0; i < THREADS; i++)
 		CHECK(!pthread_create(&threads[i], NULL, take_turns, (void *)i));
+	host_interrupt(on_alarm);
 	for (uint64_t i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	CHECK(!setitimer(ITIMER_REAL, &never, NULL));
+	host_interrupt(NULL);
+	CHECK(interrupts);
 	CHECK(led > TURNS / 8 * LONG / 4); // else few events were numbered
 	own.lead = SOSC_LEAD_NOBODY | SOSC_LEAD_NEVER;
 	led = 0;
