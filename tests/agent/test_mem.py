@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of mem/ that keep books: each beside a model that is a plain array."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.agent import hosted
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_blocks_are_counted_by_function_and_size(compiler: str) -> None:
+    hosted.check("sizes", compiler=compiler)
