@@ -19,3 +19,7 @@ def test_each_call_is_one_unit_of_the_log() -> None:
 
 def test_it_knows_room_for_a_call() -> None:
     hosted.check("entries")
+
+
+def test_each_thread_has_a_table_of_its_own() -> None:
+    hosted.check("tables")

@@ -13,7 +13,12 @@
 #include "sys.h"
 #include "thread.h"
 
-enum { TABLES_MOST = 1024 };
+enum {
+	TABLES_MOST = 1024,
+	FREE = UINT16_MAX, // in the place of an owner that has ended for certain
+};
+
+_Static_assert(THREAD_COUNT < FREE, "owners are numbers of 16 bits");
 
 struct wiped { // in a forked child
 	struct sosc_prof_thread threads[THREAD_COUNT];
@@ -67,6 +72,27 @@ static uint16_t place_of(const struct sosc_thread *thread)
 	return (uint16_t)(thread - sosc_threads + 1);
 }
 
+// A thread begins: the table of the one that had its place, and has ended, is free. As long as this thread
+// lives nobody else can tell. A signal handler may come here, too, and take a table meanwhile.
+static void set_free(struct sosc_prof_thread *mine, const struct sosc_thread *thread)
+{
+	uint32_t used = __atomic_load_n(&sosc_prof->used, __ATOMIC_RELAXED);
+
+	if (mine->tid == thread->tid_check)
+		return;
+	__atomic_store_n(&mine->key, 0, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	mine->tid = thread->tid_check;
+	for (uint32_t i = 1; i < used && i < TABLES_MOST; i++) {
+		uint16_t owner = place_of(thread);
+
+		if (__atomic_load_n(&mine->key, __ATOMIC_RELAXED))
+			return;
+		(void)__atomic_compare_exchange_n(&wiped->owners[i], &owner, FREE, false,
+						  __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	}
+}
+
 static struct sosc_prof_table *take_new(const struct sosc_thread *thread)
 {
 	uint32_t used = __atomic_load_n(&sosc_prof->used, __ATOMIC_RELAXED);
@@ -80,6 +106,11 @@ static struct sosc_prof_table *take_new(const struct sosc_thread *thread)
 	return NULL;
 }
 
+static bool is_over(uint16_t owner, uint32_t pid)
+{
+	return owner == FREE || (owner && sosc_thread_has_ended(&sosc_threads[owner - 1], pid));
+}
+
 // The table of a thread that has ended: another one is at its place by now, or nobody.
 static struct sosc_prof_table *take_over(const struct sosc_thread *thread)
 {
@@ -90,18 +121,15 @@ static struct sosc_prof_table *take_over(const struct sosc_thread *thread)
 	pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	for (uint32_t i = 1; i < used && i < TABLES_MOST; i++) {
 		uint16_t owner = __atomic_load_n(&wiped->owners[i], __ATOMIC_RELAXED);
-		const struct sosc_thread *place = &sosc_threads[owner - 1];
-		uint16_t mine;
+		uint16_t mine = place_of(thread);
 
-		if (!owner || (place != thread && !sosc_thread_has_ended(place, pid)))
-			continue;
-		if (!__atomic_compare_exchange_n(&wiped->owners[i], &owner, place_of(thread), false,
+		if (!is_over(owner, pid) ||
+		    !__atomic_compare_exchange_n(&wiped->owners[i], &owner, mine, false,
 						 __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 			continue;
-		if (place == thread || sosc_thread_has_ended(place, pid))
+		if (is_over(owner, pid))
 			return table_at(i);
 		// a thread has begun at that place meanwhile, and has the table already
-		mine = place_of(thread);
 		(void)__atomic_compare_exchange_n(&wiped->owners[i], &mine, owner, false,
 						  __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	}
@@ -148,6 +176,7 @@ struct sosc_prof_thread *sosc_prof_thread_slow(void)
 			return mine;
 		if (mine->key == key + 1 && mine->tid == thread->tid_check)
 			return &nobody;
+		set_free(mine, thread);
 		table = take_new(thread);
 		if (!table)
 			table = take_over(thread);
