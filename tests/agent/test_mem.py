@@ -11,3 +11,8 @@ from tests.agent import hosted
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_blocks_are_counted_by_function_and_size(compiler: str) -> None:
     hosted.check("sizes", compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_objects_that_are_chosen_have_marks(compiler: str) -> None:
+    hosted.check("picks", compiler=compiler)

@@ -7,7 +7,8 @@
 // table of numbers answers for most blocks, and the side table only for the others.
 //
 // All of it happens with an interpreter's lock held. Several interpreters with a lock each may take
-// a byte from the count at once: then one is not counted down.
+// bytes from `left` at once: then some are not counted down. Marks are changed by atomic instructions: a
+// mark that is too low would hide the end of an object.
 
 #include "picks.h"
 #include "chance.h"
@@ -77,18 +78,21 @@ uint32_t sosc_picks_coarse(uint64_t bytes)
 
 static void mark(uint64_t addr)
 {
-	uint8_t *count = sosc_picks_mark(addr);
+	uint8_t *count = sosc_picks_mark(addr), was = __atomic_load_n(count, __ATOMIC_RELAXED);
 
-	if (*count != MANY)
-		++*count;
+	while (was != MANY && !__atomic_compare_exchange_n(count, &was, (uint8_t)(was + 1), false,
+							   __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		continue;
 }
 
 static void unmark(uint64_t addr)
 {
-	uint8_t *count = sosc_picks_mark(addr);
+	uint8_t *count = sosc_picks_mark(addr), was = __atomic_load_n(count, __ATOMIC_RELAXED);
 
-	if (*count && *count != MANY)
-		--*count;
+	while (was && was != MANY &&
+	       !__atomic_compare_exchange_n(count, &was, (uint8_t)(was - 1), false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		continue;
 }
 
 static uint64_t object_in(uint64_t block, uint32_t word)
