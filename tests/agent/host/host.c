@@ -7,6 +7,7 @@
 #include "cell.h"
 #include "counts.h"
 #include "handler.h"
+#include "image.h"
 #include "instrument.h"
 #include "patch.h"
 #include "session.h"
@@ -45,6 +46,8 @@ uint64_t sosc_base, sosc_stack_end;
 	{                \
 		abort(); \
 	}
+// One that a program may have itself.
+#define WEAK_HANDLER(name) __attribute__((weak)) HANDLER(name)
 const uint8_t sosc_tally_page[SOSC_PAGE];
 HANDLER(sosc_h_jump)
 HANDLER(sosc_h_inject)
@@ -86,7 +89,7 @@ HANDLER(sosc_h_block_mremap)
 HANDLER(sosc_h_block_pthread_create)
 HANDLER(sosc_h_block_thrd_create)
 HANDLER(sosc_h_block_tryjoin)
-HANDLER(sosc_h_thread_begins)
+WEAK_HANDLER(sosc_h_thread_begins)
 HANDLER(sosc_prof_quiet)
 HANDLER(sosc_prof_entry_quiet)
 HANDLER(sosc_h_prof_count)
@@ -270,4 +273,43 @@ struct sosc_cell *host_cell(uint32_t index, const struct sosc_function *function
 	sosc_cells[index].original = (uint64_t)sosc_empty;
 	sosc_cells[index].handler = (uint64_t)sosc_h_call;
 	return &sosc_cells[index];
+}
+
+struct sosc_loaded *host_image(const struct host_symbol *symbols, uint32_t count)
+{
+	static const Elf64_Phdr segment = {
+		.p_type = PT_LOAD, .p_flags = PF_W, .p_memsz = UINT64_MAX};
+	static Elf64_Sym table[HOST_SYMBOLS + 1];
+	static uint32_t hash[3 + HOST_SYMBOLS + 1];
+	static char strings[1024];
+	struct sosc_loaded *image = &sosc_loaded[0];
+	uint64_t size = 1;
+
+	CHECK(count <= HOST_SYMBOLS);
+	hash[0] = 1; // one bucket, and all symbols are in its chain
+	hash[1] = count + 1;
+	hash[2] = 1;
+	for (uint32_t i = 0; i < count; i++) {
+		CHECK(size + strlen(symbols[i].name) < sizeof(strings));
+		strcpy(strings + size, symbols[i].name);
+		table[i + 1] = (Elf64_Sym){
+			.st_name = (Elf64_Word)size,
+			.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+			.st_shndx = 1,
+			.st_value = (uint64_t)symbols[i].addr,
+		};
+		size += strlen(symbols[i].name) + 1;
+		hash[3 + i + 1] = i + 2 <= count ? i + 2 : 0;
+	}
+	*image = (struct sosc_loaded){
+		.name = "host",
+		.symtab = table,
+		.strtab = strings,
+		.strsz = sizeof(strings),
+		.sysv_hash = hash,
+		.phdr = &segment,
+		.phnum = 1,
+		.end = UINT64_MAX,
+	};
+	return image;
 }

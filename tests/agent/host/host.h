@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 struct sosc_cell;
+struct sosc_loaded;
 
 enum {
 	HOST_STRINGS = 1 << 20,
@@ -35,6 +36,16 @@ struct sosc_cell *host_cell(uint32_t index, const struct sosc_function *function
 
 /** Have a signal interrupt the threads that run, but not this one; NULL: no more. */
 void host_interrupt(void (*handler)(int signal));
+
+enum { HOST_SYMBOLS = 16 };
+
+struct host_symbol {
+	const char *name;
+	void *addr;
+};
+
+/** An image that has all of memory, and defines these symbols. */
+struct sosc_loaded *host_image(const struct host_symbol *symbols, uint32_t count);
 
 void host_fail(const char *file, int line, const char *what);
 

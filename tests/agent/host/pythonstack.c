@@ -108,10 +108,7 @@ static void *thread_state(void)
 	return &own_state;
 }
 
-static const struct {
-	const char *name;
-	void *addr;
-} names[] = {
+static const struct host_symbol names[] = {
 	{"Py_IsInitialized", is_initialized},
 	{"PyList_New", code_dealloc}, // by its name alone
 	{"PyCode_Type", &code_type},
@@ -119,46 +116,6 @@ static const struct {
 	{"PyGILState_GetThisThreadState", thread_state},
 	{"_PyThreadState_UncheckedGet", thread_state},
 };
-
-enum { NAMES = sizeof(names) / sizeof(*names) };
-
-static Elf64_Sym symbols[NAMES + 1];
-static char strings[256];
-static uint32_t hash[3 + NAMES + 1];
-static Elf64_Phdr segment = {.p_type = PT_LOAD, .p_flags = PF_W, .p_memsz = UINT64_MAX};
-
-static struct sosc_loaded *interpreter(void)
-{
-	struct sosc_loaded *image = &sosc_loaded[0];
-	uint32_t size = 1;
-
-	hash[0] = 1; // one bucket, and all symbols are in its chain
-	hash[1] = NAMES + 1;
-	hash[2] = 1;
-	for (uint32_t i = 0; i < NAMES; i++) {
-		strcpy(strings + size, names[i].name);
-		symbols[i + 1] = (Elf64_Sym){
-			.st_name = size,
-			.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
-			.st_shndx = 1,
-			.st_value = (uint64_t)names[i].addr,
-		};
-		size += (uint32_t)strlen(names[i].name) + 1;
-		hash[3 + i + 1] = i + 2 <= NAMES ? i + 2 : 0;
-	}
-	*image = (struct sosc_loaded){
-		.name = "interpreter",
-		.symtab = symbols,
-		.strtab = strings,
-		.strsz = sizeof(strings),
-		.sysv_hash = hash,
-		.phdr = &segment,
-		.phnum = 1,
-		.end = UINT64_MAX,
-	};
-	code_type.dealloc = code_dealloc;
-	return image;
-}
 
 // ---- its code ----------------------------------------------------------------------
 
@@ -346,7 +303,8 @@ int main(void)
 	pthread_t threads[THREADS];
 
 	host_control(SOSC_INSTRUMENT_BLOCKS, 1);
-	(void)interpreter();
+	code_type.dealloc = code_dealloc;
+	(void)host_image(names, sizeof(names) / sizeof(*names));
 	start_session();
 	CHECK(code_type.dealloc != code_dealloc);
 	check_child();
