@@ -16,3 +16,7 @@ def test_blocks_are_counted_by_function_and_size(compiler: str) -> None:
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_objects_that_are_chosen_have_marks(compiler: str) -> None:
     hosted.check("picks", compiler=compiler)
+
+
+def test_stacks_of_threads_begin_and_end_once() -> None:
+    hosted.check("threads")

@@ -204,7 +204,6 @@ static void end(struct sosc_made_thread *made)
 	struct sosc_block_call call = {.cell = made->cell,
 				       .sp = (uint64_t)__builtin_frame_address(0)};
 
-	made->over = sosc_ticks();
 	if (!(add(made, GONE) & TOLD))
 		return; // the thread that has made it says both
 	if (sosc_block_call_begin(&call))
@@ -237,6 +236,7 @@ static void ended(void *value)
 	if (is_of_parent(made) ||
 	    __atomic_load_n(&made->thread, __ATOMIC_RELAXED) != sosc_thread_pointer())
 		return;
+	made->over = sosc_ticks();
 	before = add(made, ENDED);
 	if (before & RELEASED && !(before & ENDED))
 		end(made);
@@ -251,8 +251,10 @@ static void released(uint64_t thread)
 	if (!made)
 		return;
 	before = add(made, RELEASED);
-	if (before & ENDED && !(before & RELEASED))
-		end(made);
+	if (!(before & ENDED) || before & RELEASED)
+		return;
+	made->over = sosc_ticks();
+	end(made);
 }
 
 /** A thread is about to be joined or detached: its stack goes as soon as it has ended. */
@@ -261,17 +263,26 @@ void sosc_made_threads_released(const struct sosc_call *call)
 	released(*sosc_argument(call->regs, 0));
 }
 
-/** The same, if it has ended already. */
+/**
+ * The same, if it has ended already. It may also end behind that look, and then be joined: its stack can be
+ * another thread's by now, and went when the thread ended.
+ */
 uint64_t sosc_block_tryjoin(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
 			    struct sosc_cell *cell)
 {
-	const struct sosc_made_thread *made = find(a);
+	struct sosc_made_thread *made = find(a);
+	uint64_t result;
 
 	(void)sp;
 	(void)fp;
-	if (made && state_of(made) & ENDED)
+	if (made && state_of(made) & ENDED) {
 		released(a);
-	return sosc_block_go_on(cell, a, b, c);
+		made = NULL;
+	}
+	result = sosc_block_go_on(cell, a, b, c);
+	if (made && !(int32_t)result && !(add(made, RELEASED) & RELEASED))
+		end(made);
+	return result;
 }
 
 // ---- its beginning -----------------------------------------------------------------
