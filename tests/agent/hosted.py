@@ -26,7 +26,6 @@ INCLUDES = (f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{HOST}")
 # what the second half names: no test program calls it.
 LEFT_OUT = {
     "hook",
-    "lazy",
     "load",
     "loader",
     "methods",
@@ -37,19 +36,11 @@ LEFT_OUT = {
     "start",
     "turns",
     "unwind",
-    "code_x86_64_lazy",
     "counter",
     "program",
     "pythondump",
     "pythonheap",
     "pythonlook",
-    "tally",
-    "tallyfunctions",
-    "tallyimages",
-    "tallyorders",
-    "tallypeers",
-    "tallyslots",
-    "tallywrites",
 }
 # All of the agent is compiled once more for the second.
 COMPILERS = ("gcc", pytest.param("clang", marks=pytest.mark.soak))

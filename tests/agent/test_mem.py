@@ -20,3 +20,7 @@ def test_objects_that_are_chosen_have_marks(compiler: str) -> None:
 
 def test_stacks_of_threads_begin_and_end_once() -> None:
     hosted.check("threads")
+
+
+def test_calls_that_a_program_counts_itself() -> None:
+    hosted.check("tally")

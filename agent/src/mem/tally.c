@@ -12,6 +12,7 @@
 
 enum {
 	VECTOR_MAX = 1024, // UIO_MAXIOV
+	VFORK_BITS = 8,
 	WORDS_CERTAIN =
 		8, // of arguments on the stack: what takes more is variadic, and may have less
 	WENT_OUT = 128, // in sosc_tally_fds: bytes went out last
@@ -38,11 +39,16 @@ static uint64_t ticks(void)
 	return sosc_tally_rules.has_no_clock ? 0 : sosc_read_counter();
 }
 
+static uint64_t mixed(uint64_t thread)
+{
+	return (thread >> 8) * 0x9e3779b97f4a7c15;
+}
+
 static struct sosc_tally_count *counter(uint32_t function)
 {
-	uint64_t mixed = (sosc_thread_pointer() >> 8) * 0x9e3779b97f4a7c15;
+	uint64_t spread = mixed(sosc_thread_pointer()) >> 60 & (TALLY_SPREADS - 1);
 
-	return &sosc_tally_counts[mixed >> 60 & (TALLY_SPREADS - 1)][function];
+	return &sosc_tally_counts[spread][function];
 }
 
 static const struct sosc_tally_function *function_of(const struct sosc_tally_call *call)
@@ -337,17 +343,29 @@ static void count_wire(const struct sosc_tally_call *call, uint32_t flags, uint6
 
 // ---- a call and its return -------------------------------------------------------
 
-// The thread that has called vfork, 0: none has. Its child is in its place, and in its memory.
-static uint64_t vforked;
+// Threads that have called vfork; 0: none has. The child of each is in its place, and in its memory.
+static uint64_t vforked[1 << VFORK_BITS];
+
+static uint64_t *vforked_at(uint64_t thread)
+{
+	return &vforked[mixed(thread) >> (64 - VFORK_BITS)];
+}
 
 static bool is_childs(void)
 {
-	if (__atomic_load_n(&vforked, __ATOMIC_RELAXED) != sosc_thread_pointer())
+	uint64_t thread = sosc_thread_pointer(), *place = vforked_at(thread);
+
+	if (__atomic_load_n(place, __ATOMIC_RELAXED) != thread)
 		return false;
 	if ((uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0) != sosc_tally_rules.pid)
 		return true;
-	__atomic_store_n(&vforked, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(place, 0, __ATOMIC_RELAXED);
 	return false;
+}
+
+static void set_vforked(uint64_t thread)
+{
+	__atomic_store_n(vforked_at(thread), thread, __ATOMIC_RELAXED);
 }
 
 /** A call is coming; return where it goes. */
@@ -365,7 +383,7 @@ uint64_t sosc_tally_entry(struct sosc_tally_call *call)
 	call->words = words_of(call, function->words);
 	call->is_seen = !(function->flags & SOSC_TALLY_GOES_ON) && !is_childs();
 	if (function->flags & SOSC_TALLY_VFORKS)
-		__atomic_store_n(&vforked, sosc_thread_pointer(), __ATOMIC_RELAXED);
+		set_vforked(sosc_thread_pointer());
 	if (function->flags & SOSC_TALLY_COMES)
 		sosc_tally_again();
 	if (!call->is_seen)

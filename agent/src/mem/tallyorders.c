@@ -6,12 +6,12 @@
 #include "sys.h"
 #include "tallyslots.h"
 
-enum { PATIENCE = 100000000 }; // looks at a thread that is at work, and may be our parent's
+enum { PATIENCE = 100000000 }; // looks at a thread that is at work, and may have been killed
 
 static struct sosc_tally question; // the last one
 static bool is_open;
 static uint64_t adds, subs; // images that have come and gone, as the loader counts
-static uint32_t busy; // a thread is at work: not every loader has a lock
+static uint32_t *busy; // a thread is at work: not every loader has a lock
 
 static void heed(const struct sosc_tally *tally)
 {
@@ -55,20 +55,43 @@ static int carry_out(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
+// Where a forked child finds zero: the thread that is at work is not there.
+static uint32_t *find_busy(void)
+{
+	static uint32_t usual; // if there is no memory
+	uint32_t *there = __atomic_load_n(&busy, __ATOMIC_ACQUIRE), *mine;
+
+	if (there)
+		return there;
+	mine = sosc_mmap(NULL, SOSC_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
+	if (sosc_mmap_failed(mine))
+		mine = &usual;
+	else
+		(void)sosc_sys3(SYS_MADVISE, (long)mine, SOSC_PAGE, MADV_WIPEONFORK);
+	if (__atomic_compare_exchange_n(&busy, &there, mine, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
+		return mine;
+	if (mine != &usual)
+		(void)sosc_sys3(SYS_MUNMAP, (long)mine, SOSC_PAGE, 0);
+	return there;
+}
+
 typedef int iterate(int (*callback)(struct dl_phdr_info *, size_t, void *), void *data);
 
 static void under_lock(uint64_t addr, struct sosc_tally *tally)
 {
+	uint32_t *lock = find_busy();
 	iterate *function;
 
 	memcpy(&function, &addr, sizeof(addr));
-	for (int i = 0; __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE) && i < PATIENCE; i++) {
+	for (int i = 0; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) && i < PATIENCE; i++) {
 		if (!tally)
 			return; // the next call has the image seen
 		sosc_pause();
 	}
 	(void)function(carry_out, tally);
-	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
 /** An image may have come: hook its slots. */
