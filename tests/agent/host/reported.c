@@ -131,6 +131,23 @@ static void check_coroutines(void)
 	CHECK(!open_calls() && table()->left == left);
 }
 
+// 14 switches to 15, on a stack far below, and is left by a longjmp to its caller, which calls 16: whether 14 is
+// over cannot be told, and 15 goes on.
+static void check_left_behind(void)
+{
+	const uint64_t left = table()->left, unpaired = table()->unpaired, below = STACK / 4;
+
+	enter(14, 0x400014, STACK - 256);
+	enter(15, 0x400015, below);
+	enter(16, 0x400016, STACK - 128);
+	CHECK(open_calls() == 3 && table()->left == left);
+	leave(16, 0x400016, STACK - 128);
+	leave(15, 0x400015, below);
+	CHECK(table()->unpaired == unpaired && node(15, 0)->timed == 1);
+	leave(14, 0x400014, STACK - 256);
+	CHECK(!open_calls() && node(16, 0)->calls == 1);
+}
+
 static void check_depth(void)
 {
 	const uint64_t deep = SOSC_PROF_FRAMES + 100;
@@ -225,6 +242,7 @@ int main(void)
 	check_jumps();
 	check_inlined();
 	check_coroutines();
+	check_left_behind();
 	check_depth();
 	check_closed();
 	check_room();
