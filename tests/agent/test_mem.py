@@ -24,3 +24,8 @@ def test_stacks_of_threads_begin_and_end_once() -> None:
 
 def test_calls_that_a_program_counts_itself() -> None:
     hosted.check("tally")
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_stacks_are_those_that_the_c_library_finds(compiler: str) -> None:
+    hosted.check("walk", compiler=compiler)
