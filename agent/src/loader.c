@@ -306,10 +306,17 @@ void sosc_loader_changed(void)
 {
 	struct sosc_namespace all[SOSC_NAMESPACES];
 	uint32_t count = sosc_namespaces(all);
+	bool remove = false;
 
+	for (uint32_t ns = 0; ns < count; ns++)
+		remove |= all[ns].removes;
+	if (remove)
+		sosc_rules_hold(true);
 	for (uint32_t ns = 0; ns < count; ns++)
 		if (all[ns].consistent)
 			look_at(ns, all[ns].first);
+	if (!remove)
+		sosc_rules_hold(false);
 }
 
 /** Record and hook the images that are there before any code has run. */
@@ -325,6 +332,7 @@ int sosc_images_start(const struct sosc_start *start)
 	sosc_loaded_count = 0;
 	sosc_unwinders_forget();
 	sosc_rules_forget();
+	sosc_rules_hold(false);
 	loader_bias = start->loader;
 	sosc_namespaces_init(r_debug, NULL);
 	(void)sosc_namespaces(all);

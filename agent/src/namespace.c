@@ -108,6 +108,7 @@ static struct sosc_namespace list_of(const struct r_debug *debug)
 	return (struct sosc_namespace){
 		.first = length_of(debug->r_map) < LIST_MOST ? debug->r_map : NULL,
 		.consistent = debug->r_state == RT_CONSISTENT,
+		.removes = debug->r_state == RT_DELETE,
 	};
 }
 

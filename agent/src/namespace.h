@@ -14,6 +14,7 @@ struct sosc_loaded;
 struct sosc_namespace { // a list of the loader's
 	struct link_map *first;
 	bool consistent;
+	bool removes; // images are about to go
 };
 
 extern int64_t sosc_errno_offsets[SOSC_NAMESPACES]; // from the thread pointer

@@ -18,6 +18,7 @@ from soscope.binfmt.elf.cfi import AT_CFA, AT_EXPRESSION, FrameTable, Row
 from soscope.binfmt.elf.image import ElfImage
 from tests.agent import hosted
 from tests.support.processes.run import run
+from tests.support.targets import build
 from tests.support.targets.build import made_in
 from tests.support.time.patience import limit
 
@@ -120,3 +121,9 @@ def test_rules_are_those_of_the_tables(library: str, tmp_path: Path) -> None:
         assert library or AT_FP in kinds
     finally:
         os.close(descriptor)
+
+
+def test_rules_of_an_image_that_goes() -> None:
+    source = build.TARGETS / "hostile" / "lib_guessed_image.c"
+    library = build.compiled("lib_guessed_image", ["gcc", "-shared", "-fPIC"], [source])
+    hosted.check("forgotten", library)

@@ -59,6 +59,14 @@ def test_a_frame_pointer_to_a_buffer_above_the_stack(way: str, stack: str, tmp_p
         assert found[1000] == ["allocate_with"]
 
 
+@pytest.mark.parametrize("way", ["exact", "sample"])
+def test_a_frame_pointer_to_a_library_that_is_closed(way: str, tmp_path: Path) -> None:
+    program, library = hostile("guessed_image"), hostile("lib_guessed_image", "-shared", "-fPIC")
+    words = [*SOSCOPE, *WAYS[way], "-o", str(tmp_path / "out"), "--", program, library]
+    done = run(words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+
+
 def execute_only(folder: Path, *, is_linked: bool) -> list[str]:
     """Return a command that calls a library whose code must not be read."""
     source = build.TARGETS / "hostile"

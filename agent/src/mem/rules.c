@@ -7,6 +7,7 @@
 
 #include "rules.h"
 #include "arch.h"
+#include "clock.h"
 #include "frame.h"
 #include "image.h"
 
@@ -40,12 +41,19 @@ enum { // DWARF 5, 7.24; the last one is GNU's
 	DW_OP_BREG0 = 0x70,
 };
 
-enum { KEPT_MAX = 8 }; // states that an FDE remembers at once
+enum {
+	KEPT_MAX = 8, // states that an FDE remembers at once
+	WAIT_NS = 1000000, // at once, for threads that read tables
+	PATIENCE = 1000 * WAIT_NS,
+};
 
 uint64_t sosc_rules[2 << RULE_PAIR_BITS];
 uint32_t sosc_rules_epoch;
 
 bool sosc_rules_used;
+uint32_t sosc_rules_held;
+
+static uint32_t guessing; // threads that read the code and the tables of an image by a guess
 
 /** An image has gone: others may come to where it was. */
 void sosc_rules_wipe(void)
@@ -329,7 +337,9 @@ static uint32_t rule_at(const struct sosc_loaded *image, uint64_t addr)
 	return execute(&machine, function.own) ? rule_from(&machine.row) : LAST;
 }
 
-static void keep(uint64_t addr, uint32_t rule)
+// @epoch: when the rule was looked for. An image that has gone since then may be the one: either we see
+// that, or who forgets its rules sees ours.
+static void keep(uint64_t addr, uint32_t rule, uint32_t epoch)
 {
 	uint64_t product = addr * RULE_FACTOR & ((1ull << RULE_ADDR_BITS) - 1);
 	uint64_t *pair = &sosc_rules[product >> RULE_TAG_BITS << 1];
@@ -339,14 +349,67 @@ static void keep(uint64_t addr, uint32_t rule)
 		__atomic_store_n(&sosc_rules_used, true, __ATOMIC_RELAXED);
 	if (__atomic_load_n(&pair[0], __ATOMIC_RELAXED))
 		pair++;
-	__atomic_store_n(pair, word, __ATOMIC_RELAXED);
+	__atomic_store_n(pair, word, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&sosc_rules_epoch, __ATOMIC_SEQ_CST) != epoch)
+		(void)__atomic_compare_exchange_n(pair, &word, 0, false, __ATOMIC_RELAXED,
+						  __ATOMIC_RELAXED);
 }
 
-/** Find out the rule of a return address that is not known. */
-uint32_t sosc_rule_learn(uint64_t addr)
+// ---- images that go ----------------------------------------------------------------
+
+/**
+ * Wait until nobody reads what a guess has led to. Who has been interrupted there may never go on, if the
+ * signal handler jumps elsewhere: nobody waits for that thread twice.
+ */
+void sosc_rules_wait(void)
 {
+	static int32_t left; // threads that were waited for in vain
+	uint64_t waited = 0;
+	int32_t count;
+
+	do {
+		count = (int32_t)__atomic_load_n(&guessing, __ATOMIC_SEQ_CST);
+		if (count < left)
+			left = count;
+		if (count == left)
+			return;
+		waited += sosc_wait(&guessing, (uint32_t)count, WAIT_NS);
+	} while (waited < PATIENCE);
+	left = count;
+}
+
+/** This is a forked child: no other thread is there. */
+void sosc_rules_forked(void)
+{
+	__atomic_store_n(&guessing, 0, __ATOMIC_RELAXED);
+}
+
+// Where a table leads to, its image is in use, as a function there has not returned. Where a guess leads to,
+// the loader may be about to unmap it.
+static bool may_read(bool is_guessed)
+{
+	if (!is_guessed)
+		return true;
+	if (__atomic_load_n(&sosc_rules_held,
+			    __ATOMIC_RELAXED)) // so that who waits sees others alone
+		return false;
+	__atomic_fetch_add(&guessing, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&sosc_rules_held, __ATOMIC_SEQ_CST))
+		return true;
+	__atomic_fetch_sub(&guessing, 1, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+static void has_read(bool is_guessed)
+{
+	if (is_guessed)
+		__atomic_fetch_sub(&guessing, 1, __ATOMIC_SEQ_CST);
+}
+
+static uint32_t learn(uint64_t addr)
+{
+	uint32_t epoch = __atomic_load_n(&sosc_rules_epoch, __ATOMIC_SEQ_CST), rule;
 	const struct sosc_loaded *image = addr < SOSC_ADDRESSES_END ? sosc_image_of(addr) : NULL;
-	uint32_t rule;
 
 	if (!image || addr - image->start < 8 || !sosc_code_readable(image, addr - 1) ||
 	    !sosc_code_readable(image, addr - 8))
@@ -358,14 +421,33 @@ uint32_t sosc_rule_learn(uint64_t addr)
 		rule = (uint32_t)RULE_SIGNAL << RULE_KIND;
 	else
 		return RULE_NONE;
-	keep(addr, rule);
+	keep(addr, rule, epoch);
+	return rule;
+}
+
+/** Find out the rule of a return address that is not known. */
+uint32_t sosc_rule_learn(uint64_t addr, bool is_guessed)
+{
+	uint32_t rule;
+
+	if (!may_read(is_guessed))
+		return RULE_NONE;
+	rule = learn(addr);
+	has_read(is_guessed);
 	return rule;
 }
 
 /** The rule of a place that a signal has interrupted. */
-uint32_t sosc_rule_interrupted(uint64_t addr)
+uint32_t sosc_rule_interrupted(uint64_t addr, bool is_guessed)
 {
-	const struct sosc_loaded *image = addr < SOSC_ADDRESSES_END ? sosc_image_of(addr) : NULL;
+	const struct sosc_loaded *image;
+	uint32_t rule = LAST;
 
-	return image && sosc_addr_executable(image, addr) ? rule_at(image, addr) : LAST;
+	if (!may_read(is_guessed))
+		return LAST;
+	image = addr < SOSC_ADDRESSES_END ? sosc_image_of(addr) : NULL;
+	if (image && sosc_addr_executable(image, addr))
+		rule = rule_at(image, addr);
+	has_read(is_guessed);
+	return rule;
 }

@@ -51,18 +51,24 @@ _Static_assert(RULE_TAG_BITS + RULE_BITS == 64, "a word of the cache");
 extern uint64_t sosc_rules[2 << RULE_PAIR_BITS];
 extern uint32_t sosc_rules_epoch; // counts images that have gone, and interpreters that have come
 extern bool sosc_rules_used;
+extern uint32_t sosc_rules_held; // images are about to go: a guess may lead to one of them
 
 // code_x86_64_frames.c
 bool sosc_is_behind_call(const uint8_t *code);
 bool sosc_returns_from_signal(const uint8_t *code);
 bool sosc_is_plt_rule(const uint8_t *shape, uint64_t size, uint64_t addr, int64_t *bytes);
 
-uint32_t sosc_rule_learn(uint64_t addr);
-uint32_t sosc_rule_interrupted(uint64_t addr);
+uint32_t sosc_rule_learn(uint64_t addr, bool is_guessed);
+uint32_t sosc_rule_interrupted(uint64_t addr, bool is_guessed);
 void sosc_rules_wipe(void);
+void sosc_rules_wait(void);
+void sosc_rules_forked(void);
 
-/** The rule of a return address; RULE_NONE where it is none. */
-static inline uint32_t sosc_rule_of(uint64_t addr)
+/**
+ * The rule of a return address; RULE_NONE where it is none. @is_guessed: nobody can tell whether its image
+ * is in use.
+ */
+static inline uint32_t sosc_rule_of(uint64_t addr, bool is_guessed)
 {
 	uint64_t product = addr * RULE_FACTOR & ((1ull << RULE_ADDR_BITS) - 1);
 	const uint64_t *pair = &sosc_rules[product >> RULE_TAG_BITS << 1];
@@ -74,7 +80,7 @@ static inline uint32_t sosc_rule_of(uint64_t addr)
 		if (word >> RULE_BITS == tag && word && !(addr >> RULE_ADDR_BITS))
 			return (uint32_t)word & ((1u << RULE_BITS) - 1);
 	}
-	return sosc_rule_learn(addr);
+	return sosc_rule_learn(addr, is_guessed);
 }
 
 /** Images have gone. Here, so that nobody's code page is needed who has no rules. */
@@ -83,6 +89,17 @@ static inline void sosc_rules_forget(void)
 	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELAXED);
 	if (__atomic_load_n(&sosc_rules_used, __ATOMIC_RELAXED))
 		sosc_rules_wipe();
+}
+
+/**
+ * Images are about to go (@held), or have gone: in between nobody reads what a guess leads to. Here for the
+ * same reason.
+ */
+static inline void sosc_rules_hold(bool held)
+{
+	__atomic_store_n(&sosc_rules_held, held, __ATOMIC_SEQ_CST);
+	if (held && __atomic_load_n(&sosc_rules_used, __ATOMIC_RELAXED))
+		sosc_rules_wait();
 }
 
 #pragma GCC visibility pop

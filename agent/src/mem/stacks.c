@@ -32,6 +32,7 @@ void sosc_stacks_look(const struct sosc_loaded *image)
 /** This is a forked child. */
 void sosc_stacks_forked(void)
 {
+	sosc_rules_forked();
 	sosc_python_stacks_forked();
 	sosc_ruby_stacks_forked();
 }

@@ -236,11 +236,11 @@ static bool go_on(struct walk *walk, const struct sosc_thread *thread, uint32_t 
 {
 	if (!leave(walk, *rule, addr) || !leave_ours(walk, addr))
 		return false;
-	*rule = sosc_rule_of(*addr);
+	*rule = sosc_rule_of(*addr, walk->is_guessed);
 	if (*rule >> RULE_KIND == RULE_SIGNAL) {
 		if (!leave_handler(walk, thread, addr))
 			return false;
-		*rule = sosc_rule_interrupted((*addr)++);
+		*rule = sosc_rule_interrupted((*addr)++, walk->is_guessed);
 	}
 	return *rule;
 }
@@ -267,7 +267,7 @@ static void judge(struct walk *walk, bool has_caller, uint16_t words_before)
 static uint32_t find_frames(struct walk *walk, const struct sosc_thread *thread, uint64_t ret,
 			    uint64_t *frames, bool *is_cut)
 {
-	uint32_t count = 0, rule = sosc_rule_of(ret), most = sosc_stacks_most();
+	uint32_t count = 0, rule = sosc_rule_of(ret, false), most = sosc_stacks_most();
 	uint64_t addr;
 	bool goes_on;
 
@@ -503,7 +503,7 @@ enum sosc_nesting sosc_stack_nesting(const struct sosc_stack_call *call, uint64_
 	uint64_t addr = behind_trampolines(*(const uint64_t *)call->sp), cfa;
 
 	while (!sosc_is_ours(addr)) {
-		uint32_t rule = sosc_rule_of(addr);
+		uint32_t rule = sosc_rule_of(addr, walk.is_guessed);
 
 		if (rule >> RULE_KIND == RULE_SIGNAL)
 			return NESTING_APART;

@@ -46,15 +46,15 @@ int main(int argc, char **argv)
 	CHECK(dl_iterate_phdr(fill, &map->l_addr));
 	while (scanf("%lx", &vaddr) == 1) {
 		uint64_t addr = map->l_addr + vaddr;
-		uint32_t rule = sosc_rule_interrupted(addr);
+		uint32_t rule = sosc_rule_interrupted(addr, false);
 		long words = (long)(rule >> RULE_BYTES & RULE_BYTES_MASK) - RULE_MIDDLE;
 
 		printf("%lx %u %ld %u\n", vaddr, rule >> RULE_KIND, words * 8, rule & RULE_FP_MASK);
 		// the same, as a return address: once read, and then out of the cache
-		rule = sosc_rule_of(addr);
-		CHECK(rule == sosc_rule_of(addr));
+		rule = sosc_rule_of(addr, false);
+		CHECK(rule == sosc_rule_of(addr, false));
 		if (rule && rule >> RULE_KIND != RULE_SIGNAL)
-			CHECK(rule == sosc_rule_interrupted(addr - 1));
+			CHECK(rule == sosc_rule_interrupted(addr - 1, false));
 	}
 	sosc_rules_forget();
 	for (uint32_t i = 0; i < 2 << RULE_PAIR_BITS; i++)
