@@ -91,6 +91,7 @@
 #define STATS_SELF 48
 
 // struct sosc_block_thread
+#define BLOCK_THREAD_TID 0
 #define BLOCK_THREAD_SP 8
 #define BLOCK_THREAD_RET 16
 #define BLOCK_THREAD_LOW 48

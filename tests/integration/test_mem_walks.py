@@ -67,6 +67,17 @@ def test_a_frame_pointer_to_a_library_that_is_closed(way: str, tmp_path: Path) -
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 
+def test_a_thread_with_a_part_of_the_stack_of_another_one(tmp_path: Path) -> None:
+    source = build.TARGETS / "hostile"
+    flags = ["gcc", "-O1", "-fPIC", "-shared"]
+    library = build.compiled("libstack_again.so", flags, [source / "lib_stack_again.c"])
+    flags = ["gcc", "-O1", "-pthread", "-Wl,-rpath,$ORIGIN"]
+    program = build.compiled("stack_again", flags, [source / "stack_again.c"], [library])
+    words = [*SOSCOPE, "mem", "run", "--blocks", "--mode", "sample=8000"]
+    done = run([*words, "-o", str(tmp_path / "out"), "--", str(program)], cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+
+
 def execute_only(folder: Path, *, is_linked: bool) -> list[str]:
     """Return a command that calls a library whose code must not be read."""
     source = build.TARGETS / "hostile"

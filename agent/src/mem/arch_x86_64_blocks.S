@@ -83,7 +83,8 @@ FUNCTION sosc_h_thread_begins
 // What is not chosen goes on to the function from here, and what has no mark. All else is done
 // in C (sample.c), as if this had done nothing: it has the arguments, and all of it to do.
 
-// r10 = what is known of this thread. Clobbers rax.
+// r10 = what is known of this thread, which may have the thread pointer of one that has ended, but not its
+// id. Clobbers rax.
 .macro FIND_BLOCK_THREAD miss
 	mov	%fs:0, %rax
 	mov	%rax, %r10
@@ -93,6 +94,10 @@ FUNCTION sosc_h_thread_begins
 	shl	$THREAD_SHIFT, %r10
 	add	sosc_block_threads(%rip), %r10
 	cmp	%rax, BLOCK_THREAD_TP(%r10)
+	jne	\miss
+	mov	sosc_tid_offset(%rip), %rax
+	mov	%fs:(%rax), %eax
+	cmp	%eax, BLOCK_THREAD_TID(%r10)
 	jne	\miss
 .endm
 

@@ -238,6 +238,7 @@ uint64_t sosc_block_mremap(struct sosc_mapping_call *call);
 #pragma GCC visibility pop
 
 _Static_assert(sizeof(struct sosc_block_thread) == 1 << THREAD_SHIFT, "layout.h");
+_Static_assert(offsetof(struct sosc_block_thread, tid_check) == BLOCK_THREAD_TID, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, sp) == BLOCK_THREAD_SP, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, ret) == BLOCK_THREAD_RET, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, view.low) == BLOCK_THREAD_LOW, "layout.h");
