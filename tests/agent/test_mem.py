@@ -29,3 +29,7 @@ def test_calls_that_a_program_counts_itself() -> None:
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_stacks_are_those_that_the_c_library_finds(compiler: str) -> None:
     hosted.check("walk", compiler=compiler)
+
+
+def test_each_process_has_a_place_of_its_own_for_its_objects() -> None:
+    hosted.check("objects")

@@ -37,6 +37,7 @@ bool sosc_objects_made;
 struct sosc_objects_tally sosc_objects_tally;
 
 static struct sosc_objects_place without_place, *place;
+static uint32_t place_process; // whose it is: see sosc_process
 static uint32_t asking;
 static uint32_t runtime_now, minor_now; // of the interpreter whose objects are counted
 static enum sosc_objects_refusal refusal_now;
@@ -71,6 +72,12 @@ static struct sosc_objects_place *free_place(void)
 	return (struct sosc_objects_place *)((uint8_t *)plan + plan->first_place) + taken;
 }
 
+// 0: a child that has not found out that it is one, or there has been no session.
+static uint32_t process_now(void)
+{
+	return sosc_alive ? sosc_process() : 0;
+}
+
 static void take_place(void)
 {
 	struct sosc_objects_place *mine = free_place();
@@ -89,6 +96,7 @@ static void take_place(void)
 	mine->refs = (uint64_t)&sosc_refs;
 	__atomic_store_n(&mine->pid, (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0), __ATOMIC_RELEASE);
 	place = mine;
+	place_process = process_now();
 }
 
 static void forked(void)
@@ -168,10 +176,12 @@ enum sosc_objects_refusal sosc_objects_refused(void)
 	return refusal_now;
 }
 
-// A forked child has its parent's place until it makes a call that is hooked.
+// A forked child has its parent's place until it makes a call that is hooked. In a PID namespace of its own
+// the child may have its parent's id, too; and a vfork child is no other process in memory.
 static bool is_place_ours(void)
 {
-	return (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0) == place->pid;
+	return process_now() == place_process &&
+	       (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0) == place->pid;
 }
 
 /** The interpreter's objects cannot be counted; @text is what is missing, or NULL. */
@@ -205,8 +215,11 @@ void sosc_objects_alone(const struct sosc_python *layouts, uint32_t count)
 	own_layout_count = count;
 	if (!place)
 		place = &without_place;
-	if (place == &without_place) // a child may have come from whoever said this before
-		place->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	if (place != &without_place)
+		return;
+	// a child may have come from whoever said this before
+	place->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	place_process = process_now();
 }
 
 /** Tell the program how it stands. */
