@@ -114,3 +114,7 @@ def test_times_of_threads_are_in_the_order_of_what_they_do(compiler: str) -> Non
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_a_full_table_of_stacks_is_not_searched(compiler: str) -> None:
     hosted.check("stacks", compiler=compiler)
+
+
+def test_a_slot_has_the_same_cells_each_time() -> None:
+    hosted.check("cells")
