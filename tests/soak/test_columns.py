@@ -12,17 +12,16 @@ import pytest
 from soscope.wire import layout
 from tests.unit.recording.randomprograms import COROUTINES, assert_read_alike, small_scale
 
-PARTS = 10
-SEEDS = 200  # in a part
+PARTS = 10  # for slices of soak
 LOSING = {"when_full": layout.FULL_DROP, "chunks": 3}
 OVERWRITING = {"when_full": layout.FULL_OVERWRITE, "chunks": 3}
-# least and most steps, and how the program is
-KINDS: dict[str, tuple[int, int, dict[str, Any]]] = {
-    "ordinary": (0, 600, {}),
-    "coroutines": (0, 600, {"stacks": COROUTINES}),
-    "losing": (600, 4000, LOSING),
-    "losing coroutines": (600, 4000, {**LOSING, "stacks": COROUTINES}),
-    "overwriting": (600, 4000, OVERWRITING),
+# programs in a part, least and most steps, and how the program is
+KINDS: dict[str, tuple[int, int, int, dict[str, Any]]] = {
+    "ordinary": (100, 0, 600, {}),
+    "coroutines": (80, 0, 600, {"stacks": COROUTINES}),
+    "losing": (40, 600, 4000, LOSING),
+    "losing coroutines": (20, 600, 4000, {**LOSING, "stacks": COROUTINES}),
+    "overwriting": (40, 600, 4000, OVERWRITING),
 }
 
 
@@ -30,9 +29,9 @@ KINDS: dict[str, tuple[int, int, dict[str, Any]]] = {
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_programs(kind: str, part: int, tmp_path: Path) -> None:
-    least, most, more = KINDS[kind]
+    programs, least, most, more = KINDS[kind]
     with small_scale():
-        for seed in range(part * SEEDS, (part + 1) * SEEDS):
+        for seed in range(part * programs, (part + 1) * programs):
             choose = random.Random(seed)
             steps, killed = choose.randint(least, most), choose.choice([None, True, False])
             assert_read_alike(tmp_path, seed, steps, killed, **more)
