@@ -23,11 +23,11 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
-    from soscope.instruments.prof.report import prof_options
     from soscope.recording.reader import RecordingFile
 
     with RecordingFile.open(options.path) as recording:
-        if prof_options(recording) is not None:
+        recording.expect("trace", "prof")
+        if recording.family == "prof":
             from soscope.cli.profileexport import export_profile
 
             return export_profile(recording, options)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
-from soscope.errors import RecordingError, UsageError
+from soscope.errors import UsageError
 from soscope.options.report import ReportOptions, parse
 from soscope.report.form import Form
 
@@ -31,11 +31,6 @@ def run(invocation: Invocation) -> int:
 
     replay = Replay(options.path, options.prototypes)
     try:
-        if replay.family is not None:
-            raise RecordingError(
-                f"'{options.path}' is a recording of soscope {replay.family}, without calls",
-                hint=f"soscope {replay.family} report {options.path} shows it",
-            )
         if options.image is not None or options.load_bias is not None:
             raise UsageError("--image and --load-bias are for profiles of gprof and LD_PROFILE")
         output = Output.open(options.output, STDOUT)

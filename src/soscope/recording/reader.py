@@ -34,6 +34,18 @@ _SCHEMAS = form.SCHEMA.rpartition("/")[0] + "/"
 _WINDOW = 1 << 16  # bytes read at once while looking for headers
 _RECORDS = (form.CHUNK, form.CHUNKS)
 _NO_TIME = 1 << 63  # ns and ticks are below it for centuries
+# what recordings of other verbs than trace's have among their options
+_FAMILIES = {"prof": "prof", "blocks": "mem", "objects": "mem"}
+_TRACE = "trace"
+# what people take for a recording: how the file begins, what it is, and what reads it
+_OTHERS = (
+    (b"\x7fELF", "an ELF file", "soscope check {0} reads it"),
+    (b"gmon", "a profile of gprof", "soscope prof report --image PROGRAM {0} shows it"),
+    (b"PERFILE2", "a recording of perf", "perf report -i {0} shows it"),
+    (b"\x1f\x8b", "compressed by gzip", "gunzip < {0} gives what is in it"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unzstd < {0} gives what is in it"),
+    (b"{", "a JSON document", "soscope writes it and does not read it"),
+)
 _TABLES = {form.IMAGES, form.SLOTS, form.STRINGS, form.CALL_SITES, form.STACKS}
 
 
@@ -152,6 +164,23 @@ class RecordingFile:
         except OSError as error:
             raise self._unreadable(error) from error
 
+    @property
+    def family(self) -> str:
+        """The verbs that read it: "trace", "mem" or "prof"."""
+        options = self.meta.get("options")
+        if not isinstance(options, dict) or "mode" in options:
+            return _TRACE
+        return next((name for key, name in _FAMILIES.items() if key in options), _TRACE)
+
+    def expect(self, *families: str) -> None:
+        """Raise RecordingError if other verbs than those of `families` read it."""
+        if self.family not in families:
+            verb = "report" if self.family == _TRACE else f"{self.family} report"
+            raise RecordingError(
+                f"'{self.path}' is a recording of soscope {self.family}",
+                hint=f"soscope {verb} {self.path} shows it",
+            )
+
     # ---- blocks ----
 
     def refresh(self) -> bool:
@@ -186,6 +215,14 @@ class RecordingFile:
             )
 
         header = self._read(0, form.HEADER.size)
+        for begin, what, hint in _OTHERS:
+            if header.startswith(begin):
+                raise FormatError(
+                    f"'{self.path}' is {what}, not a recording of soscope: magic at offset 0",
+                    field="magic",
+                    offset=0,
+                    hint=hint.format(self.path),
+                )
         if len(header) < form.HEADER.size:
             raise refuse("magic", 0, f"the file has {len(header)} bytes")
         magic, kind, length, crc, flags = form.HEADER.unpack(header)

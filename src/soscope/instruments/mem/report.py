@@ -49,11 +49,12 @@ def report_of(
     found before, in the same recording. Raises RecordingError for a recording of something else,
     or one whose blocks have no ages.
     """
+    recording.expect("mem")
     options = recording.meta.get("options")
     modes = options if isinstance(options, dict) else {}
     objects, blocks = modes.get("objects"), modes.get("blocks")
     if not isinstance(objects, dict) and not isinstance(blocks, dict):
-        raise RecordingError(f"'{recording.path}' is not a recording of soscope mem")
+        raise RecordingError(f"'{recording.path}' is damaged: it does not say what was recorded")
     command = command_of(recording)
     processes = processes_of(recording)
     report = MemReport(command, processes[0].pid if processes else 0)

@@ -23,9 +23,10 @@ def profile_of(recording: RecordingFile, *, timeline: bool = False, lines: bool 
     `lines`: with file and line of functions that were called, where debug information says them. Of
     a large file that may take seconds. Raises RecordingError for a recording of something else.
     """
+    recording.expect("prof")
     options = prof_options(recording)
     if options is None:
-        raise RecordingError(f"'{recording.path}' is not a recording of soscope prof")
+        raise RecordingError(f"'{recording.path}' is damaged: it does not say what was profiled")
     end = recording.end or {}
     killed = _number(end.get("signal"))
     profile = Profile(

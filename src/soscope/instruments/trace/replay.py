@@ -28,8 +28,6 @@ from soscope.recording.stream import batches
 from soscope.select.filter import Selection, compile_selection
 from soscope.wire import layout
 
-# what recordings of others have among their options
-_FAMILIES = {"prof": "prof", "blocks": "mem", "objects": "mem"}
 _WANTED = (STOPPED_DURATION, STOPPED_LIMIT, STOPPED_FULL)
 
 
@@ -43,9 +41,10 @@ class Replay:
     def __init__(self, path: str | os.PathLike[str], prototypes: list[str] | None = None) -> None:
         """Open it; `prototypes` are files of declarations to show calls by.
 
-        Raises FormatError, RecordingError, or UsageError.
+        Raises FormatError, UsageError, or RecordingError, as for a recording of other verbs.
         """
         self.recording = RecordingFile.open(path)
+        self.recording.expect("trace")
         options = self.recording.meta.get("options")
         self._options: dict[str, object] = options if isinstance(options, dict) else {}
         self.mode = str(self._options.get("mode") or MODE_TRACE)
@@ -65,13 +64,6 @@ class Replay:
     def has_calls(self) -> bool:
         """Say whether calls were recorded, one by one."""
         return self.mode == MODE_TRACE
-
-    @property
-    def family(self) -> str | None:
-        """The verbs whose recording it is, None: it is one of calls."""
-        if "mode" in self._options:
-            return None
-        return next((name for key, name in _FAMILIES.items() if key in self._options), None)
 
     @property
     def stack_depth(self) -> int:

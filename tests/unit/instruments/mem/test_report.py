@@ -106,7 +106,7 @@ def test_a_recording_without_its_end_is_cut(tmp_path: Path) -> None:
 def test_other_recordings_are_refused(tmp_path: Path) -> None:
     writer = writer_at(tmp_path / "a", {})
     writer.end(complete=True, why="exit")
-    refused = pytest.raises(RecordingError, match="is not a recording of soscope mem")
+    refused = pytest.raises(RecordingError, match="is a recording of soscope trace")
     with RecordingFile.open(tmp_path / "a") as recording, refused:
         report_of(recording)
 
