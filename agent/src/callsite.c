@@ -17,9 +17,9 @@ static uint32_t search(uint32_t newest, uint32_t end, uint64_t word)
 {
 	const struct sosc_call_site *sites = sosc_section(SOSC_SEC_CALL_SITES);
 	const uint32_t *chains = sosc_section(SOSC_SEC_CALL_SITE_CHAINS);
-	uint32_t i = newest;
+	uint32_t i = newest, left = SOSC_MAX_CALL_SITES; // a damaged chain may have no end
 
-	while (i && i != end && i <= SOSC_MAX_CALL_SITES) {
+	while (i && i != end && i <= SOSC_MAX_CALL_SITES && left--) {
 		if (sites[i - 1].word == word)
 			return i - 1;
 		i = chains[SOSC_CALL_SITE_HEADS + i - 1];

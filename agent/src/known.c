@@ -12,6 +12,7 @@
 #include "cell.h"
 #include "image.h"
 #include "lookup.h"
+#include "record.h"
 #include "slot.h"
 #include "thread.h"
 
@@ -88,10 +89,9 @@ static bool is_shared(const struct sosc_loaded *image)
 static bool same_slot(const struct sosc_slot *slot, const struct sosc_candidate *at,
 		      uint32_t instrument)
 {
-	const char *strings = sosc_section(SOSC_SEC_STRINGS);
-
 	return slot->addr == at->addr && slot->caller == at->caller->index &&
-	       slot->instrument == instrument && sosc_same(strings + slot->symbol, at->symbol);
+	       slot->instrument == instrument &&
+	       sosc_same(sosc_string_at(slot->symbol), at->symbol);
 }
 
 // The slot's index among all processes: @mine from now on, unless one has it already;
@@ -108,7 +108,7 @@ static uint32_t find_shared(const struct sosc_candidate *at, uint32_t instrument
 		if (!there && __atomic_compare_exchange_n(&shared[place], &there, mine + 1, false,
 							  __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 			break;
-		if (same_slot(sosc_slot(there - 1), at, instrument))
+		if (there - 1 < SOSC_MAX_SLOTS && same_slot(sosc_slot(there - 1), at, instrument))
 			return there - 1;
 	}
 	return mine;

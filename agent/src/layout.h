@@ -143,6 +143,7 @@
 // struct sosc_prof_node
 #define PROF_NODE_BITS 15
 #define PROF_NODE_SHIFT 6
+#define PROF_NODE_OFFSETS (((1 << PROF_NODE_BITS) - 1) << PROF_NODE_SHIFT) // from the first one
 #define PROF_NODE_KEY 0
 #define PROF_NODE_FUNCTION 8
 #define PROF_NODE_CALLS 16

@@ -52,15 +52,22 @@ uint32_t sosc_string(const char *text)
 	return at;
 }
 
-static bool same_record(const struct sosc_image *record, const struct sosc_loaded *image)
+/** What lies at an offset that a record has; "" if the offset is none. */
+const char *sosc_string_at(uint32_t offset)
 {
+	static const char none[] = "";
 	const char *strings = sosc_section(SOSC_SEC_STRINGS);
 
+	return offset < sosc_session->section[SOSC_SEC_STRINGS].size ? strings + offset : none;
+}
+
+static bool same_record(const struct sosc_image *record, const struct sosc_loaded *image)
+{
 	return record->ready && record->ns == image->ns && record->load_bias == image->bias &&
 	       record->start == image->start && record->end == image->end &&
 	       record->build_id_size == image->build_id_size &&
 	       memcmp(record->build_id, image->build_id, sizeof(record->build_id)) == 0 &&
-	       sosc_same(strings + record->path, image->path);
+	       sosc_same(sosc_string_at(record->path), image->path);
 }
 
 // A record of @image among the first @count.

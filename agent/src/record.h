@@ -13,6 +13,7 @@ struct sosc_loaded;
 
 void sosc_image_record(struct sosc_loaded *image, uint32_t flags);
 uint32_t sosc_string(const char *text); // offset in SEC_STRINGS, 0 when full
+const char *sosc_string_at(uint32_t offset);
 void sosc_strings_again(void);
 
 #pragma GCC visibility pop

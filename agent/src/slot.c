@@ -57,9 +57,7 @@ void sosc_slots_end(void)
 // the same image, have the same names.
 static uint32_t name_of(uint32_t stored, const char *text)
 {
-	const char *strings = sosc_section(SOSC_SEC_STRINGS);
-
-	return stored && sosc_same(strings + stored, text) ? stored : sosc_string(text);
+	return stored && sosc_same(sosc_string_at(stored), text) ? stored : sosc_string(text);
 }
 
 // A slot for one of the instruments that have chosen it.

@@ -230,6 +230,8 @@ static bool find_text(sosc_value string, struct text *text)
 
 static bool is_text(const struct text *text, const uint8_t *copy, uint32_t size)
 {
+	if (size > TEXT_MAX)
+		return false;
 	for (uint32_t i = 0; i < size; i++)
 		if ((uint8_t)text->data[i] != copy[i])
 			return false;

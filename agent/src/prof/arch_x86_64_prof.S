@@ -117,6 +117,7 @@ FUNCTION \name
 81:	lea	PROF_FRAME_SIZE(%r8), %rdx
 	mov	%rdx, PROF_THREAD_NEXT(%rcx)
 	mov	PROF_FRAME_KEY(%r8), %edx
+	and	$PROF_NODE_OFFSETS, %edx
 	cmp	%rax, PROF_NODES + PROF_NODE_KEY(%r9, %rdx)
 	jne	83f
 	cmp	%rdi, PROF_NODES + PROF_NODE_FUNCTION(%r9, %rdx)
@@ -236,6 +237,7 @@ FUNCTION \name
 // The call of the frame in r10, which was timed, is over at the time in r8. Clobbers rax and rdx.
 .macro PROF_END_TIMED slow, closed
 	mov	PROF_FRAME_KEY(%r10), %eax
+	and	$PROF_NODE_OFFSETS, %eax // the table is shared: it may say anything
 	mov	%r8, %rdx
 	sub	PROF_FRAME_START(%r10), %rdx
 	jb	\slow
