@@ -30,18 +30,20 @@ _KEPT = ("plans", "chunks", "count_arrays", "spare_chunks")
 class _Word:
     """A field of the control page: an integer of 4 or 8 bytes."""
 
-    __slots__ = ("_index", "_view")
+    __slots__ = ("_index", "_mask", "_view")
 
     def __init__(self, name: str) -> None:
         offset, size, code = layout.CONTROL.fields[name]
         self._index = offset // size
         self._view = {"Q": "_u64", "I": "_u32", "i": "_i32"}[code]
+        self._mask = -1 if code == "i" else (1 << 8 * size) - 1
 
     def __get__(self, block: ControlBlock, _: type[ControlBlock] | None = None) -> int:
         return int(getattr(block, self._view)[self._index])
 
     def __set__(self, block: ControlBlock, value: int) -> None:
-        getattr(block, self._view)[self._index] = value
+        # one more than what was read, which the target may have written
+        getattr(block, self._view)[self._index] = value & self._mask
 
 
 class _Fixed(_Word):
