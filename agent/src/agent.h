@@ -21,17 +21,23 @@
 #pragma GCC visibility push(hidden)
 
 /**
- * The layout of the control block, and what the session is to do. The agent reads both once, when
- * the session begins. soscope shares the block, and so do children of this process, which may have
- * other rights. Nothing that they write into the block may make the agent write elsewhere.
+ * The layout of the control block and of the plan, and what the session is to do. The agent reads
+ * all of it once, when the session begins. soscope shares the block, and so do children of this
+ * process, which may have other rights. Nothing that they write into the block may make the agent
+ * read or write elsewhere: each index that comes from the block is checked against this.
  */
 struct sosc_session {
 	struct sosc_control *control;
+	const struct sosc_plan_head *head; // of the plan: read only
 	uint32_t flags; // enum sosc_flag
+	uint32_t string_limit; // bytes
 	uint32_t chunks; // of the ring
 	uint32_t usual_chunks; // without the spare chunks
+	uint32_t count_arrays; // how many
+	uint32_t rules; // how many
 	uint32_t plans; // how many
-	struct sosc_range section[SOSC_SECTIONS];
+	struct sosc_range
+		section[SOSC_SECTIONS]; // from the start of the block, those of the plan too
 	struct sosc_plan plan[SOSC_PLANS];
 };
 

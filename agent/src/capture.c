@@ -205,7 +205,7 @@ static bool string_at(const struct sosc_capture *capture, uint64_t at, uint64_t 
 
 static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 {
-	uint32_t limit = op->limit ? op->limit : sosc_control->string_limit;
+	uint32_t limit = op->limit ? op->limit : sosc_session->string_limit;
 	uint64_t from = 0, length = 0;
 	bool known = sosc_capture_word(capture, op->arg, &from) &&
 		     (!from || length_of(capture, op, &length));

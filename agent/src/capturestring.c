@@ -116,7 +116,7 @@ static bool is_read_string(const union sosc_program_word *op)
 static inline bool add_read_string(struct sosc_capture *capture, const struct sosc_op *op,
 				   uint64_t from)
 {
-	uint32_t limit = op->limit ? op->limit : sosc_control->string_limit;
+	uint32_t limit = op->limit ? op->limit : sosc_session->string_limit;
 	uint64_t want = on_page(from, limit + 1), size;
 
 	if (limit >= SOSC_BYTES_MAX || !sosc_capture_may_be(from))

@@ -238,14 +238,14 @@ static uint64_t take_over(struct sosc_thread *thread, uint32_t looks)
 static uint64_t take_new(struct sosc_thread *thread, bool ready)
 {
 	struct sosc_control *control = sosc_control;
-	uint32_t end = ready ? arrays_ready : control->count_arrays, index, at;
+	uint32_t end = ready ? arrays_ready : sosc_session->count_arrays, index, at;
 	uint64_t array, size = array_size();
 
 	do {
 		if (__atomic_load_n(&control->counts_used, __ATOMIC_RELAXED) + 1 >= end)
 			return 0;
 		index = __atomic_add_fetch(&control->counts_used, 1, __ATOMIC_RELAXED);
-		if (index >= control->count_arrays)
+		if (index >= sosc_session->count_arrays)
 			return 0;
 		if (index < arrays_ready)
 			array = (uint64_t)sosc_section(SOSC_SEC_COUNTS) + index * size;

@@ -350,7 +350,7 @@ static bool is_stored(const struct sosc_capture *capture, const struct sosc_fill
 // The most bytes of a text that are kept.
 static uint32_t limit_of(const struct sosc_fill *fill)
 {
-	uint64_t limit = sosc_control->string_limit;
+	uint64_t limit = sosc_session->string_limit;
 
 	if (fill->kind == SOSC_FILL_WIDE || fill->kind == SOSC_FILL_WIDE_CHARACTERS)
 		return WCHAR * (uint32_t)smaller(limit, SOSC_WCHARS_MAX);

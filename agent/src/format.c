@@ -195,7 +195,7 @@ static void name_string(struct arguments *arguments, uint32_t precision, bool is
 // With a precision the string need not end.
 static void measure(struct sosc_capture *capture, struct sosc_item *item, const struct named *named)
 {
-	uint32_t limit = sosc_control->string_limit, of = named->is_wide ? 4 : 1, most;
+	uint32_t limit = sosc_session->string_limit, of = named->is_wide ? 4 : 1, most;
 
 	if (named->is_wide && limit > SOSC_WCHARS_MAX)
 		limit = SOSC_WCHARS_MAX;

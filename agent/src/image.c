@@ -236,8 +236,8 @@ int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start)
 	if (image->main) {
 		const char *names = sosc_section(SOSC_SEC_FUNCTIONS);
 
-		image->name = names + sosc_control->main_name;
-		image->path = names + sosc_control->main_path;
+		image->name = names + sosc_session->head->main_name;
+		image->path = names + sosc_session->head->main_path;
 	}
 	image->identity = sosc_gnu_hash(image->path) + image->ns;
 	for (uint32_t i = 0; i < image->build_id_size; i++)

@@ -50,8 +50,9 @@ static uint32_t name_count;
 
 struct sosc_inject_point *sosc_inject_points; // this process's
 
-// Of this session. When it is over its memory reads as zeros, where nothing is chosen.
-static struct sosc_inject *plan;
+// Of this session: what soscope has said, and where this process counts.
+static const struct sosc_inject *plan;
+static struct sosc_inject *counted_in;
 static struct sosc_inject_point without_place[POINTS_MAX];
 
 static const struct sosc_inject_outcome *outcomes(void)
@@ -69,11 +70,11 @@ static const struct sosc_inject_rule *rule_of(const struct sosc_inject_outcome *
 // Counts of a process are its own from 1 on, and those of one that has ended stay.
 static void take_place(void)
 {
-	uint32_t place = __atomic_fetch_add(&plan->places_used, 1, __ATOMIC_RELAXED);
+	uint32_t place = __atomic_fetch_add(&counted_in->places_used, 1, __ATOMIC_RELAXED);
 	struct sosc_inject_point *mine = without_place;
 
 	if (place < plan->places)
-		mine = (void *)((uint8_t *)plan + plan->first_place +
+		mine = (void *)((uint8_t *)counted_in + plan->first_place +
 				(uint64_t)place * plan->points * sizeof(*mine));
 	else
 		memset(without_place, 0, sizeof(without_place));
@@ -84,7 +85,8 @@ static void take_place(void)
 
 static void start(void)
 {
-	plan = sosc_own(SOSC_INSTRUMENT_INJECT, sizeof(*plan));
+	counted_in = sosc_own(SOSC_INSTRUMENT_INJECT, sizeof(*counted_in));
+	plan = counted_in ? sosc_given(SOSC_INSTRUMENT_INJECT, sizeof(*plan)) : NULL;
 	link_count = 1;
 	name_count = 0;
 	if (plan)
@@ -108,7 +110,7 @@ static uint32_t point_for(uint32_t rule, const char *symbol, uint32_t name)
 		if (names[i].rule == rule && sosc_same(strings + names[i].symbol, symbol))
 			return i;
 	if (i == plan->points || i == POINTS_MAX) {
-		__atomic_fetch_add(&plan->points_lost, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&counted_in->points_lost, 1, __ATOMIC_RELAXED);
 		return SOSC_NONE;
 	}
 	names[i].rule = rule;
@@ -197,7 +199,7 @@ static uint32_t link_up(const struct sosc_candidate *at, uint32_t cell,
 	    is_same(sosc_link_heads[cell], made, count))
 		return count; // its image has gone and come again
 	if (link_count + count > LINKS_MAX) {
-		__atomic_fetch_add(&plan->points_lost, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&counted_in->points_lost, 1, __ATOMIC_RELAXED);
 		return 0;
 	}
 	memcpy(&sosc_links[link_count], made, count * sizeof(*made));

@@ -108,7 +108,10 @@ void sosc_instruments_closed(const struct sosc_loaded *image)
 			sosc_instruments[kind].closed(image);
 }
 
-/** The instrument's own memory, if it has @size bytes at least; else NULL. */
+/**
+ * The instrument's own memory, if it has @size bytes at least; else NULL. It is shared with soscope
+ * and with children: what soscope has said there is to be read in sosc_given.
+ */
 void *sosc_own(enum sosc_instrument_kind kind, uint64_t size)
 {
 	const struct sosc_session *session = __atomic_load_n(&sosc_session, __ATOMIC_RELAXED);
@@ -116,6 +119,20 @@ void *sosc_own(enum sosc_instrument_kind kind, uint64_t size)
 
 	return plan && plan->own.size >= size ? (uint8_t *)session->control + plan->own.offset :
 						NULL;
+}
+
+/**
+ * What soscope has given to the instrument, if that is @size bytes at least; else NULL. It stays
+ * what it is when the session is over and the instrument's own memory reads as zeros.
+ */
+const void *sosc_given(enum sosc_instrument_kind kind, uint64_t size)
+{
+	const struct sosc_session *session = __atomic_load_n(&sosc_session, __ATOMIC_RELAXED);
+	const struct sosc_plan *plan = session ? sosc_plan_in(session, kind) : NULL;
+
+	return plan && plan->given.size >= size ?
+		       (const uint8_t *)session->control + plan->given.offset :
+		       NULL;
 }
 
 uint64_t sosc_handler_of(const struct sosc_chosen *chosen, bool entry_only)

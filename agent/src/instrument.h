@@ -103,6 +103,7 @@ void sosc_instruments_closed(const struct sosc_loaded *image);
 uint64_t sosc_handler_of(const struct sosc_chosen *chosen, bool entry_only);
 uint64_t sosc_exit_handler_of(enum sosc_instrument_kind kind);
 void *sosc_own(enum sosc_instrument_kind kind, uint64_t size);
+const void *sosc_given(enum sosc_instrument_kind kind, uint64_t size);
 
 #pragma GCC visibility pop
 

@@ -220,7 +220,8 @@ __attribute__((visibility("default"))) long soscope_agent_unload(const uint64_t 
 // Tells soscope, which has started this program, what has become of them.
 static void publish(void)
 {
-	memcpy(sosc_section(SOSC_SEC_PATCHES), sosc_patches(), sosc_patches()->size);
+	if (sosc_patches()->size <= sosc_session->section[SOSC_SEC_PATCHED].size)
+		memcpy(sosc_section(SOSC_SEC_PATCHED), sosc_patches(), sosc_patches()->size);
 }
 
 /** The program is about to run: put everything in place, or end it if it must not run without. */

@@ -4,7 +4,7 @@
 // (DF_1_INITFIRST). What soscope added to the environment is taken out again.
 //
 //	LD_PRELOAD=/proc/self/fd/N[:what the user had]
-//	SOSCOPE_PRELOAD=blob,control,pages_offset,control_size,strip
+//	SOSCOPE_PRELOAD=blob,control,plan,pages_offset,control_size,plan_size,strip
 //
 // strip: bytes of LD_PRELOAD's value that are ours; 0 = all of it. Two entries
 // go away, so that the auxiliary vector behind them stays aligned.
@@ -20,7 +20,7 @@
 #include "start.h"
 #include "sys.h"
 
-enum { FIELDS = 5, AUXV_MAX = 64 };
+enum { FIELDS = 7, AUXV_MAX = 64 };
 
 static const char *after(const char *entry, const char *prefix)
 {
@@ -196,9 +196,11 @@ void sosc_preload(int argc, char **argv, char **envp)
 		return; // somebody loaded this file for reasons of their own
 	start.blob_fd = (int32_t)fields[0];
 	start.control_fd = (int32_t)fields[1];
-	start.pages_offset = (uint32_t)fields[2];
-	start.control_size = fields[3];
-	clean(envp, fields[4]);
+	start.plan_fd = (int32_t)fields[2];
+	start.pages_offset = fields[3];
+	start.control_size = fields[4];
+	start.plan_size = fields[5];
+	clean(envp, fields[6]);
 	if (soscope_agent_start(&start) != 0)
 		return;
 	r_debug = (const void *)start.r_debug;

@@ -34,14 +34,18 @@ static bool pattern_matches(uint32_t pattern, const char *name)
 	return sosc_automaton_matches((const void *)(patterns + offsets[pattern]), name);
 }
 
-static struct sosc_rule *rules(uint32_t *count)
+static const struct sosc_rule *rules(uint32_t *count)
 {
-	uint64_t size = sosc_session->section[SOSC_SEC_RULES].size;
-
-	*count = (uint32_t)(size / sizeof(struct sosc_rule));
-	if (*count > RULES_MAX)
-		*count = RULES_MAX;
+	*count = sosc_session->rules < RULES_MAX ? sosc_session->rules : RULES_MAX;
 	return sosc_section(SOSC_SEC_RULES);
+}
+
+// Rule @index matched one slot more, or one image.
+static void count_match(uint32_t index)
+{
+	uint32_t *matches = sosc_section(SOSC_SEC_MATCHES);
+
+	__atomic_fetch_add(&matches[index], 1, __ATOMIC_RELAXED);
 }
 
 static bool image_rule(const struct sosc_rule *rule, const struct sosc_loaded *image)
@@ -67,7 +71,7 @@ bool sosc_rule_holds(const struct sosc_rule *rule, const struct sosc_loaded *ima
 void sosc_select_image(struct sosc_loaded *image, bool again)
 {
 	uint32_t count;
-	struct sosc_rule *rule = rules(&count);
+	const struct sosc_rule *rule = rules(&count);
 
 	selected = image;
 	for (uint32_t i = 0; i < count; i++, rule++) {
@@ -75,7 +79,7 @@ void sosc_select_image(struct sosc_loaded *image, bool again)
 			continue;
 		image_matches[i] = rule->kind != SOSC_RULE_TO && image_rule(rule, image);
 		if (image_matches[i] && rule->kind == SOSC_RULE_FROM && !again)
-			__atomic_fetch_add(&rule->matched, 1, __ATOMIC_RELAXED);
+			count_match(i);
 	}
 }
 
@@ -84,7 +88,7 @@ bool sosc_is_chosen(const struct sosc_plan *plan, const char *symbol,
 		    const struct sosc_loaded *callee)
 {
 	uint32_t count;
-	struct sosc_rule *rule = rules(&count);
+	const struct sosc_rule *rule = rules(&count);
 	uint64_t end = (uint64_t)plan->first_rule + plan->rules;
 	bool chains = false, marked = false, any_marked = false;
 	bool from = false, from_matched = false, to = false, to_matched = false;
@@ -100,7 +104,7 @@ bool sosc_is_chosen(const struct sosc_plan *plan, const char *symbol,
 			to = true;
 			if (image_rule(rule, callee)) {
 				to_matched = true;
-				__atomic_fetch_add(&rule->matched, 1, __ATOMIC_RELAXED);
+				count_match(i);
 			}
 			break;
 		case SOSC_RULE_INCLUDE:
@@ -112,7 +116,7 @@ bool sosc_is_chosen(const struct sosc_plan *plan, const char *symbol,
 			}
 			if (image_matches[i] && pattern_matches(rule->symbol, symbol)) {
 				marked = rule->kind == SOSC_RULE_INCLUDE;
-				__atomic_fetch_add(&rule->matched, 1, __ATOMIC_RELAXED);
+				count_match(i);
 			}
 			break;
 		default:
@@ -300,7 +304,7 @@ bool sosc_select_slot(const char *symbol, const char *version, struct sosc_loade
 		chosen = &choice->of[choice->count++];
 		chosen->plan = i;
 		look_up_function(plan, symbol, hash, version, callee, chosen);
-		if (chosen->unknown && sosc_control->plan[i].flags & SOSC_PLAN_ASKS &&
+		if (chosen->unknown && sosc_session->head->plan[i].flags & SOSC_PLAN_ASKS &&
 		    sosc_ask(selected, callee, symbol, chosen->asked))
 			look_up_function(plan, symbol, hash, version, callee, chosen);
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control blocks of this process: where they lie, what the present block says of itself, and
-// how a child leaves them if nobody follows it.
+// The control blocks of this process and their plans: where they lie, what the present plan says of
+// both, and how a child leaves them if nobody follows it. A plan lies behind its block. This
+// process can only read the plan, and nobody but soscope can write to the plan's file.
 
 #include "session.h"
 #include "chunk.h"
@@ -17,10 +18,16 @@ const struct sosc_session *sosc_session;
 // the agent in the middle of a record, and may return at any time. A place is taken again when
 // seven sessions have passed.
 static struct block {
-	uint64_t at, size;
+	uint64_t at, size; // the plan included
+	uint64_t plan, plan_size;
 	struct sosc_session session;
 } blocks[SOSC_BLOCKS];
 static uint32_t block_number;
+
+static uint64_t whole_pages(uint64_t size)
+{
+	return (size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+}
 
 // An address range that is a multiple of the chunk size: a unit's place in its chunk is
 // read off its address.
@@ -36,7 +43,7 @@ static long reserve(struct block *block, uint64_t size)
 	if (sosc_mmap_failed(map))
 		return (long)map;
 	at = ((uint64_t)map + mask) & ~mask;
-	end = (at + size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+	end = at + whole_pages(size);
 	if (at > (uint64_t)map)
 		(void)sosc_sys3(SYS_MUNMAP, (long)map, (long)(at - (uint64_t)map), 0);
 	if ((uint64_t)map + room > end)
@@ -46,12 +53,13 @@ static long reserve(struct block *block, uint64_t size)
 	return 0;
 }
 
-/** Map the control block of a new session. Return: 0 or -errno. */
+/** Map the control block and the plan of a new session. Return: 0 or -errno. */
 long sosc_session_map(const struct sosc_start *start)
 {
 	struct block *block = &blocks[block_number % SOSC_BLOCKS];
-	long error = reserve(block, start->control_size);
-	void *map;
+	uint64_t behind = whole_pages(start->control_size);
+	long error = reserve(block, behind + start->plan_size);
+	void *map, *plan;
 
 	if (error)
 		return error;
@@ -59,9 +67,28 @@ long sosc_session_map(const struct sosc_start *start)
 			MAP_SHARED | MAP_FIXED, start->control_fd, 0);
 	if (sosc_mmap_failed(map))
 		return (long)map;
+	plan = sosc_mmap((void *)(block->at + behind), start->plan_size, PROT_READ,
+			 MAP_SHARED | MAP_FIXED, start->plan_fd, 0);
+	if (sosc_mmap_failed(plan))
+		return (long)plan;
+	block->plan = (uint64_t)plan;
+	block->plan_size = start->plan_size;
 	block_number++;
 	sosc_control = map;
 	return 0;
+}
+
+/**
+ * The plan of the session before gives its memory back: soscope cannot take away parts of a file
+ * that is sealed. Who still uses that plan reads zeros.
+ */
+void sosc_session_forget_plan(void)
+{
+	struct block *block = &blocks[(block_number - 2) % SOSC_BLOCKS];
+
+	if (block_number > 1 && block->plan_size)
+		sosc_session_replace(block->plan, block->plan_size, 0);
+	block->plan_size = 0;
 }
 
 /** In which of the places that control blocks take by turns the present one lies. */
@@ -75,41 +102,74 @@ static bool is_in(const struct sosc_range *range, uint64_t size)
 	return range->offset <= size && range->size <= size - range->offset;
 }
 
-// Whether all that the block has lies in its @size bytes. Of its count arrays the last are mapped
-// when a thread needs them.
-static bool fits(const struct sosc_session *session, uint64_t size)
+static bool is_of_plan(uint32_t section)
+{
+	return section == SOSC_SEC_PATTERNS || section == SOSC_SEC_RULES ||
+	       section == SOSC_SEC_FUNCTIONS || section == SOSC_SEC_PATCHES;
+}
+
+// Whether all that there is lies in the @size bytes of the block and the @plan_size bytes of the
+// plan. Of the block's count arrays the last are mapped when a thread needs them.
+static bool fits(const struct sosc_session *session, uint64_t size, uint64_t plan_size)
 {
 	const struct sosc_range *section = session->section;
 
 	for (uint32_t i = 0; i < SOSC_SECTIONS; i++)
-		if (i != SOSC_SEC_COUNTS && !is_in(&section[i], size))
+		if (i != SOSC_SEC_COUNTS && !is_in(&section[i], is_of_plan(i) ? plan_size : size))
 			return false;
-	for (uint32_t i = 0; i < session->plans; i++)
-		if (!is_in(&session->plan[i].own, size))
+	for (uint32_t i = 0; i < session->plans; i++) {
+		const struct sosc_plan *plan = &session->plan[i];
+
+		if (!is_in(&plan->own, size) || !is_in(&plan->given, plan_size) ||
+		    plan->functions > section[SOSC_SEC_FUNCTIONS].size)
 			return false;
+	}
 	return section[SOSC_SEC_COUNTS].offset <= size &&
+	       section[SOSC_SEC_MATCHES].size / sizeof(uint32_t) >= session->rules &&
+	       section[SOSC_SEC_PATCHED].size >= section[SOSC_SEC_PATCHES].size &&
 	       section[SOSC_SEC_RING].size / SOSC_CHUNK_SIZE >= session->chunks &&
 	       section[SOSC_SEC_CHUNK_STATES].size / sizeof(uint32_t) >= session->chunks;
 }
 
-/** Read what the block of @size bytes that was mapped says of itself; false: it cannot be. */
-bool sosc_session_begin(uint64_t size)
+/**
+ * Read what the plan of @size bytes at @head says of itself and of the block, of which
+ * @control_size bytes are mapped; false: it cannot be.
+ */
+bool sosc_session_begin(uint64_t control_size, const struct sosc_plan_head *head, uint64_t size)
 {
-	const struct sosc_control *control = sosc_control;
 	struct sosc_session *session = &blocks[sosc_session_place()].session;
+	uint64_t behind = (uint64_t)head - (uint64_t)sosc_control;
 
-	session->control = sosc_control;
-	session->flags = control->flags;
-	session->chunks = control->chunks;
-	session->usual_chunks = control->chunks - (uint32_t)control->spare_chunks;
-	session->plans = control->plans;
-	memcpy(session->section, control->section, sizeof(session->section));
-	memcpy(session->plan, control->plan, sizeof(session->plan));
-	if (session->plans > SOSC_PLANS || session->usual_chunks > session->chunks ||
-	    !fits(session, size))
+	if (size < sizeof(*head) || head->magic != SOSC_PLAN_MAGIC ||
+	    head->head_size != sizeof(*head) || head->plans > SOSC_PLANS ||
+	    head->spare_chunks > head->chunks)
 		return false;
+	session->control = sosc_control;
+	session->head = head;
+	session->flags = head->flags;
+	session->string_limit = head->string_limit;
+	session->chunks = head->chunks;
+	session->usual_chunks = head->chunks - head->spare_chunks;
+	session->count_arrays = head->count_arrays;
+	session->rules = (uint32_t)(head->section[SOSC_SEC_RULES].size / sizeof(struct sosc_rule));
+	session->plans = head->plans;
+	memcpy(session->section, head->section, sizeof(session->section));
+	memcpy(session->plan, head->plan, sizeof(session->plan));
+	if (!fits(session, control_size, size))
+		return false;
+	for (uint32_t i = 0; i < SOSC_SECTIONS; i++)
+		if (is_of_plan(i))
+			session->section[i].offset += behind;
+	for (uint32_t i = 0; i < session->plans; i++)
+		session->plan[i].given.offset += behind;
 	__atomic_store_n(&sosc_session, session, __ATOMIC_RELEASE);
 	return true;
+}
+
+/** Where the plan lies that was mapped last. */
+const struct sosc_plan_head *sosc_session_plan(void)
+{
+	return (const struct sosc_plan_head *)blocks[sosc_session_place()].plan;
 }
 
 /** Have no call return through a trampoline, whatever the plans say. Before anything is hooked. */

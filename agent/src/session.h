@@ -12,7 +12,9 @@
 struct sosc_start;
 
 long sosc_session_map(const struct sosc_start *start);
-bool sosc_session_begin(uint64_t size);
+void sosc_session_forget_plan(void);
+const struct sosc_plan_head *sosc_session_plan(void);
+bool sosc_session_begin(uint64_t control_size, const struct sosc_plan_head *head, uint64_t size);
 uint32_t sosc_session_place(void);
 void sosc_session_see_no_exits(void);
 void sosc_session_replace(uint64_t at, uint64_t size, uint64_t kept);

@@ -130,12 +130,14 @@ static long start_all(const struct sosc_start *start)
 	long error;
 
 	if (control->magic != SOSC_MAGIC || control->wire_version != SOSC_WIRE_VERSION ||
-	    !sosc_session_begin(start->control_size))
+	    !sosc_session_begin(start->control_size, sosc_session_plan(), start->plan_size))
 		return -EINVAL;
 	sosc_base = start->base;
 	sosc_stack_end = start->stack_end & ~7ull;
 	sosc_instruments_init();
 	(void)sosc_sys3(SYS_MADVISE, (long)control, (long)start->control_size, MADV_DONTDUMP);
+	(void)sosc_sys3(SYS_MADVISE, (long)sosc_session_plan(), (long)start->plan_size,
+			MADV_DONTDUMP);
 	sosc_counts_start(start->control_size, sosc_session_place());
 	if (start->flags & SOSC_START_AGAIN)
 		start_again(start);
@@ -180,12 +182,13 @@ static long map_again(const struct sosc_start *start)
 	old->command = SOSC_COMMAND_STOP;
 	(void)sosc_sys3(SYS_MADVISE, (long)old + SOSC_PAGE,
 			(long)(sosc_inside.control_size - SOSC_PAGE), MADV_REMOVE);
+	sosc_session_forget_plan();
 	return 0;
 }
 
 /**
  * Start the agent. Called on a stack of soscope's, with everything stopped where
- * the loader is idle; closes both descriptors. With SOSC_START_AGAIN it was here
+ * the loader is idle; closes all descriptors. With SOSC_START_AGAIN it was here
  * before and everything that it had changed has been put back. Return: 0 or
  * -errno; then nothing is hooked.
  */
@@ -197,6 +200,7 @@ __attribute__((visibility("default"))) long soscope_agent_start(const struct sos
 	if (start->blob_fd >= 0)
 		(void)sosc_sys3(SYS_CLOSE, start->blob_fd, 0, 0);
 	(void)sosc_sys3(SYS_CLOSE, start->control_fd, 0, 0);
+	(void)sosc_sys3(SYS_CLOSE, start->plan_fd, 0, 0);
 	if (error)
 		return error;
 	error = start_all(start);

@@ -112,6 +112,11 @@ def test_times_of_threads_are_in_the_order_of_what_they_do(compiler: str) -> Non
 
 
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_no_index_of_shared_memory_leads_out_of_it(compiler: str) -> None:
+    hosted.check("shared", compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_a_full_table_of_stacks_is_not_searched(compiler: str) -> None:
     hosted.check("stacks", compiler=compiler)
 

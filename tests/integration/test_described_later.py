@@ -7,6 +7,7 @@ before the first call.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -20,10 +21,11 @@ from tests.integration.test_cxx_names import CXX, HIDDEN
 from tests.integration.test_own_prototypes import OWN, lines_of
 from tests.support.machines.tools import need
 from tests.support.processes.attached import begin
+from tests.support.processes.others import drop
 from tests.support.processes.run import run
 from tests.support.targets.accounts import SOSCOPE
 from tests.support.targets.build import made_in
-from tests.support.time.patience import limit
+from tests.support.time.patience import limit, until
 
 # Loads a library, and calls a function of it that says what it passes.
 LOADER = """
@@ -186,6 +188,44 @@ def test_a_running_process_that_loads_it(tmp_path: Path, is_stopped: bool) -> No
     note = "types of functions of 1 library that was loaded later were not looked for"
     assert (note in notes) == is_stopped
     assert (shown == said) != is_stopped
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "executed",
+        pytest.param(
+            "another user's",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another"),
+        ),
+    ],
+)
+def test_a_program_whose_plan_somebody_else_has_made(how: str, public_path: Path) -> None:
+    """The helper that follows makes one, and so does the child that goes in: soscope writes there.
+
+    The program is one that a followed process executes, or can open no file of soscope's.
+    """
+    loader = built(public_path, "-g", "-g0")
+    command = [str(loader), str(public_path / "plugin.so"), "plugin_main"]
+    options = [*CHOICE, "-o", str(public_path / "trace")]
+    if how == "executed":
+        command = ["/bin/sh", "-c", 'read word; exec "$@"', "sh", *command]
+        options.append("-f")
+    else:
+        command = [*drop(), *command, "wait"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        until(lambda: Path(f"/proc/{process.pid}/stat").read_text().split()[2] == "S", "it waits")
+        soscope = begin(process.pid, *options)
+        said = process.communicate("x\n", timeout=limit())[0].splitlines()
+        notes = soscope.communicate(timeout=limit())[1]
+    assert process.returncode == 0
+    assert "were not looked for" not in notes
+    text = (public_path / "trace").read_text(errors="surrogateescape")
+    shown = [re.sub(r"^\[pid +\d+\] ", "", line) for line in lines_of(text)]
+    assert len(said) == 24
+    assert shown == said
 
 
 def test_an_extension_of_python(tmp_path: Path) -> None:

@@ -2,15 +2,16 @@
 /**
  * What the agent and soscope write to each other: the one definition.
  *
- * Everything lies in one shared memory file per traced program image (a forked
- * child shares its parent's; an exec starts a new one):
+ * Everything lies in two memory files per traced program image (a forked
+ * child shares its parent's; an exec starts new ones):
  *
- *	control page | sections, the ring of chunks among them (enum sosc_section)
+ *	block	control page | sections, the ring of chunks among them (enum sosc_section)
+ *	plan	struct sosc_plan_head | the sections marked "plan"
  *
- * soscope lays the file out, fills the sections marked "py" and maps the agent;
- * the agent fills the ones marked "agent". All integers are little-endian and
- * naturally aligned, offsets are bytes from the start of the file unless said
- * otherwise. src/soscope/wire/ is the Python mirror; tests/agent/test_wire.py
+ * soscope lays both out and maps the agent. The program can write to the block, and
+ * soscope alone to the plan. The agent fills the sections marked "agent". All integers
+ * are little-endian and naturally aligned. Offsets are bytes from the start of the file
+ * unless said otherwise, in a section's struct sosc_range from the start of its file. src/soscope/wire/ is the Python mirror; tests/agent/test_wire.py
  * compares every offset.
  */
 #ifndef SOSCOPE_WIRE_H
@@ -25,6 +26,7 @@
 #include "stream.h"
 
 #define SOSC_MAGIC 0x3165706f63736f73ull // "soscope1"
+#define SOSC_PLAN_MAGIC 0x316e616c70636f73ull // "socplan1"
 
 enum {
 	SOSC_WIRE_VERSION = 1,
@@ -101,9 +103,9 @@ enum sosc_command {
 
 // Sections of the shared file.
 enum sosc_section {
-	SOSC_SEC_PATTERNS = 0, // py: automata
-	SOSC_SEC_RULES = 1, // py: struct sosc_rule[], agent counts matches
-	SOSC_SEC_FUNCTIONS = 2, // py: function table (struct sosc_function_table)
+	SOSC_SEC_PATTERNS = 0, // plan: automata
+	SOSC_SEC_RULES = 1, // plan: struct sosc_rule[]
+	SOSC_SEC_FUNCTIONS = 2, // plan: function table (struct sosc_function_table)
 	SOSC_SEC_IMAGES = 3, // agent: struct sosc_image[SOSC_MAX_IMAGES]
 	SOSC_SEC_SLOTS = 4, // agent: struct sosc_slot[SOSC_MAX_SLOTS]
 	SOSC_SEC_STRINGS = 5, // agent: NUL-terminated, offset 0 is ""
@@ -116,13 +118,17 @@ enum sosc_section {
 	SOSC_SEC_CALL_SITES = 10, // agent: struct sosc_call_site[SOSC_MAX_CALL_SITES]
 	SOSC_SEC_CALL_SITE_CHAINS = 11, // agent: where children are followed, indices + 1: u32 the
 	// newest of each chain[SOSC_CALL_SITE_HEADS], u32 the one before[SOSC_MAX_CALL_SITES]
-	SOSC_SEC_PATCHES = 12, // py: struct sosc_patches; empty: those that stand are kept
+	SOSC_SEC_PATCHES = 12, // plan: struct sosc_patches; empty: those that stand are kept
 	SOSC_SEC_GATES = 13, // both: u32[SOSC_GATES], by process, 0 = closed; empty: there are none
-	SOSC_SECTIONS = 14,
+	SOSC_SEC_MATCHES = 14, // agent: u32 for each rule, the slots (or images) that it matched
+	SOSC_SEC_PATCHED =
+		15, // both: the table of SEC_PATCHES as soscope made it, and then as it is
+	// when the agent has loaded the libraries
+	SOSC_SECTIONS = 16,
 };
 
 struct sosc_range {
-	uint64_t offset; // from the start of the shared file
+	uint64_t offset; // from the start of the file
 	uint64_t size; // bytes
 };
 
@@ -134,7 +140,27 @@ struct sosc_plan {
 	uint32_t rules; // how many
 	uint32_t functions; // its struct sosc_function_table: offset in SEC_FUNCTIONS
 	uint32_t reserved;
-	struct sosc_range own; // memory for whatever it likes; zeros at the start
+	struct sosc_range own; // of the block: memory for whatever it likes
+	struct sosc_range given; // of the plan: what soscope has to say to it, with which its own
+		// memory begins, too
+};
+
+// The plan's first page. soscope changes `more` of tables of functions and SOSC_PLAN_ASKS later.
+struct sosc_plan_head {
+	uint64_t magic; // SOSC_PLAN_MAGIC
+	uint32_t head_size; // sizeof(struct sosc_plan_head)
+	uint32_t plans; // how many
+	uint32_t flags; // enum sosc_flag
+	uint32_t string_limit; // bytes of a string to keep (-s)
+	uint32_t chunks; // number of chunks in the ring
+	uint32_t spare_chunks; // the last ones of the ring: for threads that would have none as
+		// others hold all the rest
+	uint32_t count_arrays; // number of count arrays; array 0 is shared
+	uint32_t main_name; // offset in SEC_FUNCTIONS: name of the program's image
+	uint32_t main_path; // the same: its path
+	uint32_t functions_used; // bytes of SEC_FUNCTIONS; soscope alone asks
+	struct sosc_range section[SOSC_SECTIONS];
+	struct sosc_plan plan[SOSC_PLANS];
 };
 
 // Reasons for which calls were not seen; indices of sosc_control.dropped.
@@ -160,17 +186,9 @@ struct sosc_control {
 	uint32_t command; // enum sosc_command
 	uint64_t owner_start; // field 22 of /proc/PID/stat
 	uint64_t heartbeat; // soscope adds one at least every 100 ms
-	// configuration
-	uint32_t plans; // how many
-	uint32_t flags; // enum sosc_flag
+	// what soscope may change its mind about
+	uint32_t flags; // enum sosc_flag: those of the plan, or fewer
 	uint32_t when_full; // enum sosc_when_full
-	uint32_t string_limit; // bytes of a string to keep (-s)
-	uint32_t chunks; // number of chunks in the ring
-	uint32_t count_arrays; // number of count arrays; array 0 is shared
-	uint32_t main_name; // offset in SEC_FUNCTIONS: name of the program's image
-	uint32_t main_path; // the same: its path
-	struct sosc_range section[SOSC_SECTIONS];
-	struct sosc_plan plan[SOSC_PLANS];
 	// the agent's answers
 	uint32_t state; // enum sosc_state
 	int32_t error; // -errno of a failed start
@@ -197,8 +215,6 @@ struct sosc_control {
 	uint64_t slots_left; // function slots that nobody asked for
 	uint64_t images_dropped; // images that found no room in SEC_IMAGES
 	uint64_t slots_dropped; // slots that found no room in SEC_SLOTS
-	uint64_t spare_chunks; // the last ones of the ring: for threads that would have
-		// none as others hold all the rest; set by soscope
 	uint64_t reader_gone; // the heartbeat, plus one, at which soscope did not answer
 	uint64_t starved; // not 0: soscope has seen threads that live hold all chunks for a second
 	uint64_t call_sites; // used entries, agent adds
@@ -209,7 +225,7 @@ struct sosc_control {
 		// that the tables do not have; soscope stores 0 when they have what it knows
 	uint64_t unanswered; // images whose question nobody has answered, or that had to ask none
 	uint32_t answers; // futex word: soscope adds one for each answer
-	uint32_t functions_used; // bytes of SEC_FUNCTIONS; soscope alone asks
+	uint32_t reserved;
 };
 
 enum sosc_loader_hook {
@@ -266,8 +282,6 @@ struct sosc_rule {
 	uint16_t symbol; // pattern index or SOSC_PATTERN_ANY
 	uint16_t image; // pattern index, SOSC_PATTERN_ANY or SOSC_PATTERN_MAIN
 	uint16_t reserved;
-	uint32_t matched; // agent: slots (or images) that matched this rule
-	uint32_t reserved1;
 };
 
 // SEC_FUNCTIONS, one for each plan: this header, then sosc_function cells[1 << bits] (open
@@ -453,10 +467,12 @@ struct sosc_start { // rdi of soscope_agent_start, in the target's memory
 	uint64_t loader; // ld.so's load address
 	uint64_t phdr; // AT_PHDR
 	uint32_t phnum; // AT_PHNUM
-	int32_t control_fd; // the shared file; closed by start
+	int32_t control_fd; // the block; closed by start
 	int32_t blob_fd; // the blob; closed by start
-	uint32_t pages_offset; // of the trampoline pages in the blob file
-	uint64_t control_size; // bytes of the shared file to map; count arrays may lie behind them
+	int32_t plan_fd; // the plan; closed by start
+	uint64_t pages_offset; // of the trampoline pages in the blob file
+	uint64_t control_size; // bytes of the block to map; count arrays may lie behind them
+	uint64_t plan_size; // bytes of the plan
 	int64_t errno_offset; // from the thread pointer; INT64_MIN = unknown
 	int64_t tid_offset; // of the thread id, from the thread pointer; 0 = unknown
 	uint64_t brk; // the loader's r_brk function, 0 = do not hook it

@@ -464,17 +464,18 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 static void start(void)
 {
 	const uint64_t size = (uint64_t)THREAD_COUNT * sizeof(*sosc_block_threads);
-	struct sosc_blocks *own = sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS);
+	struct sosc_blocks *own;
+	const struct sosc_blocks *given = sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS, &own);
 
 	head = own;
-	mode = own->mode;
-	sosc_lead_start(own);
+	mode = given->mode;
+	sosc_lead_start(given, own);
 	sosc_made_threads_start(own);
 	sosc_block_allocator = NULL;
 	sosc_block_forget_nested(NULL);
 	if (mode == SOSC_BLOCKS_COUNT)
-		sosc_sizes_start(own);
-	if (mode == SOSC_BLOCKS_SAMPLE && !sosc_sample_start(own)) {
+		sosc_sizes_start(given, own);
+	if (mode == SOSC_BLOCKS_SAMPLE && !sosc_sample_start(given)) {
 		mode = SOSC_BLOCKS_NONE;
 		return;
 	}

@@ -174,13 +174,13 @@ bool sosc_mapping_begin(struct sosc_block_call *call);
 uint64_t sosc_mapping_go_on(const struct sosc_cell *cell, const uint64_t arg[6]);
 
 // sample.c
-bool sosc_sample_start(const struct sosc_blocks *own);
+bool sosc_sample_start(const struct sosc_blocks *given);
 void sosc_sample_thread(struct sosc_block_thread *state, uint32_t tid);
 extern uint64_t *sosc_block_marks;
 extern uint8_t sosc_block_marked[1 << MARKED_BITS];
 
 // sizes.c
-void sosc_sizes_start(struct sosc_blocks *own);
+void sosc_sizes_start(const struct sosc_blocks *told, struct sosc_blocks *own);
 void sosc_sizes_made(const struct sosc_block_call *call, uint64_t addr, uint64_t size,
 		     uint32_t api);
 uint64_t sosc_sizes_freed(const struct sosc_block_call *call, uint64_t addr);

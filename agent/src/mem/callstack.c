@@ -47,7 +47,9 @@ void sosc_call_stacks_start(void)
 {
 	const uint64_t size = (uint64_t)THREAD_COUNT * sizeof(*callers);
 
-	all_state = sosc_stacks_start(SOSC_INSTRUMENT_TRACE)->has_xsave;
+	struct sosc_blocks *own;
+
+	all_state = sosc_stacks_start(SOSC_INSTRUMENT_TRACE, &own)->has_xsave;
 	if (callers) {
 		(void)sosc_sys3(SYS_MADVISE, (long)callers, (long)size, MADV_DONTNEED);
 		return;

@@ -18,9 +18,9 @@ static uint64_t nobody, *leads;
 uint64_t *sosc_lead;
 
 /** A session begins. */
-void sosc_lead_start(struct sosc_blocks *own)
+void sosc_lead_start(const struct sosc_blocks *given, struct sosc_blocks *own)
 {
-	bool is_there = own->bits; // else nothing of it is shared
+	bool is_there = given->bits; // else nothing of it is shared
 
 	nobody = SOSC_LEAD_NOBODY | SOSC_LEAD_NEVER;
 	leads = is_there ? &own->leads : NULL;

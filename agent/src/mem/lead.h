@@ -22,7 +22,7 @@
 
 extern uint64_t *sosc_lead; // struct sosc_blocks: who has it
 
-void sosc_lead_start(struct sosc_blocks *own);
+void sosc_lead_start(const struct sosc_blocks *given, struct sosc_blocks *own);
 uint64_t sosc_lead_time(struct sosc_block_thread *state);
 
 // Who has the lead behind the moment at which the clock has said @tsc.

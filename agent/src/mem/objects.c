@@ -17,6 +17,7 @@
 #include "lookup.h"
 #include "origin.h"
 #include "python.h"
+#include "record.h"
 #include "refs.h"
 #include "ruby.h"
 #include "slot.h"
@@ -47,7 +48,10 @@ static uint32_t own_layout_count;
 /** What soscope has said, NULL: the session is over, or there was none. */
 const struct sosc_objects *sosc_objects_plan(void)
 {
-	return sosc_own(SOSC_INSTRUMENT_OBJECTS, sizeof(struct sosc_objects));
+	const struct sosc_objects *own = sosc_own(SOSC_INSTRUMENT_OBJECTS, sizeof(*own));
+
+	// own memory of a session that is over reads as zeros
+	return own && own->places ? sosc_given(SOSC_INSTRUMENT_OBJECTS, sizeof(*own)) : NULL;
 }
 
 /** What is known of versions of CPython. */
@@ -61,15 +65,16 @@ const struct sosc_python *sosc_objects_layouts(uint32_t *count)
 
 static struct sosc_objects_place *free_place(void)
 {
-	struct sosc_objects *plan = sosc_own(SOSC_INSTRUMENT_OBJECTS, sizeof(*plan));
+	struct sosc_objects *own = sosc_own(SOSC_INSTRUMENT_OBJECTS, sizeof(*own));
+	const struct sosc_objects *plan = sosc_objects_plan();
 	uint32_t taken;
 
 	if (!plan)
 		return &without_place;
-	taken = __atomic_fetch_add(&plan->places_used, 1, __ATOMIC_RELAXED);
+	taken = __atomic_fetch_add(&own->places_used, 1, __ATOMIC_RELAXED);
 	if (taken >= plan->places)
 		return &without_place;
-	return (struct sosc_objects_place *)((uint8_t *)plan + plan->first_place) + taken;
+	return (struct sosc_objects_place *)((uint8_t *)own + plan->first_place) + taken;
 }
 
 // 0: a child that has not found out that it is one, or there has been no session.
@@ -299,7 +304,7 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 
 static const char *name_of(const struct sosc_call *call)
 {
-	return (const char *)sosc_section(SOSC_SEC_STRINGS) + sosc_slot(call->cell)->symbol;
+	return sosc_string_at(sosc_slot(call->cell)->symbol);
 }
 
 static enum sosc_next entry(struct sosc_call *call)

@@ -67,11 +67,12 @@ static void refuse(enum sosc_python_frames why)
 }
 
 /** A session begins, whose stacks have no code yet. */
-void sosc_python_stacks_start(struct sosc_blocks *own)
+void sosc_python_stacks_start(const struct sosc_blocks *given, struct sosc_blocks *own)
 {
 	table = own;
-	layout_count = own->layouts < LAYOUTS_MAX ? (uint32_t)own->layouts : LAYOUTS_MAX;
-	memcpy(layouts, (const uint8_t *)own + own->first_layout, layout_count * sizeof(*layouts));
+	layout_count = given->layouts < LAYOUTS_MAX ? (uint32_t)given->layouts : LAYOUTS_MAX;
+	memcpy(layouts, (const uint8_t *)given + given->first_layout,
+	       layout_count * sizeof(*layouts));
 	layout = NULL;
 	interpreter = last = NULL;
 	sosc_python_stacks = false;

@@ -14,7 +14,7 @@ struct sosc_loaded;
 
 extern bool sosc_python_stacks; // there is an interpreter that can be read
 
-void sosc_python_stacks_start(struct sosc_blocks *own);
+void sosc_python_stacks_start(const struct sosc_blocks *given, struct sosc_blocks *own);
 void sosc_python_stacks_see(const struct sosc_loaded *image);
 void sosc_python_stacks_forked(void);
 void sosc_python_stacks_forget(const struct sosc_loaded *image);

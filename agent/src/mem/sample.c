@@ -41,9 +41,9 @@ static void *map_zeros(uint64_t size)
 }
 
 /** A session begins that samples; whether there is memory for it. */
-bool sosc_sample_start(const struct sosc_blocks *own)
+bool sosc_sample_start(const struct sosc_blocks *given)
 {
-	scale = own->scale;
+	scale = given->scale;
 	if (!sosc_block_marks) {
 		sosc_block_marks = map_zeros(MARKS_SIZE);
 		return sosc_block_marks;

@@ -33,6 +33,7 @@ _Static_assert(sizeof(((struct sosc_sizes *)NULL)->classes) ==
 	       "blocks.h");
 
 static uint64_t tables[1 << TABLES_BITS]; // addrs of tables, NONE, or 0: no block is there
+static const struct sosc_blocks *given;
 static struct sosc_blocks *table;
 static struct sosc_sizes *arrays;
 
@@ -71,10 +72,11 @@ static void clear_table(uint64_t addr)
 }
 
 /** A session begins that counts. */
-void sosc_sizes_start(struct sosc_blocks *own)
+void sosc_sizes_start(const struct sosc_blocks *told, struct sosc_blocks *own)
 {
+	given = told;
 	table = own;
-	arrays = (struct sosc_sizes *)((uint8_t *)own + own->first_array);
+	arrays = (struct sosc_sizes *)((uint8_t *)own + told->first_array);
 	clear(tables, 1 << TABLES_BITS, clear_table);
 }
 
@@ -86,8 +88,8 @@ static struct sosc_sizes *take_array(const struct sosc_thread *thread)
 	uint32_t index = __atomic_fetch_add(&table->arrays_used, 1, __ATOMIC_RELAXED);
 	struct sosc_sizes *array = &arrays[index];
 
-	if (index >= table->arrays) {
-		__atomic_store_n(&table->arrays_used, table->arrays, __ATOMIC_RELAXED);
+	if (index >= given->arrays) {
+		__atomic_store_n(&table->arrays_used, given->arrays, __ATOMIC_RELAXED);
 		return arrays;
 	}
 	array->tid = thread->tid;

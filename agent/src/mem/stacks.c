@@ -17,6 +17,7 @@ enum {
 }; // buckets in which a stack may be: a table that is nearly full is not searched
 
 static struct sosc_blocks nowhere, *table = NULL;
+static const struct sosc_blocks *given; // what soscope has said
 static uint64_t *buckets, *words;
 static uint32_t shift; // of a hash, to the number of a bucket
 static uint64_t mask, room;
@@ -47,37 +48,44 @@ void sosc_stacks_forget(const struct sosc_loaded *image)
 /** How many return addresses a stack has at most, and how many frames of an interpreter. */
 uint32_t sosc_stacks_most(void)
 {
-	uint32_t frames = table ? table->frames : 0;
+	uint32_t frames = given ? given->frames : 0;
 
 	return frames && frames < SOSC_BLOCK_FRAMES ? frames : SOSC_BLOCK_FRAMES;
 }
 
-/** A session begins, in which the instrument keeps stacks; what it says. */
-struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind)
+/**
+ * A session begins, in which the instrument keeps stacks: what soscope says of them, and in @own
+ * the memory for them.
+ */
+const struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind,
+					    struct sosc_blocks **own)
 {
-	struct sosc_blocks *own = sosc_own(kind, sizeof(*own));
-
+	*own = sosc_own(kind, sizeof(**own));
 	room = 0;
-	table = own ? own : &nowhere;
-	sosc_stacks_kept = own && own->bits;
-	sosc_python_stacks_start(table);
+	table = *own ? *own : &nowhere;
+	*own = table;
+	given = sosc_given(kind, sizeof(*given));
+	if (!given || table == &nowhere)
+		given = &nowhere;
+	sosc_stacks_kept = given->bits;
+	sosc_python_stacks_start(given, table);
 	sosc_ruby_stacks_start(table);
 	if (!sosc_stacks_kept)
-		return table;
-	buckets = (uint64_t *)((uint8_t *)own + own->first_bucket);
-	words = (uint64_t *)((uint8_t *)own + own->first_word);
-	shift = 64 - own->bits;
-	mask = (1ull << own->bits) - 1;
-	room = own->words;
+		return given;
+	buckets = (uint64_t *)((uint8_t *)table + given->first_bucket);
+	words = (uint64_t *)((uint8_t *)table + given->first_word);
+	shift = 64 - given->bits;
+	mask = (1ull << given->bits) - 1;
+	room = given->words;
 	sosc_rules_forget(); // and with them what was walked: numbers are others now
-	return table;
+	return given;
 }
 
 static bool is_at(uint32_t number, const uint64_t *frames, uint32_t count, uint64_t head)
 {
 	const uint64_t *at = words + number;
 
-	if (at[0] != head)
+	if (number >= room || count >= room - number || at[0] != head)
 		return false;
 	for (uint32_t i = 0; i < count; i++)
 		if (at[1 + i] != frames[i])
@@ -90,7 +98,7 @@ static uint64_t take(uint64_t count)
 {
 	uint64_t at = __atomic_fetch_add(&table->words_used, count + 1, __ATOMIC_RELAXED);
 
-	if (at + count + 1 <= room)
+	if (at < room && count < room - at)
 		return at;
 	__atomic_fetch_sub(&table->words_used, count + 1, __ATOMIC_RELAXED);
 	return 0;
@@ -130,10 +138,15 @@ uint32_t sosc_stack_code(const struct sosc_code *code, uint32_t minor)
 /** What lies at the number of a copy; NULL: there is none. */
 const struct sosc_code *sosc_stack_code_at(uint32_t number)
 {
-	uint64_t head =
-		number && number < room ? __atomic_load_n(&words[number], __ATOMIC_ACQUIRE) : 0;
+	const struct sosc_code *code;
+	uint64_t size = sizeof(*code), left = number && number < room ? room - number - 1 : 0;
 
-	return head >> SOSC_STACK_CODE & 1 ? (const void *)&words[number + 1] : NULL;
+	if (size / 8 > left ||
+	    !(__atomic_load_n(&words[number], __ATOMIC_ACQUIRE) >> SOSC_STACK_CODE & 1))
+		return NULL;
+	code = (const void *)&words[number + 1];
+	size += (uint64_t)code->file_size + code->name_size + code->lines_size;
+	return (size + 7) / 8 <= left ? code : NULL;
 }
 
 /**

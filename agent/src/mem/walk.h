@@ -39,7 +39,8 @@ enum sosc_nesting { // of a call, and of one that was begun before it
 enum sosc_nesting sosc_stack_nesting(const struct sosc_stack_call *call, uint64_t outer);
 
 // stacks.c
-struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind);
+const struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind,
+					    struct sosc_blocks **own);
 extern bool sosc_stacks_kept; // by an instrument of this session
 void sosc_stacks_look(const struct sosc_loaded *image);
 void sosc_stacks_forked(void);

@@ -190,7 +190,7 @@ static bool is_wanted(const struct sosc_hooking *work)
 {
 	const struct sosc_plan *plan = sosc_plan_in(sosc_session, SOSC_INSTRUMENT_PROF);
 
-	return sosc_prof && plan && sosc_prof->mode != SOSC_PROF_QUIET &&
+	return sosc_prof && plan && sosc_prof_given->mode != SOSC_PROF_QUIET &&
 	       sosc_is_chosen(plan, "__fentry__", NULL) && work->image->path[0];
 }
 

@@ -64,7 +64,7 @@ static void give_up(struct sosc_prof_table *table, struct sosc_prof_frame *frame
 {
 	struct sosc_prof_frame call = *frame;
 
-	if (sosc_prof->mode != SOSC_PROF_LOG)
+	if (sosc_prof_given->mode != SOSC_PROF_LOG)
 		sosc_prof_close(table, frame, table->last);
 	else if (sosc_local_swap(&frame->place, call.place, RETURNED))
 		sosc_prof_log(&call, table->last, SOSC_REPORTED_LEFT);
@@ -114,7 +114,7 @@ void sosc_prof_leave_all(struct sosc_prof_thread *thread, struct sosc_prof_table
 	while (next - first < SOSC_PROF_FRAMES - 1 && next->place != NOBODY)
 		next++;
 	thread->next = next;
-	if (sosc_prof->mode == SOSC_PROF_LOG && next > first)
+	if (sosc_prof_given->mode == SOSC_PROF_LOG && next > first)
 		leave_as(thread, table, first);
 	else
 		leave(thread, table, first);

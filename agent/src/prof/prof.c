@@ -59,11 +59,11 @@ static void closed(const struct sosc_loaded *image)
 // The handler of calls of entries that are patched.
 static uint64_t of_entries(void)
 {
-	if (sosc_prof->mode == SOSC_PROF_QUIET)
+	if (sosc_prof_given->mode == SOSC_PROF_QUIET)
 		return (uint64_t)sosc_prof_entry_quiet;
-	if (sosc_prof->mode == SOSC_PROF_LOG)
+	if (sosc_prof_given->mode == SOSC_PROF_LOG)
 		return (uint64_t)sosc_h_prof_log_entry;
-	if (sosc_prof->mode < SOSC_PROF_SAMPLE || !sosc_prof_sees_exits)
+	if (sosc_prof_given->mode < SOSC_PROF_SAMPLE || !sosc_prof_sees_exits)
 		return (uint64_t)sosc_h_prof_entry_count;
 	return (uint64_t)(sosc_prof_mask ? sosc_h_prof_entry_some : sosc_h_prof_entry);
 }
@@ -71,11 +71,11 @@ static uint64_t of_entries(void)
 // The handler of calls in front of functions' prologues.
 static uint64_t of_fentry(void)
 {
-	if (sosc_prof->mode == SOSC_PROF_QUIET)
+	if (sosc_prof_given->mode == SOSC_PROF_QUIET)
 		return (uint64_t)sosc_prof_quiet;
-	if (sosc_prof->mode == SOSC_PROF_LOG)
+	if (sosc_prof_given->mode == SOSC_PROF_LOG)
 		return (uint64_t)sosc_h_prof_log_fentry;
-	if (sosc_prof->mode < SOSC_PROF_SAMPLE || !sosc_prof_sees_exits)
+	if (sosc_prof_given->mode < SOSC_PROF_SAMPLE || !sosc_prof_sees_exits)
 		return (uint64_t)sosc_h_prof_fentry_count;
 	return (uint64_t)(sosc_prof_mask ? sosc_h_prof_fentry_some : sosc_h_prof_fentry);
 }
@@ -83,7 +83,7 @@ static uint64_t of_fentry(void)
 // mcount and __fentry__ of the C library, while nobody else has a use for what they do.
 static uint64_t of_mcount(const struct sosc_candidate *at, bool is_fentry)
 {
-	bool sees = sosc_prof->mode >= SOSC_PROF_SAMPLE && sosc_prof_sees_exits;
+	bool sees = sosc_prof_given->mode >= SOSC_PROF_SAMPLE && sosc_prof_sees_exits;
 
 	if (!is_of_libc(at) || has_gprof()) {
 		__atomic_fetch_add(&sosc_prof->foreign, 1, __ATOMIC_RELAXED);
@@ -91,9 +91,9 @@ static uint64_t of_mcount(const struct sosc_candidate *at, bool is_fentry)
 	}
 	if (is_fentry)
 		return of_fentry();
-	if (sosc_prof->mode == SOSC_PROF_QUIET)
+	if (sosc_prof_given->mode == SOSC_PROF_QUIET)
 		return (uint64_t)sosc_prof_quiet;
-	if (sosc_prof->mode == SOSC_PROF_LOG)
+	if (sosc_prof_given->mode == SOSC_PROF_LOG)
 		return (uint64_t)sosc_h_prof_log_mcount;
 	if (!sees)
 		return (uint64_t)sosc_h_prof_mcount_count;
@@ -112,13 +112,13 @@ static uint64_t of_cyg_logged(const char *symbol, bool own)
 // The C library's own do nothing. Others are the program's, and it wants them called.
 static uint64_t of_cyg(const struct sosc_candidate *at)
 {
-	bool own = !is_of_libc(at), times = sosc_prof->mode >= SOSC_PROF_SAMPLE;
+	bool own = !is_of_libc(at), times = sosc_prof_given->mode >= SOSC_PROF_SAMPLE;
 	uint64_t enter = (uint64_t)(sosc_prof_mask ? sosc_h_prof_enter_some : sosc_h_prof_enter);
 	uint64_t exit = (uint64_t)(sosc_prof_mask ? sosc_h_prof_exit_some : sosc_h_prof_exit);
 
-	if (sosc_prof->mode == SOSC_PROF_QUIET)
+	if (sosc_prof_given->mode == SOSC_PROF_QUIET)
 		return (uint64_t)(own ? sosc_h_jump : sosc_prof_quiet);
-	if (sosc_prof->mode == SOSC_PROF_LOG)
+	if (sosc_prof_given->mode == SOSC_PROF_LOG)
 		return of_cyg_logged(at->symbol, own);
 	if (sosc_same(at->symbol, "__cyg_profile_func_enter_bare"))
 		return (uint64_t)(own ? sosc_h_prof_own_bare : sosc_h_prof_bare);
@@ -153,27 +153,29 @@ static void start(void)
 	const struct sosc_plan *plan = sosc_plan_in(sosc_session, SOSC_INSTRUMENT_PROF);
 
 	sosc_prof = sosc_own(SOSC_INSTRUMENT_PROF, sizeof(*sosc_prof));
-	if (!sosc_prof || !plan || sosc_prof->mode >= SOSC_PROF_MODES || !sosc_prof->period ||
-	    plan->own.size <
-		    sosc_prof->first_table + (uint64_t)sosc_prof->tables * SOSC_PROF_TABLE_SIZE ||
-	    !sosc_prof->tables || !sosc_prof_tables_start()) {
+	sosc_prof_given = sosc_given(SOSC_INSTRUMENT_PROF, sizeof(*sosc_prof_given));
+	if (!sosc_prof || !sosc_prof_given || !plan || sosc_prof_given->mode >= SOSC_PROF_MODES ||
+	    !sosc_prof_given->period ||
+	    plan->own.size < sosc_prof_given->first_table +
+				     (uint64_t)sosc_prof_given->tables * SOSC_PROF_TABLE_SIZE ||
+	    !sosc_prof_given->tables || !sosc_prof_tables_start()) {
 		sosc_prof = NULL;
 		return;
 	}
 	if (sosc_session->flags & SOSC_FLAG_FOLLOW)
 		sosc_prof->flags |= SOSC_PROF_FOLLOWED;
-	sosc_prof_mask = sosc_prof->period - 1;
+	sosc_prof_mask = sosc_prof_given->period - 1;
 	sosc_prof_sees_exits = !(plan->flags & SOSC_PLAN_ENTRY_ONLY);
 	memset(starts_gprof, 0, sizeof(starts_gprof));
-	if (sosc_prof->mode >= SOSC_PROF_SAMPLE)
+	if (sosc_prof_given->mode >= SOSC_PROF_SAMPLE)
 		sosc_prof_calibrate();
 	sosc_prof_entries_start(of_entries());
 }
 
 void sosc_instrument_prof(struct sosc_instrument *instrument)
 {
-	const struct sosc_prof *own = sosc_own(SOSC_INSTRUMENT_PROF, sizeof(*own));
-	bool logs = own && own->mode == SOSC_PROF_LOG;
+	const struct sosc_prof *given = sosc_given(SOSC_INSTRUMENT_PROF, sizeof(*given));
+	bool logs = given && given->mode == SOSC_PROF_LOG;
 
 	instrument->needs = SOSC_NEEDS_IDS | SOSC_NEEDS_CLOCK;
 	instrument->hooked = hooked;

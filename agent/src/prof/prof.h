@@ -29,7 +29,8 @@ struct sosc_prof_call { // that is reported
 	uint32_t hook; // enum sosc_prof_hook
 };
 
-extern struct sosc_prof *sosc_prof; // NULL: this session has none
+extern struct sosc_prof *sosc_prof; // what is counted; NULL: this session has none
+extern const struct sosc_prof *sosc_prof_given; // what soscope has said
 extern bool sosc_prof_sees_exits; // of functions that do not report their returns
 extern struct sosc_prof_thread *sosc_prof_threads;
 extern struct sosc_prof_table *sosc_prof_shared; // of threads that have none of their own
@@ -42,7 +43,8 @@ static inline struct sosc_prof_node *sosc_prof_nodes(struct sosc_prof_table *tab
 /** The node at an offset, which may be in a key. */
 static inline struct sosc_prof_node *sosc_prof_node_at(struct sosc_prof_table *table, uint64_t key)
 {
-	return (struct sosc_prof_node *)((uint8_t *)table + PROF_NODES + (uint32_t)key);
+	return (struct sosc_prof_node *)((uint8_t *)table + PROF_NODES +
+					 ((uint32_t)key & PROF_NODE_OFFSETS));
 }
 
 /** Where frames begin that may be in use. */

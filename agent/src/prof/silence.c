@@ -177,7 +177,8 @@ bool sosc_prof_silence(struct sosc_hooking *of, uint64_t until)
 	switch (work->stage) {
 	case SILENCE_SLOTS:
 		// only where calls are counted at most are there any
-		if (!sosc_prof || sosc_prof->mode > SOSC_PROF_COUNT || !sosc_has_frames(of->image))
+		if (!sosc_prof || sosc_prof_given->mode > SOSC_PROF_COUNT ||
+		    !sosc_has_frames(of->image))
 			break;
 		begin(work, of->image);
 		work->stage = SILENCE_USES; // fall through

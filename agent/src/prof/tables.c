@@ -26,6 +26,7 @@ struct wiped { // in a forked child
 };
 
 struct sosc_prof *sosc_prof;
+const struct sosc_prof *sosc_prof_given;
 struct sosc_prof_thread *sosc_prof_threads;
 struct sosc_prof_table *sosc_prof_shared;
 
@@ -33,7 +34,7 @@ static struct wiped *wiped;
 
 static struct sosc_prof_table *table_at(uint32_t index)
 {
-	return (void *)((uint8_t *)sosc_prof + sosc_prof->first_table +
+	return (void *)((uint8_t *)sosc_prof + sosc_prof_given->first_table +
 			(uint64_t)index * SOSC_PROF_TABLE_SIZE);
 }
 
@@ -97,7 +98,7 @@ static struct sosc_prof_table *take_new(const struct sosc_thread *thread)
 {
 	uint32_t used = __atomic_load_n(&sosc_prof->used, __ATOMIC_RELAXED);
 
-	while (used < sosc_prof->tables && used < TABLES_MOST)
+	while (used < sosc_prof_given->tables && used < TABLES_MOST)
 		if (__atomic_compare_exchange_n(&sosc_prof->used, &used, used + 1, false,
 						__ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
 			wiped->owners[used] = place_of(thread);

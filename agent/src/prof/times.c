@@ -145,12 +145,12 @@ static void calibrate_tree(struct sosc_prof_table *table, struct sosc_prof_cost 
 void sosc_prof_calibrate(void)
 {
 	static struct sosc_prof_cost known[SOSC_PROF_MODES][SOSC_PROF_HOOKS];
-	struct sosc_prof_cost *costs = known[sosc_prof->mode];
+	struct sosc_prof_cost *costs = known[sosc_prof_given->mode];
 	struct sosc_prof_thread *thread = sosc_prof_thread_slow();
 	struct sosc_prof_table *table = thread ? thread->table : sosc_prof_shared;
 
 	if (!costs[SOSC_PROF_CYG].outer && !sosc_clock_off && table != sosc_prof_shared) {
-		if (sosc_prof->mode == SOSC_PROF_LOG)
+		if (sosc_prof_given->mode == SOSC_PROF_LOG)
 			calibrate_log(table, costs);
 		else
 			calibrate_tree(table, costs);

@@ -36,6 +36,7 @@ from soscope.proc import status
 from soscope.proc.reasons import Refused, in_full
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
+from soscope.wire.planfile import PlanFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
@@ -118,7 +119,7 @@ class Attachment:
         self.pid = pid
         self._between = between
         self.agents = AgentSource(None, make_block)
-        self.made: list[int] = []  # the shared file, where it had to be made in the process
+        self.made: ControlBlock | None = None  # where it had to be made in the process
         self.visit = Visit(pid)
         try:
             check_filters(self.visit)
@@ -172,10 +173,10 @@ class Attachment:
         assert old is not None
         try:
             made = shielded(
-                lambda: self._go_in(follow=follow), self.made, lambda: events.on_wait(self.pid)
+                lambda: self._go_in(follow=follow), self._take, lambda: events.on_wait(self.pid)
             )
-            if self.made:
-                program.block = ControlBlock(self.made[0])
+            if self.made is not None:
+                program.block, self.made = self.made, None
                 program.block.take_over()
                 old.close()
             agent = Resident(visit.memory, made[0])
@@ -184,10 +185,17 @@ class Attachment:
         except BaseException:
             if program.block is not None:
                 program.block.close()
+            if self.made is not None:
+                self.made.close()
             self.close()
             raise
         _, hooks_loader, visit.threads.longest, marks, waiting, reason = made
         return agent, hooks_loader, marks, waiting, reason
+
+    def _take(self, files: list[int]) -> None:
+        """Map the control block, and its plan before that is sealed, which were made in it."""
+        block, plan = files
+        self.made = ControlBlock(block, PlanFile(plan))
 
     def run(self, events: SessionEvents, signals: Signals, *, follow: bool) -> Attached:
         """Put the agent in; return the process that has it."""
@@ -296,13 +304,12 @@ class Attachment:
 
         undo.append(unmap)
 
-        def bring(there: Tracee) -> tuple[Files, int]:
+        def bring(there: Tracee) -> tuple[Files, int, int]:
             try:
                 files, block = self.agents.bring(there, self.program, self.program.block)
             except Refused:  # it may open none of ours: another user, or namespace
                 files, block = self.agents.bring_copies(there, self.program)
-                self.made.append(os.dup(block.fd))
-            return files, block.target_size
+            return files, block.target_size, block.plan.size
 
         install.run(self.blob, bring, undo)
         undo.clear()
@@ -316,14 +323,16 @@ class Attachment:
         tracee.area = old.stack
         block = self.program.block
         assert block is not None
-        files = Files(-1, handover.fetch(tracee, block.fd))
-        if files.control < 0:
-            number, ours = handover.create(tracee)
-            files = Files(-1, number, (os.fstat(ours).st_ino,))
-            block = self.agents.new_block(self.program, ours)
-            self.made.append(os.dup(block.fd))
+        control = handover.fetch(tracee, block.fd)
+        plan = handover.fetch(tracee, block.plan.fd)
+        files = Files(-1, control, plan)
+        if control < 0 or plan < 0:
+            for number in (control, plan):
+                if number >= 0:
+                    handover.close(tracee, number)
+            files, block = self.agents.make_there(tracee, self.program)
         install.base = old.base
-        install.run_again(old.base, self.blob, files, block.target_size)
+        install.run_again(old.base, self.blob, files, [block.target_size, block.plan.size])
         self._lend(install)
 
     def _lend(self, install: Install) -> None:

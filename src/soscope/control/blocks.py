@@ -52,11 +52,13 @@ class Blocks:
         self._patterns = pack_patterns(patterns)
         self._has_made = False
 
-    def make(self, path: str, descriptor: int | None = None, pid: int = 0) -> ControlBlock:
+    def make(
+        self, path: str, descriptors: tuple[int, int] | None = None, pid: int = 0
+    ) -> ControlBlock:
         """Make the block for a program that process `pid` executes, 0: one to come.
 
-        `descriptor` is a shared file that the block has to use, None: it makes one. Raises
-        NoSharedMemory.
+        `descriptors` are shared files that the block and its plan have to use, None: it makes
+        them. Raises NoSharedMemory.
         """
         settings = self._settings
         needs_ring = any(hooks.needs_ring for hooks in self._hooks)
@@ -80,7 +82,7 @@ class Blocks:
             function_room=_LATER_ROOM * describes + (sum(self._rooms()) if is_later else 0),
             gate=self.gate,
         )
-        block = ControlBlock.create(plan, descriptor)
+        block = ControlBlock.create(plan, descriptors)
         self._tell_all(block)
         if is_later:
             block.when_loaded = lambda pid: self._describe(block, pid)

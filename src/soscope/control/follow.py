@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from _collections_abc import Callable
 
+from soscope.control.giving import give
 from soscope.control.program import Program
 from soscope.entry.agent import handover
 from soscope.entry.agent.blob import Blob
@@ -21,16 +22,16 @@ from soscope.errors import SoscopeError
 from soscope.proc.reasons import Refused
 from soscope.wire.block import ControlBlock
 
-# Gets the path of the program, rarely the descriptor of an empty shared file that the new
-# block has to use, and the process that executes it, 0 before there is one: then the limits of
+# Gets the path of the program, rarely the descriptors of empty shared files that the new block and
+# its plan have to use, and the process that executes it, 0 before there is one: then the limits of
 # this process are its own. Returns the block of that program.
-MakeBlock = Callable[[str, int | None, int], ControlBlock]
+MakeBlock = Callable[[str, tuple[int, int] | None, int], ControlBlock]
 
 
 class AgentSource:
     """What is put into programs: the blob, and a new control block for each.
 
-    `inherited` are the numbers of (blob, shared file) in the first program, None where no
+    `inherited` are the numbers of (blob, control block, plan) in the first program, None where no
     descriptor was free for them.
     """
 
@@ -39,7 +40,7 @@ class AgentSource:
     def __init__(self, blob: Blob | None, make_block: MakeBlock) -> None:
         self.blob = blob
         self._make_block = make_block
-        self.inherited: tuple[int, int] | None = None
+        self.inherited: tuple[int, int, int] | None = None
 
     def put_into(self, program: Program, put_in: PutIn) -> None:
         """Put the agent into a program that has just been loaded; fill in its block.
@@ -52,11 +53,11 @@ class AgentSource:
         if block is not None and block.when_loaded is not None:
             block.when_loaded(program.pid)
 
-        def bring(tracee: Tracee) -> tuple[Files, int]:
+        def bring(tracee: Tracee) -> tuple[Files, int, int]:
             nonlocal block
             program.path = put_in.path or program.path
             files, block = self.bring(tracee, program, block)
-            return files, block.target_size
+            return files, block.target_size, block.plan.size
 
         try:
             put_in.finish(self.blob, bring)
@@ -68,7 +69,7 @@ class AgentSource:
     def bring(
         self, tracee: Tracee, program: Program, block: ControlBlock | None
     ) -> tuple[Files, ControlBlock]:
-        """Return blob and shared file in the target, and the block. Raises Refused."""
+        """Return blob, control block and plan in the target, and the block. Raises Refused."""
         assert self.blob is not None
         if block is not None and self.inherited is not None:
             return Files(*self.inherited), block
@@ -76,10 +77,15 @@ class AgentSource:
         if blob_there >= 0:
             block = block or self.new_block(program, None)
             control_there = handover.fetch(tracee, block.fd)
-            if control_there < 0:
-                handover.close(tracee, blob_there)
-                raise Refused(f"no descriptor for the agent: {os.strerror(-control_there)}")
-            return Files(blob_there, control_there), block
+            plan_there = (
+                control_there if control_there < 0 else handover.fetch(tracee, block.plan.fd)
+            )
+            if plan_there >= 0:
+                return Files(blob_there, control_there, plan_there), block
+            for number in (blob_there, control_there):
+                if number >= 0:
+                    handover.close(tracee, number)
+            raise Refused(f"no descriptor for the agent: {os.strerror(-plan_there)}")
         if block is not None:
             raise Refused(f"no descriptor for the agent: {os.strerror(-blob_there)}")
         return self.bring_copies(tracee, program)
@@ -98,14 +104,34 @@ class AgentSource:
             raise Refused(f"no shared memory with the process: {error.strerror}") from error
         finally:
             os.close(ours)
-        control_there, ours = handover.create(tracee)
-        made.append(os.fstat(ours).st_ino)
-        return Files(blob_there, control_there, tuple(made)), self.new_block(program, ours)
+        files, block = self.make_there(tracee, program)
+        return Files(blob_there, files.control, files.plan, (*made, *files.made)), block
 
-    def new_block(self, program: Program, descriptor: int | None) -> ControlBlock:
+    def make_there(self, tracee: Tracee, program: Program) -> tuple[Files, ControlBlock]:
+        """Make a control block and its plan in the target, without a blob. Raises Refused.
+
+        Who waits for this process maps the plan before it is sealed, so that soscope can write to
+        it.
+        """
+        control_there, control = handover.create(tracee)
+        try:
+            plan_there, plan = handover.create(tracee)
+        except Refused:
+            os.close(control)
+            raise
+        made = (os.fstat(control).st_ino, os.fstat(plan).st_ino)
+        block = self.new_block(program, (control, plan))
+        try:
+            give([block.fd, block.plan.fd])
+            block.plan.seal()
+        except OSError as error:
+            raise Refused(f"no shared memory with the process: {error.strerror}") from error
+        return Files(-1, control_there, plan_there, made), block
+
+    def new_block(self, program: Program, descriptors: tuple[int, int] | None) -> ControlBlock:
         """Make the control block of a program. Raises Refused."""
         try:
-            return self._make_block(program.path, descriptor, program.pid)
+            return self._make_block(program.path, descriptors, program.pid)
         except SoscopeError as error:
             raise Refused(str(error)) from error
 

@@ -15,9 +15,11 @@ from soscope.control.exitstatus import ExitStatus
 from soscope.control.program import Program
 from soscope.errors import AttachError
 from soscope.wire.block import ControlBlock
+from soscope.wire.planfile import PlanFile
 
 _PACKET = 1 << 16
-_FILES = 4  # bytes of one descriptor
+_INT = 4  # bytes of a descriptor
+_FILES = 2  # the most that come with one packet
 _END = 5.0  # seconds for the helper to let go
 _PAUSE = 0.002
 # The ends on this side. A helper must hold none of another one's: its end tells that soscope
@@ -104,7 +106,7 @@ class Following:
             try:
                 data, rights, _, _ = self._link.recvmsg(
                     _PACKET,
-                    _socket.CMSG_SPACE(_FILES),
+                    _socket.CMSG_SPACE(_FILES * _INT),
                     _socket.MSG_DONTWAIT | _socket.MSG_CMSG_CLOEXEC,
                 )
             except BlockingIOError:
@@ -117,7 +119,11 @@ class Following:
                 self.is_over = self.was_killed = True
                 return has_taken
             has_taken = True
-            files = [int.from_bytes(numbers[:_FILES], "little") for _, _, numbers in rights]
+            files = [
+                int.from_bytes(numbers[at : at + _INT], "little")
+                for _, _, numbers in rights
+                for at in range(0, len(numbers) - len(numbers) % _INT, _INT)
+            ]
             self._take(marshal.loads(data), files)  # noqa: S302  our own child wrote it
         return has_taken
 
@@ -169,6 +175,7 @@ class Following:
         about: tuple[int, int, str, str | None, str | None],
         how: tuple[str, str],
         time_ns: int,
+        place: int,
     ) -> None:
         index, owner, path, reason, note = about
         program = self._known.get(index)
@@ -178,8 +185,9 @@ class Following:
             self.programs.append(program)
         program.reason = program.reason or reason
         program.note = program.note or note
-        for file in files:
-            program.block = ControlBlock(file)
+        if files:
+            block, plan = files
+            program.block = ControlBlock(block, PlanFile(plan, (self._child, place)))
             program.block.take_over()
         self.pids.add(pid)
         self._events.on_process(event, pid, parent, program, time_ns)

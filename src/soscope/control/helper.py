@@ -17,6 +17,7 @@ import fcntl
 import marshal
 import os
 import time
+from _collections_abc import Sequence
 
 from soscope.control.events import SessionEvents
 from soscope.control.follow import AgentSource
@@ -28,6 +29,7 @@ from soscope.entry.agent.visit import Visit
 from soscope.entry.stop.reaper import Reaper
 from soscope.proc import status
 from soscope.proc.signals import signal
+from soscope.wire.planfile import PlanFile
 
 STOP = b"stop"
 PROCESS, SIGNAL, EXIT, OVER = "process", "signal", "exit", "over"
@@ -58,7 +60,8 @@ class Packets(SessionEvents):
         self.asker = asker
         self._keeps_blocks = keeps_blocks
         self._link = link
-        self._waiting: list[tuple[bytes, int | None]] = []
+        self._waiting: list[tuple[bytes, list[int]]] = []
+        self._plans: dict[int, PlanFile] = {}  # by program: soscope writes to them by our mappings
 
     def on_inner_pid(self, pid: int, inner: int) -> None:
         """Send how a process calls itself: it may have ended when soscope reads this."""
@@ -68,15 +71,25 @@ class Packets(SessionEvents):
         self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
     ) -> None:
         """Send a fork or an exec; the block of a new program is soscope's from here on."""
-        file = None
-        if event != "fork" and program.block is not None:
-            file = os.dup(program.block.fd)
+        files: list[int] = []
+        place = 0
+        block = program.block
+        if event != "fork" and block is not None:
+            files = [os.dup(block.fd), os.dup(block.plan.fd)]
+            place = block.plan.addr
             if not self._keeps_blocks:
-                program.block.close()
+                self._plans[program.index] = block.plan
+                block.plan.users += 1
+                block.close()
                 program.block = None
         about = (program.index, program.pid, program.path, program.reason, program.note)
         how = (program.arch, program.engine)
-        self.send((PROCESS, event, pid, parent, about, how, time_ns), file)
+        self.send((PROCESS, event, pid, parent, about, how, time_ns, place), files)
+
+    def forget_all_but(self, programs: set[int]) -> None:
+        """Close the plans of programs that nobody runs any more."""
+        for index in self._plans.keys() - programs:
+            self._plans.pop(index).close()
 
     def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
         """Send a signal."""
@@ -86,19 +99,19 @@ class Packets(SessionEvents):
         """Send the end of a process."""
         self.send((EXIT, pid, status, signal, time_ns))
 
-    def send(self, packet: tuple[Any, ...], file: int | None = None) -> None:
+    def send(self, packet: tuple[Any, ...], files: Sequence[int] = ()) -> None:
         """Send a packet now, or as soon as there is room for it."""
-        self._waiting.append((marshal.dumps(packet), file))
+        self._waiting.append((marshal.dumps(packet), [*files]))
         self.flush()
 
     def flush(self) -> bool:
         """Send what waits; say whether that is all gone."""
         while self._waiting:
-            data, file = self._waiting[0]
+            data, files = self._waiting[0]
             rights = []
-            if file is not None:
-                number = file.to_bytes(4, "little")
-                rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, number)]
+            if files:
+                numbers = b"".join(file.to_bytes(4, "little") for file in files)
+                rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)]
             try:
                 self._link.sendmsg([data], rights, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
             except BlockingIOError:
@@ -106,7 +119,7 @@ class Packets(SessionEvents):
             except OSError:
                 pass  # soscope is gone, and so is who would have read it
             del self._waiting[0]
-            if file is not None:
+            for file in files:
                 os.close(file)
         return True
 
@@ -221,6 +234,9 @@ class Helper:
         self._tracer.take_ends()
         self._packets.flush()
         tasks = self._tracer.tasks
+        self._packets.forget_all_but(
+            {task.program.index for task in tasks.values() if task.program is not None}
+        )
         for tid, task in list(tasks.items()):
             # one that ends while its process executes another program is not told of
             if not os.path.exists(f"/proc/{task.pid}/task/{tid}"):

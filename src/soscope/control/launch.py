@@ -46,14 +46,14 @@ def launch(
 ) -> Target:
     """Start `command`; return when it is about to run its own code.
 
-    `make_block(path, descriptor, pid)` makes the control block for a program: for the command
-    before it starts, with `follow` for each program executed later; `descriptor` is None, or
-    a shared file that the block has to use. `stay` keeps tracing the process, to see its
-    signals (`threads`: those of all its threads), `ends` to see it before its memory is gone;
-    `follow` also its children, and puts the
-    agent into what they execute. It runs in directory `cwd` with the environment `environ`; None:
-    in ours, with what soscope was given; as `user`, None: as us. `agentless` starts it in another
-    way where no agent is made for its machine, None: it cannot either.
+    `make_block(path, descriptors, pid)` makes the control block for a program: for the command
+    before it starts, with `follow` for each program executed later; `descriptors` is None, or
+    the shared files that the block and its plan have to use. `stay` keeps tracing the process,
+    to see its signals (`threads`: those of all its threads), `ends` to see it before its memory
+    is gone; `follow` also its children, and puts the agent into what they execute. It runs in
+    directory `cwd` with the environment `environ`; None: in ours, with what soscope was given;
+    as `user`, None: as us. `agentless` starts it in another way where no agent is made for its
+    machine, None: it cannot either.
     From here on soscope's own signals are blocked in this thread, until `Target.leave`.
 
     Raises LaunchError where the command cannot be started, AgentError where there is no
@@ -96,11 +96,11 @@ def launch(
 
 
 class _Outfit:
-    """What the new process gets: its program's control block, the agent, numbers for both.
+    """What the new process gets: its program's control block, the agent, numbers for them.
 
     `program.reason` says why it gets none of them. `descriptors` are the numbers of (blob,
-    shared file) that it inherits, () where no number was free. `may_preload` says whether the
-    agent can go in by LD_PRELOAD.
+    control block, plan) that it inherits, () where no number was free. `may_preload` says whether
+    the agent can go in by LD_PRELOAD.
     """
 
     __slots__ = ("agents", "descriptors", "may_preload", "program")
@@ -130,7 +130,8 @@ class _Outfit:
         Raises LaunchError.
         """
         if self.agents.blob is not None and self.program.block is not None:
-            self.descriptors = _high_descriptors((self.agents.blob.fd, self.program.block.fd))
+            block = self.program.block
+            self.descriptors = _high_descriptors((self.agents.blob.fd, block.fd, block.plan.fd))
         try:
             while True:
                 try:
@@ -142,7 +143,8 @@ class _Outfit:
         finally:
             _close_all(self.descriptors)
         if self.descriptors:
-            self.agents.inherited = (self.descriptors[0], self.descriptors[1])
+            blob, control, plan = self.descriptors
+            self.agents.inherited = (blob, control, plan)
         self.program.pid = child.pid
         return child
 
@@ -234,8 +236,8 @@ def _close_all(descriptors: tuple[int, ...]) -> None:
         os.close(descriptor)
 
 
-def _high_descriptors(files: tuple[int, int]) -> tuple[int, ...]:
-    """Duplicate two descriptors to high numbers; () where there is no room for both."""
+def _high_descriptors(files: tuple[int, ...]) -> tuple[int, ...]:
+    """Duplicate descriptors to high numbers; () where there is no room for all."""
     limit = os.sysconf("SC_OPEN_MAX")  # the soft limit; -1 without one
     lowest = _HIGH_DESCRIPTOR
     if 0 <= limit < _HIGH_DESCRIPTOR + len(files):

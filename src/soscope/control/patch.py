@@ -182,7 +182,7 @@ class _Patching:
         except ValueError as error:
             raise UsageError(f"process {self.pid}: {error}") from error
 
-    def _make_block(self, path: str, descriptor: int | None, _: int) -> ControlBlock:
+    def _make_block(self, path: str, descriptors: tuple[int, int] | None, _: int) -> ControlBlock:
         plan = Plan(
             instruments=[],
             patterns=pack_patterns([]),
@@ -190,7 +190,7 @@ class _Patching:
             strings_size=_NAMES,
             patches=self.table.pack(),
         )
-        return ControlBlock.create(plan, descriptor)
+        return ControlBlock.create(plan, descriptors)
 
     def _load_libraries(self, visit: Visit, agent: Resident, blob: Blob) -> None:
         """Load them before anything leads there. Raises Refused with everything undone."""

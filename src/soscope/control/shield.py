@@ -10,6 +10,7 @@ gone, the child finishes what it has begun.
 from __future__ import annotations
 
 import _socket
+import errno
 import marshal
 import os
 import select
@@ -18,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from soscope.control.giving import givers
 from soscope.control.signals import end_is_wanted
 from soscope.entry.agent.visit import Executed
 from soscope.entry.guest.call import CallFault
@@ -44,19 +46,22 @@ _LONGEST = 300
 _LAST = 10  # seconds more to put back what it has changed
 _LONG = 1.0  # seconds of work after which whoever waits is told
 
+_GIVEN = b"+"  # how a child says that it gives descriptors; no result begins so
+_TAKEN = b"-"
+
 _waiting: list[int] = []  # in a child: the process that waits for it
 
 
 def shielded(
     work: Callable[[], Plain],
-    files: list[int] | None = None,
+    on_given: Callable[[list[int]], object] | None = None,
     on_long: Callable[[], None] = lambda: None,
 ) -> Plain:
     """Do `work` in a child, and return its result.
 
-    `files` are descriptors that the work appends to; they come as this process's own.
-    `on_long` is called once, if the work takes longer than a second. After five minutes the work is
-    ended by an error, however it comes about, and undoes what it has begun.
+    `on_given` gets descriptors that the work gives, as this process's own, and the work goes on
+    when it returns. `on_long` is called once, if the work takes longer than a second. After five
+    minutes the work is ended by an error, however it comes about, and undoes what it has begun.
     Raises what the work raises: Refused, Executed, NoSuchProcess, NotPermitted, OSError, and
     SoscopeError for everything else, and where somebody wants soscope to end and the work does
     not: the child goes on alone then. Where no process can be made the work is done here.
@@ -64,16 +69,21 @@ def shielded(
     soscope = os.getpid()
     try:
         mine, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    except OSError:
+        return _unshielded(work, on_given)
+    try:
         child = os.fork()
     except OSError:
-        return work()
+        mine.close()
+        theirs.close()
+        return _unshielded(work, on_given)
     if not child:
         _waiting.append(soscope)
         mine.close()
-        _be_the_child(work, files if files is not None else [], theirs)
+        _be_the_child(work, theirs)
     theirs.close()
     try:
-        data, descriptors = _read_all(mine, child, on_long)
+        data = _read_all(mine, child, on_given, on_long)
     finally:
         mine.close()
     _reap(child)
@@ -82,15 +92,22 @@ def shielded(
     try:
         is_done, value = marshal.loads(data)  # noqa: S302  our own child wrote it
     except (EOFError, ValueError, TypeError) as error:  # it had not sent all of it
-        for descriptor in descriptors:
-            os.close(descriptor)
         raise SoscopeError("the process that does the work was killed") from error
     if not is_done:
         raise _error(value)
-    if files is not None:
-        files += descriptors
     result: Plain = value
     return result
+
+
+def _unshielded(work: Callable[[], Plain], on_given: Callable[[list[int]], object] | None) -> Plain:
+    if on_given is None:
+        return work()
+    take = on_given
+    givers.append(lambda descriptors: take([os.dup(number) for number in descriptors]))
+    try:
+        return work()
+    finally:
+        del givers[-1]
 
 
 def is_abandoned() -> bool:
@@ -101,18 +118,23 @@ def is_abandoned() -> bool:
     return bool(_waiting) and os.getppid() != _waiting[-1]
 
 
-def _be_the_child(work: Callable[[], Plain], files: list[int], theirs: _socket.socket) -> None:
+def _be_the_child(work: Callable[[], Plain], theirs: _socket.socket) -> None:
+    def hand_over(descriptors: list[int]) -> None:
+        numbers = b"".join(number.to_bytes(_INT, sys.byteorder) for number in descriptors)
+        rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)]
+        theirs.sendmsg([_GIVEN], rights, _socket.MSG_NOSIGNAL)
+        if theirs.recv(1) != _TAKEN:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
     try:
         os.setpgid(0, 0)  # what a terminal sends is for soscope
         _end_later()
+        givers.append(hand_over)
         try:
             data = marshal.dumps((True, work()))
         except BaseException as error:  # noqa: BLE001  raised in the parent
             data = marshal.dumps((False, _plain(error)))
-            files = []
-        numbers = b"".join(number.to_bytes(_INT, sys.byteorder) for number in files)
-        rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)] if files else []
-        sent = theirs.sendmsg([data], rights)
+        sent = 0
         while sent < len(data):
             sent += theirs.send(data[sent:])
     except OSError:
@@ -135,9 +157,12 @@ def _end_later() -> None:
 
 
 def _read_all(
-    mine: _socket.socket, child: int, on_long: Callable[[], None]
-) -> tuple[bytes, list[int]]:
-    data, descriptors = b"", []
+    mine: _socket.socket,
+    child: int,
+    on_given: Callable[[list[int]], object] | None,
+    on_long: Callable[[], None],
+) -> bytes:
+    data = b""
     end = 0.0
     long = time.monotonic() + _LONG
     while True:
@@ -153,15 +178,19 @@ def _read_all(
         piece, rights, _, _ = mine.recvmsg(
             _PIECE, _socket.CMSG_SPACE(_MOST_FILES * _INT), _socket.MSG_CMSG_CLOEXEC
         )
-        for _, kind, numbers in rights:
-            if kind == _socket.SCM_RIGHTS:
-                size = len(numbers) - len(numbers) % _INT
-                descriptors += [
-                    int.from_bytes(numbers[at : at + _INT], sys.byteorder)
-                    for at in range(0, size, _INT)
-                ]
+        descriptors = [
+            int.from_bytes(numbers[at : at + _INT], sys.byteorder)
+            for _, kind, numbers in rights
+            if kind == _socket.SCM_RIGHTS
+            for at in range(0, len(numbers) - len(numbers) % _INT, _INT)
+        ]
+        if not data and piece == _GIVEN:
+            if on_given is not None:
+                on_given(descriptors)
+            mine.send(_TAKEN, _socket.MSG_NOSIGNAL)
+            continue
         if not piece:
-            return data, descriptors
+            return data
         data += piece
 
 

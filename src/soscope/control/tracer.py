@@ -315,7 +315,7 @@ class Tracer:
                 try:
                     put_in.close_inherited(inherited)
                 except (OSError, Faulted):
-                    pass  # two descriptors too many is all that is left of us
+                    pass  # three descriptors too many is all that is left of us
             if isinstance(error, Refused):
                 raise
             raise Refused(str(error)) from error

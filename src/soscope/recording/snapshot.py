@@ -28,7 +28,7 @@ def copy_of(block: ControlBlock) -> ControlBlock:
         block.when_full = policy
         # names behind the units that use them
         for section, size in (
-            (layout.SEC_RULES, block.section(layout.SEC_RULES)[1]),
+            (layout.SEC_MATCHES, block.section(layout.SEC_MATCHES)[1]),
             (layout.SEC_STRINGS, block.strings_used),
             (layout.SEC_IMAGES, block.image_count * layout.IMAGE.size),
             (layout.SEC_SLOTS, block.slot_count * layout.SLOT.size),
@@ -41,7 +41,7 @@ def copy_of(block: ControlBlock) -> ControlBlock:
         copy[start : start + size] = states
         with memoryview(block.mapping) as live:
             copy[: layout.PAGE] = live[: layout.PAGE]
-    return ControlBlock(descriptor)
+    return ControlBlock(descriptor, block.plan)
 
 
 def _copy_ring(block: ControlBlock, copy: memoryview) -> bytes:

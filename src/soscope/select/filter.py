@@ -130,7 +130,7 @@ class _Compiler:
             flags |= layout.RULE_PATH
         number = layout.PATTERN_MAIN if image.is_main else self.number(image)
         symbol = self.number(word.symbol)
-        self.packed.append(pack("<BBHHHII", word.kind, flags, symbol, number, 0, 0, 0))
+        self.packed.append(pack("<BBHHH", word.kind, flags, symbol, number, 0))
         self.chosen.words.append(word)
 
     def number(self, pattern: Pattern) -> int:

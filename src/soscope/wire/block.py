@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control block: the memory that soscope and the agent share.
+"""The control block: the memory that soscope and the agent share, and how its plan describes it.
 
 Words are read and written through memoryviews of native integers, never through `struct`:
 those are single loads and stores of the machine, so the other side sees whole values.
@@ -8,23 +8,27 @@ those are single loads and stores of the machine, so the other side sees whole v
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 from _collections_abc import Callable, Iterable
 
-from soscope.errors import FormatError
+from soscope.errors import FormatError, NoSharedMemory
 from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
 from soscope.model.stats import Stats
 from soscope.wire import countarrays, layout, records, sharedfile
 from soscope.wire.countarrays import CountArrays
 from soscope.wire.futex import wake
+from soscope.wire.laidout import LaidOut
 from soscope.wire.plan import Plan
+from soscope.wire.planfile import PlanFile
 
+_KEPT = ("plans", "flags", "string_limit", "chunks", "spare_chunks", "count_arrays")
+_OWN = 6  # in a row of the plan: where the own memory of an instrument begins, and its size
 _PREFAULT = 1 << 20  # the first chunks, so that the first calls meet no page fault
 _MADV_POPULATE_WRITE = 23  # Linux 5.14
 _MADV_REMOVE = 9
-_KEPT = ("plans", "chunks", "count_arrays", "spare_chunks")
+# Sections that are the plan's: soscope writes them, the agent only reads them.
+_OF_PLAN = (layout.SEC_PATTERNS, layout.SEC_RULES, layout.SEC_FUNCTIONS, layout.SEC_PATCHES)
 
 
 class _Word:
@@ -46,18 +50,16 @@ class _Word:
         getattr(block, self._view)[self._index] = value & self._mask
 
 
-class _Fixed(_Word):
-    """A field that nobody changes once the block is filled: what it holds later is not read."""
+class _Planned:
+    """A field of the plan's first page: what it was when the plan was filled."""
 
     __slots__ = ("_name",)
 
     def __init__(self, name: str) -> None:
-        super().__init__(name)
         self._name = name
 
     def __get__(self, block: ControlBlock, _: type[ControlBlock] | None = None) -> int:
-        value = block.kept.get(self._name)
-        return super().__get__(block) if value is None else value
+        return block.kept[self._name]
 
 
 class _Count(_Word):
@@ -74,9 +76,11 @@ class _Count(_Word):
 
 
 class ControlBlock:
-    """A mapped control block. `fd` is its file, `size` its bytes.
+    """A mapped control block. `fd` is its file, `size` its bytes, `plan` its plan.
 
-    `target_size` are the bytes that the target maps at first: all but most count arrays.
+    `target_size` are the bytes that the target maps at first: all but most count arrays. The plan
+    says where everything lies. This class alone reads that, and cuts what the agent counts at what
+    there can be.
 
     Every scalar field of `struct sosc_control` is an attribute that can be read and set.
     """
@@ -88,14 +92,8 @@ class ControlBlock:
     command = _Word("command")
     owner_start = _Word("owner_start")
     heartbeat = _Word("heartbeat")
-    plans = _Fixed("plans")
     flags = _Word("flags")
     when_full = _Word("when_full")
-    string_limit = _Word("string_limit")
-    chunks = _Fixed("chunks")
-    count_arrays = _Fixed("count_arrays")
-    main_name = _Word("main_name")
-    main_path = _Word("main_path")
     state = _Word("state")
     error = _Word("error")
     error_at = _Word("error_at")
@@ -120,7 +118,6 @@ class ControlBlock:
     slots_left = _Word("slots_left")
     images_dropped = _Word("images_dropped")
     slots_dropped = _Word("slots_dropped")
-    spare_chunks = _Fixed("spare_chunks")
     reader_gone = _Word("reader_gone")
     starved = _Word("starved")
     call_site_count = _Count("call_sites", layout.MAX_CALL_SITES)
@@ -130,23 +127,30 @@ class ControlBlock:
     question = _Word("question")
     unanswered = _Word("unanswered")
     answers = _Word("answers")
-    functions_used = _Word("functions_used")
+    plans = _Planned("plans")
+    string_limit = _Planned("string_limit")
+    chunks = _Planned("chunks")
+    spare_chunks = _Planned("spare_chunks")
+    count_arrays = _Planned("count_arrays")
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, plan: PlanFile) -> None:
         """Map the control block of a shared file; `fd` belongs to the block from here on.
 
-        Raises FormatError where the file is not one of this wire version.
+        So does `plan`, unless other blocks have it, too. Raises FormatError where the files are not
+        of this wire version, with both closed.
         """
-        self.fd = fd
+        self.plan = plan
         self.size = self.target_size = os.fstat(fd).st_size
         if self.size < layout.PAGE:
             raise FormatError("not a control block: too short", field="size", offset=0)
-        self.mapping = mmap.mmap(fd, self.size)
+        self._file = sharedfile.Mapped(fd, self.size)
+        self.mapping = self._file.mapping
         self._u8 = memoryview(self.mapping)
         whole = self._u8[: self.size & ~7]
         self._u32 = whole.cast("I")
         self._i32 = whole.cast("i")
         self._u64 = whole.cast("Q")
+        whole.release()
         self._states = self._u8[:0]
         self._ring = 0
         self._sections: list[tuple[int, int]] = []
@@ -157,122 +161,82 @@ class ControlBlock:
         self.told: dict[int, dict[str, bool]] = {}
         # what is to be done when the images of the program are there: called with its pid
         self.when_loaded: Callable[[int], object] | None = None
-        if self.magic:
-            self._check()
+        plan.users += 1
+        try:
+            if self.magic:
+                self._check()
+        except FormatError:
+            self.close()
+            raise
 
     # ---- life ----
 
+    @property
+    def fd(self) -> int:
+        """The descriptor of its file."""
+        return self._file.fd
+
     @classmethod
-    def create(cls, plan: Plan, descriptor: int | None = None) -> ControlBlock:
+    def create(cls, plan: Plan, descriptors: tuple[int, int] | None = None) -> ControlBlock:
         """Lay out a new control block for `plan`, owned by this process.
 
-        `descriptor` is an empty shared file to use, None: make one. Raises NoSharedMemory
-        where there is no memory for it.
+        `descriptors` are empty shared files to use for the block and its plan, and whoever has
+        made them seals the plan. None: make and seal both. Raises NoSharedMemory where there is
+        no memory for them.
         """
         if len(plan.instruments) > layout.PLANS:
             raise ValueError(f"{len(plan.instruments)} instruments, {layout.PLANS} at most")
-        functions = bytearray()
-        for instrument in plan.instruments:
-            functions += instrument.functions
-            functions += bytes(-len(functions) % 8)
-        main_name = len(functions)
-        functions += os.fsencode(os.path.basename(plan.main_path)) + b"\0"
-        main_path = len(functions)
-        functions += os.fsencode(plan.main_path) + b"\0"
-        chunks = plan.chunks + plan.spare_chunks
-        array = countarrays.size_of(plan)
-        numbers = layout.MAX_CALL_SITES if chunks or countarrays.by_call_site(plan) else 0
-        chains = 0
-        if numbers and plan.flags & layout.FLAG_FOLLOW:
-            chains = layout.CALL_SITE_HEADS + numbers
-        sizes = {
-            layout.SEC_PATTERNS: len(plan.patterns),
-            layout.SEC_RULES: sum(len(instrument.rules) for instrument in plan.instruments),
-            layout.SEC_FUNCTIONS: len(functions) + plan.function_room,
-            layout.SEC_IMAGES: layout.MAX_IMAGES * layout.IMAGE.size,
-            layout.SEC_SLOTS: layout.MAX_SLOTS * layout.SLOT.size,
-            layout.SEC_STRINGS: plan.strings_size,
-            layout.SEC_CHUNK_STATES: chunks * 4,
-            layout.SEC_RING: chunks * layout.CHUNK_SIZE,
-            layout.SEC_PLACES: plan.slot_places * 4,
-            layout.SEC_CALL_SITES: numbers * layout.CALL_SITE.size,
-            layout.SEC_CALL_SITE_CHAINS: chains * 4,
-            layout.SEC_PATCHES: len(plan.patches),
-            layout.SEC_GATES: 0 if plan.gate is None else layout.GATES * 4,
-            layout.SEC_COUNTS: plan.count_arrays * array,  # the last one
-        }
-        sections = [0] * (2 * layout.SECTIONS)
-        end = layout.PAGE
-        own = []
-        for instrument in plan.instruments:
-            own.append((end, instrument.own_size))
-            end += instrument.own_size
-            end += -end % layout.PAGE
-        for section, size in sizes.items():
-            alignment = layout.CHUNK_SIZE if section == layout.SEC_RING else layout.PAGE
-            end += -end % alignment
-            sections[2 * section : 2 * section + 2] = end, size
-            end += size
-        end += -end % layout.PAGE
-        later = plan.count_arrays - plan.ready_arrays
-        if descriptor is None:
-            descriptor = sharedfile.create(end)
+        laid = LaidOut(plan)
+        theirs, theirs_of_plan = descriptors or (None, None)
+        if theirs is None:
+            descriptor = sharedfile.create(laid.size)
         else:
-            sharedfile.resize(descriptor, end)
+            descriptor = theirs
+            sharedfile.resize(descriptor, laid.size)
         try:
-            block = cls(descriptor)
+            plan_file = PlanFile.create(laid.plan_size, theirs_of_plan)
+        except NoSharedMemory:
+            os.close(descriptor)
+            raise
+        try:
+            block = cls(descriptor, plan_file)
         except (OSError, MemoryError) as error:
             os.close(descriptor)
+            plan_file.close()
             number = error.errno if isinstance(error, OSError) else errno.ENOMEM
             reason = os.strerror(number or errno.ENOMEM).lower()
-            raise sharedfile.refusal("map", end, reason, number) from error
-        block.main_name, block.main_path = main_name, main_path
-        block.functions_used = len(functions)
-        block.target_size = end - later * array
-        block._fill(plan, sections, own, bytes(functions))
+            raise sharedfile.refusal("map", laid.size, reason, number) from error
+        block.target_size = laid.target_size
+        laid.fill(plan_file)
+        block._fill(plan)
+        if descriptors is None:
+            try:
+                plan_file.seal()
+            except OSError as error:
+                block.close()
+                reason = (error.strerror or "").lower()
+                raise sharedfile.refusal("seal", laid.size, reason, error.errno) from error
         return block
 
-    def _fill(
-        self, plan: Plan, sections: list[int], own: list[tuple[int, int]], functions: bytes
-    ) -> None:
+    def _fill(self, plan: Plan) -> None:
+        self.keep_layout()
         self.wire_version = layout.WIRE_VERSION
         self.control_size = layout.CONTROL.size
         at, size, _ = layout.CONTROL.fields["build_id"]
         self._u8[at : at + size] = plan.build_id[:size].ljust(size, b"\0")
-        self.plans = len(plan.instruments)
         self.flags = plan.flags
         self.when_full = plan.when_full
-        self.string_limit = plan.string_limit
-        self.chunks = plan.chunks + plan.spare_chunks
-        self.spare_chunks = plan.spare_chunks
-        self.count_arrays = plan.count_arrays
         self.strings_used = 1  # offset 0 is ""
-        at = layout.CONTROL.offset("section") // 8
-        for index, value in enumerate(sections):
-            self._u64[at + index] = value
-        self.keep_layout()
-        at = layout.CONTROL.offset("plan")
-        first_rule = tables = 0
-        for instrument, (start, size) in zip(plan.instruments, own, strict=True):
-            count = len(instrument.rules) // layout.RULE.size
-            words = (instrument.instrument, instrument.flags, first_rule, count, tables, 0)
-            layout.PLAN.struct.pack_into(self._u8, at, *words, start, size)
+        for instrument, row in zip(plan.instruments, self._plans, strict=True):
+            start = row[_OWN]
             self._u8[start : start + len(instrument.own)] = instrument.own
-            at += layout.PLAN.size
-            first_rule += count
-            tables += len(instrument.functions)
-            tables += -tables % 8
         for section, content in (
-            (layout.SEC_PATTERNS, plan.patterns),
-            (layout.SEC_RULES, b"".join(each.rules for each in plan.instruments)),
-            (layout.SEC_FUNCTIONS, functions),
-            (layout.SEC_PATCHES, plan.patches),
+            (layout.SEC_PATCHED, plan.patches),
             (layout.SEC_GATES, b"\x01" if plan.gate else b""),
         ):
             start, _ = self.section(section)
             self._u8[start : start + len(content)] = content
         self.take_over()
-        self.keep_layout()
         self.prefault(_PREFAULT)
         self.magic = layout.MAGIC
 
@@ -301,12 +265,26 @@ class ControlBlock:
             refuse("wire_version")
         if self.control_size != layout.CONTROL.size:
             refuse("control_size")
+        self._check_plan()
+
+    def _check_plan(self) -> None:
+        def refuse(field: str) -> None:
+            at = layout.PLAN_HEAD.offset(field)
+            raise FormatError(
+                f"not a plan of this soscope: {field} at offset {at}", field=field, offset=at
+            )
+
+        if self.plan.size < layout.PAGE or self.plan.field("magic") != layout.PLAN_MAGIC:
+            refuse("magic")
+        if self.plan.field("head_size") != layout.PLAN_HEAD.size:
+            refuse("head_size")
         self.keep_layout()
-        for offset, size in self._sections:
-            if offset % 8 or offset + size > self.size:
+        for section, (offset, size) in enumerate(self._sections):
+            room = self.plan.size if section in _OF_PLAN else self.size
+            if offset % 8 or offset + size > room:
                 refuse("section")
-        for *_, start, size in self._plans:
-            if start + size > self.size:
+        for row in self._plans:
+            if row[_OWN] + row[_OWN + 1] > self.size:
                 refuse("plan")
         chunks = self.chunks
         if self.section(layout.SEC_RING)[1] != chunks * layout.CHUNK_SIZE:
@@ -315,15 +293,13 @@ class ControlBlock:
             refuse("chunks")
 
     def keep_layout(self) -> None:
-        """Note where everything lies: the target may write what it likes over that."""
-        at = layout.CONTROL.offset("section") // 8
-        words = self._u64[at : at + 2 * layout.SECTIONS].tolist()
+        """Note what the plan says, for systems on which the target may write over that."""
+        head = layout.PLAN_HEAD
+        words = memoryview(self.plan.read(head.offset("section"), 16 * layout.SECTIONS)).cast("Q")
         self._sections = list(zip(words[::2], words[1::2], strict=True))
-        at = layout.CONTROL.offset("plan")
-        end = at + min(self.plans, layout.PLANS) * layout.PLAN.size
-        self._plans = list(layout.PLAN.struct.iter_unpack(self._u8[at:end]))
-        self.kept = {}
-        self.kept = {name: getattr(self, name) for name in _KEPT}
+        self.kept = {name: self.plan.field(name) for name in _KEPT}
+        rows = self.plan.read(head.offset("plan"), min(self.plans, layout.PLANS) * layout.PLAN.size)
+        self._plans = list(layout.PLAN.struct.iter_unpack(rows))
         self._ring = self.section(layout.SEC_RING)[0]
         states, size = self.section(layout.SEC_CHUNK_STATES)
         self._states = self._u8[states : states + size]
@@ -340,7 +316,8 @@ class ControlBlock:
     def give_back(self) -> None:
         """Give back the memory behind the first page; who still has it mapped reads zeros.
 
-        Forked children that are hooked still, and share it, must use none of it.
+        Forked children that are hooked still, and share it, must use none of it. The plan stays
+        what it is, as a sealed file gives nothing back.
         """
         self.command = layout.COMMAND_STOP
         try:
@@ -353,20 +330,21 @@ class ControlBlock:
 
         Raises BufferError where one is left: the mapping goes with it.
         """
-        os.close(self.fd)
-        self.fd = -1
         for view in (self._states, self._u32, self._i32, self._u64, self._u8):
             view.release()
-        self.mapping.close()
+        try:
+            self._file.close()
+        finally:
+            self.plan.close()
 
     # ---- what the agent found ----
 
     def section(self, section: int) -> tuple[int, int]:
-        """Return (offset, size) of a section in the shared file, in bytes."""
+        """Return (offset, size) of a section in its file, in bytes."""
         return self._sections[section]
 
     def view(self, section: int, start: int, end: int) -> memoryview:
-        """Return the bytes [start, end) of a section, cut to its size."""
+        """Return the bytes [start, end) of a section of the block's own, cut to its size."""
         offset, size = self.section(section)
         return self._u8[offset + min(start, size) : offset + min(end, size)]
 
@@ -384,8 +362,14 @@ class ControlBlock:
         """Return where the bytes that are the instrument's own begin, 0 where there are none."""
         for plan in self._plans:
             if plan[0] == instrument:
-                return plan[-2] if plan[-1] else 0
+                return plan[_OWN] if plan[_OWN + 1] else 0
         return 0
+
+    def replace_functions(self, number: int, start: int) -> None:
+        """Note that the table of functions of instrument `number` begins elsewhere."""
+        at = layout.PLAN_HEAD.offset("plan") + number * layout.PLAN.size
+        self.plan.write(at + layout.PLAN.offset("functions"), start.to_bytes(4, "little"))
+        self.keep_layout()
 
     def functions_start(self, number: int) -> int:
         """Return the offset of the table of functions of instrument `number` in their section."""
@@ -396,9 +380,9 @@ class ControlBlock:
 
         The view must be released before the block is closed.
         """
-        for each, *_, start, size in self._plans:
-            if each == instrument:
-                return self._u8[start : start + size]
+        for plan in self._plans:
+            if plan[0] == instrument:
+                return self._u8[plan[_OWN] : plan[_OWN] + plan[_OWN + 1]]
         return self._u8[:0]
 
     @property
@@ -531,10 +515,9 @@ class ControlBlock:
     def rules_matched(self, instrument: int) -> list[int]:
         """Return how many slots (or images) each rule of an instrument matched."""
         _, _, first, count, *_ = self._plans[self.instruments.index(instrument)]
-        at, size = self.section(layout.SEC_RULES)
-        rules = range(first, min(first + count, size // layout.RULE.size))
-        at += layout.RULE.offset("matched")
-        return [self._u32[(at + rule * layout.RULE.size) // 4] for rule in rules]
+        at, size = self.section(layout.SEC_MATCHES)
+        end = min(first + count, size // 4)
+        return self._u32[at // 4 + first : at // 4 + end].tolist()
 
     # ---- the ring ----
 

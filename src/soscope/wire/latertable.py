@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of functions that come later, in a control block that is made already."""
+"""Tables of functions that come later, in a plan that is made already."""
 
 from __future__ import annotations
 
@@ -17,15 +17,10 @@ def replace_functions(block: ControlBlock, number: int, functions: bytes) -> boo
 
     Only before the agent is started.
     """
-    start, size = block.section(layout.SEC_FUNCTIONS)
-    at = block.functions_used + -block.functions_used % 8
-    if at + len(functions) > size:
+    at = _append(block, functions)
+    if at is None:
         return False
-    block.mapping[start + at : start + at + len(functions)] = functions
-    block.functions_used = at + len(functions)
-    place = _place(number)
-    block.mapping[place : place + 4] = at.to_bytes(4, "little")
-    block.keep_layout()
+    block.replace_functions(number, at)
     return True
 
 
@@ -35,26 +30,35 @@ def add_functions(block: ControlBlock, number: int, build: Callable[[int, int], 
     The agent may be at work. `build` gets the offset of the new table from the instrument's own
     one, from which its offsets count, and the offset of the one before, 0 without one.
     """
-    start, size = block.section(layout.SEC_FUNCTIONS)
+    start, _ = block.section(layout.SEC_FUNCTIONS)
     first = block.functions_start(number)
     more = start + first + layout.FUNCTION_TABLE.offset("more")
-    at = block.functions_used + -block.functions_used % 8
-    content = build(at - first, int.from_bytes(block.mapping[more : more + 4], "little"))
-    if at + len(content) > size:
+    before = int.from_bytes(block.plan.read(more, 4), "little")
+    at = _append(block, build(_end(block) - first, before))
+    if at is None:
         return False
-    block.mapping[start + at : start + at + len(content)] = content
-    block.functions_used = at + len(content)
-    block.mapping[more : more + 4] = (at - first).to_bytes(4, "little")  # it is whole now
-    return True
+    return block.plan.write(more, (at - first).to_bytes(4, "little"))  # it is whole now
 
 
 def ask_no_more(block: ControlBlock, number: int) -> None:
     """Have the agent ask no more questions about functions of instrument `number`."""
-    place = _place(number, "flags")
-    flags = int.from_bytes(block.mapping[place : place + 4], "little") & ~layout.PLAN_ASKS
-    block.mapping[place : place + 4] = flags.to_bytes(4, "little")
+    place = layout.PLAN_HEAD.offset("plan") + number * layout.PLAN.size
+    place += layout.PLAN.offset("flags")
+    flags = int.from_bytes(block.plan.read(place, 4), "little") & ~layout.PLAN_ASKS
+    block.plan.write(place, flags.to_bytes(4, "little"))
 
 
-def _place(number: int, field: str = "functions") -> int:
-    """Return where the control page has a field of an instrument's plan."""
-    return layout.CONTROL.offset("plan") + number * layout.PLAN.size + layout.PLAN.offset(field)
+def _end(block: ControlBlock) -> int:
+    """Return where the next table goes."""
+    used = block.plan.field("functions_used")
+    return used + -used % 8
+
+
+def _append(block: ControlBlock, functions: bytes) -> int | None:
+    """Put a table behind all others; return its offset, None: there is no room for it."""
+    start, size = block.section(layout.SEC_FUNCTIONS)
+    at = _end(block)
+    if at + len(functions) > size or not block.plan.write(start + at, functions):
+        return None
+    block.plan.set_field("functions_used", at + len(functions))
+    return at

@@ -48,6 +48,7 @@ class Layout:
 
 
 MAGIC = 0x3165706F63736F73  # "soscope1"
+PLAN_MAGIC = 0x316E616C70636F73  # "socplan1"
 
 WIRE_VERSION = 1
 PAGE = 4096
@@ -124,7 +125,9 @@ SEC_CALL_SITES = 10
 SEC_CALL_SITE_CHAINS = 11
 SEC_PATCHES = 12
 SEC_GATES = 13
-SECTIONS = 14
+SEC_MATCHES = 14
+SEC_PATCHED = 15
+SECTIONS = 16
 
 # Reasons for which calls were not seen; indices of control.dropped.
 DROP_FULL = 0
@@ -389,19 +392,23 @@ RANGE = Layout(
 )
 PLAN = Layout(
     "sosc_plan",
-    "instrument:I flags:I first_rule:I rules:I functions:I reserved:I own:2Q",
+    "instrument:I flags:I first_rule:I rules:I functions:I reserved:I own:2Q given:2Q",
+)
+PLAN_HEAD = Layout(
+    "sosc_plan_head",
+    "magic:Q head_size:I plans:I flags:I string_limit:I chunks:I spare_chunks:I count_arrays:I "
+    "main_name:I main_path:I functions_used:I section:32Q plan:28Q",
 )
 CONTROL = Layout(
     "sosc_control",
     "magic:Q wire_version:I control_size:I build_id:32s owner_pid:I command:I "
-    "owner_start:Q heartbeat:Q plans:I flags:I when_full:I string_limit:I chunks:I "
-    "count_arrays:I main_name:I main_path:I section:28Q plan:20Q state:I error:i error_at:I "
+    "owner_start:Q heartbeat:Q flags:I when_full:I state:I error:i error_at:I "
     "agent_flags:I agent_base:Q agent_size:Q tsc_start:Q realtime_start:Q "
     "monotonic_start:Q cost_inner:I cost_outer:I images:I slots:I strings:I counts_used:I "
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
-    "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q spare_chunks:Q "
+    "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q "
     "reader_gone:Q starved:Q call_sites:Q overwritten:Q turn:Q gates:Q "
-    "question:Q unanswered:Q answers:I functions_used:I",
+    "question:Q unanswered:Q answers:I reserved:I",
 )
 AUTOMATON = Layout(
     "sosc_automaton",
@@ -409,7 +416,7 @@ AUTOMATON = Layout(
 )
 RULE = Layout(
     "sosc_rule",
-    "kind:B flags:B symbol:H image:H reserved:H matched:I reserved1:I",
+    "kind:B flags:B symbol:H image:H reserved:H",
 )
 FUNCTION_TABLE = Layout(
     "sosc_function_table",
@@ -503,9 +510,9 @@ REPORTED = Layout(
 )
 START = Layout(
     "sosc_start",
-    "base:Q r_debug:Q loader:Q phdr:Q phnum:I control_fd:i blob_fd:i pages_offset:I "
-    "control_size:Q errno_offset:q tid_offset:q brk:Q brk_before:Q brk_after:Q flags:Q "
-    "stack_end:Q",
+    "base:Q r_debug:Q loader:Q phdr:Q phnum:I control_fd:i blob_fd:i plan_fd:i "
+    "pages_offset:Q control_size:Q plan_size:Q errno_offset:q tid_offset:q brk:Q brk_before:Q "
+    "brk_after:Q flags:Q stack_end:Q",
 )
 INSIDE = Layout(
     "sosc_inside",

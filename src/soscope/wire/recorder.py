@@ -178,8 +178,7 @@ class Recorder:
         """Count what each rule of a filter was about; `first` is the number of the first one."""
         for number, holds in enumerate(rules, first):
             if holds:
-                at = number * layout.RULE.size + layout.RULE.offset("matched")
-                view = self._block.view(layout.SEC_RULES, at, at + 4)
+                view = self._block.view(layout.SEC_MATCHES, 4 * number, 4 * number + 4)
                 view[:] = (int.from_bytes(view, "little") + 1).to_bytes(4, "little")
                 view.release()
 

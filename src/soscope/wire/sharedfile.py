@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared memory file behind a control block.
+"""The shared memory files behind a control block and its plan.
 
-It is sparse and has no name, so nothing is left behind whoever dies. Its size is sealed: if
-the target could cut the file, a look at the missing part would end soscope with SIGBUS. Pages
-can still be given back, and then read as zeros. A limit on file sizes (`ulimit -f`) counts for
-the file too, although it takes no disk.
+They are sparse and have no names, so nothing is left behind whoever dies. Their sizes are sealed:
+if the target could cut a file, a look at the missing part would end soscope with SIGBUS. Pages
+of a block can still be given back, and then read as zeros. A limit on file sizes (`ulimit -f`)
+counts for the files too, although they take no disk.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 
 from soscope.errors import NoSharedMemory
@@ -22,6 +23,7 @@ FLAGS = (
     _MFD_CLOEXEC | _MFD_ALLOW_SEALING | _MFD_NOEXEC_SEAL,
     _MFD_CLOEXEC | _MFD_ALLOW_SEALING,
 )
+_PROT = mmap.PROT_READ | mmap.PROT_WRITE
 SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -32,7 +34,7 @@ def create(size: int, seals: int = SIZE_SEALS) -> int:
     NoSharedMemory if the system has no shared memory, or if a limit forbids so much.
     """
     descriptor = _open()
-    resize(descriptor, size, seals if _takes_seals(descriptor) else 0)
+    resize(descriptor, size, seals if takes_seals(descriptor) else 0)
     return descriptor
 
 
@@ -52,12 +54,44 @@ def resize(descriptor: int, size: int, seals: int = SIZE_SEALS) -> None:
         raise refusal("create", size, reason, error.errno) from error
 
 
+class Mapped:
+    """A mapping of a file that belongs to the mapping from here on.
+
+    `fd` is its descriptor. Descriptors may be few, and a mapping keeps a duplicate of its own: that
+    one is used, if it is known which one it is, and the other one is closed.
+    """
+
+    __slots__ = ("_is_apart", "fd", "mapping")
+
+    def __init__(self, descriptor: int, size: int, prot: int = _PROT) -> None:
+        """Map `size` bytes. Raises OSError and MemoryError, with nothing closed."""
+        number = os.dup(descriptor)
+        os.close(number)  # the mapping gets the lowest one that is free, too
+        self.mapping = mmap.mmap(descriptor, size, prot=prot)
+        try:
+            self._is_apart = not os.path.samestat(os.fstat(number), os.fstat(descriptor))
+        except OSError:  # another thread was quicker, or a mapping keeps none
+            self._is_apart = True
+        self.fd = descriptor
+        if not self._is_apart:
+            os.close(descriptor)
+            self.fd = number
+
+    def close(self) -> None:
+        """Unmap and close. Raises BufferError if a view is left; then both go with it."""
+        if self._is_apart:
+            os.close(self.fd)
+            self._is_apart = False
+        self.fd = -1
+        self.mapping.close()
+
+
 def seal_content(descriptor: int) -> None:
     """Let nobody change a file of ours any more. Raises OSError.
 
     If somebody has it mapped to write to it, the size is all that can be sealed.
     """
-    if not _takes_seals(descriptor):
+    if not takes_seals(descriptor):
         return
     try:
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SIZE_SEALS | fcntl.F_SEAL_WRITE)
@@ -67,7 +101,7 @@ def seal_content(descriptor: int) -> None:
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SIZE_SEALS)
 
 
-def _takes_seals(descriptor: int) -> bool:
+def takes_seals(descriptor: int) -> bool:
     """Return whether a file is a memory file; one on tmpfs takes no seals."""
     return not fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SEAL
 

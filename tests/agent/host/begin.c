@@ -189,7 +189,7 @@ int main(int argc, char **argv)
 	counts = atoi(argv[2]) == SOSC_INSTRUMENT_COUNT;
 	host_control((enum sosc_instrument_kind)atoi(argv[2]), CHUNKS);
 	sosc_control->when_full = SOSC_FULL_DROP;
-	sosc_control->flags |= SOSC_FLAG_FOLLOW;
+	host_plan->flags = sosc_control->flags = SOSC_FLAG_FOLLOW;
 	host_look();
 	host_cell(CELL, &plain);
 	shared = mmap(NULL, SOSC_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -120,12 +120,10 @@ static void balance(void)
 
 int main(void)
 {
-	struct sosc_control *control = host_control(SOSC_INSTRUMENT_BLOCKS, CHUNKS);
 	pthread_t threads[THREADS];
 
-	host_section(SOSC_SEC_RULES, &table, sizeof(table));
-	control->plan[0].own = control->section[SOSC_SEC_RULES];
-	host_look();
+	host_control(SOSC_INSTRUMENT_BLOCKS, CHUNKS);
+	host_own(&table, sizeof(table));
 	sosc_instruments[SOSC_INSTRUMENT_BLOCKS].start();
 	next_chunk();
 	for (uint64_t i = 0; i < THREADS; i++)

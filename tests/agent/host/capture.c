@@ -58,7 +58,7 @@ static void strings(void)
 	pattern[4999] = 0;
 	CHECK(is(string_at(pattern, 60000, 0), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, pattern,
 		 4096));
-	CHECK(string_at(pattern, 0, 0)->size == sosc_control->string_limit);
+	CHECK(string_at(pattern, 0, 0)->size == host_plan->string_limit);
 }
 
 // A string that the function reads is looked at word by word: from any address, to any end.

@@ -159,12 +159,14 @@ static void characters(void)
 	CHECK(has(2, SOSC_DATA_STRING, L"wide", 16) && has(3, SOSC_DATA_STRING, L"wide", 16));
 	call("%3lc%mC", 2);
 	CHECK(has(2, SOSC_DATA_BYTES, L"wid", 12) && has(3, SOSC_DATA_BYTES, L"w", 4));
-	sosc_control->string_limit = 2;
+	host_plan->string_limit = 2;
+	host_look();
 	call("%ls%mS", 2);
 	CHECK(is(item(2), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, L"wi", 8));
 	call("%3lc%mS", 2);
 	CHECK(is(item(2), SOSC_DATA_BYTES, SOSC_DATA_TRUNCATED, L"wi", 8));
-	sosc_control->string_limit = 32;
+	host_plan->string_limit = 32;
+	host_look();
 	free(zeros);
 }
 
@@ -333,7 +335,8 @@ int main(int argc, char **argv)
 
 	CHECK(argc == 3);
 	captured_begin();
-	sosc_control->string_limit = 32;
+	host_plan->string_limit = 32;
+	host_look();
 	as_many_as_the_result_says();
 	how_many_were_read();
 	characters();

@@ -186,16 +186,34 @@ void host_interrupt(void (*handler)(int signal))
 	CHECK(!setitimer(ITIMER_REAL, handler ? &often : &never, NULL));
 }
 
+enum { BLOCK_MOST = 1 << 29 }; // the plan lies behind that
+
+struct sosc_plan_head *host_plan;
 static uint8_t *block;
-static uint64_t used;
+static uint64_t used, plan_used;
+
+static bool is_of_plan(enum sosc_section section)
+{
+	return section == SOSC_SEC_PATTERNS || section == SOSC_SEC_RULES ||
+	       section == SOSC_SEC_FUNCTIONS || section == SOSC_SEC_PATCHES;
+}
+
+static struct sosc_range take(uint64_t *end, uint64_t size)
+{
+	struct sosc_range range = {(*end + SOSC_CHUNK_SIZE - 1) & ~(uint64_t)(SOSC_CHUNK_SIZE - 1),
+				   size};
+
+	*end = range.offset + size;
+	CHECK(*end <= BLOCK_MOST);
+	return range;
+}
 
 static void *place(enum sosc_section section, uint64_t size)
 {
-	used = (used + SOSC_CHUNK_SIZE - 1) & ~(uint64_t)(SOSC_CHUNK_SIZE - 1);
-	sosc_control->section[section].offset = used;
-	sosc_control->section[section].size = size;
-	used += size;
-	return block + sosc_control->section[section].offset;
+	bool planned = is_of_plan(section);
+
+	host_plan->section[section] = take(planned ? &plan_used : &used, size);
+	return (planned ? (uint8_t *)host_plan : block) + host_plan->section[section].offset;
 }
 
 struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunks)
@@ -206,7 +224,7 @@ struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunk
 		struct sosc_function cells[2];
 	} functions = {.table = {.cells = sizeof(functions.table),
 				 .default_function = offsetof(typeof(functions), cells[1])}};
-	void *map = mmap(NULL, 1ul << 30, PROT_READ | PROT_WRITE,
+	void *map = mmap(NULL, (2ul << 29) + SOSC_CHUNK_SIZE, PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	uint64_t cell = kind == SOSC_INSTRUMENT_COUNT ? 8 : sizeof(struct sosc_stats);
 
@@ -214,14 +232,19 @@ struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunk
 	block = (uint8_t *)(((uint64_t)map + SOSC_CHUNK_SIZE - 1) &
 			    ~(uint64_t)(SOSC_CHUNK_SIZE - 1));
 	used = SOSC_PAGE;
+	plan_used = sizeof(*host_plan);
 	sosc_control = (void *)block;
-	sosc_control->plans = 1;
-	sosc_control->plan[0].instrument = kind;
-	sosc_control->plan[0].rules = UINT32_MAX; // as many as there are
+	host_plan = (void *)(block + BLOCK_MOST);
+	*host_plan = (struct sosc_plan_head){
+		.magic = SOSC_PLAN_MAGIC,
+		.head_size = sizeof(*host_plan),
+		.plans = 1,
+		.string_limit = 32,
+		.count_arrays = HOST_ARRAYS,
+		.plan = {{.instrument = kind, .rules = UINT32_MAX}}, // as many as there are
+	};
 	host_look();
 	sosc_instruments_init();
-	sosc_control->count_arrays = HOST_ARRAYS;
-	sosc_control->string_limit = 32;
 	sosc_control->strings = 1;
 	(void)place(SOSC_SEC_RULES, 0);
 	(void)place(SOSC_SEC_IMAGES, SOSC_MAX_IMAGES * sizeof(struct sosc_image));
@@ -232,7 +255,7 @@ struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunk
 	sosc_counts_start(used, 0);
 	(void)place(SOSC_SEC_CHUNK_STATES, chunks * 4ul);
 	(void)place(SOSC_SEC_RING, (uint64_t)chunks * SOSC_CHUNK_SIZE);
-	sosc_control->chunks = chunks;
+	host_plan->chunks = chunks;
 	host_section(SOSC_SEC_PATTERNS, &no_patterns, sizeof(no_patterns));
 	host_section(SOSC_SEC_FUNCTIONS, &functions, sizeof(functions));
 	CHECK(sosc_threads_init(0) == 0);
@@ -243,12 +266,25 @@ struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunk
 void host_section(enum sosc_section section, const void *bytes, uint64_t size)
 {
 	memcpy(place(section, size), bytes, size);
+	if (section == SOSC_SEC_RULES)
+		(void)place(SOSC_SEC_MATCHES, size / sizeof(struct sosc_rule) * 4);
+	host_look();
+}
+
+void host_own(const void *bytes, uint64_t size)
+{
+	struct sosc_plan *plan = &host_plan->plan[0];
+
+	plan->own = take(&used, size);
+	plan->given = take(&plan_used, size);
+	memcpy(block + plan->own.offset, bytes, size);
+	memcpy((uint8_t *)host_plan + plan->given.offset, bytes, size);
 	host_look();
 }
 
 void host_look(void)
 {
-	CHECK(sosc_session_begin(used));
+	CHECK(sosc_session_begin(used, host_plan, plan_used));
 }
 
 void *host_read(const char *path, uint64_t *size)
@@ -268,7 +304,7 @@ void *host_read(const char *path, uint64_t *size)
 struct sosc_cell *host_cell(uint32_t index, const struct sosc_function *function)
 {
 	sosc_layers[index].function = function;
-	sosc_layers[index].instrument = (uint8_t)sosc_control->plan[0].instrument;
+	sosc_layers[index].instrument = (uint8_t)host_plan->plan[0].instrument;
 	sosc_layers[index].of_libc = 1;
 	sosc_cells[index].original = (uint64_t)sosc_empty;
 	sosc_cells[index].handler = (uint64_t)sosc_h_call;

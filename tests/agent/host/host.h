@@ -19,11 +19,17 @@ enum {
 	HOST_ARRAYS = 4,
 };
 
+/** The plan of host_control, to change what it says: host_look has the agent read it. */
+extern struct sosc_plan_head *host_plan;
+
 /** A control block with all sections; of SEC_FUNCTIONS only a default function. */
 struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunks);
 
 /** Put @size bytes of a section where the agent looks for them. */
 void host_section(enum sosc_section section, const void *bytes, uint64_t size);
+
+/** What the instrument of host_control has of its own, which the plan says, too. */
+void host_own(const void *bytes, uint64_t size);
 
 /** Have the agent read what the control block says of itself, after a change. */
 void host_look(void);

@@ -65,7 +65,7 @@ int main(void)
 	pthread_t threads[THREADS];
 
 	(void)host_control(SOSC_INSTRUMENT_BLOCKS, 1);
-	sosc_lead_start(&own);
+	sosc_lead_start(&own, &own);
 	for (uint64_t i = 0; i < THREADS; i++)
 		CHECK(!pthread_create(&threads[i], NULL, take_turns, (void *)i));
 	host_interrupt(on_alarm);

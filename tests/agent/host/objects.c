@@ -52,12 +52,10 @@ int main(void)
 	__typeof__(*shared) begins = {
 		.own = {.first_place = offsetof(__typeof__(*shared), places), .places = PLACES},
 	};
-	struct sosc_control *control = host_control(SOSC_INSTRUMENT_OBJECTS, 1);
 
-	host_section(SOSC_SEC_RULES, &begins, sizeof(begins));
-	control->plan[0].own = control->section[SOSC_SEC_RULES];
-	control->flags |= SOSC_FLAG_FOLLOW;
-	host_look();
+	(void)host_control(SOSC_INSTRUMENT_OBJECTS, 1);
+	host_plan->flags = sosc_control->flags = SOSC_FLAG_FOLLOW;
+	host_own(&begins, sizeof(begins));
 	shared = sosc_own(SOSC_INSTRUMENT_OBJECTS, sizeof(*shared));
 	sosc_instruments[SOSC_INSTRUMENT_OBJECTS].start();
 	CHECK(shared->own.places_used == 1 && shared->places[0].pid == (uint32_t)getpid());

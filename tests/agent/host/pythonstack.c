@@ -175,6 +175,7 @@ static void start_session(void)
 		uint64_t buckets[1 << BITS];
 		uint64_t words[WORDS];
 	} *block = calloc(1, sizeof(*block));
+	struct sosc_blocks *own;
 
 	block->own = (struct sosc_blocks){
 		.mode = SOSC_BLOCKS_EXACT,
@@ -187,11 +188,9 @@ static void start_session(void)
 		.layouts = 1,
 	};
 	block->layout = layout;
-	host_section(SOSC_SEC_RULES, block, sizeof(*block));
-	sosc_control->plan[0].own = sosc_control->section[SOSC_SEC_RULES];
-	host_look();
+	host_own(block, sizeof(*block));
 	free(block);
-	(void)sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS);
+	(void)sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS, &own);
 	sosc_python_stacks_see(&sosc_loaded[0]);
 	CHECK(sosc_python_stacks);
 }

@@ -103,7 +103,7 @@ static void drain(void)
 	struct sosc_control *control = sosc_control;
 
 	control->heartbeat++;
-	for (uint32_t i = 0; i < control->chunks; i++) {
+	for (uint32_t i = 0; i < host_plan->chunks; i++) {
 		if (state_of(i) != SOSC_CHUNK_FULL || !look(i, false))
 			continue;
 		CHECK(chunk_at(i)->seq && chunk_at(i)->tid);
@@ -126,11 +126,11 @@ static uint64_t lost(void)
 // Everything is quiet: what is in the ring, the chunks in use as well?
 static void settle(void)
 {
-	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+	for (uint32_t i = 0; i < host_plan->chunks; i++)
 		if (state_of(i) == SOSC_CHUNK_OWNED)
 			CHECK(look(i, true));
 	drain();
-	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+	for (uint32_t i = 0; i < host_plan->chunks; i++)
 		CHECK(state_of(i) != SOSC_CHUNK_FULL);
 	if (drained + lost() < *attempts || drained + lost() > *attempts + 1)
 		printf("%lu in the ring, %lu lost, %lu made\n", drained, lost(), *attempts);
@@ -175,7 +175,7 @@ static void write_text(uint64_t addr, uint8_t byte)
 // What the reader does when a process has ended: its chunks are full, however full.
 static void process_ended(uint32_t pid)
 {
-	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+	for (uint32_t i = 0; i < host_plan->chunks; i++)
 		if (state_of(i) == SOSC_CHUNK_OWNED && chunk_at(i)->seq && chunk_at(i)->pid == pid)
 			set_state(i, SOSC_CHUNK_FULL);
 	drain();
@@ -243,14 +243,14 @@ static int owned(bool numbered)
 {
 	int count = 0;
 
-	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+	for (uint32_t i = 0; i < host_plan->chunks; i++)
 		count += state_of(i) == SOSC_CHUNK_OWNED && !chunk_at(i)->seq != numbered;
 	return count;
 }
 
 static void begin_anew(uint32_t free_chunks)
 {
-	for (uint32_t i = 0; i < sosc_control->chunks; i++) {
+	for (uint32_t i = 0; i < host_plan->chunks; i++) {
 		memset(chunk_at(i), 0, SOSC_CHUNK_SIZE);
 		set_state(i, i < free_chunks ? SOSC_CHUNK_FREE : SOSC_CHUNK_FULL);
 		if (i >= free_chunks) // somebody else's, older
@@ -431,7 +431,7 @@ static void woken(void)
 	// this is forbidden, tries have to do.
 	sched_setscheduler(0, SCHED_FIFO, &first);
 	signal(SIGUSR1, nothing);
-	for (uint32_t i = 0; i < sosc_control->chunks; i++) // somebody else's
+	for (uint32_t i = 0; i < host_plan->chunks; i++) // somebody else's
 		set_state(i, SOSC_CHUNK_FULL), chunk_at(i)->seq = i + 1, chunk_at(i)->tid = 1;
 	CHECK(pthread_create(&waiting, NULL, records_one, NULL) == 0);
 	for (int i = 0; !disturb(waiting); i++) // where others work, too, it may need some tries
@@ -551,7 +551,7 @@ int main(int argc, char **argv)
 	forks = !strcmp(argv[1], "fork");
 	nested = forks ? 0 : (uint32_t)atoi(argv[3]);
 	start((uint32_t)atoi(argv[2]), 4);
-	sosc_control->flags |= SOSC_FLAG_FOLLOW;
+	host_plan->flags = sosc_control->flags = SOSC_FLAG_FOLLOW;
 	host_look();
 	for (uint32_t free_chunks = 1; free_chunks <= 4; free_chunks++)
 		step((uint32_t)atoi(argv[2]), free_chunks);

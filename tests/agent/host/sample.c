@@ -95,12 +95,10 @@ int main(void)
 {
 	// as soscope says it: MEAN * ln(2), times 2^16
 	struct sosc_blocks own = {.mode = SOSC_BLOCKS_SAMPLE, .scale = 2248304};
-	struct sosc_control *control = host_control(SOSC_INSTRUMENT_BLOCKS, CHUNKS);
 	pthread_t threads[THREADS];
 
-	host_section(SOSC_SEC_RULES, &own, sizeof(own));
-	control->plan[0].own = control->section[SOSC_SEC_RULES];
-	host_look();
+	host_control(SOSC_INSTRUMENT_BLOCKS, CHUNKS);
+	host_own(&own, sizeof(own));
 	sosc_instruments[SOSC_INSTRUMENT_BLOCKS].start();
 	draws();
 	counts_down();

@@ -58,8 +58,7 @@ int main(int argc, char **argv)
 		else
 			puts("0");
 	}
-	for (uint64_t i = 0; i < sosc_control->section[SOSC_SEC_RULES].size; i += 16)
-		printf("rule %u\n",
-		       ((struct sosc_rule *)sosc_section(SOSC_SEC_RULES))[i / 16].matched);
+	for (uint32_t i = 0; i < sosc_session->rules; i++)
+		printf("rule %u\n", ((uint32_t *)sosc_section(SOSC_SEC_MATCHES))[i]);
 	return 0;
 }

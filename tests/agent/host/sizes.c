@@ -196,7 +196,7 @@ static void check_memory(void)
 		untracked_bytes += 100;
 	}
 	check();
-	sosc_sizes_start(own);
+	sosc_sizes_start(own, own);
 	CHECK(!end_of_nothing(ALONE)); // it was made in the session before
 	for (uint32_t way = 0; way < 3; way++) {
 		uint64_t addr = ALONE + (way ? 64ull * LEAF * way : table);
@@ -325,7 +325,7 @@ int main(void)
 	CHECK(own != MAP_FAILED);
 	*own = begins;
 	arrays = (void *)(own + 1);
-	sosc_sizes_start(own);
+	sosc_sizes_start(own, own);
 	check_sizes();
 	check_kept();
 	check_taken_over();

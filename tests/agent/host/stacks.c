@@ -51,6 +51,32 @@ static void fill(void)
 		CHECK(number_of(i + 1) == numbers[i]);
 }
 
+// Whoever shares the table may write there what it likes: no word outside is read or written.
+static void believe_nothing(void)
+{
+	const uint64_t frames[FRAMES] = {1, 2, 3}, hash = 0, upper = hash & ~(uint64_t)UINT32_MAX;
+	const uint64_t used = own->words_used;
+	const uint32_t numbers[] = {UINT32_MAX, WORDS, WORDS - 1, WORDS - FRAMES};
+	uint64_t first = buckets[0];
+
+	for (uint32_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		buckets[0] = upper | numbers[i];
+		(void)sosc_stack_of(frames, FRAMES, 0, hash);
+		CHECK(!sosc_stack_code_at(numbers[i]));
+	}
+	buckets[0] = 0;
+	for (uint64_t i = 0; i < 8; i++) {
+		own->words_used = UINT64_MAX - i;
+		CHECK(!sosc_stack_of(frames, FRAMES, 0, hash));
+	}
+	own->words_used = used;
+	own->words = UINT64_MAX; // the plan says how many there are
+	own->words_used = WORDS;
+	CHECK(!sosc_stack_of(frames, FRAMES, 0, hash));
+	own->words_used = used;
+	buckets[0] = first;
+}
+
 // Stacks whose places are all taken: what lies far behind those is not looked at.
 static void look_no_further(void)
 {
@@ -66,18 +92,19 @@ static void look_no_further(void)
 int main(void)
 {
 	const struct sosc_blocks begins = {.bits = BITS, .words = WORDS, .words_used = 1};
-	struct sosc_control *control = host_control(SOSC_INSTRUMENT_BLOCKS, 1);
+	struct sosc_blocks *said, *at;
 
-	host_section(SOSC_SEC_RULES, &begins, sizeof(begins));
-	control->plan[0].own = control->section[SOSC_SEC_RULES];
-	host_look();
+	host_control(SOSC_INSTRUMENT_BLOCKS, 1);
+	host_own(&begins, sizeof(begins));
 	own = sosc_own(SOSC_INSTRUMENT_BLOCKS, sizeof(*own));
 	CHECK(own);
 	buckets = map(SIZE);
-	own->first_bucket = (uint64_t)buckets - (uint64_t)own;
-	own->first_word = (uint64_t)map(8ull * WORDS) - (uint64_t)own;
-	CHECK(sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS) == own);
+	said = (void *)((uint8_t *)host_plan + host_plan->plan[0].given.offset);
+	said->first_bucket = (uint64_t)buckets - (uint64_t)own;
+	said->first_word = (uint64_t)map(8ull * WORDS) - (uint64_t)own;
+	CHECK(sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS, &at) == said && at == own);
 	fill();
+	believe_nothing();
 	look_no_further();
 	return 0;
 }

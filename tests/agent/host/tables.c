@@ -262,7 +262,8 @@ int main(void)
 {
 	const uint64_t size = SOSC_PAGE + (TABLES + 1) * (uint64_t)SOSC_PROF_TABLE_SIZE;
 
-	host_control(SOSC_INSTRUMENT_PROF, 0)->flags |= SOSC_FLAG_FOLLOW;
+	(void)host_control(SOSC_INSTRUMENT_PROF, 0);
+	host_plan->flags = sosc_control->flags = SOSC_FLAG_FOLLOW;
 	host_look();
 	own = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
 		   -1, 0);
@@ -271,7 +272,7 @@ int main(void)
 	own->tables = TABLES;
 	own->period = 1;
 	own->first_table = SOSC_PAGE;
-	sosc_prof = own;
+	sosc_prof_given = sosc_prof = own;
 	CHECK(sosc_prof_tables_start());
 	CHECK(begin() == table_at(1));
 	check_open_calls();

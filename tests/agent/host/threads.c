@@ -325,20 +325,19 @@ static void check_children(void)
 
 int main(void)
 {
-	struct sosc_control *control = host_control(SOSC_INSTRUMENT_BLOCKS, CHUNKS);
-	struct sosc_loaded *image = host_image(names, sizeof(names) / sizeof(*names));
-	struct sosc_candidate at = {.image = image, .symbol = "pthread_create"};
+	struct sosc_loaded *image;
+	struct sosc_candidate at = {.symbol = "pthread_create"};
 	void *libc = dlopen("libc.so.6", RTLD_NOW);
 	struct link_map map;
 
 	maker.original = (uint64_t)dlsym(libc, "pthread_create");
 	CHECK(maker.original);
+	(void)host_control(SOSC_INSTRUMENT_BLOCKS, CHUNKS);
+	at.image = image = host_image(names, sizeof(names) / sizeof(*names));
 	image->map = &map;
 	sosc_loaded_count = 1;
-	host_section(SOSC_SEC_RULES, &table, sizeof(table));
-	control->plan[0].own = control->section[SOSC_SEC_RULES];
-	control->flags |= SOSC_FLAG_FOLLOW;
-	host_look();
+	host_plan->flags = sosc_control->flags = SOSC_FLAG_FOLLOW;
+	host_own(&table, sizeof(table));
 	sosc_instruments[SOSC_INSTRUMENT_BLOCKS].start();
 	own = sosc_own(SOSC_INSTRUMENT_BLOCKS, sizeof(*own));
 	CHECK(sosc_made_threads_hooked(&at) == (uint64_t)sosc_h_block_pthread_create);

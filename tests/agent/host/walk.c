@@ -34,7 +34,7 @@ enum {
 // A memo may read any word that lies on the stack now, also between the variables of a function.
 #define PLAIN __attribute__((noinline, no_sanitize("address")))
 
-static const struct sosc_blocks *own;
+static struct sosc_blocks *own;
 static const uint64_t *words;
 static __thread struct sosc_view view;
 static __thread uint64_t seed;
@@ -356,15 +356,13 @@ int main(void)
 			.first_bucket = offsetof(__typeof__(table), buckets),
 			.first_word = offsetof(__typeof__(table), words)},
 	};
-	struct sosc_control *control = host_control(SOSC_INSTRUMENT_BLOCKS, 1);
 
-	host_section(SOSC_SEC_RULES, &table, sizeof(table));
-	control->plan[0].own = control->section[SOSC_SEC_RULES];
-	host_look();
+	(void)host_control(SOSC_INSTRUMENT_BLOCKS, 1);
+	host_own(&table, sizeof(table));
 	see_images();
 	sosc_base = 1; // no function here is the agent's
 	sosc_stack_end = end_of_stack();
-	own = sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS);
+	CHECK(sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS, &own));
 	words = (uint64_t *)((uint64_t)own + own->first_word);
 	begin(0);
 	wander_often(TURNS);

@@ -44,7 +44,7 @@ class Notes(SessionEvents):
         self.events.append(["exit", pid, status, signal])
 
 
-def make_block(path: str, descriptor: int | None, _: int) -> ControlBlock:
+def make_block(path: str, descriptors: tuple[int, int] | None, _: int) -> ControlBlock:
     """Make a block that asks for nothing: an empty filter."""
     plan = Plan(
         instruments=[
@@ -58,7 +58,7 @@ def make_block(path: str, descriptor: int | None, _: int) -> ControlBlock:
         main_path=path,
         count_arrays=1,
     )
-    return ControlBlock.create(plan, descriptor)
+    return ControlBlock.create(plan, descriptors)
 
 
 def describe(program: Program) -> dict[str, object]:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An agent that does nothing but answer: for tests of the way in, without the real one.
 //
-// It writes what it was told into the shared file, closes both descriptors as the real one
+// It writes what it was told into the shared file, closes all descriptors as the real one
 // does, and counts the loader's events there. With MINI_FAIL it refuses after that; with
 // MINI_FAULT it crashes; with MINI_HANG it does not come back.
 #include <soscope/wire.h>
@@ -37,6 +37,10 @@ PUBLIC long soscope_agent_start(const struct sosc_start *start)
 	if (ret < 0)
 		return ret;
 	answer = (struct answer *)(ret + SOSC_PAGE);
+	SYSCALL(ret, 9, start->base + SOSC_BLOB_DATA + 2 * SOSC_PAGE, start->plan_size, 1, 0x11,
+		start->plan_fd, 0);
+	if (ret < 0)
+		return ret;
 	answer->start = *start;
 	answer->rsp = (uint64_t)__builtin_frame_address(0);
 	SYSCALL(ret, 17, start->blob_fd, &answer->entry_page, 8, start->pages_offset, 0, 0);
@@ -44,6 +48,7 @@ PUBLIC long soscope_agent_start(const struct sosc_start *start)
 		start->pages_offset + SOSC_BLOB_REPEAT * SOSC_PAGE, 0, 0);
 	SYSCALL(ret, 3, start->blob_fd, 0, 0, 0, 0, 0);
 	SYSCALL(ret, 3, start->control_fd, 0, 0, 0, 0, 0);
+	SYSCALL(ret, 3, start->plan_fd, 0, 0, 0, 0, 0);
 #ifdef MINI_FAULT
 	*(volatile int *)8 = 1;
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process and its child, which drops its privileges, as servers have them. The child looks for
- * memory that soscope shares with its parent, and has that say that all parts of it lie in the
- * parent's own data. Prints "BLOCKS SEEN CHANGED": blocks of shared memory that the child can
+ * memory that soscope shares with its parent, and has each word behind the first ones say that
+ * something lies in the parent's own data. Prints "BLOCKS SEEN CHANGED": blocks of shared memory that the child can
  * write to, how often it has found the parent's arguments there, and how many words of the
  * parent's data have changed in the end.
  *
@@ -28,8 +28,6 @@
 #include <unistd.h>
 
 #define WORDS (1 << 20)
-#define SECTIONS 16
-#define AT 104 /* of the sections in the control block */
 #define NOBODY 65534
 #define ARGUMENT "SECRET_OF_ROOT"
 
@@ -52,8 +50,8 @@ static void look(struct seen *seen)
 		seen->blocks++;
 		for (uint64_t at = start; at < end && at < start + (4 << 20); at++)
 			seen->found += !memcmp((void *)at, ARGUMENT, 8);
-		for (int i = 0; seen->blocks == 1 && i < SECTIONS; i++)
-			((uint64_t *)(start + AT))[2 * i] = (uint64_t)data - start;
+		for (int i = 8; seen->blocks == 1 && i < 512; i++)
+			((uint64_t *)start)[i] = (uint64_t)data - start;
 	}
 }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from soscope.control import shield
+from soscope.control.giving import give
 from soscope.control.shield import is_abandoned, shielded
 from soscope.entry.agent.visit import Executed
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
@@ -62,32 +63,52 @@ def test_one_that_is_killed_is_an_error() -> None:
         shielded(work)
 
 
-def test_files_that_it_opens_come_with_the_result(tmp_path: Path) -> None:
+def test_files_that_it_gives_are_taken_before_it_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "file"
     files: list[int] = []
 
     def work() -> tuple[object, ...]:
-        files.append(os.open(path, os.O_RDWR | os.O_CREAT))
-        os.write(files[0], b"written")
-        return ()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+        os.write(descriptor, b"written")
+        give([descriptor])
+        return (os.pread(descriptor, 10, 0),)
 
-    shielded(work, files)
+    def take(given: list[int]) -> None:
+        files.extend(given)
+        os.pwrite(given[0], b"read", 0)
+
+    assert shielded(work, take) == (b"readten",)
     (descriptor,) = files
     try:
-        assert os.pread(descriptor, 10, 0) == b"written"
         assert not os.get_inheritable(descriptor)  # nor what a user of the module executes
     finally:
         os.close(descriptor)
 
 
-def test_one_that_is_killed_while_it_answers_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    files: list[int] = []
+def test_files_are_taken_where_no_process_can_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+
+    def work() -> tuple[object, ...]:
+        descriptor = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+        give([descriptor])
+        os.close(descriptor)
+        return ()
+
+    def fork() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", fork)
+    shielded(work, taken.extend)
+    os.close(taken[0])
+
+
+def test_one_that_is_killed_while_it_answers_is_an_error() -> None:
     (hears, tells), (reader, writer) = os.pipe(), os.pipe()
     before = os.listdir("/proc/self/fd")
 
     def work() -> tuple[object, ...]:
-        files.append(os.open(path, os.O_RDWR | os.O_CREAT))
         os.write(writer, b"%d" % os.getpid())
         os.read(hears, 1)
         return (bytes(1 << 20),)  # more than the socket holds
@@ -103,8 +124,7 @@ def test_one_that_is_killed_while_it_answers_is_an_error(tmp_path: Path) -> None
         patched.setattr(shield, "_LONG", 1e-9)
         patched.setattr(shield, "_PAUSE", 0.0)
         with pytest.raises(SoscopeError, match="was killed"):
-            shielded(work, files, kill_it)
-    assert not files
+            shielded(work, on_long=kill_it)
     assert os.listdir("/proc/self/fd") == before
     for end in (hears, tells, reader, writer):
         os.close(end)

@@ -126,10 +126,10 @@ def test_the_rules_are_packed_as_wire_h_says() -> None:
     ]
     any_, main = layout.PATTERN_ANY, layout.PATTERN_MAIN
     assert unpacked == [
-        (layout.RULE_INCLUDE, layout.RULE_FIRST, any_, any_, 0, 0, 0),
-        (layout.RULE_EXCLUDE, 0, 0, any_, 0, 0, 0),
-        (layout.RULE_INCLUDE, layout.RULE_FIRST | layout.RULE_PATH, 2, 1, 0, 0, 0),
-        (layout.RULE_FROM, 0, any_, main, 0, 0, 0),
-        (layout.RULE_TO, 0, any_, 3, 0, 0, 0),
+        (layout.RULE_INCLUDE, layout.RULE_FIRST, any_, any_, 0),
+        (layout.RULE_EXCLUDE, 0, 0, any_, 0),
+        (layout.RULE_INCLUDE, layout.RULE_FIRST | layout.RULE_PATH, 2, 1, 0),
+        (layout.RULE_FROM, 0, any_, main, 0),
+        (layout.RULE_TO, 0, any_, 3, 0),
     ]
     assert len(selection.words) == len(unpacked)

@@ -18,7 +18,10 @@ from soscope.errors import AgentError, FormatError
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import InstrumentPlan, Plan
+from soscope.wire.planfile import PlanFile
 from tests.support.time.patience import limit
+
+OF_PLAN = (layout.SEC_PATTERNS, layout.SEC_RULES, layout.SEC_FUNCTIONS, layout.SEC_PATCHES)
 
 
 def plan(mode: int = layout.INSTRUMENT_TRACE, chunks: int = 4, count_arrays: int = 0) -> Plan:
@@ -26,7 +29,7 @@ def plan(mode: int = layout.INSTRUMENT_TRACE, chunks: int = 4, count_arrays: int
         instruments=[
             InstrumentPlan(
                 mode,
-                rules=layout.RULE.struct.pack(1, 1, 0xFFFF, 0xFFFF, 0, 0, 0) * 2,
+                rules=layout.RULE.struct.pack(1, 1, 0xFFFF, 0xFFFF, 0) * 2,
                 functions=b"\1" * layout.FUNCTION_TABLE.size,
             )
         ],
@@ -85,7 +88,7 @@ def test_every_scalar_of_the_control_struct_is_an_attribute(block: ControlBlock)
         "call_sites": "call_site_count",
     }
     for field, (_, size, code) in layout.CONTROL.fields.items():
-        if code == "s" or size > 8:
+        if code == "s" or size > 8 or field == "reserved":
             continue
         name = renamed.get(field, field)
         assert isinstance(getattr(block, name), int)
@@ -96,13 +99,21 @@ def test_every_scalar_of_the_control_struct_is_an_attribute(block: ControlBlock)
 
 def test_sections_are_aligned_and_do_not_overlap(block: ControlBlock) -> None:
     end = layout.PAGE
-    in_order = sorted(range(layout.SECTIONS), key=lambda section: block.section(section)[0])
+    plan_end = layout.PLAN_HEAD.size
+    in_order = sorted(range(layout.SECTIONS), key=block.section)
     for section in in_order:
+        if section in OF_PLAN:
+            offset, size = block.section(section)
+            assert offset % 8 == 0
+            assert offset >= plan_end
+            plan_end = offset + size
+            continue
         offset, size = block.section(section)
         assert offset % layout.PAGE == 0
         assert offset >= end
         end = offset + size
     assert end <= block.size == os.fstat(block.fd).st_size
+    assert plan_end <= block.plan.size == os.fstat(block.plan.fd).st_size
     assert block.section(layout.SEC_RING)[0] % layout.CHUNK_SIZE == 0
     assert block.section(layout.SEC_RING)[1] == 4 * layout.CHUNK_SIZE
 
@@ -115,12 +126,11 @@ def test_create_writes_what_the_plan_says(block: ControlBlock) -> None:
     assert block.string_limit == 77
     assert block.build_id == b"\xab" * 20 + bytes(12)
     start, _ = block.section(layout.SEC_PATTERNS)
-    assert block.mapping[start : start + 8] == b"PATTERNS"
+    assert block.plan.read(start, 8) == b"PATTERNS"
     start, size = block.section(layout.SEC_FUNCTIONS)
-    assert (
-        block.mapping[start + block.main_name : start + size] == "prögram\0/bin/prögram\0".encode()
-    )
-    assert block.main_path == block.main_name + len("prögram\0".encode())
+    name, path = block.plan.field("main_name"), block.plan.field("main_path")
+    assert block.plan.read(start + name, size - name) == "prögram\0/bin/prögram\0".encode()
+    assert path == name + len("prögram\0".encode())
     assert block.rules_matched(layout.INSTRUMENT_TRACE) == [0, 0]
     assert block.dropped == (0,) * layout.DROP_KINDS
 
@@ -133,7 +143,7 @@ def test_a_new_block_is_sparse() -> None:
 
 
 def test_a_second_mapping_sees_the_same_words(block: ControlBlock) -> None:
-    other = ControlBlock(os.dup(block.fd))
+    other = ControlBlock(os.dup(block.fd), block.plan)
     other.heartbeat = 1 << 40
     assert block.heartbeat == 1 << 40
     other.set_chunk_state(2, layout.CHUNK_FULL)
@@ -261,24 +271,43 @@ def test_freed_chunks_have_no_number(block: ControlBlock, freed: list[int]) -> N
     assert block.chunk_states()[4:] == taken
 
 
-@pytest.mark.parametrize("field", ["magic", "wire_version", "control_size", "chunks"])
+@pytest.mark.parametrize("field", ["magic", "wire_version", "control_size"])
 def test_a_foreign_file_is_a_format_error(block: ControlBlock, field: str) -> None:
     setattr(block, field, 12345)
-    descriptor = os.dup(block.fd)
+    descriptor, again = os.dup(block.fd), PlanFile(os.dup(block.plan.fd))
     with pytest.raises(FormatError) as caught:
-        ControlBlock(descriptor)
+        ControlBlock(descriptor, again)
     assert caught.value.field == field
     assert caught.value.offset == layout.CONTROL.offset(field)
-    os.close(descriptor)
+
+
+@pytest.mark.parametrize("field", ["magic", "head_size", "chunks"])
+def test_a_foreign_plan_is_a_format_error(block: ControlBlock, field: str) -> None:
+    block.plan.set_field(field, 12345)
+    descriptor, again = os.dup(block.fd), PlanFile(os.dup(block.plan.fd))
+    with pytest.raises(FormatError) as caught:
+        ControlBlock(descriptor, again)
+    assert caught.value.field == field
+    assert caught.value.offset == layout.PLAN_HEAD.offset(field)
 
 
 def test_a_section_outside_the_file_is_a_format_error(block: ControlBlock) -> None:
-    at = layout.CONTROL.offset("section") + 8
-    block.mapping[at : at + 8] = b"\xff" * 8
-    descriptor = os.dup(block.fd)
+    block.plan.write(layout.PLAN_HEAD.offset("section") + 8, b"\xff" * 8)
+    descriptor, again = os.dup(block.fd), PlanFile(os.dup(block.plan.fd))
     with pytest.raises(FormatError, match="section"):
-        ControlBlock(descriptor)
-    os.close(descriptor)
+        ControlBlock(descriptor, again)
+
+
+def test_what_the_block_says_moves_nothing(block: ControlBlock) -> None:
+    """The target may write what it likes into the first page."""
+    before = [block.section(section) for section in range(layout.SECTIONS)]
+    block.mapping[8 : layout.PAGE] = b"\xff" * (layout.PAGE - 8)
+    assert [block.section(section) for section in range(layout.SECTIONS)] == before
+    assert block.chunks == 4
+    assert block.instruments == [layout.INSTRUMENT_TRACE]
+    assert block.image_count == layout.MAX_IMAGES
+    assert block.slot_count == layout.MAX_SLOTS
+    assert len(block.rules_matched(layout.INSTRUMENT_TRACE)) == 2
 
 
 LIMITED = """
@@ -326,7 +355,7 @@ def test_a_hard_limit_on_file_sizes_is_an_agent_error() -> None:
 
 
 def test_no_room_for_the_mapping_is_an_agent_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: int, __: int) -> mmap.mmap:
+    def refuse(_: int, __: int, **___: int) -> mmap.mmap:
         raise OSError(12, "Cannot allocate memory")
 
     monkeypatch.setattr(mmap, "mmap", refuse)

@@ -30,16 +30,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Files:
-    """The agent's files in a target: the numbers of blob and shared file there.
+    """The agent's files in a target: the numbers of blob, control block and plan there.
 
     `made` are the inodes of files that had to be made in the target.
     """
 
-    __slots__ = ("blob", "control", "made")
+    __slots__ = ("blob", "control", "made", "plan")
 
-    def __init__(self, blob: int, control: int, made: tuple[int, ...] = ()) -> None:
+    def __init__(self, blob: int, control: int, plan: int, made: tuple[int, ...] = ()) -> None:
         self.blob = blob
         self.control = control
+        self.plan = plan
         self.made = made
 
 

@@ -38,8 +38,8 @@ _INT64_MIN = -(1 << 63)
 # glibc 2.34 it is no dynamic symbol, and the agent tries the places that are known.
 _TID_FIELD = "_thread_db_pthread_tid"
 
-# Brings blob and shared file into the target: both, and bytes of the latter.
-Handover = Callable[[Tracee], tuple[Files, int]]
+# Brings blob, control block and plan into the target: all three, and bytes of the last two.
+Handover = Callable[[Tracee], tuple[Files, int, int]]
 Undo = list[Callable[[], object]]
 
 
@@ -184,21 +184,22 @@ class Install:
         called once system calls can be made. Raises Refused, OSError and Gone.
         """
         self.find_syscall()
-        files, control_size = handover(self.tracee)
+        files, *sizes = handover(self.tracee)
+        undo.append(lambda: self._close(files.plan))
         undo.append(lambda: self._close(files.control))
         undo.append(lambda: self._close(files.blob))
         self.mark("handed over")
         base = self._map(blob, files.blob)
         undo.append(lambda: self._unmap(base))
         self.mark("mapped")
-        self._go(base, blob, files, control_size)
+        self._go(base, blob, files, sizes)
 
-    def run_again(self, base: int, blob: Blob, files: Files, control_size: int) -> None:
+    def run_again(self, base: int, blob: Blob, files: Files, sizes: list[int]) -> None:
         """Start an agent that lies at `base` once more; it needs no blob."""
         self.flags |= layout.START_AGAIN
-        self._go(base, blob, files, control_size)
+        self._go(base, blob, files, sizes)
 
-    def _go(self, base: int, blob: Blob, files: Files, control_size: int) -> None:
+    def _go(self, base: int, blob: Blob, files: Files, sizes: list[int]) -> None:
         facts = self.facts
         jump = self._jump(base + blob.loader_event)
         start = layout.START.struct.pack(
@@ -209,8 +210,9 @@ class Install:
             facts.auxv.get(auxv.AT_PHNUM, 0),
             files.control,
             files.blob,
+            files.plan,
             blob.pages_offset,
-            control_size,
+            *sizes,
             facts.errno_offset,
             facts.tid_offset,
             0 if jump is None else facts.function,

@@ -177,7 +177,7 @@ class Tables:
         if image.is_path:
             flags |= layout.RULE_PATH
         number = layout.PATTERN_MAIN if image.is_main else self._number((image.text,))
-        self._packed.append(pack("<BBHHHII", word.kind, flags, symbol, number, 0, 0, 0))
+        self._packed.append(pack("<BBHHH", word.kind, flags, symbol, number, 0))
         value, errno, what = 0, None, 0
         if outcome is not None:
             value, errno = outcome

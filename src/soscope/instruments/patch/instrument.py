@@ -66,8 +66,8 @@ class PatchInstrument(Instrument):
         """Hear what became of them in one program."""
         del sink
         is_first, self._has_taken = not self._has_taken, True
-        _, size = block.section(layout.SEC_PATCHES)
-        with block.view(layout.SEC_PATCHES, 0, size) as view:
+        _, size = block.section(layout.SEC_PATCHED)
+        with block.view(layout.SEC_PATCHED, 0, size) as view:
             table = patches.read(view)
         if table.state == layout.PATCHES_FAILED:
             reason = why(table)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory file that soscope alone writes to: what the agent is to do.
+
+soscope maps it, and then seals it with F_SEAL_FUTURE_WRITE. From there on nobody can write to the
+file in any other way than by that mapping, whoever has the file, and with what rights ever. The
+target maps it to read it. Before Linux 5.1, and if the file is one on tmpfs, the target can write
+to it as to a control block.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+
+from soscope.wire import layout, sharedfile
+
+# Linux 5.1; the module has no name for it
+SEALS = sharedfile.SIZE_SEALS | 0x10
+
+
+class PlanFile:
+    """A mapped plan. `fd` is its file, `size` its bytes.
+
+    `writer` is (pid, addr) of another process of soscope's that can write to it, where this one
+    has come too late for that. `users` counts the blocks whose plan it is.
+    """
+
+    __slots__ = ("_file", "_is_ours", "_u8", "mapping", "size", "users", "writer")
+
+    def __init__(self, fd: int, writer: tuple[int, int] | None = None) -> None:
+        """Map the file `fd`, which belongs to the plan from here on. Raises OSError, ValueError."""
+        self.size = os.fstat(fd).st_size
+        self.writer = writer
+        self.users = 0
+        self._is_ours = True
+        try:
+            self._file = sharedfile.Mapped(fd, self.size)
+        except PermissionError:  # it is sealed
+            self._is_ours = False
+            self._file = sharedfile.Mapped(fd, self.size, mmap.PROT_READ)
+        self.mapping = self._file.mapping
+        self._u8 = memoryview(self.mapping)
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of its file."""
+        return self._file.fd
+
+    @classmethod
+    def create(cls, size: int, descriptor: int | None = None) -> PlanFile:
+        """Return a new plan of `size` bytes, which is not sealed yet.
+
+        `descriptor` is an empty shared file to use, None: make one. Raises NoSharedMemory.
+        """
+        if descriptor is None:
+            descriptor = sharedfile.create(size, 0)
+        else:
+            sharedfile.resize(descriptor, size, 0)
+        try:
+            return cls(descriptor)
+        except (OSError, MemoryError) as error:
+            os.close(descriptor)
+            number = error.errno if isinstance(error, OSError) else errno.ENOMEM
+            reason = os.strerror(number or errno.ENOMEM).lower()
+            raise sharedfile.refusal("map", size, reason, number) from error
+
+    def seal(self) -> None:
+        """Let nobody but this mapping write to the file. Before the target maps it.
+
+        Raises OSError if somebody has cut the file.
+        """
+        if sharedfile.takes_seals(self.fd):
+            try:
+                fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, SEALS)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, sharedfile.SIZE_SEALS)
+        if os.fstat(self.fd).st_size != self.size:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    @property
+    def is_sealed(self) -> bool:
+        """Say whether nobody else can write to it."""
+        return not self._is_ours or fcntl.fcntl(self.fd, fcntl.F_GET_SEALS) & SEALS == SEALS
+
+    @property
+    def addr(self) -> int:
+        """Where it is mapped; only where it can be written to."""
+        start = ctypes.c_char.from_buffer(self.mapping)
+        addr = ctypes.addressof(start)
+        del start  # it keeps the mapping from being closed
+        return addr
+
+    def close(self) -> None:
+        """Close the file and unmap it, when no block uses it any more."""
+        self.users -= 1
+        if self.users > 0:
+            return
+        self._u8.release()
+        self._file.close()
+
+    # ---- its bytes ----
+
+    def read(self, at: int, size: int) -> bytes:
+        """Return some of its bytes, fewer at its end."""
+        return self.mapping[at : at + size]
+
+    def write(self, at: int, data: bytes) -> bool:
+        """Put `data` at offset `at`; say whether that was possible."""
+        if not 0 <= at <= at + len(data) <= self.size:
+            return False
+        if self._is_ours:
+            self._u8[at : at + len(data)] = data
+            return True
+        return self.writer is not None and self._write_there(*self.writer, at, data)
+
+    def _write_there(self, pid: int, addr: int, at: int, data: bytes) -> bool:
+        try:
+            memory = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                return os.pwrite(memory, data, addr + at) == len(data)
+            finally:
+                os.close(memory)
+        except OSError:
+            return False  # it has ended
+
+    def field(self, name: str) -> int:
+        """Return an integer of the first page."""
+        at, size, _ = layout.PLAN_HEAD.fields[name]
+        return int.from_bytes(self.mapping[at : at + size], "little")
+
+    def set_field(self, name: str, value: int) -> bool:
+        """Change an integer of the first page; say whether that was possible."""
+        at, size, _ = layout.PLAN_HEAD.fields[name]
+        return self.write(at, value.to_bytes(size, "little"))
