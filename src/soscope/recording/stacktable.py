@@ -25,13 +25,13 @@ class StackTable:
         self._block = block
         self._whole = 1  # all words in front of this one belong to whole stacks
         self._seen = 1  # words when they were passed on last
-        start = next(filter(None, map(block.own_start, _KEEPERS)), 0)
+        keeper = next(filter(block.own_start, _KEEPERS), None)
         self._room = self._first = self._used = 0
-        if start:
-            fields = blocklayout.BLOCKS
-            words = block.words
-            self._room = words[(start + fields.offset("words")) // 8]
-            self._first = (start + words[(start + fields.offset("first_word")) // 8]) // 8
+        if keeper is not None:
+            start, fields = block.own_start(keeper), blocklayout.BLOCKS
+            said = memoryview(block.given(keeper)[: fields.size & ~7]).cast("Q")
+            self._room = said[fields.offset("words") // 8]
+            self._first = (start + said[fields.offset("first_word") // 8]) // 8
             self._used = (start + fields.offset("words_used")) // 8
 
     def fresh(self) -> tuple[int, bytes] | None:

@@ -24,6 +24,7 @@ from soscope.wire.planfile import PlanFile
 
 _KEPT = ("plans", "flags", "string_limit", "chunks", "spare_chunks", "count_arrays")
 _OWN = 6  # in a row of the plan: where the own memory of an instrument begins, and its size
+_GIVEN = 8  # the same of what the instrument is given
 _PREFAULT = 1 << 20  # the first chunks, so that the first calls meet no page fault
 _MADV_POPULATE_WRITE = 23  # Linux 5.14
 _MADV_REMOVE = 9
@@ -364,6 +365,16 @@ class ControlBlock:
             if plan[0] == instrument:
                 return plan[_OWN] if plan[_OWN + 1] else 0
         return 0
+
+    def given(self, instrument: int) -> bytes:
+        """Return what soscope has said to the instrument, none where the plan has not got it.
+
+        Its own memory began with that. What stands there now may be the target's.
+        """
+        for plan in self._plans:
+            if plan[0] == instrument:
+                return self.plan.read(plan[_GIVEN], plan[_GIVEN + 1])
+        return b""
 
     def replace_functions(self, number: int, start: int) -> None:
         """Note that the table of functions of instrument `number` begins elsewhere."""

@@ -171,7 +171,7 @@ int main(void)
 	own->period = 1;
 	own->used = 1;
 	own->first_table = 4096;
-	sosc_prof = own;
+	sosc_prof_given = sosc_prof = own;
 	CHECK(sosc_prof_tables_start());
 	check_nesting();
 	check_jumps();

@@ -98,8 +98,9 @@ class InjectInstrument(Instrument):
         with block.own(layout.INSTRUMENT_INJECT) as own:
             if len(own) < layout.INJECT.size:
                 return
-            header = layout.INJECT.struct.unpack_from(own)
-            points, places, used, lost, first = *header[2:6], header[8]
+            used, lost = layout.INJECT.struct.unpack_from(own)[4:6]
+            said = layout.INJECT.struct.unpack_from(block.given(layout.INSTRUMENT_INJECT))
+            points, places, first = said[2], said[3], said[8]
             size = layout.INJECT_POINT.size
             if first + places * points * size > len(own):
                 return

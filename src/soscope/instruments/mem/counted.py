@@ -79,7 +79,8 @@ def _read(block: ControlBlock) -> tuple[list[CountedRow], npt.NDArray[np.int64]]
         fields = blocklayout.BLOCKS
         if len(own) < fields.size:
             return rows, lost
-        first, arrays, used = fields.struct.unpack_from(own)[10:13]
+        first, arrays = fields.struct.unpack_from(block.given(layout.INSTRUMENT_BLOCKS))[10:12]
+        used = fields.struct.unpack_from(own)[12]
         for number in range(min(used, arrays) if first else 0):
             start = first + number * blocklayout.SIZES.size
             words = np.frombuffer(own, "<u8", _WORDS, start).copy()

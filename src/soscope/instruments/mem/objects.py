@@ -241,7 +241,7 @@ class ObjectsInstrument(Instrument):
         return notes
 
 
-def _head(own: memoryview) -> dict[str, int]:
+def _head(own: memoryview | bytes) -> dict[str, int]:
     """Return the fields that the instrument's own bytes begin with, zeros where there are none."""
     fields = layout.OBJECTS.fields
     if len(own) < layout.OBJECTS.size:
@@ -277,8 +277,8 @@ class ObjectsPlace:
         """Return what the agent says of each process of a program."""
         try:
             with block.own(wire.INSTRUMENT_OBJECTS) as own:
-                head = _head(own)
-                first, count = head["first_place"], min(head["places_used"], head["places"])
+                said = _head(block.given(wire.INSTRUMENT_OBJECTS))
+                first, count = said["first_place"], min(_head(own)["places_used"], said["places"])
                 ats = range(first, first + count * layout.OBJECTS_PLACE.size)
                 return [cls(block, own, at) for at in ats[:: layout.OBJECTS_PLACE.size]]
         except ValueError:
@@ -288,8 +288,8 @@ class ObjectsPlace:
     def missing(block: ControlBlock) -> int:
         """Return how many processes of a program found no place."""
         with block.own(wire.INSTRUMENT_OBJECTS) as own:
-            head = _head(own)
-        return max(head["places_used"] - head["places"], 0)
+            used = _head(own)["places_used"]
+        return max(used - _head(block.given(wire.INSTRUMENT_OBJECTS))["places"], 0)
 
     def answer(self) -> None:
         """Let the process go on, which has asked."""
