@@ -149,6 +149,11 @@ class Attachments:
         """Say whether somebody wants soscope to end, so that it waits for no reader any more."""
         return bool(self.targets) and self.targets[0].is_asked_to_end
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Say whether a signal has ended the observation, and the processes go on."""
+        return bool(self.targets) and self.targets[0].is_interrupted
+
     def close(self) -> None:
         """Take the agents out and let go of all processes. May be called twice.
 

@@ -280,6 +280,13 @@ class Instrument:
         `sink` leads to all sinks, a recording among them.
         """
 
+    def ending_soon(self, tell: Callable[[str], None] | None, *, is_interrupted: bool) -> None:
+        """Hear, before `finish`, how to say at once what takes long.
+
+        `is_interrupted`: a signal has ended the observation of processes that go on, and whoever
+        sent it waits for soscope's end.
+        """
+
     def finish(self) -> list[str]:
         """Work all that was drained off: nothing follows. Return remarks for the outcome."""
         return []

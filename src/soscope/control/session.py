@@ -285,6 +285,7 @@ class Session(SessionEvents):
             self._has_ended = True
             self.feed.finish()
             for instrument in self._instruments:
+                instrument.ending_soon(self._tell, is_interrupted=target.is_interrupted)
                 self._remarks += instrument.finish()
             return self._outcome(target)
         finally:

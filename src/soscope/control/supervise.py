@@ -135,6 +135,11 @@ class Target:
         """
         return self._end_forced or self._end_asked
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Say no: a signal that was sent while the target lived was meant for the target."""
+        return False
+
     def close(self) -> None:
         """Let go of everything; a target that still lives runs on. May be called twice.
 

@@ -33,6 +33,7 @@ class Visited:
         self._signals = signals
         self._stop = False
         self._end_forced = False  # not by the terminal alone: who reads us got its signal, too
+        self._is_interrupted = False
         self._closed = False
 
     def stop(self) -> None:
@@ -57,7 +58,7 @@ class Visited:
         while received is not None:
             if received.si_signo in heeded(ENDING):
                 self._end_forced = self._stop or received.si_code <= 0
-                self._stop = True
+                self._stop = self._is_interrupted = True
             elif received.si_signo == signal.SIGTSTP:
                 self._suspend()
             else:
@@ -82,6 +83,11 @@ class Visited:
     def is_asked_to_end(self) -> bool:
         """Say whether somebody wants soscope to end, so that it waits for no reader any more."""
         return self._end_forced
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Say whether a signal has ended the observation, and the process goes on."""
+        return self._is_interrupted
 
     # ---- what each kind says for itself ----
 

@@ -11,7 +11,7 @@ from soscope.model.slot import ERROR_BITS, is_error
 from soscope.recording import pairing, runs
 from soscope.recording.names import NO_SLOT, RecordedProgram
 from soscope.recording.overhead import Overhead
-from soscope.recording.units import KIND, NUMBER, START, TICKS_LOW, latest_of, record_at
+from soscope.recording.units import KIND, NUMBER, START, TICKS_LOW, entries_in, latest_of, record_at
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -21,6 +21,7 @@ else:
     from _collections import deque  # the rest of `collections` is slow to import
 
 HOLE = 0  # the kind of a place where units of a thread may be missing
+_ENTRIES = (layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY)
 _ENDS = layout.UNIT_EXIT << 28
 _WHOLE, _OPEN = runs.WHOLE[0], runs.OPEN[0]
 _OVERHEAD = (layout.UNIT_OVERHEAD << 28).to_bytes(4, "little")
@@ -216,6 +217,15 @@ class Source:
         return bool(self.back) or (
             at < len(self._units) and self._units[at + KIND] >> 4 == layout.UNIT_EXIT
         )
+
+    def calls_left(self) -> int:
+        """Return how many entries wait, the head among them."""
+        head = self.head
+        left = int(head is not None and head[2] in _ENTRIES)
+        for what in (self._units[self._at :], *(what for _, what, _ in self._queue)):
+            if isinstance(what, bytes):
+                left += entries_in(what)
+        return left
 
     def latest(self) -> int:
         """Return the latest time of all that has been queued."""

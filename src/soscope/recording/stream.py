@@ -204,6 +204,10 @@ class Stream(Sink):
         """The bytes of units that nobody has begun to decode."""
         return self._waiting[0]
 
+    def calls_left(self) -> int:
+        """Return how many calls wait whose entry nobody has taken."""
+        return sum([source.calls_left() for _, _, source in self._heap])
+
     @property
     def told_until(self) -> int:
         """The time (ns) up to which all events have been taken; 0 where some still wait."""

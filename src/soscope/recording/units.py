@@ -18,6 +18,8 @@ TICKS_LOW = (1 << layout.TICKS_LOW) - 1
 NUMBER = layout.MAX_CALL_SITES - 1
 START = (1 << layout.START_BITS) - 1
 _WORD = (1 << 64) - 1
+_ENTRIES = (layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY, layout.UNIT_OPEN, layout.UNIT_WHOLE)
+_NO_ENTRIES = bytes(kind for kind in range(256) if kind >> 4 not in _ENTRIES)
 
 
 class Piece:
@@ -85,6 +87,11 @@ def record_at(
         return layout.UNIT_ENTRY, both_of(unit, program)[0], (), end
     known = kind <= layout.UNIT_OVERHEAD and kind != layout.UNIT_DATA
     return kind if known else 0, unit, (), end
+
+
+def entries_in(units: bytes) -> int:
+    """Return how many calls begin in `units`."""
+    return len(units[KIND :: layout.UNIT].translate(None, _NO_ENTRIES))
 
 
 def latest_of(units: bytes, program: RecordedProgram) -> int:

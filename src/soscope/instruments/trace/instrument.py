@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _SLICE = 2000  # events handed to the listener between looks at the target
 _BEHIND = 8 << 20  # bytes that wait to be decoded before the ring is left to fill up
+_LONG = 0.4  # seconds of work behind the end, after which whoever waits is told
+_INTERRUPTED = 0.7  # seconds of work behind the end that a signal has asked for
 
 
 class TraceInstrument(Instrument):
@@ -108,6 +110,9 @@ class TraceInstrument(Instrument):
             listener.meet(self._stream.programs)
         self.hears_calls = self._stream is not None
         self._calls = 0
+        self._unprinted = 0  # calls that nobody has waited for
+        self._tell: Callable[[str], None] | None = None
+        self._is_interrupted = False
         self._programs: MergedPrograms | None = None
         # at the moment of a stop
         self._counted: dict[ControlBlock, tuple[dict[int, int] | None, Stats | None]] = {}
@@ -219,6 +224,10 @@ class TraceInstrument(Instrument):
         """How many calls have been handed to the listener so far."""
         return self._calls
 
+    def ending_soon(self, tell: Callable[[str], None] | None, *, is_interrupted: bool) -> None:
+        """Keep it for `finish`."""
+        self._tell, self._is_interrupted = tell, is_interrupted
+
     def finish(self) -> list[str]:
         """Hand over all the rest, unless a signal wants soscope to end."""
         remarks = []
@@ -228,13 +237,26 @@ class TraceInstrument(Instrument):
         return [*remarks, *self._finish_stream()]
 
     def _finish_stream(self) -> list[str]:
+        """Hand over the rest of a stream: as much as whoever waits has time for.
+
+        A ring holds a million calls, for which a listener needs half a minute. The time that an
+        output's reader takes is not counted: the reader may be a pager.
+        """
         stream = self._stream
         if stream is None:
             return []
         stream.let_go()
+        begun = time.thread_time()
+        is_told = self._tell is None
         while self._hand_over(stream):
-            if end_is_wanted():
-                return ["what was left to be printed is missing: a signal ended it"]
+            worked = time.thread_time() - begun
+            if end_is_wanted() or (self._is_interrupted and worked >= _INTERRUPTED):
+                self._unprinted = stream.calls_left()
+                return []
+            if self._tell is not None and not is_told and worked >= _LONG:
+                is_told = True
+                if left := stream.calls_left():
+                    self._tell(f"finishing: {left:,} calls are left to be printed; Ctrl-C ends that")
         self._pass_on(stream.finish())
         return []
 
@@ -325,6 +347,9 @@ class TraceInstrument(Instrument):
             calls=None if self._stream is None else self._calls,
             imported=self._imported(programs),
         )
+        if self._unprinted:
+            why = "not printed, as a signal ended the trace before"
+            self.outcome.dropped = [*self.outcome.dropped, (self._unprinted, why)]
         if self._unanswered:
             from soscope.instruments.trace.described import unanswered
 

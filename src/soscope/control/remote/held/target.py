@@ -139,6 +139,11 @@ class HeldTarget:
         return bool(self._asked)
 
     @property
+    def is_interrupted(self) -> bool:
+        """Say whether a signal has ended the observation, and the program goes on."""
+        return bool(self._asked)
+
+    @property
     def is_left(self) -> bool:
         """Say whether it was let go on unobserved though nobody asked for that."""
         return self.family is not None and self.family.is_left and not self._is_asked_to_stop()
