@@ -16,7 +16,10 @@ import pytest
 from soscope.live.process import Process
 from tests.support.files.elffiles import built, nm, run
 from tests.support.machines.tools import need, not_here
+from tests.support.processes import attached
+from tests.support.processes.run import soscope
 from tests.support.processes.telling import running
+from tests.support.targets import build
 from tests.support.truth.asking import asked
 
 PERF = """
@@ -224,3 +227,15 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
         answer = process.answer("made_9")
         assert answer.status == "none"
         assert any("EI_CLASS" in line for line in answer.why)
+
+
+def test_a_list_that_is_too_long_is_read_in_part() -> None:
+    """A name that is not found is one that was perhaps not read: soscope says so."""
+    source = build.TARGETS / "hostile" / "many_names.c"
+    program = build.compiled("many_names", ["gcc", "-O1", "-rdynamic"], [source])
+    with attached.running([program]) as process:
+        done = soscope("resolve", "--why", "-p", str(process.pid), "nothing")
+        assert done.returncode == 1
+        assert "not all names were read" in done.stderr
+        assert "the rest of its JIT files is not read" in done.stdout + done.stderr
+        assert attached.finish(process)[0] == 7

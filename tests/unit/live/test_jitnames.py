@@ -78,3 +78,8 @@ def test_a_long_map_takes_little_time() -> None:
     with within_cpu(4):
         names = JitNames(parse_perf_map(text))
         assert named(names, 0x10000 + 16 * 500 + 17) == "name501"
+
+
+def test_a_map_is_read_up_to_a_number_of_names() -> None:
+    text = b"no name\n" + b"".join(b"%x 10 name%d\n" % (16 * at, at) for at in range(9))
+    assert [one.name for one in parse_perf_map(text, 3)] == ["name0", "name1", "name2"]

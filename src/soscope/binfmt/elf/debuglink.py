@@ -15,10 +15,27 @@ from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.source import BufferSource, ByteSource, broken
 
 _MAX_LINK = 8192
-_MAX_MINI = 1 << 28  # bytes of an unpacked .gnu_debugdata
+_MAX_MINI = 1 << 27  # bytes of an unpacked .gnu_debugdata
+_MAX_HELD = 1 << 28  # bytes of all that are held at a time: each image may have one
 _MAX_UNPACKER = 1 << 28  # bytes that the xz decoder may take for itself
 _MAX_NOTES = 1 << 20
 _CRC_PIECE = 1 << 20
+
+
+class UnpackedSource(BufferSource):
+    """The unpacked .gnu_debugdata of the image called `name`. `held` are the bytes of all."""
+
+    __slots__ = ("_size",)
+
+    held = 0
+
+    def __init__(self, data: bytes, name: str) -> None:
+        super().__init__(data, f"{name} (.gnu_debugdata)")
+        self._size = len(data)
+        UnpackedSource.held += self._size
+
+    def __del__(self) -> None:
+        UnpackedSource.held -= self._size
 
 
 def debuglink(image: ElfReader, sections: Sections) -> tuple[str, int] | None:
@@ -60,15 +77,19 @@ def minidebug(image: ElfReader, sections: Sections) -> bytes | None:
     if section is None:
         return None
     packed = sections.data(section, _MAX_MINI)
+    room = min(_MAX_MINI, _MAX_HELD - UnpackedSource.held)
+    if room <= 0:
+        why = f"not read: of other images {_MAX_HELD} bytes are unpacked"
+        raise broken(image.source, ".gnu_debugdata", section.offset, why)
     import lzma
 
     unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MAX_UNPACKER)
     try:
-        data = unpacker.decompress(packed, max_length=_MAX_MINI)
+        data = unpacker.decompress(packed, max_length=room)
     except (lzma.LZMAError, EOFError) as error:
         raise broken(image.source, ".gnu_debugdata", section.offset, str(error)) from None
     if not unpacker.eof:
-        why = "cut" if unpacker.needs_input else f"over {_MAX_MINI} bytes unpacked"
+        why = "cut" if unpacker.needs_input else f"over {room} bytes unpacked"
         raise broken(image.source, ".gnu_debugdata", section.offset, why)
     return data
 
@@ -100,8 +121,3 @@ def crc32(source: ByteSource) -> int:
         value = zlib.crc32(piece, value)
         at += len(piece)
     return value
-
-
-def unpacked_source(data: bytes, name: str) -> BufferSource:
-    """Return the source of an unpacked .gnu_debugdata of the image called `name`."""
-    return BufferSource(data, f"{name} (.gnu_debugdata)")

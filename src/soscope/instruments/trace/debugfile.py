@@ -28,7 +28,7 @@ _SECTIONS = (
     ".debug_str_offsets",
     ".debug_line",
 )
-_MOST = 1 << 28  # bytes of one section that are read
+_MOST = 1 << 28  # bytes that are read of all these sections
 
 
 def may_have_entries(image: ElfImage, path: str) -> bool:
@@ -74,16 +74,20 @@ def _entries(image: ElfImage, sections: Sections) -> Entries | None:
         return None
     from soscope.binfmt.dwarfentries import Entries
 
-    contents = []
+    contents: list[bytes] = []
+    room = _MOST
     try:
         for name in _SECTIONS:
             section = sections.named(name)
-            content = b""
-            if section is not None:
-                content = sections.unpacked(section, image.header.encoding, _MOST) or b""
+            content: bytes | None = b""
+            if section is not None and section.size:
+                content = sections.unpacked(section, image.header.encoding, room) if room else None
+            if content is None:
+                return None  # too large, or compressed in an unknown way
             contents.append(content)
+            room -= len(content)
     except (FormatError, OSError):
-        return None  # damaged or compressed in an unknown way: it describes nothing
+        return None  # damaged: it describes nothing
     return Entries(*contents)
 
 

@@ -247,10 +247,11 @@ class DescribedFunctions:
         names = {name for name in names if not self._is_known(name)}
         if not names:
             return
-        debug = self._entries_of(image, path)
-        if debug is None:
+        # It may take long to unpack: the time is looked at before and after.
+        debug = self._entries_of(image, path) if time.thread_time() <= until else None
+        if debug is None and time.thread_time() <= until:
             return
-        if time.thread_time() > until:
+        if debug is None or time.thread_time() > until:
             self.notes.append(f"debug information was not read: {path}, as it took too long")
             return
         entries, file = debug

@@ -14,13 +14,13 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import encoding
 from soscope.binfmt.elf.header import Segment, unpack_segments
 from soscope.binfmt.elf.symbols.lookup import Name
-from soscope.errors import FormatError, NoSuchProcess
+from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.scope import global_scope, older_namespaces, rtld_global
 from soscope.live.images.space import Space
 from soscope.proc import auxv
 
-_MAX_IMAGES = 1 << 16
+_MAX_IMAGES = 8192  # of one list; the agent knows as many of a process
 _MAX_NAMESPACES = 64
 _MOST_DYNAMIC = 1024
 _LINK = {64: "5Q", 32: "5I"}  # addr, name, ld, next, prev
@@ -265,7 +265,10 @@ def _walk_namespaces(images: Images, debug: int, segments: list[Segment]) -> Non
 
 
 def _walk(images: Images, namespace: int, head: int, segments: list[Segment]) -> None:
-    """Read one list; what is being changed ends it."""
+    """Read one list; what is being changed ends it.
+
+    Raises SoscopeError if the list is longer than any that a loader has made.
+    """
     space = images.space
     layout = Struct(space.order + _LINK[space.bits])
     vdso = space.auxv.get(auxv.AT_SYSINFO_EHDR, 0)
@@ -300,6 +303,11 @@ def _walk(images: Images, namespace: int, head: int, segments: list[Segment]) ->
         images.linked.append(image)
         listed.append(image)
         before, addr = addr, following
+    if addr and len(listed) == _MAX_IMAGES:
+        raise SoscopeError(
+            f"process {space.pid}: its loader's list of libraries is damaged: it goes on behind"
+            f" {_MAX_IMAGES:,} of them"
+        )
     if listed:  # one that was closed keeps its number
         images.namespaces += [[] for _ in range(namespace - len(images.namespaces))]
         images.namespaces.append(listed)

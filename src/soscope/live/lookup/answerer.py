@@ -232,7 +232,8 @@ class Answerer:
             result.why += names.notes_of(images) if notes is None else notes
             images = images[:1] if query.image is not None else []
             where = images[0].name if images else "any image"
-            result.refuse(words.NONE, f"symbol '{query.name}' not found in {where}")
+            whole = "; not all names were read, --why says which" if names.left_out else ""
+            result.refuse(words.NONE, f"symbol '{query.name}' not found in {where}{whole}")
         elif len({answer.addr for answer in answers}) == 1 and answers[0].status != words.NONE:
             result.take(answers[0])
         else:

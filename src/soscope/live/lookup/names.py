@@ -45,16 +45,17 @@ Found = tuple[LoadedImage, str, ElfSymbol]  # image, rule, symbol
 class PictureNames:
     """The names of the images of one picture; files are read when they are first needed.
 
-    `notes` says what was refused or could not be read, and why.
+    `notes` says what was refused or could not be read, and why; `left_out`, that it was too much.
     """
 
-    __slots__ = ("_dwarfs", "_images", "_jit", "notes")
+    __slots__ = ("_dwarfs", "_images", "_jit", "left_out", "notes")
 
     def __init__(self, images: Images) -> None:
         self._images = images
         self._dwarfs: dict[int, DwarfNames] = {}
         self._jit: list[JitNames] | None = None
         self.notes: list[str] = []
+        self.left_out = False
 
     # ---- by name ----
 
@@ -282,13 +283,15 @@ class PictureNames:
     def _made_names(self) -> list[JitNames]:
         """Return the tables of code made at run time: what is registered first."""
         if self._jit is None:
-            from soscope.live.names.jitnames import JitNames, perf_map, registered
+            from soscope.live.names.jitnames import JitNames, JitRoom, perf_map, registered
 
             self._jit = []
             registered_names: list[JitName] = []
+            space, room = self._images.space, JitRoom()
             for addr in self._descriptors():
-                registered_names += registered(self._images.space, addr, self.notes)
-            self._jit = [JitNames(registered_names), perf_map(self._images.space, self.notes)]
+                registered_names += registered(space, addr, self.notes, room)
+            self._jit = [JitNames(registered_names), perf_map(space, self.notes, room)]
+            self.left_out = room.left_out
         return self._jit
 
     def _descriptors(self) -> list[int]:

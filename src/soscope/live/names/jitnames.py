@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from heapq import heappop, heappush
-from itertools import pairwise
+from io import BytesIO
+from itertools import islice, pairwise
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
@@ -30,6 +31,7 @@ _MAX_MAP = 1 << 26
 _MAX_FILES = 1 << 16
 _MAX_FILE = 1 << 26
 _MAX_BYTES = 1 << 28  # of all files: one may be listed thousands of times
+_MAX_NAMES = 1 << 19  # of one process: two seconds, and a quarter of a gigabyte of ours
 # version, action flag, relevant entry, first entry
 _DESCRIPTOR = {64: "IIQQ", 32: "IIII"}
 # next, previous, address and size of the file; i386 aligns the last one to 4
@@ -47,6 +49,20 @@ class JitName:
         self.name = name
         self.rule = rule
         self.is_function = is_function
+
+
+class JitRoom:
+    """How much more is read of one process: bytes of files, and names of all sources.
+
+    `left_out` says that something was not read.
+    """
+
+    __slots__ = ("bytes", "left_out", "names")
+
+    def __init__(self) -> None:
+        self.bytes = _MAX_BYTES
+        self.names = _MAX_NAMES
+        self.left_out = False
 
 
 class JitNames:
@@ -115,7 +131,7 @@ def perf_map_path(space: Space) -> str:
     return f"/proc/{space.tid}/root/tmp/perf-{number}.map"
 
 
-def perf_map(space: Space, notes: list[str]) -> JitNames:
+def perf_map(space: Space, notes: list[str], room: JitRoom) -> JitNames:
     """Read the perf map of a process; empty where there is none.
 
     Anybody may put a file into /tmp. If the file belongs to neither the process's user nor root,
@@ -135,9 +151,16 @@ def perf_map(space: Space, notes: list[str]) -> JitNames:
             return JitNames([])
         if status.st_size > _MAX_MAP:
             notes.append(f"{path}: not used: {status.st_size} bytes")
+            room.left_out = True
             return JitNames([])
         with open(descriptor, "rb", closefd=False) as file:
-            return JitNames(parse_perf_map(file.read(_MAX_MAP)))
+            names = parse_perf_map(file.read(_MAX_MAP), room.names + 1)
+        if len(names) > room.names:
+            notes.append(f"{path}: not whole: the lines behind the first {room.names:,} are not read")
+            names.pop()
+            room.left_out = True
+        room.names -= len(names)
+        return JitNames(names)
     except OSError as error:
         notes.append(f"{path}: {error.strerror}")
         return JitNames([])
@@ -158,10 +181,15 @@ def _owners(tid: int) -> set[int]:
     return users
 
 
-def parse_perf_map(text: bytes) -> list[JitName]:
-    """Parse the lines of a perf map; those that are none, a half written last one too, are left."""
-    names = []
-    for line in text.split(b"\n"):
+def parse_perf_map(text: bytes, most: int = _MAX_NAMES) -> list[JitName]:
+    """Parse up to `most` lines of a perf map.
+
+    Those that are none, a half written last one too, are left.
+    """
+    names: list[JitName] = []
+    for line in BytesIO(text):
+        if len(names) == most:
+            break
         fields = line.split(None, 2)
         if len(fields) < 3:
             continue
@@ -169,7 +197,7 @@ def parse_perf_map(text: bytes) -> list[JitName]:
             start, size = int(fields[0], 16), int(fields[1], 16)
         except ValueError:
             continue  # no line of a map
-        name = os.fsdecode(fields[2].rstrip(b"\r"))
+        name = os.fsdecode(fields[2].rstrip(b"\r\n"))
         names.append(JitName(start, size, name, PERF_MAP, is_function=True))
     return names
 
@@ -177,7 +205,9 @@ def parse_perf_map(text: bytes) -> list[JitName]:
 # ---- GDB's interface ----
 
 
-def registered(space: Space, descriptor: int, notes: list[str]) -> list[JitName]:
+def registered(
+    space: Space, descriptor: int, notes: list[str], room: JitRoom
+) -> list[JitName]:
     """Return the symbols of the files that the `__jit_debug_descriptor` at `descriptor` lists."""
     order, bits = space.order, space.bits
     layout, entry = Struct(order + _DESCRIPTOR[bits]), Struct(order + _ENTRY[bits])
@@ -191,35 +221,39 @@ def registered(space: Space, descriptor: int, notes: list[str]) -> list[JitName]
         return []
     names: list[JitName] = []
     seen: set[int] = set()
-    room = _MAX_BYTES
     while at and at not in seen and len(seen) < _MAX_FILES:
         seen.add(at)
         data = space.read(at, entry.size)
         if len(data) < entry.size:
             break
         at, _, addr, size = entry.unpack(data)
-        if size > room:
+        if size > room.bytes or not room.names:
             notes.append(f"process {space.pid}: the rest of its JIT files is not read: too many")
+            room.left_out = True
             break
         content = space.read(addr, size) if 0 < size <= _MAX_FILE else b""
-        room -= len(content)
+        room.bytes -= len(content)
         if not content:
             continue
         try:
-            names += _symbols(BufferSource(content, f"JIT file at {addr:#x}"))
+            names += _symbols(BufferSource(content, f"JIT file at {addr:#x}"), room)
         except FormatError as error:
             notes.append(str(error))
     return names
 
 
-def _symbols(source: BufferSource) -> list[JitName]:
-    """Return functions and objects of one file: in relocatable ones sections say where they are."""
+def _symbols(source: BufferSource, room: JitRoom) -> list[JitName]:
+    """Return functions and objects of one file: in relocatable ones sections say where they are.
+
+    A symbol that is none of them costs as much of the room.
+    """
     elf = ElfImage.from_source(source)
     sections = Sections.read(elf)
     table = static_table(source, sections, elf.encoding)
     is_relative = elf.header is not None and elf.header.type == c.ET_REL
     names = []
-    for name, info, _, section, value, size in table.rows():
+    for name, info, _, section, value, size in islice(table.rows(), room.names):
+        room.names -= 1
         kind = info & 15
         if not name or section == c.SHN_UNDEF or kind not in (c.STT_FUNC, c.STT_OBJECT):
             continue

@@ -211,7 +211,7 @@ class ImageNames:
             data = debuglink.minidebug(elf, sections)
             if data is None:
                 return None
-            source = debuglink.unpacked_source(data, elf.source.name)
+            source = debuglink.UnpackedSource(data, elf.source.name)
             return self._symbols(ElfImage.from_source(source))
         except (FormatError, OSError) as error:
             self.notes.append(str(error))
