@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.targets import build
@@ -44,4 +46,59 @@ def test_what_a_start_has_changed_is_put_back() -> None:
         done = attached.trace(process.pid, "-c", "--duration", "50ms")
         assert done.returncode == 0, done.stderr
         assert attached.differences(before, process.pid, without="libanl") == []
+        assert attached.finish(process) == (7, "wrong 0, some 1\n", "")
+
+
+# In soscope and its children: one call of a function of the kernel's fails, or all of them.
+BROKEN = """\
+import os, signal, sys
+module, name, first, last = sys.argv[1:5]
+of, count = {"os": os, "signal": signal}[module], 0
+
+def call(*arguments):
+    global count
+    count += 1
+    if int(first) <= count <= int(last):
+        raise PermissionError(1, "Operation not permitted")
+    return made(*arguments)
+
+made = getattr(of, name)
+setattr(of, name, call)
+sys.argv[:5] = ["soscope"]
+from soscope.cli.main import start
+start()
+"""
+
+MANY = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("function", "first", "last"),
+    [
+        *(("os.waitpid", number, number) for number in (3, 6, 9, 10, 11, 12)),
+        ("os.waitpid", 1, MANY),
+        ("os.waitpid", 10, MANY),
+        ("signal.sigtimedwait", 1, 1),
+        ("signal.sigtimedwait", 1, MANY),
+    ],
+)
+def test_a_thread_that_makes_our_calls_outlives_an_error_of_ours(
+    function: str, first: int, last: int
+) -> None:
+    """Somebody may forbid soscope to wait: the thread gets its own registers back all the same."""
+    module, name = function.split(".")
+    with attached.running([build.program("attached_mixed")]) as process:
+        subprocess.run(
+            [
+                *(sys.executable, "-c", BROKEN, module, name, str(first), str(last)),
+                *("trace", "-c", "--duration", "50ms", "-p", str(process.pid)),
+            ],
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=attached.LIMIT,
+            check=False,
+        )
+        done = attached.trace(process.pid, "-c", "--duration", "50ms")
+        assert done.returncode == 0, done.stderr
         assert attached.finish(process) == (7, "wrong 0, some 1\n", "")

@@ -296,6 +296,9 @@ class Install:
             inside = 0 <= fault.pc - base < layout.BLOB_SIZE
             place = f"agent+{fault.pc - base:#x}" if inside else f"{fault.pc:#x}"
             raise StartFault(f"the agent's start: {fault} ({place})", base) from fault
+        except OSError as error:  # somewhere inside it
+            self.base = base
+            raise StartFault(f"the agent's start: {error.strerror or error}", base) from error
         if result < 0:
             raise Refused(f"the agent's start: {os.strerror(-result)}")
         self.base = base

@@ -6,15 +6,16 @@ from __future__ import annotations
 from types import TracebackType
 
 from soscope.entry.stop import rseq
-from soscope.entry.stop.tracee import Gone, Tracee
+from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 
 
 class Borrowed:
     """`with Borrowed(tid) as tracee:` the thread's registers and signal mask are kept.
 
     All its signals but those of faults are blocked meanwhile, of these such as others have sent
-    are held back; that of a stopped process is not waited for. Raises OSError where its memory
-    may not be opened, and Gone.
+    are held back; that of a stopped process is not waited for. If an error ends the work while the
+    thread runs, the thread is stopped first: with registers of ours it would not live. Raises
+    OSError where its memory may not be opened, and Gone.
     """
 
     __slots__ = ("_mask", "_registers", "_tracee")
@@ -40,8 +41,14 @@ class Borrowed:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if not isinstance(error, Gone):
-                self._tracee.set_registers(self._registers)
-                self._tracee.unblock_signals(self._mask)
+            if isinstance(error, Gone):
+                return
+            is_unsure = error is not None and not isinstance(error, Faulted)
+            if is_unsure:
+                self._tracee.hold()
+            self._tracee.set_registers(self._registers)
+            self._tracee.unblock_signals(self._mask)
+            if is_unsure:
+                self._tracee.forget_trap()
         finally:
             self._tracee.close()

@@ -7,6 +7,7 @@ status, which then belongs to the caller: nobody else will see it again.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from _collections_abc import Callable
@@ -22,6 +23,7 @@ _LEFT = (signal.SIGTRAP, *_FAULTS)
 _BLOCKED = ~sum(1 << number - 1 for number in _LEFT) & 0xFFFF_FFFF_FFFF_FFFF
 # seconds between looks at a thread whose SIGCHLD somebody else took, at first and later
 _SHORTEST, _SLICE = 0.0002, 0.02
+_HOLD = 1.0  # seconds to stop a thread after an error
 
 
 class Gone(Exception):  # noqa: N818  it is an event, not a mistake
@@ -143,7 +145,22 @@ class Tracee:
 
         `on_syscall` is called at the beginning and at the end of each system call; it needs
         PTRACE_O_TRACESYSGOOD. With PTRACE_O_TRACEEXEC who executes another program is Gone.
+        Whatever else is raised, the thread is stopped then.
         """
+        try:
+            self._run(step, limit, on_syscall)
+        except (Gone, Faulted):
+            raise
+        except BaseException:
+            self.hold()
+            raise
+
+    def _run(
+        self,
+        step: bool,
+        limit: float | None,
+        on_syscall: Callable[[], None] | None,  # noqa: FBT001
+    ) -> None:
         end = None if limit is None else time.monotonic() + limit
         number, is_late = 0, False
         while True:
@@ -219,6 +236,47 @@ class Tracee:
         status = self._wait(None)
         assert status is not None
         return status
+
+    def hold(self) -> None:
+        """Have the thread stopped, after an error that may have come while it ran.
+
+        Any system call may have failed, or its result may be lost: whether the thread runs is asked
+        of the thread itself. Raises OSError if it does not stop within a second.
+        """
+        end = time.monotonic() + _HOLD
+        while not self._is_stopped():
+            try:
+                ptrace.interrupt(self.tid)
+            except ProcessLookupError:
+                raise Gone(signal.SIGKILL) from None
+            time.sleep(_SHORTEST)
+            if time.monotonic() > end:
+                raise OSError(errno.ETIMEDOUT, f"thread {self.tid} does not stop")
+        try:
+            while os.waitpid(self.tid, ptrace.WALL | os.WNOHANG)[0]:
+                pass  # whoever lets go of it waits for a stop of its own
+        except OSError:
+            pass  # it stands all the same
+
+    def forget_trap(self) -> None:
+        """Have a thread that may stand at a SIGTRAP of ours stand at no signal.
+
+        If soscope ended now, the kernel would deliver that signal.
+        """
+        try:
+            ptrace.interrupt(self.tid)
+            ptrace.resume(self.tid)
+        except ProcessLookupError:
+            raise Gone(signal.SIGKILL) from None
+        self.hold()
+
+    def _is_stopped(self) -> bool:
+        """Say whether registers can be read, which those of a running thread cannot."""
+        try:
+            arch.get_registers(self.tid)
+        except ProcessLookupError:
+            return False
+        return True
 
     # ---- calls in its place ----
 
