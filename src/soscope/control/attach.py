@@ -157,6 +157,7 @@ class Attachment:
                 ours = resident
         if ours is not None:
             facts = self.visit.facts
+            facts.look_at_function(self.visit.memory)  # it may have led to what was taken out
             facts.saved = ours.loader_before(facts.function, facts.saved)
         return ours
 

@@ -86,6 +86,10 @@ class Facts:
         if function is None:
             raise Refused(reasons.UNKNOWN_LOADER)
         self.function = function
+        self.look_at_function(memory)
+
+    def look_at_function(self, memory: RemoteMemory) -> None:
+        """Read what stands now at the function that the loader calls."""
         self.saved = memory.read(self.function, arch.EMPTY_FUNCTION_SIZE)
 
     @property
