@@ -128,6 +128,7 @@ def _be_the_child(work: Callable[[], Plain], theirs: _socket.socket) -> None:
 
     try:
         os.setpgid(0, 0)  # what a terminal sends is for soscope
+        _ask_to_be_spared()
         _end_later()
         givers.append(hand_over)
         try:
@@ -141,6 +142,15 @@ def _be_the_child(work: Callable[[], Plain], theirs: _socket.socket) -> None:
         pass  # soscope is gone
     finally:
         os._exit(0)
+
+
+def _ask_to_be_spared() -> None:
+    """Have the kernel kill others first when memory is short; root alone may ask for that."""
+    try:
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("-1000")
+    except OSError:
+        pass  # it is as likely to be killed as soscope
 
 
 def _end_later() -> None:
