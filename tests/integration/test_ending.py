@@ -50,7 +50,7 @@ def busy(*words: str | Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-@pytest.mark.parametrize("options", [[], ["-k"], ["--json"]], ids=lambda words: "".join(words))
+@pytest.mark.parametrize("options", [[], ["-k"], ["--json"]], ids="".join)
 def test_a_signal_ends_a_trace_before_all_is_printed(options: list[str], tmp_path: Path) -> None:
     path = tmp_path / "calls"
     with busy() as target:

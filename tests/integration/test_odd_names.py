@@ -43,13 +43,19 @@ def test_names_are_one_line_and_no_commands(words: str, odd: Path) -> None:
     assert SHOWN in done.stdout
 
 
-@pytest.mark.every(3)
+TEXTS = ("folded", "csv", "jsonl")  # what people look at on a terminal
+
+
+@pytest.mark.every(3, always=TEXTS)
 @pytest.mark.parametrize(
     "form", ["perfetto", "chrome", "firefox", "speedscope", "folded", "parquet", "csv", "jsonl"]
 )
 def test_every_export_has_a_place_for_them(form: str, odd: Path, tmp_path: Path) -> None:
     done = soscope("export", str(odd), "--format", form, "-o", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
+    if form in TEXTS:
+        lines = (tmp_path / "out").read_bytes().decode().splitlines()
+        assert all(map(str.isprintable, lines))
 
 
 CAFE = 'int cafe(void) __asm__("caf\\351");\n'

@@ -13,6 +13,7 @@ from _collections_abc import Callable
 from soscope.export.callgraph import CallGraph, GraphEdge, GraphNode, call_graph_of, label
 from soscope.export.settings import ExportSettings
 from soscope.instruments.prof.model import NOBODY, ProfFunction
+from soscope.model.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,4 +157,4 @@ def _row(line: int, costs: dict[str, int]) -> str:
 
 
 def _line(text: str) -> str:
-    return text.replace("\n", " ").replace("\r", " ")
+    return printable(text.replace("\n", " ").replace("\r", " "))

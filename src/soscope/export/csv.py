@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from _collections_abc import Callable
 
 from soscope.export.settings import ExportSettings
@@ -12,6 +13,7 @@ from soscope.frames.ofcalls import key_of
 from soscope.instruments.trace.backlog import Backlog
 from soscope.instruments.trace.listener import Listener
 from soscope.model.call import ENDED_LOST, Entry, Event, Exit
+from soscope.model.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ COLUMNS = (
     "time_ns", "pid", "tid", "caller", "callee", "symbol", "args", "result", "errno",
     "duration_ns", "ended",
 )  # fmt: skip
+
+_FORMULAS = tuple("=+-@")
+_NUMBER = re.compile(r"[+-]?(?:[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?|inf|nan)(?:, |\Z)")
 
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
@@ -91,6 +96,15 @@ class _CsvRows(Listener):
 
 
 def _cell(text: str) -> str:
+    """Return a cell as it is quoted.
+
+    A spreadsheet takes a cell that begins with one of a few signs for a formula, quoted or not:
+    an apostrophe in front of it says that it is text (OWASP, "CSV Injection"). Numbers stay
+    numbers, and so do arguments the first of which is one.
+    """
+    text = printable(text)
+    if text.startswith(_FORMULAS) and not _NUMBER.match(text):
+        text = "'" + text
     if any(sign in text for sign in ',"\r\n'):
         return '"' + text.replace('"', '""') + '"'
     return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.frames.names import FrameNames, Place, stack_at
 from soscope.model.call import Entry
+from soscope.model.printable import printable
 from soscope.model.stackframe import StackFrame
 from soscope.recording.names import Programs
 
@@ -73,5 +74,5 @@ def frame_label(frame: StackFrame) -> str:
 
 
 def frame_name(name: str) -> str:
-    """Return a name without what separates frames and lines."""
-    return name.replace(";", ":").replace("\n", " ")
+    """Return a name without what separates frames and lines, or is meant for a terminal."""
+    return printable(name.replace(";", ":").replace("\n", " "))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.model.printable import printable as printable  # noqa: PLC0414  text asks here
 from soscope.proc.signals import signal_name
 
 
@@ -28,19 +29,6 @@ def ending(status: int | None, signal_number: int | None) -> str:
     if status is not None:
         return f"+++ exited (status {status}) +++"
     return "+++ ended, unseen +++"
-
-
-def printable(line: str) -> str:
-    """Return a line that is one line, and harmless to a terminal, whatever names are in it."""
-    if line.isprintable():
-        return line
-    return "".join(letter if letter.isprintable() else f"\\x{_byte(letter):02x}" for letter in line)
-
-
-def _byte(letter: str) -> int:
-    """Return a letter's number; of what stands for a byte that is no UTF-8, that byte."""
-    number = ord(letter)
-    return number - 0xDC00 if 0xDC80 <= number <= 0xDCFF else number
 
 
 def library_lines(closed: list[str], left: dict[str, str]) -> list[str]:

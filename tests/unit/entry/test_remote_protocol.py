@@ -246,3 +246,23 @@ def test_nothing_waits_for_what_can_come_later() -> None:
     stub.close()
     thread.join(limit())
     theirs.close()
+
+
+@pytest.mark.parametrize("noise", [b"A", b"%Stop:T05#00"])
+def test_who_sends_without_end_and_no_packet_is_not_listened_to(
+    noise: bytes, ends: tuple[PacketStream, socket.socket]
+) -> None:
+    packets, theirs = ends
+
+    def flood() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                theirs.sendall(noise * 1000)
+
+    sender = threading.Thread(target=flood)
+    sender.start()
+    with pytest.raises(RemoteError, match="and no packet"):
+        packets.receive(None)
+    packets.close()
+    sender.join(limit())
+    assert not sender.is_alive()

@@ -42,6 +42,7 @@ class PacketStream:
         "_buffer",
         "_owed",
         "_socket",
+        "_stray",
         "is_over",
         "piece",
     )
@@ -56,6 +57,7 @@ class PacketStream:
         self._buffer = bytearray()
         self._acknowledges = True
         self._owed = b""  # acknowledgements
+        self._stray = 0  # bytes since the last packet that belong to none
         self.is_over = False
 
     def fileno(self) -> int:
@@ -194,7 +196,10 @@ class PacketStream:
             return None
         start = buffer.find(b"$")
         if start < 0:
-            buffer.clear()  # acknowledgements
+            self._stray += len(buffer)
+            buffer.clear()  # acknowledgements, notifications
+            if self._stray > _MOST:
+                raise RemoteError(f"the stub sent more than {_MOST >> 20} MiB and no packet")
             return None
         end = buffer.find(b"#", start)
         if end < 0 or len(buffer) < end + 3:
@@ -202,6 +207,7 @@ class PacketStream:
         content = bytes(buffer[start + 1 : end])
         told = bytes(buffer[end + 1 : end + 3])
         del buffer[: end + 3]
+        self._stray = 0
         try:
             is_right = int(told, 16) == sum(content) & 0xFF
         except ValueError:

@@ -159,7 +159,7 @@ class Tracee:
         self,
         step: bool,
         limit: float | None,
-        on_syscall: Callable[[], None] | None,  # noqa: FBT001
+        on_syscall: Callable[[], None] | None,
     ) -> None:
         end = None if limit is None else time.monotonic() + limit
         number, is_late = 0, False

@@ -256,7 +256,9 @@ class TraceInstrument(Instrument):
             if self._tell is not None and not is_told and worked >= _LONG:
                 is_told = True
                 if left := stream.calls_left():
-                    self._tell(f"finishing: {left:,} calls are left to be printed; Ctrl-C ends that")
+                    self._tell(
+                        f"finishing: {left:,} calls are left to be printed; Ctrl-C ends that"
+                    )
         self._pass_on(stream.finish())
         return []
 

@@ -156,7 +156,9 @@ def perf_map(space: Space, notes: list[str], room: JitRoom) -> JitNames:
         with open(descriptor, "rb", closefd=False) as file:
             names = parse_perf_map(file.read(_MAX_MAP), room.names + 1)
         if len(names) > room.names:
-            notes.append(f"{path}: not whole: the lines behind the first {room.names:,} are not read")
+            notes.append(
+                f"{path}: not whole: the lines behind the first {room.names:,} are not read"
+            )
             names.pop()
             room.left_out = True
         room.names -= len(names)
@@ -205,9 +207,7 @@ def parse_perf_map(text: bytes, most: int = _MAX_NAMES) -> list[JitName]:
 # ---- GDB's interface ----
 
 
-def registered(
-    space: Space, descriptor: int, notes: list[str], room: JitRoom
-) -> list[JitName]:
+def registered(space: Space, descriptor: int, notes: list[str], room: JitRoom) -> list[JitName]:
     """Return the symbols of the files that the `__jit_debug_descriptor` at `descriptor` lists."""
     order, bits = space.order, space.bits
     layout, entry = Struct(order + _DESCRIPTOR[bits]), Struct(order + _ENTRY[bits])

@@ -10,6 +10,12 @@ from soscope.report.flame import picture
 from soscope.report.flame.tree import FlameGraph
 from soscope.report.picture import escaped
 
+# The page loads nothing, and leads nowhere.
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
+    " base-uri 'none'; form-action 'none'"
+)
+
 _STYLE = """\
 body { margin: 12px; font: 13px sans-serif }
 kbd { border: 1px solid #999999; border-radius: 3px; padding: 0 3px }
@@ -134,6 +140,7 @@ def page(title: str, graphs: list[FlameGraph], notes: list[str], names: str) -> 
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <title>{escaped(title)}</title>
 <style>
 {_STYLE}</style>
