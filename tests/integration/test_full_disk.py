@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from soscope.cli.main import VERBS
 from tests.support.processes.launching import environment
 from tests.support.processes.run import soscope
 from tests.support.time.patience import limit
@@ -40,7 +42,38 @@ COMMANDS = [
     "check /bin/true",
     "called -- true",
     "doctor",
+    "explain /bin/true abort",
+    "audit-resolver /lib64/ld-linux-x86-64.so.2",
+    "resolve -p {pid} malloc",
+    "map -p {pid}",
+    "mem where -p {pid}",
+    "mem snapshot -p {pid}",
+    "mem live --for 0.2s -p {pid}",
+    "mem trim -p {pid}",
 ]
+
+# What these say is on standard error, in a file that the user names, or of objects that another
+# verb has to see being made.
+QUIET = {
+    *("inject", "patch", "run", "detach", "mem attach", "mem detach", "mem refs", "mem run"),
+    *("mem flame", "prof flame", "prof run", "prof attach", "prof detach", "prof ldprofile"),
+}
+
+WORKS = "import time\nwhile True:\n    kept = [1] * 1000\n    time.sleep(0.01)\n"
+
+
+@pytest.fixture(scope="module")
+def pid() -> Iterator[int]:
+    """A process to look at."""
+    with subprocess.Popen([sys.executable, "-c", WORKS]) as process:
+        yield process.pid
+        process.kill()
+
+
+def test_every_verb_is_in_the_table() -> None:
+    named = {verb for verb in VERBS for command in COMMANDS if f"{command} ".startswith(f"{verb} ")}
+    assert named | QUIET == set(VERBS)
+    assert not named & QUIET
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +88,19 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def printing(command: str, stdout: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def printing(command: str, stdout: str, folder: Path, pid: int) -> subprocess.CompletedProcess[str]:
     """Run soscope by a shell that opens standard output in some way."""
     script = f'exec "$@" {stdout}'
-    words = ["sh", "-c", script, "-", sys.executable, "-m", "soscope", *command.split()]
+    words = [
+        "sh",
+        "-c",
+        script,
+        "-",
+        sys.executable,
+        "-m",
+        "soscope",
+        *command.format(pid=pid).split(),
+    ]
     return subprocess.run(
         words,
         stdin=subprocess.DEVNULL,
@@ -73,8 +115,8 @@ def printing(command: str, stdout: str, folder: Path) -> subprocess.CompletedPro
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_full_disk_is_said(command: str, recordings: Path) -> None:
-    done = printing(command, ">/dev/full", recordings)
+def test_a_full_disk_is_said(command: str, recordings: Path, pid: int) -> None:
+    done = printing(command, ">/dev/full", recordings, pid)
     assert "cannot write standard output: no space left on device" in done.stderr
     assert not {"Traceback", "bug"} & set(done.stderr.replace(",", " ").split())
     assert done.returncode in (1, 125)
@@ -82,8 +124,8 @@ def test_a_full_disk_is_said(command: str, recordings: Path) -> None:
 
 @pytest.mark.every(4)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_closed_output_is_said(command: str, recordings: Path) -> None:
-    done = printing(command, ">&-", recordings)
+def test_a_closed_output_is_said(command: str, recordings: Path, pid: int) -> None:
+    done = printing(command, ">&-", recordings, pid)
     assert "cannot write standard output: bad file descriptor" in done.stderr
     assert not {"Traceback", "bug"} & set(done.stderr.replace(",", " ").split())
     assert done.returncode in (1, 125)
@@ -91,10 +133,10 @@ def test_a_closed_output_is_said(command: str, recordings: Path) -> None:
 
 @pytest.mark.every(4)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_nobody_reads(command: str, recordings: Path) -> None:
+def test_nobody_reads(command: str, recordings: Path, pid: int) -> None:
     read, write = os.pipe()
     os.close(read)
-    words = [sys.executable, "-m", "soscope", *command.split()]
+    words = [sys.executable, "-m", "soscope", *command.format(pid=pid).split()]
     try:
         done = subprocess.run(
             words,
