@@ -21,6 +21,7 @@ import pytest
 from tests.support.machines.tools import namespaces, need
 from tests.support.processes import attached, tracing
 from tests.support.processes.launching import environment
+from tests.support.processes.run import run
 from tests.support.targets import build
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import waits_in
@@ -177,3 +178,21 @@ def test_children_of_a_process_that_runs_already(tmp_path: Path) -> None:
     options = ("-f", *SMALL, "--when-full", "block")
     with ready(tmp_path, "forks", str(CHILDREN), "2") as (process, pid):
         assert traced(tmp_path, pid, process, "outside", *options, away=True) == []
+
+
+BESIDE_IT = """\
+"$0" 1000000000000 >/dev/null &
+test $! = 2 || exit 9
+"$1" -m soscope trace -c --duration 50ms -p 2
+status=$?
+kill 2
+exit $status
+"""
+
+
+def test_process_2_of_a_namespace_is_no_thread_of_the_kernel() -> None:
+    done = run(
+        [*unshare(), "sh", "-c", BESIDE_IT, str(build.program("many_calls")), sys.executable]
+    )
+    assert done.returncode == 0, done.stderr
+    assert "calls through" in done.stderr
