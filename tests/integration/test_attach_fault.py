@@ -102,3 +102,21 @@ def test_a_thread_that_makes_our_calls_outlives_an_error_of_ours(
         done = attached.trace(process.pid, "-c", "--duration", "50ms")
         assert done.returncode == 0, done.stderr
         assert attached.finish(process) == (7, "wrong 0, some 1\n", "")
+
+
+@pytest.mark.parametrize("most", range(8, 13))
+def test_who_has_no_descriptor_left_does_not_say_that_the_process_has_ended(most: int) -> None:
+    script = f'ulimit -n {most}; exec "$@"'
+    words = ["mem", "snapshot", "-p"]
+    with attached.running([build.program("attached_mixed")]) as process:
+        done = subprocess.run(
+            ["sh", "-c", script, "-", sys.executable, "-m", "soscope", *words, str(process.pid)],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=attached.LIMIT,
+            check=False,
+        )
+        assert "has ended" not in done.stderr
+        assert "too many open files" in done.stderr or most > 8
+        assert attached.finish(process) == (7, "wrong 0, some 1\n", "")

@@ -274,11 +274,11 @@ class Visit:
     def check_same(self) -> None:
         """Make sure that it is still the process, and the program, that was looked at.
 
-        Raises NoSuchProcess and Executed.
+        Raises NoSuchProcess and Executed, and SoscopeError if that cannot be looked at.
         """
         try:
             stat = status.read_stat(self.pid)
-        except SoscopeError as error:
+        except NoSuchProcess as error:
             raise NoSuchProcess(f"process {self.pid} has ended") from error
         if stat.start != self._start:
             raise NoSuchProcess(f"process {self.pid} has ended, and another has its number")

@@ -167,6 +167,8 @@ class Threads:
         try:
             names = os.listdir(f"/proc/{self.pid}/task")
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise  # it says nothing of the process
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from error
         return [
             tid
