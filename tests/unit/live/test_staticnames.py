@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from soscope.binfmt.elf import debuglink
 from soscope.binfmt.source import BufferSource
 from soscope.live.names.staticnames import (
     DEBUG_FILE,
@@ -94,6 +95,21 @@ def test_packed_symbols_that_are_cut(tmp_path: Path) -> None:
     assert found(names) == (set(), {})
     assert len(names.notes) == 1
     assert ".gnu_debugdata" in names.notes[0]
+
+
+def test_packed_symbols_of_many_images_have_one_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = built(tmp_path, "program", PROGRAM)
+    pack(path)
+    first = names_of(path)
+    assert found(first)[1]
+    monkeypatch.setattr(debuglink, "_MAX_HELD", debuglink.UnpackedSource.held)
+    second = names_of(path)
+    assert found(second) == (set(), {})
+    assert "of other images" in second.notes[0]
+    monkeypatch.undo()
+    assert found(names_of(path)) == found(first)
 
 
 def test_a_debug_file_by_build_id(tmp_path: Path) -> None:
