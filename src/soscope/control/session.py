@@ -168,8 +168,7 @@ class Session(SessionEvents):
         if event != "fork" and program.note and TRACES_FOLLOWED in program.note:
             program.note = self._tell_rival(program.path, program.note)
         if program.block is not None and event != "fork":
-            drainer = self.feed.add(program.block, program.path, pid)
-            self._drainers[program] = drainer
+            self._drainers[program] = self.feed.add(program.block, program.path, pid)
             if self._stopped:
                 self._stop_block(program.block)
         if program.block is not None:
@@ -284,9 +283,9 @@ class Session(SessionEvents):
                 self._flight.write("the end", self._rings())
             self._has_ended = True
             self.feed.finish()
-            for instrument in self._instruments:
-                instrument.ending_soon(self._tell, is_interrupted=target.is_interrupted)
-                self._remarks += instrument.finish()
+            for each in self._instruments:
+                each.ending_soon(self._tell, is_interrupted=target.is_interrupted)
+                self._remarks += each.finish()
             return self._outcome(target)
         finally:
             if self._attached is not None:
@@ -596,6 +595,6 @@ class Session(SessionEvents):
         )
         lost = [(writer.lost_entries, WHY_FILE_ENTRIES), (writer.lost_exits, WHY_FILE_EXITS)]
         if not any(hearer.hears_calls for hearer in self._instruments):
-            outcome.dropped += [(count, why) for count, why in lost if count]
+            outcome.dropped += [pair for pair in lost if pair[0]]
         else:  # who hears it has them
             outcome.remarks += [f"{count:,} events lost: {why}" for count, why in lost if count]

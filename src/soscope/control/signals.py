@@ -116,3 +116,9 @@ class Signals:
 def end_is_wanted() -> bool:
     """Say whether a signal is waiting that is to end soscope."""
     return not signal.sigpending().isdisjoint(heeded(ENDING))
+
+
+def take_wish_to_end() -> None:
+    """Take such signals away: what they were sent for is about to be done."""
+    while signal.sigtimedwait(heeded(ENDING), 0):
+        pass  # each is taken away

@@ -11,7 +11,7 @@ import time
 from _collections_abc import Callable, Iterable, Sequence
 
 from soscope.control.instrument import Hooks, Instrument
-from soscope.control.signals import end_is_wanted
+from soscope.control.signals import end_is_wanted, take_wish_to_end
 from soscope.instruments.trace.listener import Destination, Listener
 from soscope.instruments.trace.settings import (
     INSTRUMENTS,
@@ -251,6 +251,7 @@ class TraceInstrument(Instrument):
         while self._hand_over(stream):
             worked = time.thread_time() - begun
             if end_is_wanted() or (self._is_interrupted and worked >= _INTERRUPTED):
+                take_wish_to_end()  # what is missing is still to be said
                 self._unprinted = stream.calls_left()
                 return []
             if self._tell is not None and not is_told and worked >= _LONG:
