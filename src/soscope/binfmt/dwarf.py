@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from soscope.model.signature import Signature
 
 _ARTIFICIAL = b"<artificial>"  # what gcc calls units that it made at link time
+_MAX_BYTES = 1 << 29  # of all sections, which may be compressed
 _MAX_STEPS = 8  # from a definition to the entry that has its name
 _NESTS = frozenset(
     ("DW_TAG_namespace", "DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
@@ -121,6 +122,7 @@ class Dwarf:
 
     def _load(self) -> Any:
         if self._info is None:
+            check_size(self._file)
             self._info = self._file.get_dwarf_info(follow_links=False)
             if self._alternate is not None:
                 self._info.supplementary_dwarfinfo = self._alternate.get_dwarf_info(
@@ -318,3 +320,10 @@ def _variable(info: Any, entry: Any) -> int | None:
             index |= (byte & 0x7F) << 7 * place
         return int(info.get_addr(entry.cu, index))
     return None
+
+
+def check_size(file: Any) -> None:
+    """Raise DwarfError if the sections of a file are too large when they are unpacked."""
+    sizes = [each.data_size for each in file.iter_sections() if ".debug_" in each.name]
+    if sum(sizes) > _MAX_BYTES:
+        raise DwarfError(f"DWARF: over {_MAX_BYTES >> 20} MiB of it, unpacked")

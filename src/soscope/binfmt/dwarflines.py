@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from soscope.binfmt.dwarf import check_size
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO, Any
@@ -31,6 +33,7 @@ class DwarfLines:
         self._aranges: Any = None
         try:
             elf = ELFFile(file)
+            check_size(elf)
             self._info: Any = (
                 elf.get_dwarf_info(follow_links=False) if elf.has_dwarf_info() else None
             )
