@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from soscope.proc.status import read_stat
+from soscope.wire import layout
 from tests.support.processes import attached
 from tests.support.processes.others import NOBODY, drop
 from tests.support.processes.run import run, soscope
@@ -232,6 +233,16 @@ def test_a_process_that_pretends_to_have_an_agent(count: int) -> None:
         assert "1 word restored" in done.stderr + done.stdout
         traced = attached.trace(process.pid, "-c", "--duration", "0.1s")
         assert traced.returncode == 0, traced.stderr
+        assert attached.finish(process)[0] == 7
+
+
+@pytest.mark.parametrize("verb", [["trace", "-c"], ["mem", "snapshot"], ["detach"]])
+def test_a_process_that_says_that_all_of_it_is_changed(verb: list[str]) -> None:
+    """To put so much back would take minutes, a moment of which it stands still again and again."""
+    with attached.running([*false_agent(0, 0, 0), str(layout.MAX_CHANGES)]) as process:
+        done = soscope(*verb, "-p", str(process.pid))
+        assert done.returncode == 1, done.stderr
+        assert "655,360 pages of its memory are changed, which no agent does" in done.stderr
         assert attached.finish(process)[0] == 7
 
 

@@ -75,7 +75,7 @@ def detach(pid: int) -> Removed:
 
 def _remove(visit: Visit, agent: Resident, removed: Removed) -> None:
     if owner := agent.owner:
-        raise Refused(f"soscope {owner} traces it; stop that one")
+        raise Refused(f"it says that soscope {owner} traces it; stop that one")
     patch.own(visit, agent)
     if agent.has_patches:
         undone = patch.take_out(visit, agent, [])

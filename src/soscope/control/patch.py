@@ -289,7 +289,7 @@ def undo(pid: int, symbols: list[str]) -> Patched:
             is_patched = False
             for agent in visit.agents:
                 if owner := agent.owner:
-                    raise Refused(f"soscope {owner} traces it; stop that one")
+                    raise Refused(f"it says that soscope {owner} traces it; stop that one")
                 own(visit, agent)
                 if agent.has_patches:
                     is_patched = True

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that pretends that an agent lies in it: "false_agent COUNT OWNER START". COUNT is how
- * much of everything the agent has, OWNER the process that it says is its soscope (0: none),
- * which started START ticks after the system did.
+ * A process that pretends that an agent lies in it: "false_agent COUNT OWNER START [PAGES]". COUNT
+ * is how much of everything the agent has, OWNER the process that it says is its soscope (0: none),
+ * which started START ticks after the system did. In PAGES pages a word is changed, usually in one.
  */
 #include <soscope/wire.h>
 #include <stdint.h>
@@ -23,6 +23,7 @@ int main(int argc, char **argv)
 	struct sosc_control *control = (struct sosc_control *)big;
 	struct sosc_change *change = (struct sosc_change *)(big + (1 << 20));
 	uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 0) : 0;
+	uint64_t pages = argc > 4 ? strtoull(argv[4], NULL, 0) : 1;
 	char line[8];
 
 	control->magic = SOSC_MAGIC;
@@ -33,11 +34,13 @@ int main(int argc, char **argv)
 	inside->control = (uint64_t)control;
 	inside->control_size = 4096;
 	inside->changes = (uint64_t)change;
-	inside->change_count = 1;
-	change->addr = (uint64_t)(big + (8 << 20));
-	change->before = 1;
-	change->size = 8;
-	inside->cells = inside->sitedata = inside->counterdata = (uint64_t)(big + (16 << 20));
+	inside->change_count = pages;
+	for (uint64_t i = 0; i < pages; i++) {
+		change[i].addr = (uint64_t)(big + (64 << 20) + i * 4096);
+		change[i].before = 1;
+		change[i].size = 8;
+	}
+	inside->cells = inside->sitedata = inside->counterdata = (uint64_t)(big + (1ull << 35));
 	inside->cell_count = inside->site_count = inside->counter_count = count;
 	inside->scratch = (uint64_t)(base + SOSC_BLOB_DATA + (1 << 20));
 	inside->sessions = 1;

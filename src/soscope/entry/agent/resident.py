@@ -17,6 +17,7 @@ from soscope.entry.agent.undo import Taken, UndoPlan, count_staying
 from soscope.entry.memory import RemoteMemory
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.proc import maps, status
+from soscope.proc.reasons import Refused
 from soscope.wire import layout, patches
 
 TYPE_CHECKING = False
@@ -30,6 +31,7 @@ _COUNTER_BYTES = 128
 _COUNTER_RETURNS = (4, 6)  # words of a counter that say where calls return to
 _STACK = 8192  # bytes that a call of the agent's may need, more than twice
 _RETURN_AT = 14  # of a return trampoline: where the function that it calls returns to
+_MOST_PAGES = 1 << 16  # that it has changed words in: 256 MiB of tables and code
 
 
 _MOST = {
@@ -224,10 +226,18 @@ class Resident:
         return self._memory.read(self.fields["changes"], count * layout.CHANGE.size)
 
     def prepare(self) -> UndoPlan:
-        """Plan what there is to take back, if that is not done: before the threads are stopped."""
+        """Plan what there is to take back, if that is not done: before the threads are stopped.
+
+        Raises Refused if it says that it has changed more than an agent does.
+        """
         self.look()
         journal = self.journal()
         if self._plan is None or self._plan.journal != journal:
+            count = len({addr >> 12 for addr in array("Q", journal)[::4]})
+            if count > _MOST_PAGES:
+                raise Refused(
+                    f"it says that {count:,} pages of its memory are changed, which no agent does"
+                )
             taken = self._standing if self.taken_patches is None else self.taken_patches
             cells = self.fields["cell_count"]
             self._plan = UndoPlan(journal, self.base, cells, self._standing - taken)
