@@ -430,9 +430,9 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 		if (!sosc_chunk_is_same(process))
 			return true;
 		if (!swap_chunk(thread, SOSC_NONE, index + 1)) {
-			// a signal handler has got one meanwhile, or this is a child
-			change(index, SOSC_CHUNK_FREE, process);
-			__atomic_fetch_add(&sosc_control->ring_drained, 1, __ATOMIC_RELEASE);
+			// a signal handler has got one meanwhile, or this is a child. Its number
+			// was given out, so the reader sees it
+			change(index, SOSC_CHUNK_FULL, process);
 			continue;
 		}
 		(void)swap_pos(thread, gone, (uint64_t)sosc_chunk_at(index) + SOSC_CHUNK_HEADER);

@@ -30,7 +30,7 @@ from soscope.proc.reasons import FOREIGN
 from soscope.recording.clock import Sampler
 from soscope.recording.drain import Drainer
 from soscope.recording.feed import Feed
-from soscope.recording.losses import WHY, WHY_FILE_ENTRIES, WHY_FILE_EXITS
+from soscope.recording.losses import WHY, WHY_FILE_ENTRIES, WHY_FILE_EXITS, WHY_SPOILED
 from soscope.recording.sink import Sink, Stop, Tee, Told
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
@@ -255,9 +255,9 @@ class Session(SessionEvents):
             instrument.take(outcome, block, self.feed.sink)
         self._ended.setdefault(outcome.key, outcome)
         for kind, count in enumerate((*block.dropped, block.dropped_exits)):
-            is_kept = self._flight is not None and kind == layout.DROP_OVERWRITTEN
-            if count and kind in WHY and not is_kept:
+            if count and kind in WHY and not (self._flight and kind == layout.DROP_OVERWRITTEN):
                 self._lost[WHY[kind]] = self._lost.get(WHY[kind], 0) + count
+        self._lost[WHY_SPOILED] = self._lost.get(WHY_SPOILED, 0) + self._drainers[program].spoiled
         is_full = self.settings.when_full == "stop" and block.state == layout.STATE_STOPPED
         if is_full and not self._stopped:
             self._stopped = STOPPED_FULL
@@ -547,7 +547,7 @@ class Session(SessionEvents):
                 (started.path, started.reason) for started in target.programs if started.reason
             ],
             ns_per_tick=self.feed.clock.rate,
-            dropped=[(count, why) for why, count in self._lost.items()],
+            dropped=[(count, why) for why, count in self._lost.items() if count],
             stopped=self._stopped,
             remarks=self._remarks,
             record=settings.record if self.writer and self.writer.is_readable else None,

@@ -17,6 +17,7 @@ _CHUNK_LONGS = layout.CHUNK_SIZE // 8
 _HEADER_WORDS = layout.CHUNK_HEADER // 4
 _UNIT_WORDS = layout.UNIT // 4
 _SEQ = layout.CHUNK.offset("seq") // 8
+_TSC = layout.CHUNK.offset("tsc") // 8
 _FULL = layout.CHUNK.offset("tsc_full") // 8
 _TID = layout.CHUNK.offset("tid") // 4
 _PID = layout.CHUNK.offset("pid") // 4
@@ -56,8 +57,9 @@ class Chunks:
         return self._longs[index * _CHUNK_LONGS + _FULL]
 
     def set_given_back(self, index: int, tsc: int) -> None:
-        """Say when it was given back, for a thread that has ended."""
-        self._longs[index * _CHUNK_LONGS + _FULL] = tsc
+        """Say when it was given back, for a thread that has ended: not before it was taken."""
+        at = index * _CHUNK_LONGS
+        self._longs[at + _FULL] = max(tsc, self._longs[at + _TSC])
 
     def tid(self, index: int) -> int:
         """Return the id of its thread, as the thread's own namespace has it."""

@@ -23,6 +23,7 @@ from soscope.recording.chunks import UNITS, Chunks, in_state
 from soscope.recording.clock import Sampler
 from soscope.recording.owners import Owners
 from soscope.recording.sink import Sink, Stop
+from soscope.recording.spoiled import Spoiled
 from soscope.recording.tables import TableReader
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
@@ -65,12 +66,15 @@ class Drainer:
         "_dropped",
         "_flags",
         "_held_since",
+        "_hurries",
         "_interrupted",
         "_look_at",
         "_open",
         "_passed",
         "_passing",
         "_positions",
+        "_spoiled",
+        "_spoiled_told",
         "_stopped",
         "_suspects",
         "_tables",
@@ -98,6 +102,8 @@ class Drainer:
         self.newest = 0
         self._block = block
         self._chunks = Chunks(block)
+        self._spoiled = Spoiled(block, self._chunks, clock)
+        self._spoiled_told = 0
         self._tables = TableReader(block, program, sink)
         self._positions: dict[int, tuple[int, int]] = {}  # chunk -> seq, units handed over
         # chunk -> seq, OPEN units that were handed over and the ends of their data
@@ -112,8 +118,14 @@ class Drainer:
         self._held_since = 0.0  # nothing was freed since, and threads own every chunk; 0: not so
         self._dropped: tuple[int, ...] = ()
         self._begun = False
+        self._hurries = False  # most chunks are full: threads will wait for others
         self._flags = 0  # of the agent, when they were told
         self._stopped = False
+
+    @property
+    def spoiled(self) -> int:
+        """How much of what it has read was written over by the program."""
+        return self._spoiled.count
 
     # ---- while the target runs ----
 
@@ -155,11 +167,13 @@ class Drainer:
         """Tell what is known of the program, without which its units cannot be read."""
         if not self._begun and self._block.state != layout.STATE_NEW:
             self._begun = True
+            self._spoiled.begin()
             self.tell()
 
     def _drain(self, *, ended: bool) -> None:
         self._begin()
         states = self._block.chunk_states()  # 4096 chunks: looked at all at once
+        self._spoiled.look(states)
         chunks = self._chunks
         seqs, middles = chunks.seqs, chunks.middles  # a busy program fills hundreds of chunks
         taken = [(seqs[index], index, True) for index in in_state(states, layout.CHUNK_FULL)]
@@ -171,6 +185,7 @@ class Drainer:
         work = []
         self._passing.clear()
         crowded = layout.CHUNK_FREE not in states
+        self._hurries = 2 * states.count(layout.CHUNK_FULL) > len(states)
         for seq, index, full in taken if ended else self._in_order(taken, crowded):
             first = self._handed_over(index, seq) if index in self._positions else 0
             if full:
@@ -291,6 +306,8 @@ class Drainer:
                 self.beat()  # a thousand of these take a while
             elif not full:
                 idle.append(index)
+            else:  # nothing new, or nobody has used it: its number has come by all the same
+                self._spoiled.can_be(index, self._chunks.header(index))
             if full:
                 self._release([index])
         if run:
@@ -298,18 +315,35 @@ class Drainer:
         return idle
 
     def _hand_over_run(self, run: list[int]) -> None:
-        self.newest = max(self.newest, self._chunks.given_back(run[-1]))
         with self._chunks.row(run[0], len(run)) as row:
-            self.sink.chunks(self.program, row)
-        self.units += len(run) * UNITS
-        self.news = True
+            data = bytes(row)  # whatever its program does meanwhile, this stays as it was checked
+        size, head = layout.CHUNK_SIZE, layout.CHUNK_HEADER
+        headers = [data[at : at + head] for at in range(0, len(data), size)]
+        limits = self._spoiled.limits()
+        good = [
+            self._spoiled.can_be(index, header, limits)
+            for index, header in zip(run, headers, strict=True)
+        ]
+        if not all(good):
+            data = b"".join(
+                [data[at * size : (at + 1) * size] for at, is_good in enumerate(good) if is_good]
+            )
+        if data:
+            last = data[-size:][layout.CHUNK.offset("tsc_full") :][:8]
+            self.newest = max(self.newest, int.from_bytes(last, "little"))
+            self.sink.chunks(self.program, self._spoiled.checked_chunks(data, hurry=self._hurries))
+            self.units += len(data) // size * UNITS
+            self.news = True
         self._release(run)
 
     def _hand_over_units(self, index: int, seq: int, first: int, end: int) -> None:
         header = self._chunks.header(index)
         if int.from_bytes(header[:8], "little") != seq:
             return  # it has changed hands since: the next time
+        if not self._spoiled.can_be(index, header):
+            return
         units = self._look_at_last(index, seq, first, self._chunks.units(index, first, end))
+        units = self._spoiled.checked(units)
         self.sink.chunk(self.program, header, first, units)
         if index in self._passing:
             self._pass_over(index, seq, first, units)
@@ -364,7 +398,8 @@ class Drainer:
             kind = chunks.commit(index, unit) >> 28
             if kind in _WHOLE:
                 header = chunks.header(index, layout.CHUNK_RETURNED)
-                self.sink.chunk(self.program, header, unit, chunks.units(index, unit, unit + 1))
+                units = self._spoiled.checked(chunks.units(index, unit, unit + 1))
+                self.sink.chunk(self.program, header, unit, units)
                 self.units += 1
                 self.news = True
             elif is_last:
@@ -378,6 +413,7 @@ class Drainer:
         for known in (self._positions, self._passed, self._open, self._suspects):  # type: ignore[assignment]  # of any values
             for index in indices if known else ():  # few chunks have anything there
                 known.pop(index, None)
+        self._spoiled.forget(indices)
         self._block.free_chunks(indices)
 
     # ---- threads that ended with a chunk in their hands ----
@@ -472,6 +508,8 @@ class Drainer:
         """
         self._drain(ended=dead)
         self._tables.finish()
+        self._spoiled.finish(dead=dead)
+        self._spoiled.count += self._tables.spoiled
         self._tell_dropped()
         self.tell()
         instruments = self._block.instruments
@@ -521,6 +559,10 @@ class Drainer:
             self.news = True
             # the time is read after the counters: what they count happened before it
             self.sink.dropped(self.program, self._clock.sample(self.newest)[0], totals)
+        if self.spoiled != self._spoiled_told:
+            self._spoiled_told = self.spoiled
+            self.news = True
+            self.sink.spoiled(self.program, self.spoiled)
 
     def close(self) -> None:
         """Let go of the block's memory."""

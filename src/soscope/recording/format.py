@@ -48,6 +48,8 @@ REPORTED    u32 program, u32 0, then a JSON object: calls that instrumented code
             see instruments/prof/reported.py
 SAMPLES     JSON object: stacks that were seen, how often, in which threads; see
             instruments/prof/sampling/tally.py. Numbers go on from the blocks before
+SPOILED     u32 program, u32 0, u64 how much of its records and counters a program had written over
+            itself by then: those are left out
 END         JSON object: exit status or signal, complete, why, totals; nothing follows
 """
 
@@ -84,6 +86,7 @@ SUMS = 20
 SELF_TIMES = 21
 REPORTED = 22
 SAMPLES = 24
+SPOILED = 25
 
 HEADS = 1  # a flag of older versions: the CRC covers the headers of chunks, not their units
 REWRITTEN = 2  # a flag: the CRC covers the header of the block alone
@@ -93,6 +96,7 @@ PAIR_HEADER = struct.Struct("<II")  # program, and a number: of IMAGES … CHUNK
 CLOCK_BODY = struct.Struct("<QQQ")
 DROPPED_BODY = struct.Struct(f"<IIQ{layout.DROP_KINDS + 3}Q")
 LOST_BODY = struct.Struct("<6Q")
+SPOILED_BODY = struct.Struct("<IIQ")
 COUNT_CELL = struct.Struct("<IIQ")
 STATS_CELL = struct.Struct("<II6Q")
 

@@ -30,17 +30,26 @@ WHY = {
     SLOTS: "slots that found no room in the tables",
 }
 WHY_FILE_ENTRIES = "the recording could not be written"
-WHY_SPOILED = "records that no agent writes: the program has written over them"
+WHY_SPOILED = "records and counters that no agent writes: the program has written over them"
 WHY_FILE_EXITS = "exits that could not be written to the recording"
 
 
 class Losses:
     """Counts losses, and remembers in which spans of the tsc they happened.
 
-    `spoiled` are records that cannot be right, as whoever reads them has found.
+    `strange` are records that cannot be right, as whoever reads them has found.
     """
 
-    __slots__ = ("_ends", "_starts", "_tick", "_totals", "file_entries", "file_exits", "spoiled")
+    __slots__ = (
+        "_ends",
+        "_spoiled",
+        "_starts",
+        "_tick",
+        "_totals",
+        "file_entries",
+        "file_exits",
+        "strange",
+    )
 
     def __init__(self) -> None:
         self._totals: dict[int, tuple[int, ...]] = {}
@@ -49,7 +58,8 @@ class Losses:
         self._ends: list[int] = []
         self.file_entries = 0
         self.file_exits = 0
-        self.spoiled = 0
+        self.strange = 0
+        self._spoiled: dict[int, int] = {}
 
     def tick(self, tsc: int) -> None:
         """Hear that all counters have been looked at."""
@@ -61,6 +71,15 @@ class Losses:
         if any(totals[kind] > before[kind] for kind in _HOLES):
             self._span(self._tick, max(tsc, self._tick))
         self._totals[program] = totals
+
+    def spoil(self, program: int, count: int) -> None:
+        """Take how much a program has written over so far."""
+        self._spoiled[program] = count
+
+    @property
+    def spoiled(self) -> int:
+        """How many records and counters the programs have written over."""
+        return sum(self._spoiled.values()) + self.strange
 
     def lost(self, start: int, end: int, entries: int, exits: int) -> None:
         """Take records that a file could not take in [start, end]."""

@@ -33,6 +33,7 @@ from soscope.wire import layout
 _SCHEMAS = form.SCHEMA.rpartition("/")[0] + "/"
 _WINDOW = 1 << 16  # bytes read at once while looking for headers
 _RECORDS = (form.CHUNK, form.CHUNKS)
+_TOLD = (form.EVENTS, form.DROPPED, form.LOST, form.SPOILED)
 _NO_TIME = 1 << 63  # ns and ticks are below it for centuries
 # what recordings of other verbs than trace's have among their options
 _FAMILIES = {"prof": "prof", "blocks": "mem", "objects": "mem"}
@@ -326,6 +327,8 @@ class RecordingFile:
             self.losses.dropped(*_dropped(body))
         elif kind == form.LOST:
             self.losses.lost(*_lost(body))
+        elif kind == form.SPOILED:
+            self.losses.spoil(*_spoiled(body))
         elif kind == form.COUNTS:
             program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
             cells = form.COUNT_CELL.iter_unpack(_cells(body, form.COUNT_CELL.size))
@@ -368,7 +371,7 @@ class RecordingFile:
         each block.
         """
         for kind, offset, length in self._blocks(self._start):
-            if kind not in {*_RECORDS, form.CLOCK, form.EVENTS, form.DROPPED, form.LOST}:
+            if kind not in {*_RECORDS, form.CLOCK, *_TOLD}:
                 continue
             body = self._body(kind, offset, length)
             if body is None:
@@ -392,6 +395,8 @@ class RecordingFile:
             sink.dropped(*_dropped(body))
         elif kind == form.LOST:
             sink.lost(*_lost(body))
+        elif kind == form.SPOILED:
+            sink.spoiled(*_spoiled(body))
         else:
             for told in _events(body):
                 if isinstance(told, tuple):
@@ -507,6 +512,11 @@ def _dropped(body: bytes) -> tuple[int, int, tuple[int, ...]]:
 def _lost(body: bytes) -> tuple[int, int, int, int]:
     start, end, entries, exits, _, _ = form.LOST_BODY.unpack(_exactly(body, form.LOST_BODY.size))
     return start, end, entries, exits
+
+
+def _spoiled(body: bytes) -> tuple[int, int]:
+    program, _, count = form.SPOILED_BODY.unpack(_exactly(body, form.SPOILED_BODY.size))
+    return program, count
 
 
 def _chunk(body: bytes) -> tuple[int, bytes, int, bytes]:

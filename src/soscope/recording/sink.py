@@ -69,6 +69,9 @@ class Sink:
     def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
         """Take the losses so far: dropped[], dropped_exits, images_ and slots_dropped."""
 
+    def spoiled(self, program: int, count: int) -> None:
+        """Hear how much of a program's records and counters it has written over itself so far."""
+
     def lost(self, start: int, end: int, entries: int, exits: int) -> None:
         """Hear of records that a file could not take between two times (tsc)."""
 
@@ -141,6 +144,10 @@ class Tee(Sink):
     def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.dropped(program, tsc, totals)
+
+    def spoiled(self, program: int, count: int) -> None:  # noqa: D102  see Sink
+        for sink in self._sinks:
+            sink.spoiled(program, count)
 
     def lost(self, start: int, end: int, entries: int, exits: int) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:

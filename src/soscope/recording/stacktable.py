@@ -34,6 +34,11 @@ class StackTable:
             self._first = (start + said[fields.offset("first_word") // 8]) // 8
             self._used = (start + fields.offset("words_used")) // 8
 
+    @property
+    def used(self) -> int:
+        """How many words are in use: each stack has a lower number."""
+        return min(self._block.words[self._used], self._room) if self._room else 0
+
     def fresh(self) -> tuple[int, bytes] | None:
         """Return (number of the first word, words) if there are new ones, else None."""
         if not self._room:

@@ -184,6 +184,10 @@ class Stream(Sink):
         """Take what the agent has dropped so far."""
         self._losses.dropped(program, tsc, totals)
 
+    def spoiled(self, program: int, count: int) -> None:
+        """Take what a program has written over so far."""
+        self._losses.spoil(program, count)
+
     def lost(self, start: int, end: int, entries: int, exits: int) -> None:
         """Take what a file could not take."""
         self._losses.lost(start, end, entries, exits)

@@ -24,6 +24,33 @@ _LAYOUTS = {
 }
 
 
+def _staying(record: layout.Layout, names: str) -> tuple[int, slice, bytes]:
+    """Return the size of a record, where it says that it is ready, and a mask of what stays."""
+    mask = bytearray(record.size)
+    for name in names.split():
+        at, size, _ = record.fields[name]
+        mask[at : at + size] = b"\xff" * size
+    at, size, _ = record.fields["ready"]
+    return record.size, slice(at, at + size), bytes(mask)
+
+
+# what of a record stays as it is once it is ready: slots of an image that comes again are
+# written anew, with a name that may stand elsewhere
+_STAYS = {
+    form.STRINGS: (1, slice(0, 1), b"\xff"),
+    form.CALL_SITES: (layout.CALL_SITE.size, slice(0, 8), b"\xff" * layout.CALL_SITE.size),
+    form.IMAGES: _staying(
+        layout.IMAGE,
+        "name path load_bias start end build_id build_id_size reserved tsc ready ns",
+    ),
+    form.SLOTS: _staying(layout.SLOT, "caller addr ready instrument reserved"),
+}
+_LAST_KIND = layout.SLOT_ENTRY
+_LAST_REFUSAL = layout.REFUSED_NO_SITE
+_LAST_RULE = layout.ERROR_INT_MINUS_ONE
+_SLOT_FLAGS = layout.SLOT_LAZY | layout.SLOT_ENTRY_ONLY | layout.SLOT_PARTIAL
+
+
 class _Table:
     """One section of records: `ready`, or the lower half of `word`, is 0 in unfinished ones."""
 
@@ -74,12 +101,14 @@ class TableReader:
         "_block",
         "_call_sites",
         "_images",
+        "_kept",
         "_passed",
         "_program",
         "_sink",
         "_slots",
         "_stacks",
         "_tail",
+        "spoiled",
     )
 
     def __init__(self, block: ControlBlock, program: int, sink: Sink) -> None:
@@ -93,6 +122,8 @@ class TableReader:
         self._tail = (0, 0, 0)  # start, end, CRC of the strings passed on last
         # kind -> end and CRC of what was passed on; a CRC of -1: in pieces that overlap
         self._passed: dict[int, tuple[int, int]] = {}
+        self._kept = {kind: bytearray() for kind in _STAYS}  # what was passed on first
+        self.spoiled = 0  # records and names that are not what they were, at the end
 
     def update(self) -> None:
         """Pass on what is new since the last time."""
@@ -117,6 +148,7 @@ class TableReader:
     def finish(self) -> None:
         """Pass on everything that has changed since it was passed on."""
         self.update()
+        self._look_for_spoiled()
         stacks = self._stacks.rest()
         if stacks is not None:
             self._sink.table(form.STACKS, self._program, *stacks)
@@ -128,6 +160,18 @@ class TableReader:
         ):
             self._pass_if_changed(kind, table.data(0, table.seen[0]))
 
+    def _look_for_spoiled(self) -> None:
+        """Count what has changed that stays as it is once it is there."""
+        tables = {
+            form.STRINGS: bytes(self._block.view(layout.SEC_STRINGS, 0, self._used())),
+            form.IMAGES: self._images.data(0, self._images.seen[0]),
+            form.SLOTS: self._slots.data(0, self._slots.seen[0]),
+            form.CALL_SITES: self._call_sites.data(0, self._call_sites.seen[0]),
+        }
+        kept = self._kept
+        self.spoiled = sum(_changed(kept[kind], now, kind) for kind, now in tables.items())
+        self.spoiled += _impossible(tables[form.SLOTS], tables[form.STRINGS], self._images.seen[0])
+
     def _used(self) -> int:
         return min(self._block.strings_used, self._block.section(layout.SEC_STRINGS)[1])
 
@@ -138,7 +182,19 @@ class TableReader:
         until, crc = self._passed.get(kind, (0, 0))
         crc = zlib.crc32(data, crc) if start == until and crc >= 0 else -1
         self._passed[kind] = max(end, until), crc
+        self._keep(kind, start, data)
         self._sink.table(kind, self._program, first, data)
+
+    def _keep(self, kind: int, start: int, data: bytes) -> None:
+        """Keep what is passed on as it was when it was passed on first, and ready."""
+        kept = self._kept[kind]
+        unit, ready, _ = _STAYS[kind]
+        known = max(len(kept) - start, 0)
+        for at in range(0, min(known, len(data)), unit):
+            here = slice(start + at, start + at + unit)
+            if not any(kept[here][ready]):
+                kept[here] = data[at : at + unit]
+        kept += data[known:]
 
     def _pass_records(self, kind: int, table: _Table, first: int, end: int) -> None:
         size = table.size
@@ -163,3 +219,34 @@ class TableReader:
     def close(self) -> None:
         """Let go of the block."""
         self._sink = Sink()
+
+
+def _changed(before: bytearray, now: bytes, kind: int) -> int:
+    """Return how many records, or bytes of strings, are not what they were when they were ready."""
+    unit, ready, mask = _STAYS[kind]
+    size = min(len(before), len(now))
+    if before == now[:size] and len(before) == size:
+        return 0
+    if kind == form.STRINGS:
+        return sum(1 for old, new in zip(before, now, strict=False) if old and old != new)
+    changed = (len(before) - size) // unit
+    stays = int.from_bytes(mask)
+    for at in range(0, size, unit):
+        old = before[at : at + unit]
+        is_same = not (int.from_bytes(old) ^ int.from_bytes(now[at : at + unit])) & stays
+        changed += any(old[ready]) and not is_same
+    return changed
+
+
+def _impossible(slots: bytes, strings: bytes, images: int) -> int:
+    """Return how many records of slots no agent can have written."""
+    bad = 0
+    for row in layout.SLOT.struct.iter_unpack(slots):
+        symbol, version, caller, callee, *_, kind, refusal, flags, rule, ready, _, _, _, _ = row
+        if ready:
+            names = [at for at in (symbol, version) if at]
+            is_named = all(at < len(strings) and not strings[at - 1] for at in names)
+            is_placed = all(at < images or at == layout.NONE for at in (caller, callee))
+            is_known = kind <= _LAST_KIND and refusal <= _LAST_REFUSAL and rule <= _LAST_RULE
+            bad += not (is_named and is_placed and is_known and not flags & ~_SLOT_FLAGS)
+    return bad

@@ -244,6 +244,10 @@ class Writer(Sink):
         """Write how much the agent has dropped so far."""
         self._keep(form.DROPPED, form.DROPPED_BODY.pack(program, 0, tsc, *totals))
 
+    def spoiled(self, program: int, count: int) -> None:
+        """Write how much the program has written over so far."""
+        self._keep(form.SPOILED, form.SPOILED_BODY.pack(program, 0, count))
+
     def counts(self, program: int, counts: dict[int, int]) -> None:
         """Write calls by slot."""
         cells = b"".join(form.COUNT_CELL.pack(slot, 0, calls) for slot, calls in counts.items())

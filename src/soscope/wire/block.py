@@ -512,6 +512,14 @@ class ControlBlock:
         """Return what STATS has added up, by slot index; see `countarrays`."""
         return countarrays.stats(self._count_arrays())
 
+    def spoiled_counts(self) -> int:
+        """Return how many counters cannot be right: see `countarrays`."""
+        kinds = self.instruments
+        if layout.INSTRUMENT_STATS in kinds:
+            return countarrays.spoiled(self._count_arrays(), layout.STATS.size // 8)
+        is_counted = layout.INSTRUMENT_COUNT in kinds
+        return countarrays.spoiled(self._count_arrays(), 1) if is_counted else 0
+
     def _count_arrays(self) -> CountArrays:
         return CountArrays(
             self.fd,
@@ -540,6 +548,10 @@ class ControlBlock:
     def chunk_states(self) -> bytes:
         """Return CHUNK_FREE, CHUNK_OWNED or CHUNK_FULL of each chunk, as they are now."""
         return self._states.tobytes()[::4]
+
+    def chunk_state(self, index: int) -> int:
+        """Return the state of chunk `index`."""
+        return self._states[index * 4]
 
     def set_chunk_state(self, index: int, state: int) -> None:
         """Change the state of chunk `index`, which must be this process's to change."""

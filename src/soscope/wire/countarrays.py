@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from soscope.model.stats import Stats
     from soscope.wire.plan import Plan
 
+_MOST = 1 << 62  # no count and no time is as much
+
 
 def by_call_site(plan: Plan) -> bool:
     """Say whether an instrument of the plan counts calls by call site."""
@@ -77,17 +79,32 @@ class CountArrays:
                 for at, end in self._written(start, count * width):
                     yield first + at // width, self._words[start + at : start + end]
 
-    def _written(self, start: int, words: int) -> Iterator[tuple[int, int]]:
+    def rest(self, width: int) -> Iterator[memoryview]:
+        """Yield what was written elsewhere: behind the cells that are in use."""
+        size = self._size // 8 // self._arrays if self._arrays else 0
+        ends = [(self._slots, min(layout.MAX_SLOTS, size // width))]
+        if size > layout.MAX_SLOTS * width:
+            ends.append((layout.MAX_SLOTS + self._call_sites, size // width))
+        for array in range(self._arrays):
+            for first, end in ends if array < self._used else [(0, size // width)]:
+                start = self._offset // 8 + array * size + first * width
+                for at, until in self._written(start, (end - first) * width, is_known=True):
+                    yield self._words[start + at : start + until]
+
+    def _written(
+        self, start: int, words: int, *, is_known: bool = False
+    ) -> Iterator[tuple[int, int]]:
         """Yield the parts of `words` words from `start` on that were written, by whole pages.
 
-        To read the others would make pages of them: there may be hundreds of arrays.
+        To read the others would make pages of them: there may be hundreds of arrays. With
+        `is_known` yield none if the file system does not say which those are.
         """
         at, end = start * 8, (start + words) * 8
         while at < end:
             try:
                 first = os.lseek(self._fd, at, os.SEEK_DATA)
             except OSError as error:
-                if error.errno != errno.ENXIO:  # no such question to this file system
+                if error.errno != errno.ENXIO and not is_known:  # no such question
                     yield at // 8 - start, words
                 return  # nothing more
             if first >= end:
@@ -137,3 +154,23 @@ def stats(arrays: CountArrays) -> Stats:
         index: (calls, returns, errors, total, max(least - 1, 0), most, own)
         for index, (calls, returns, errors, total, least, most, own) in merged.items()
     }
+
+
+def spoiled(arrays: CountArrays, width: int) -> int:
+    """Return how many counters cannot be right: those of nobody, and those that others rule out."""
+    bad = 0
+    for view in arrays.rest(width):
+        data = view.tobytes()
+        if data.strip(b"\0"):
+            bad += len(view) - view.tolist().count(0)
+    if width == 1:
+        return bad
+    for _, view in arrays.views(width):
+        columns = zip(view[::width].tolist(), view[1::width].tolist(), strict=True)
+        for at, words in zip(range(0, len(view), width), columns, strict=True):
+            calls, returns = words  # a call may have begun in another array
+            _, _, errors, total, least, most, own, rest = view[at : at + width]
+            is_right = errors <= returns and max(least - 1, 0) <= most <= total and not rest
+            is_right &= bool(returns) or not (total or least or own)
+            bad += not (is_right and max(calls, returns, total, own) < _MOST)
+    return bad

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     Names = Callable[[int], str]
 
+_MOST_LEFT = 1 << 24  # slots that nobody asked for: no image has as many
+
 
 def image_of(
     records: memoryview | bytes,
@@ -56,9 +58,9 @@ def image_of(
         end,
         build_id[:build_id_size],
         flags,
-        hooked,
-        left,
-        refused,
+        min(hooked, layout.MAX_SLOTS),
+        min(left, _MOST_LEFT),
+        min(refused, layout.MAX_SLOTS),
         pid,
         namespace,
     )

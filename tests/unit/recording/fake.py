@@ -160,13 +160,13 @@ class FakeThread:
         states = self.block.chunk_states()
         return min((i for i in range(len(states)) if states[i] == layout.CHUNK_FULL), key=seq)
 
-    def give_back(self) -> None:
-        if self.chunk >= 0:
-            memory = self.block.chunk(self.chunk)
+    def give_back(self, chunk: int | None = None) -> None:
+        chunk, self.chunk = (self.chunk, -1) if chunk is None else (chunk, self.chunk)
+        if chunk >= 0:
+            memory = self.block.chunk(chunk)
             at = layout.CHUNK.offset("tsc_full")
             memory[at : at + 8] = self.tsc.to_bytes(8, "little")
-            self.block.set_chunk_state(self.chunk, layout.CHUNK_FULL)
-            self.chunk = -1
+            self.block.set_chunk_state(chunk, layout.CHUNK_FULL)
 
     def write(self, units: bytes) -> bool:
         """Write units that belong together; the first's commit word last."""

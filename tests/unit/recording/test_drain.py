@@ -442,7 +442,7 @@ def test_what_a_handler_does_waits_for_what_it_interrupted(
         clock[0] += 0.05
     assert target.sink.args() == [0, 1, 2]
     one.finish()
-    target.block.set_chunk_state(one.chunk, layout.CHUNK_FULL)  # given back
+    one.thread.give_back(one.chunk)
     target.drainer.drain()
     assert target.sink.args() == list(range(8))
     assert not target.drainer.waits

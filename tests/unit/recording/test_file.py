@@ -213,6 +213,20 @@ def test_a_flipped_bit_stops_the_reader_there(path: Path) -> None:
                 assert found <= 1000
 
 
+def test_what_a_program_has_written_over_is_in_the_file(path: Path) -> None:
+    writer = make_writer(path)
+    for count in (3, 5):
+        writer.spoiled(0, count)
+    writer.spoiled(1, 2)
+    writer.end(complete=True, why="exit")
+    with RecordingFile.open(path) as recording:
+        assert recording.losses.spoiled == 7
+        (lost,) = events(recording)
+        assert isinstance(lost, Dropped)
+        assert lost.count == 7
+        assert "has written over" in lost.why
+
+
 def test_a_page_that_was_lost_is_damage(path: Path) -> None:
     """A file system may give zeros for a page that it had not written when the power went."""
     data = record(path)

@@ -554,6 +554,7 @@ def test_an_exit_that_was_dropped_makes_a_call_lost(run: Run, thread: FakeThread
 
 
 def test_a_slot_without_a_name_is_called_a_question_mark(run: Run, thread: FakeThread) -> None:
+    run.block.slot_count = 4001  # it is taken, and nothing is written there yet
     thread.enter(4000, 1000)
     thread.leave(4000, 1000)
     assert run.calls() == [("?", 0, "return")]

@@ -105,6 +105,9 @@ class Aggregate(Sink):
             stacks[8 * first : 8 * first + len(data)] = data
         self._recording.table(kind, program, first, data)
 
+    def spoiled(self, program: int, count: int) -> None:  # noqa: D102  see Sink
+        self._recording.spoiled(program, count)
+
     def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:  # noqa: D102  see Sink
         self._collector.chunk(program, header, first, units)
 
@@ -360,7 +363,7 @@ class Aggregate(Sink):
             "unseen": self._unseen,
             "strange": self._strange,
             "late": self._late,
-            "spoiled": self._collector.spoiled,
+            "spoiled": self._collector.strange,
             "older_ns": self._older_ns,
             "begun": self._begun,
             "until": self._time(self._until()),

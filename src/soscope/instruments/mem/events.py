@@ -54,7 +54,7 @@ class BlockEvents:
 class Collector(Sink):
     """Keeps the units that are about blocks and mappings; `count` is how many it has.
 
-    `newest` is the latest time (tsc) of all that it was given. `spoiled` are those that it left
+    `newest` is the latest time (tsc) of all that it was given. `strange` are those that it left
     out, because a program has written over them.
     """
 
@@ -62,7 +62,7 @@ class Collector(Sink):
         self.threads: dict[tuple[int, int, int], int] = {}
         self.units: list[Units] = []
         self.thread: list[npt.NDArray[np.int32]] = []
-        self.count = self.newest = self.spoiled = 0
+        self.count = self.newest = self.strange = 0
 
     def take(self) -> BlockEvents:
         """Return all of them, but for calls that have failed; it has none then."""
@@ -100,7 +100,7 @@ class Collector(Sink):
     def _add(self, units: Units, thread: npt.NDArray[np.int32]) -> None:
         which = (units["commit"] >> 28) - layout.UNIT_BLOCK < _KINDS
         can_be = (units["tsc"] < _MOST) & (units["size"] < _MOST)
-        self.spoiled += int((which & ~can_be).sum())
+        self.strange += int((which & ~can_be).sum())
         which &= can_be
         self.units.append(units[which])
         self.thread.append(thread[which])
@@ -126,7 +126,7 @@ def collect(recording: RecordingFile) -> BlockEvents:
     collector = Collector()
     for _ in recording.replay(collector):
         pass
-    recording.losses.spoiled = collector.spoiled
+    recording.losses.strange = collector.strange
     return collector.take()
 
 

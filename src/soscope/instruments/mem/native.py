@@ -286,7 +286,7 @@ class _Added(_Source):
         try:
             self._head, self._keys, self._values = sums.unpack(data)
             self._read(report)
-            recording.losses.spoiled = int(self._head.get("spoiled", 0))
+            recording.losses.strange = int(self._head.get("spoiled", 0))
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise RecordingError(f"'{recording.path}': its sums cannot be read: {error}") from error
 

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds what a program has written over in the memory that it shares with soscope.
+
+The agent is right where it can be proved wrong and is not. Each chunk that was given out has the
+next number, so none can be missing. Only soscope frees chunks. See `possible` for their units.
+What is wrong is left out and counted: then no report says "complete".
+"""
+
+from __future__ import annotations
+
+from soscope.recording.chunks import Chunks, in_state
+from soscope.recording.clock import Sampler
+from soscope.recording.possible import Limits, without
+from soscope.recording.stacktable import StackTable
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+from soscope.wire.meddling import Meddling
+
+_FEW = 20_000  # units: to import numpy takes as long as to look at these without it
+_MANY, _SHARE = 1 << 21, 8  # units that are all looked at, and one in how many rows behind them
+_AT_ONCE = 1 << 16  # numbers that may be given out between two looks: more is no number
+_MISSING = 1 << 18  # numbers that nobody has seen: more have no room in a ring
+_KNOWN_STATES = bytes((layout.CHUNK_FREE, layout.CHUNK_OWNED, layout.CHUNK_FULL))
+
+
+class Spoiled:
+    """What is wrong in one control block; `count` says how much of it was found."""
+
+    __slots__ = (
+        "_block",
+        "_chunks",
+        "_clock",
+        "_first",
+        "_known",
+        "_meddling",
+        "_missing",
+        "_newest",
+        "_refused",
+        "_rows",
+        "_seen",
+        "_stacks",
+        "count",
+    )
+
+    def __init__(self, block: ControlBlock, chunks: Chunks, clock: Sampler) -> None:
+        self._block = block
+        self._chunks = chunks
+        self._clock = clock
+        self._stacks = StackTable(block)
+        self._meddling = Meddling(block)
+        self._first = 0  # tsc at which the session began
+        self._seen = 0  # units that were looked at
+        self._rows = 0
+        self._known: dict[int, bytes] = {}  # chunk in use -> how its header begins
+        self._refused: dict[int, int] = {}  # chunk -> seq of the header that was counted
+        self._missing: set[int] = set()  # numbers in front of the newest that nobody has seen
+        self._newest = 0
+        self.count = 0
+
+    def begin(self) -> None:
+        """Hear that the agent has written what it writes once."""
+        self._first = self._block.tsc_start
+        self._meddling.begin()
+
+    def limits(self) -> Limits:
+        """Return what there is by now."""
+        block = self._block
+        off = block.flags & layout.FLAG_NO_CLOCK or block.agent_flags & layout.AGENT_TSC_OFF
+        return Limits(
+            block.instruments,
+            slots=block.slot_count,
+            call_sites=block.call_site_count,
+            stacks=self._stacks.used,
+            first=self._first,
+            now=self._clock.ticks(),
+            has_clock=not off,
+        )
+
+    # ---- chunks ----
+
+    def can_be(self, index: int, header: bytes, limits: Limits | None = None) -> bool:
+        """Say whether a chunk may be read, of which `header` is a copy of the header.
+
+        `limits` are what there was when that was copied, None: look.
+        """
+        is_full = self._block.chunk_state(index) == layout.CHUNK_FULL
+        begins = header[: layout.CHUNK.offset("tsc_full")]
+        known = self._known.get(index)
+        if known == begins and not is_full:
+            return True
+        seq = int.from_bytes(begins[:8], "little")
+        can_be = (limits or self.limits()).can_be_chunk(header, is_full=is_full)
+        if can_be and known != begins:
+            # nobody but soscope ends what was known, and it forgets that then
+            can_be = self._take(seq)
+            self.count += known is not None
+            if can_be:
+                self._known[index] = begins
+        if not can_be and self._refused.get(index) != seq:
+            self._refused[index] = seq
+            self.count += 1
+        return can_be
+
+    def forget(self, indices: list[int]) -> None:
+        """Hear that chunks are given back."""
+        for index in indices if self._known or self._refused else ():
+            self._known.pop(index, None)
+            self._refused.pop(index, None)
+
+    def look(self, states: bytes) -> None:
+        """Look for chunks that somebody else has given back, and for counters that go back."""
+        free = [index for index in self._known if states[index] == layout.CHUNK_FREE]
+        for index in free:
+            del self._known[index]
+        self.count += len(free) + self._meddling.look()
+
+    def _take(self, seq: int) -> bool:
+        """Say whether a chunk can have this number, and has it for the first time."""
+        if seq in self._missing:
+            self._missing.remove(seq)
+            return True
+        if self._block.when_full == layout.FULL_OVERWRITE:  # what is overwritten is counted
+            return True
+        if not 0 < seq - self._newest <= _AT_ONCE or len(self._missing) > _MISSING:
+            return False
+        self._missing.update(range(self._newest + 1, seq))
+        self._newest = seq
+        return True
+
+    # ---- units ----
+
+    def checked(self, units: bytes) -> bytes:
+        """Return units of a chunk without those that no agent has written."""
+        bad = self.limits().spoiled(units)
+        self._seen += len(units) // layout.UNIT
+        self.count += len(bad)
+        return without(units, bad) if bad else units
+
+    def checked_chunks(self, data: bytes, *, hurry: bool) -> bytes:
+        """Return whole chunks with nothing in the place of what no agent has written.
+
+        With `hurry` threads may soon wait for these chunks: then no more is looked at than types.
+        So it is with most of what comes behind the first two million units.
+        """
+        size, head = layout.CHUNK_SIZE, layout.CHUNK_HEADER
+        self._rows += 1
+        hurry |= self._seen > _MANY and self._rows % _SHARE > 0
+        if self._seen >= _FEW:
+            from soscope.recording.arrays import units_of_chunks
+
+            limits = self.limits()
+            self._seen += len(data) // layout.UNIT
+            if hurry and limits.have_types(data):
+                return data
+            if limits.are_sound(units_of_chunks(data)):
+                return data
+        chunks = [data[at : at + size] for at in range(0, len(data), size)]
+        return b"".join([chunk[:head] + self.checked(chunk[head:]) for chunk in chunks])
+
+    # ---- the end ----
+
+    def finish(self, *, dead: bool) -> None:
+        """Look for what is missing; `dead`: nobody writes any more."""
+        block, chunks = self._block, self._chunks
+        states = block.chunk_states()
+        self.look(states)
+        self.count += self._meddling.finish() + block.spoiled_counts()
+        self.count += len(states.translate(None, _KNOWN_STATES))
+        if block.when_full == layout.FULL_OVERWRITE or not dead:
+            return
+        owned = in_state(states, layout.CHUNK_OWNED)
+        there = {chunks.seq(index) for index in owned + in_state(states, layout.CHUNK_FULL)}
+        given = block.ring_seq
+        self._missing.update(range(self._newest + 1, min(given, self._newest + _AT_ONCE) + 1))
+        # a thread that was killed while it took a chunk had a number, and no chunk has it
+        unmarked = [index for index in owned if not chunks.seq(index)]
+        self.count += max(len(self._missing - there) - len(unmarked), 0) + (given < self._newest)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words of a control block that the program has changed, as neither the agent nor soscope does.
+
+Each word belongs to one of them, who has rules: what soscope writes at the beginning stays as it
+is, what the agent writes at its start stays, too, and what it counts never goes back.
+"""
+
+from __future__ import annotations
+
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+
+_LAID_OUT = ("magic", "wire_version", "control_size", "build_id")
+_WRITTEN_ONCE = (
+    "error",
+    "error_at",
+    "agent_base",
+    "agent_size",
+    "tsc_start",
+    "realtime_start",
+    "monotonic_start",
+    "cost_inner",
+    "cost_outer",
+)
+_COUNTED = (
+    "images",
+    "slots",
+    "strings",
+    "counts_used",
+    "ring_seq",
+    "dropped_exits",
+    "images_dropped",
+    "slots_dropped",
+    "call_sites",
+    "unanswered",
+)
+_MOST = {
+    "images": ("images_dropped", layout.MAX_IMAGES),
+    "slots": ("slots_dropped", layout.MAX_SLOTS),
+}
+_PLACES = {
+    name: (at, at + size)
+    for name, (at, size, _) in layout.CONTROL.fields.items()
+    if name in _COUNTED
+}
+
+
+class Meddling:
+    """What is to stay as it is in one control block; each word that does not is counted once."""
+
+    __slots__ = ("_block", "_counts", "_found", "_has_begun", "_stays")
+
+    def __init__(self, block: ControlBlock) -> None:
+        self._block = block
+        self._found: set[str] = set()
+        self._has_begun = False
+        self._stays: dict[str, bytes] = {}
+        self._counts = dict.fromkeys(_COUNTED, 0)
+        self._keep(_LAID_OUT)
+
+    def begin(self) -> None:
+        """Hear that the agent has written what it writes once."""
+        self._keep(_WRITTEN_ONCE)
+        self._has_begun = True
+
+    def _keep(self, names: tuple[str, ...]) -> None:
+        self._stays.update({name: self._field(name) for name in names})
+
+    def _field(self, name: str) -> bytes:
+        at, size, _ = layout.CONTROL.fields[name]
+        return self._block.mapping[at : at + size]
+
+    def look(self) -> int:
+        """Return how many counters have gone back since the last look."""
+        before = len(self._found)
+        page = self._block.mapping[: layout.CONTROL.size]
+        for name, (at, end) in _PLACES.items():
+            now = int.from_bytes(page[at:end], "little")
+            if now < self._counts[name]:
+                self._found.add(name)
+            self._counts[name] = now
+        if self._has_begun and not 0 < self._block.state <= layout.STATE_STOPPED:
+            self._found.add("state")
+        return len(self._found) - before
+
+    def finish(self) -> int:
+        """Return how many words have changed that stay as they are."""
+        before = len(self._found)
+        self._found.update(
+            name for name, value in self._stays.items() if self._field(name) != value
+        )
+        for name, (dropped, most) in _MOST.items():
+            if self._counts[name] > most and not self._counts[dropped]:
+                self._found.add(name)
+        return len(self._found) - before
