@@ -83,6 +83,7 @@ class RecordingFile:
         self.reported: list[tuple[int, dict[str, Any]]] = []
         self.sums: bytes | None = None
         self._sums_sequence = 0
+        self._half_sums: int | None = None  # where sums are that are half written
         self.trouble: Trouble | None = None
         self.damage: str | None = None
         self._window = (0, b"")
@@ -193,6 +194,7 @@ class RecordingFile:
             self._damaged_at = None
         self._window = (0, b"")
         for kind, offset, length in self._blocks(self._read_to):
+            body: bytes | None = b""
             if kind not in _RECORDS:
                 body = self._body(kind, offset, length)
                 if body is None:
@@ -203,7 +205,11 @@ class RecordingFile:
                     self._damage(offset, f"{_name(kind)} block: {error}")
                     break
             self._read_to = offset + form.padded(length)
+            if kind == form.SUMS and sumsblock.unpack(body or b"") is None:
+                self._half_sums = offset
             if kind == form.END:
+                if self._half_sums is not None:  # its writer was not killed: they were whole
+                    self._damage(self._half_sums, "SUMS block: crc32 does not match")
                 break
         return self._read_to > before
 

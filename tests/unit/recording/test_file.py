@@ -213,6 +213,28 @@ def test_a_flipped_bit_stops_the_reader_there(path: Path) -> None:
                 assert found <= 1000
 
 
+def test_sums_that_were_whole_are_damage_if_they_are_not(path: Path) -> None:
+    """The older ones are there, and are not what was said last."""
+    writer = make_writer(path)
+    writer.sums(b"older")
+    writer.sums(b"newer")
+    half = path.read_bytes()
+    writer.end(complete=True, why="exit")
+    data = path.read_bytes()
+    newest = max(offset for kind, offset, _ in offsets(data) if kind == form.SUMS)
+    for content, is_killed in ((data, False), (half, True)):
+        spoiled = bytearray(content)
+        spoiled[newest + form.HEADER.size + 26] ^= 1
+        path.write_bytes(spoiled)
+        with RecordingFile.open(path) as recording:
+            assert recording.sums == b"older"
+            assert (recording.damage is None) == is_killed
+            assert not recording.complete
+    path.write_bytes(data)
+    with RecordingFile.open(path) as recording:
+        assert (recording.sums, recording.complete) == (b"newer", True)
+
+
 def test_what_a_program_has_written_over_is_in_the_file(path: Path) -> None:
     writer = make_writer(path)
     for count in (3, 5):

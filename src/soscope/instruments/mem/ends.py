@@ -34,12 +34,15 @@ def processes_of(recording: RecordingFile) -> list[MemProcess]:
             name = None if killed is None else signal_name(killed)
             known[event.pid].exit = EndOf(event.status, name)
     for process in known.values():
-        _judge(recording, process)
+        judge(recording, process)
     return list(known.values())
 
 
-def _judge(recording: RecordingFile, process: MemProcess) -> None:
-    """Say whether all of a process is in the recording, and what cut it."""
+def judge(recording: RecordingFile, process: MemProcess) -> None:
+    """Say whether all of a process is in the recording, and what cut it.
+
+    Damage to what was recorded one by one is known when that has been read.
+    """
     full = recording.trouble
     if full is not None:
         process.state = DISK_FULL if full.is_full else CUT
@@ -47,6 +50,7 @@ def _judge(recording: RecordingFile, process: MemProcess) -> None:
     elif recording.damage is None and (process.exit is not None or _was_left(recording)):
         process.state = COMPLETE
     else:
+        process.state = CUT
         why = recording.damage or (recording.why if recording.end is None else "")
         stopped = str((recording.end or {}).get("why") or "")
         process.cut = Cut(recording.sound_bytes, why or stopped or "its end was not seen")

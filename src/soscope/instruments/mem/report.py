@@ -6,10 +6,11 @@ from __future__ import annotations
 import itertools
 
 from soscope.errors import FormatError, RecordingError
-from soscope.instruments.mem.ends import command_of, processes_of
+from soscope.instruments.mem.ends import command_of, judge, processes_of
 from soscope.instruments.mem.model import (
     ALIVE,
     COMPLETE,
+    CUT,
     STATES,
     EndOf,
     MemReport,
@@ -60,12 +61,9 @@ def report_of(
     report = MemReport(command, processes[0].pid if processes else 0)
     report.processes = processes
     report.follows = bool(modes.get("follow"))
+    _add_states(recording, report)
     if processes:
-        worst = max(processes, key=lambda process: STATES.index(process.state))
-        report.state, report.cut = worst.state, worst.cut
         report.exit = processes[0].exit
-    elif recording.complete:
-        report.state = COMPLETE
     if report.exit is None and recording.end is not None:
         report.exit = EndOf(recording.end.get("status"))
     if isinstance(objects, dict):
@@ -82,10 +80,22 @@ def report_of(
         from soscope.instruments.mem.native import add_native  # slow to import
 
         add_native(recording, report, native, older_ns, names or FrameNames())
+        for process in processes:
+            judge(recording, process)
+        _add_states(recording, report)
     _add_rss(recording, report)
     _add_losses(recording, report)
     _add_untraced(recording, report)
     return report
+
+
+def _add_states(recording: RecordingFile, report: MemReport) -> None:
+    """Say how far the recording goes, as it is known by now."""
+    if report.processes:
+        worst = max(report.processes, key=lambda process: STATES.index(process.state))
+        report.state, report.cut = worst.state, worst.cut
+    else:
+        report.state = COMPLETE if recording.complete else CUT
 
 
 # ---- objects ---------------------------------------------------------------------

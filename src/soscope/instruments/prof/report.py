@@ -50,6 +50,7 @@ def profile_of(recording: RecordingFile, *, timeline: bool = False, lines: bool 
         add_samples(recording.samples, profile)
     profile.dropped += sum(count for count, _ in recording.losses.messages())
     profile.notes += [f"{count:,} lost: {why}" for count, why in recording.losses.messages()]
+    profile.state = _state(recording)  # what was recorded one by one has been read by now
     if recording.damage is not None:
         profile.notes.append(f"{recording.path}: {recording.damage}")
     return profile
