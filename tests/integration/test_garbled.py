@@ -162,3 +162,18 @@ def test_an_interpreter_counts_objects_while_the_memory_is_written_over(
         words = [*SOSCOPE, "mem", "run", *mode, "--", sys.executable, "-I", "-S", "-c", code]
         done = measured([*words, library], tmp_path, timeout=limit(20))
         assert not list(faults_of(done, {7}))
+
+
+def test_objects_that_say_they_are_larger_than_memory(tmp_path: Path) -> None:
+    """Ten strings have another length: nothing is said of their bytes, and all of the rest."""
+    code = (
+        "import ctypes, os\n"
+        "keep = ['x' * 50 + str(number) for number in range(100)]\n"
+        "for one in keep[:10]: ctypes.c_size_t.from_address(id(one) + 16).value = 1 << 60\n"
+        "os._exit(7)\n"
+    )
+    words = [*SOSCOPE, "mem", "run", "--objects", "--", sys.executable, "-I", "-S", "-c", code]
+    done = measured(words, tmp_path, timeout=limit(20))
+    assert not list(faults_of(done, {7}))
+    assert "10 objects are damaged: their sizes cannot be, and are left out" in done.err
+    assert "100" in done.out + done.err

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import itertools
-
-from soscope.errors import FormatError, RecordingError
+from soscope.errors import RecordingError
 from soscope.instruments.mem.ends import command_of, judge, processes_of
 from soscope.instruments.mem.model import (
     ALIVE,
@@ -132,7 +130,13 @@ def add_survivors(report: MemReport, by_pid: dict[int, list[dict[str, Any]]]) ->
         runtime = blocks[0].get("runtime")
         if isinstance(runtime, dict) and not report.runtime:
             report.runtime = runtime
-        for file, line, kind, qualname, *numbers in itertools.chain(*map(_rows, blocks)):
+        said = [row for block in blocks for row in _rows(block)]
+        good = [row for row in said if _is_row(row)]
+        if len(good) < len(said):
+            damaged = len(said) - len(good)
+            report.dropped += damaged
+            report.notes.append(f"{damaged:,} rows of objects are damaged, and left out")
+        for file, line, kind, qualname, *numbers in good:
             path = None if file is None else str(file)
             name = str(qualname if report.uses_qualname else kind)
             key = (pid, path, int(line), name)
@@ -161,13 +165,9 @@ def add_survivors(report: MemReport, by_pid: dict[int, list[dict[str, Any]]]) ->
 
 
 def _rows(said: dict[str, Any]) -> list[list[Any]]:
-    """Return the rows of an OBJECTS block. Raises FormatError."""
+    """Return what an OBJECTS block has as rows, whatever that is."""
     rows = said.get("rows")
-    rows = rows if isinstance(rows, list) else []
-    for number, row in enumerate(rows):
-        if not _is_row(row):
-            raise FormatError(f"damaged: row {number} of an OBJECTS block", field="rows")
-    return rows
+    return rows if isinstance(rows, list) else []
 
 
 def _is_row(row: object) -> bool:

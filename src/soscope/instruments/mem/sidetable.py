@@ -7,6 +7,8 @@ outside, as columns.
 
 from __future__ import annotations
 
+from _collections_abc import Iterator
+
 from soscope.binfmt.source import ByteSource
 from soscope.wire import objectlayout as layout
 
@@ -43,17 +45,19 @@ class SideTable:
     """The objects of a process: parallel columns, one element an object.
 
     `addrs` are the objects' addresses (u64), `origins` numbers of origins (u32), `dying` is true
-    where the interpreter has announced an end.
+    where the interpreter has announced an end. `damaged` are the parts of it that no agent has
+    made: they are left out.
     """
 
-    __slots__ = ("addrs", "dying", "origins")
+    __slots__ = ("addrs", "damaged", "dying", "origins")
 
     def __init__(self, memory: ByteSource, addr: int) -> None:
         """Read the table at `addr`."""
         import numpy as np
 
         blocks, words = [np.empty(0, "<u8")], [np.empty(0, "<u4")]
-        for start, leaf in _leaves(memory, addr):
+        self.damaged: list[int] = []
+        for start, leaf in _leaves(memory, addr, self.damaged):
             column = np.frombuffer(_read(memory, leaf, 4 * layout.SIDE_WORDS), "<u4")
             used = np.flatnonzero(column)
             blocks.append((used.astype("<u8") << _WORD) + np.uint64(start))
@@ -66,18 +70,25 @@ class SideTable:
 
 
 def few(
-    memory: ByteSource, addr: int, most: int, ranges: list[tuple[int, int]]
+    memory: ByteSource,
+    addr: int,
+    most: int,
+    ranges: list[tuple[int, int]],
+    damaged: list[int],
 ) -> list[tuple[int, int, bool]] | None:
     """Return (address, origin, whether its end was announced) of each object; None: over `most`.
 
-    It is what `SideTable` has, without numpy. To `ranges` is added where the tables lie.
+    It is what `SideTable` has, without numpy. To `ranges` is added where the tables lie, and to
+    `damaged` what is none.
     """
     objects: list[tuple[int, int, bool]] = []
+    known = {addr}
     ranges.append((addr, addr + 8 * layout.SIDE_TOPS))
     leaves = _words_used(_read(memory, addr, 8 * layout.SIDE_TOPS), "Q")
-    for top, second in leaves:
+    for top, second in _tables(leaves, known, damaged):
         ranges.append((second, second + 8 * layout.SIDE_LEAVES))
-        for leaf, third in _words_used(_read(memory, second, 8 * layout.SIDE_LEAVES), "Q"):
+        thirds = _words_used(_read(memory, second, 8 * layout.SIDE_LEAVES), "Q")
+        for leaf, third in _tables(thirds, known, damaged):
             start = (top << _TOP) + (leaf << _LEAF)
             words = _words_used(_read(memory, third, 4 * layout.SIDE_WORDS), "I")
             ranges.append((third, third + 4 * layout.SIDE_WORDS))
@@ -94,6 +105,21 @@ def few(
     return objects
 
 
+def _tables(
+    words: list[tuple[int, int]], known: set[int], damaged: list[int]
+) -> Iterator[tuple[int, int]]:
+    """Yield those that can lead to a table: each is a mapping of its own, and is led to once.
+
+    The rest is added to `damaged`: the program has written over it.
+    """
+    for at, addr in words:
+        if addr % _PAGE or addr >> 47 or addr in known:
+            damaged.append(addr)
+        else:
+            known.add(addr)
+            yield at, addr
+
+
 def _words_used(data: bytes, form: Literal["I", "Q"]) -> list[tuple[int, int]]:
     """Return (place, word) of all words that are not 0; a table has whole steps."""
     words = memoryview(data).cast(form)
@@ -107,18 +133,19 @@ def _words_used(data: bytes, form: Literal["I", "Q"]) -> list[tuple[int, int]]:
     return used
 
 
-def _leaves(memory: ByteSource, addr: int) -> list[tuple[int, int]]:
+def _leaves(memory: ByteSource, addr: int, damaged: list[int]) -> list[tuple[int, int]]:
     """Return the lowest tables that there are: (first address that one is about, its own)."""
     import numpy as np
 
-    leaves = []
-    tops = np.frombuffer(_read(memory, addr, 8 * layout.SIDE_TOPS), "<u8")
-    for top in np.flatnonzero(tops).tolist():
-        table = np.frombuffer(_read(memory, int(tops[top]), 8 * layout.SIDE_LEAVES), "<u8")
-        leaves += [
-            ((top << _TOP) + (leaf << _LEAF), int(table[leaf]))
-            for leaf in np.flatnonzero(table).tolist()
-        ]
+    def words(start: int, count: int) -> list[tuple[int, int]]:
+        table = np.frombuffer(_read(memory, start, 8 * count), "<u8")
+        used = np.flatnonzero(table)
+        return list(zip(used.tolist(), table[used].tolist(), strict=True))
+
+    leaves, known = [], {addr}
+    for top, second in _tables(words(addr, layout.SIDE_TOPS), known, damaged):
+        for leaf, third in _tables(words(second, layout.SIDE_LEAVES), known, damaged):
+            leaves.append(((top << _TOP) + (leaf << _LEAF), third))
     return leaves
 
 

@@ -26,6 +26,7 @@ _MAJOR = 3
 _EXACT = 2  # numbers of a row where each object was counted
 _FEW = 20_000  # objects, alive or not
 _AT_ONCE = 500  # rows of a block: a recording that is cut has those before
+_NO_SIZE = 1 << 47  # no process has as many bytes
 UNKNOWN = "?"  # a type that cannot be read
 
 PYTHON, RUBY = "python", "ruby"
@@ -116,13 +117,16 @@ def look(memory: ByteSource, place: ObjectsPlace, chances: Chances | None = None
     blocks = BlockPages()
     still = StillMemory(memory)
     origins = Origins(still, tally, line)
-    table = few(memory, place.side, _FEW, blocks.apart) if chances is None else None
+    damaged: list[int] = []
+    table = None
+    if chances is None:
+        table = few(memory, place.side, _FEW, blocks.apart, damaged)
     if table is not None:
-        rows, without_line = _few_rows(still, layout, table, origins, blocks)
+        rows, without_line, odd = _few_rows(still, layout, table, origins, blocks)
     else:
-        rows, without_line = _rows(
-            memory, layout, SideTable(memory, place.side), origins, blocks, chances
-        )
+        side = SideTable(memory, place.side)
+        damaged = side.damaged
+        rows, without_line, odd = _rows(memory, layout, side, origins, blocks, chances)
     live = round(sum(float(row[4] or 0) for row in rows))
     return Survivors(
         rows,
@@ -130,7 +134,7 @@ def look(memory: ByteSource, place: ObjectsPlace, chances: Chances | None = None
         tally.created,
         max(tally.created - live, 0),
         tally.lost,
-        notes_of_room(tally.lost, without_line),
+        notes_of_room(tally.lost, without_line) + _notes_of_damage(odd, len(damaged)),
         blocks,
     )
 
@@ -150,22 +154,35 @@ def notes_of_room(lost: int, without_line: int) -> list[str]:
     return notes
 
 
+def _notes_of_damage(odd: int, tables: int) -> list[str]:
+    """Say how many objects have no size, and how much of their table is none."""
+    notes = []
+    if odd:
+        notes.append(f"{odd:,} objects are damaged: their sizes cannot be, and are left out")
+    if tables:
+        notes.append(f"the table of objects is damaged: left out are {tables:,} of its parts")
+    return notes
+
+
 def _few_rows(
     memory: StillMemory,
     layout: PythonLayout,
     table: list[tuple[int, int, bool]],
     origins: Origins,
     blocks: BlockPages,
-) -> tuple[list[Row], int]:
+) -> tuple[list[Row], int, int]:
     """Return what `_rows` does, without numpy."""
     reader = FewReader(memory, layout)
     sums: dict[tuple[int, int], list[float]] = {}
-    without_line = 0
+    without_line = odd = 0
     for addr, origin, is_dying in table:
         seen = reader.look(addr, is_dying)
         if seen is None:
             continue
         kind, size, own = seen
+        if size >= _NO_SIZE:  # its memory is spoiled
+            size, own = 0, []
+            odd += 1
         row = sums.setdefault((origin, kind), [0, 0])
         row[0] += 1
         row[1] += size
@@ -178,7 +195,7 @@ def _few_rows(
         row = merged.setdefault((*origins.place(origin), *name), [0, 0])
         row[0] += numbers[0]
         row[1] += numbers[1]
-    return [[*key, *numbers_of(row)] for key, row in merged.items()], without_line
+    return [[*key, *numbers_of(row)] for key, row in merged.items()], without_line, odd
 
 
 def _rows(
@@ -188,8 +205,8 @@ def _rows(
     origins: Origins,
     blocks: BlockPages,
     chances: Chances | None,
-) -> tuple[list[Row], int]:
-    """Return the rows, and how many objects have no line because there was no room for it.
+) -> tuple[list[Row], int, int]:
+    """Return the rows, and how many objects have no line, for lack of room, or no size.
 
     Add the objects' blocks.
     """
@@ -199,6 +216,8 @@ def _rows(
 
     reader = ObjectReader(memory, layout)
     objects = reader.look(table.addrs, table.dying)
+    is_odd = objects.sizes >= _NO_SIZE
+    objects.sizes[is_odd] = objects.own[is_odd] = 0
     blocks.add(objects.starts, objects.own)
     blocks.add(objects.buffers, np.maximum(objects.sizes, objects.own) - objects.own)
     alive = np.flatnonzero(objects.alive)
@@ -216,7 +235,8 @@ def _rows(
         row = merged.setdefault(key, [0] * len(sums))
         for at, column in enumerate(sums):
             row[at] += column[pair]
-    return [[*key, *numbers_of(row)] for key, row in merged.items()], int(without_line)
+    odd = np.count_nonzero(is_odd[alive])
+    return [[*key, *numbers_of(row)] for key, row in merged.items()], int(without_line), int(odd)
 
 
 def _columns(
