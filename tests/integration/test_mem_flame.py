@@ -92,6 +92,8 @@ def test_objects_stand_by_file_line_and_type(name: str, tmp_path: Path) -> None:
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "").replace("https.py", "")
     assert ("<script>" in text) == (name != "run.svg")
     if name != "run.svg":
+        policy = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+        assert policy[0].startswith("default-src 'none'; ")  # the page loads nothing
         start, end = text.index("<svg "), text.index("</svg>") + len("</svg>")
         file.write_text(text[start:end])
     seen = frames(file)

@@ -2,9 +2,9 @@
 """The memory file that soscope alone writes to: what the agent is to do.
 
 soscope maps it, and then seals it with F_SEAL_FUTURE_WRITE. From there on nobody can write to the
-file in any other way than by that mapping, whoever has the file, and with what rights ever. The
-target maps it to read it. Before Linux 5.1, and if the file is one on tmpfs, the target can write
-to it as to a control block.
+file in any other way than by that mapping, whatever the rights are. The target maps the file to
+read it. Before Linux 5.1, and if the file is one on tmpfs, the target can write to it as to a
+control block.
 """
 
 from __future__ import annotations
