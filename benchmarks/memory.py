@@ -31,7 +31,7 @@ class _Memory:
     def __init__(self, pid: int) -> None:
         self.own = self.shared = 0
         self.files: Counter[str] = Counter()
-        path = ""
+        path, block = "", 0
         with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
             for line in file:
                 word, _, rest = line.partition(" ")
@@ -39,9 +39,16 @@ class _Memory:
                     start, end = (int(part, 16) for part in word.split("-"))
                     offset = int(rest.split()[1], 16)
                     path = rest.split(maxsplit=4)[4].strip() if " /" in rest else ""
-                    if "memfd:soscope" in rest and offset == 0 and end - start > _RING:
-                        for section in (layout.SEC_RING, layout.SEC_FUNCTIONS):
-                            self.shared += _present(pid, *_section(pid, start, section))
+                    if "memfd:soscope" in rest and offset == 0:
+                        if end - start > _RING and not block:
+                            block = start
+                        elif rest.startswith("r--s") and block:  # the block's plan
+                            self.shared += _present(
+                                pid, *_section(pid, start, layout.SEC_RING, block)
+                            )
+                            self.shared += _present(
+                                pid, *_section(pid, start, layout.SEC_FUNCTIONS, start)
+                            )
                 elif word == "Rss:":
                     self.files[path] += int(rest.split()[0]) * 1024
                 elif word == "Anonymous:":
@@ -54,13 +61,13 @@ class _Memory:
         return self.own + files - self.shared - plain.own
 
 
-def _section(pid: int, block: int, section: int) -> tuple[int, int]:
-    """Return [start, end) of a section of the control block at `block`, as the block says."""
-    where = layout.CONTROL.offset("section") + section * layout.RANGE.size
+def _section(pid: int, plan: int, section: int, at: int) -> tuple[int, int]:
+    """Return [start, end) of a section of the file that is mapped at `at`, as the plan says."""
+    where = layout.PLAN_HEAD.offset("section") + section * layout.RANGE.size
     with open(f"/proc/{pid}/mem", "rb") as memory:
-        memory.seek(block + where)
+        memory.seek(plan + where)
         offset, size = struct.unpack("<QQ", memory.read(layout.RANGE.size))
-    return block + offset, block + offset + size
+    return at + offset, at + offset + size
 
 
 def _present(pid: int, start: int, end: int) -> int:

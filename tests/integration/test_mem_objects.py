@@ -248,7 +248,11 @@ def test_a_recording_of_something_else(tmp_path: Path) -> None:
     trace, text = tmp_path / "trace", tmp_path / "text"
     assert soscope("trace", "-q", "--record", trace, "--", "/bin/true").returncode == 0
     text.write_text("nothing of ours")
-    for path, why in ((trace, "soscope mem"), (text, "not a recording"), (tmp_path, "cannot open")):
+    for path, why in (
+        (trace, "soscope trace"),
+        (text, "not a recording"),
+        (tmp_path, "cannot open"),
+    ):
         done = soscope("mem", "report", "--json", path)
         assert (done.returncode, done.stdout) == (1, "")
         assert why in done.stderr.splitlines()[0]
