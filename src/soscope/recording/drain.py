@@ -307,22 +307,27 @@ class Drainer:
             elif not full:
                 idle.append(index)
             else:  # nothing new, or nobody has used it: its number has come by all the same
-                self._spoiled.can_be(index, self._chunks.header(index))
+                is_full = self._is_full(index)
+                self._spoiled.can_be(index, self._chunks.header(index), is_full=is_full)
             if full:
                 self._release([index])
         if run:
             self._hand_over_run(run)
         return idle
 
+    def _is_full(self, index: int) -> bool:
+        return self._block.chunk_state(index) == layout.CHUNK_FULL
+
     def _hand_over_run(self, run: list[int]) -> None:
+        are_full = list(map(self._is_full, run))  # not those of threads that have died
         with self._chunks.row(run[0], len(run)) as row:
             data = bytes(row)  # whatever its program does meanwhile, this stays as it was checked
         size, head = layout.CHUNK_SIZE, layout.CHUNK_HEADER
         headers = [data[at : at + head] for at in range(0, len(data), size)]
         limits = self._spoiled.limits()
         good = [
-            self._spoiled.can_be(index, header, limits)
-            for index, header in zip(run, headers, strict=True)
+            self._spoiled.can_be(index, header, is_full=is_full, limits=limits)
+            for index, header, is_full in zip(run, headers, are_full, strict=True)
         ]
         if not all(good):
             data = b"".join(
@@ -337,10 +342,11 @@ class Drainer:
         self._release(run)
 
     def _hand_over_units(self, index: int, seq: int, first: int, end: int) -> None:
+        is_full = self._is_full(index)
         header = self._chunks.header(index)
         if int.from_bytes(header[:8], "little") != seq:
             return  # it has changed hands since: the next time
-        if not self._spoiled.can_be(index, header):
+        if not self._spoiled.can_be(index, header, is_full=is_full):
             return
         units = self._look_at_last(index, seq, first, self._chunks.units(index, first, end))
         units = self._spoiled.checked(units)

@@ -78,12 +78,14 @@ class Spoiled:
 
     # ---- chunks ----
 
-    def can_be(self, index: int, header: bytes, limits: Limits | None = None) -> bool:
+    def can_be(
+        self, index: int, header: bytes, *, is_full: bool, limits: Limits | None = None
+    ) -> bool:
         """Say whether a chunk may be read, of which `header` is a copy of the header.
 
-        `limits` are what there was when that was copied, None: look.
+        `is_full`: it was full before the header was copied, so the header says since when.
+        `limits` are what there was behind the copy, None: look.
         """
-        is_full = self._block.chunk_state(index) == layout.CHUNK_FULL
         begins = header[: layout.CHUNK.offset("tsc_full")]
         known = self._known.get(index)
         if known == begins and not is_full:
