@@ -75,6 +75,7 @@ class Drainer:
         "_positions",
         "_spoiled",
         "_spoiled_told",
+        "_states",
         "_stopped",
         "_suspects",
         "_tables",
@@ -118,6 +119,7 @@ class Drainer:
         self._held_since = 0.0  # nothing was freed since, and threads own every chunk; 0: not so
         self._dropped: tuple[int, ...] = ()
         self._begun = False
+        self._states = b""  # of the chunks, when they were looked at
         self._hurries = False  # most chunks are full: threads will wait for others
         self._flags = 0  # of the agent, when they were told
         self._stopped = False
@@ -172,7 +174,7 @@ class Drainer:
 
     def _drain(self, *, ended: bool) -> None:
         self._begin()
-        states = self._block.chunk_states()  # 4096 chunks: looked at all at once
+        states = self._states = self._block.chunk_states()  # thousands: looked at all at once
         self._spoiled.look(states)
         chunks = self._chunks
         seqs, middles = chunks.seqs, chunks.middles  # a busy program fills hundreds of chunks
@@ -185,7 +187,8 @@ class Drainer:
         work = []
         self._passing.clear()
         crowded = layout.CHUNK_FREE not in states
-        self._hurries = 2 * states.count(layout.CHUNK_FULL) > len(states)
+        usual = self._block.chunks - self._block.spare_chunks
+        self._hurries = 2 * states.count(layout.CHUNK_FULL) > usual
         for seq, index, full in taken if ended else self._in_order(taken, crowded):
             first = self._handed_over(index, seq) if index in self._positions else 0
             if full:
@@ -284,7 +287,7 @@ class Drainer:
     def _hand_over(self, work: list[tuple[int, int, int, int, bool]]) -> list[int]:
         """Hand over chunks in order; return the owned ones without anything new."""
         idle = []
-        run: list[int] = []
+        run: dict[int, int] = {}  # chunk -> seq
         opened, passed = self._open, self._passed
         for seq, index, first, end, full in work:
             # In this order: what is late was interrupted by the calls that have returned.
@@ -293,21 +296,21 @@ class Drainer:
             if index in passed:
                 self._hand_over_late(index, seq)
             if full and not first and end == UNITS:
-                if run and (index != run[-1] + 1 or len(run) == _RUN):
+                if run and (index - 1 not in run or len(run) == _RUN):
                     self._hand_over_run(run)
-                    run = []
-                run.append(index)
+                    run = {}
+                run[index] = seq
                 continue
             if end > first:
                 if run:
                     self._hand_over_run(run)
-                    run = []
+                    run = {}
                 self._hand_over_units(index, seq, first, end)
                 self.beat()  # a thousand of these take a while
             elif not full:
                 idle.append(index)
             else:  # nothing new, or nobody has used it: its number has come by all the same
-                is_full = self._is_full(index)
+                is_full = self._states[index] == layout.CHUNK_FULL
                 self._spoiled.can_be(index, self._chunks.header(index), is_full=is_full)
             if full:
                 self._release([index])
@@ -315,34 +318,21 @@ class Drainer:
             self._hand_over_run(run)
         return idle
 
-    def _is_full(self, index: int) -> bool:
-        return self._block.chunk_state(index) == layout.CHUNK_FULL
-
-    def _hand_over_run(self, run: list[int]) -> None:
-        are_full = list(map(self._is_full, run))  # not those of threads that have died
-        with self._chunks.row(run[0], len(run)) as row:
-            data = bytes(row)  # whatever its program does meanwhile, this stays as it was checked
-        size, head = layout.CHUNK_SIZE, layout.CHUNK_HEADER
-        headers = [data[at : at + head] for at in range(0, len(data), size)]
-        limits = self._spoiled.limits()
-        good = [
-            self._spoiled.can_be(index, header, is_full=is_full, limits=limits)
-            for index, header, is_full in zip(run, headers, are_full, strict=True)
-        ]
-        if not all(good):
-            data = b"".join(
-                [data[at * size : (at + 1) * size] for at, is_good in enumerate(good) if is_good]
-            )
-        if data:
-            last = data[-size:][layout.CHUNK.offset("tsc_full") :][:8]
-            self.newest = max(self.newest, int.from_bytes(last, "little"))
-            self.sink.chunks(self.program, self._spoiled.checked_chunks(data, hurry=self._hurries))
-            self.units += len(data) // size * UNITS
-            self.news = True
-        self._release(run)
+    def _hand_over_run(self, run: dict[int, int]) -> None:
+        first = min(run)
+        states = self._states[first : first + len(run)]
+        with self._chunks.row(first, len(run)) as row:
+            data = self._spoiled.checked_row(run, states, row, hurry=self._hurries)
+            if data:
+                at = layout.CHUNK.offset("tsc_full") - layout.CHUNK_SIZE
+                self.newest = max(self.newest, int.from_bytes(data[at : at + 8], "little"))
+                self.sink.chunks(self.program, data)
+                self.units += len(data) // layout.CHUNK_SIZE * UNITS
+                self.news = True
+        self._release(list(run))
 
     def _hand_over_units(self, index: int, seq: int, first: int, end: int) -> None:
-        is_full = self._is_full(index)
+        is_full = self._states[index] == layout.CHUNK_FULL
         header = self._chunks.header(index)
         if int.from_bytes(header[:8], "little") != seq:
             return  # it has changed hands since: the next time

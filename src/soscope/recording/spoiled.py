@@ -17,7 +17,7 @@ from soscope.wire.block import ControlBlock
 from soscope.wire.meddling import Meddling
 
 _FEW = 20_000  # units: to import numpy takes as long as to look at these without it
-_MANY, _SHARE = 1 << 21, 8  # units that are all looked at, and one in how many rows behind them
+_MANY, _SHARE = 1 << 19, 8  # units that are all looked at, and one in how many rows behind them
 _AT_ONCE = 1 << 16  # numbers that may be given out between two looks: more is no number
 _MISSING = 1 << 18  # numbers that nobody has seen: more have no room in a ring
 _KNOWN_STATES = bytes((layout.CHUNK_FREE, layout.CHUNK_OWNED, layout.CHUNK_FULL))
@@ -138,26 +138,57 @@ class Spoiled:
         self.count += len(bad)
         return without(units, bad) if bad else units
 
-    def checked_chunks(self, data: bytes, *, hurry: bool) -> bytes:
+    def checked_row(
+        self, run: dict[int, int], states: bytes, row: memoryview, *, hurry: bool
+    ) -> bytes | memoryview:
         """Return whole chunks with nothing in the place of what no agent has written.
 
-        With `hurry` threads may soon wait for these chunks: then no more is looked at than types.
-        So it is with most of what comes behind the first two million units.
+        `row` are the chunks of `run`, which has the number of each; `states` were their states
+        before. Of most rows little is looked at behind the first half million units, and with
+        `hurry`, when threads may soon wait for these chunks: then one row in eight has its types
+        looked at, and the others their numbers.
         """
-        size, head = layout.CHUNK_SIZE, layout.CHUNK_HEADER
         self._rows += 1
-        hurry |= self._seen > _MANY and self._rows % _SHARE > 0
-        if self._seen >= _FEW:
+        is_chosen = self._rows % _SHARE == 0
+        is_many = self._seen >= _FEW
+        self._seen += len(row) // layout.UNIT
+        if is_many and hurry and not is_chosen and self._are_next(run, states):
+            return row
+        data = self._good_chunks(run, states, bytes(row))  # a copy stays as it was checked
+        if is_many and data:
             from soscope.recording.arrays import units_of_chunks
 
             limits = self.limits()
-            self._seen += len(data) // layout.UNIT
-            if hurry and limits.have_types(data):
+            if (hurry or (self._seen > _MANY and not is_chosen)) and limits.have_types(data):
                 return data
             if limits.are_sound(units_of_chunks(data)):
                 return data
-        chunks = [data[at : at + size] for at in range(0, len(data), size)]
-        return b"".join([chunk[:head] + self.checked(chunk[head:]) for chunk in chunks])
+        head = layout.CHUNK_HEADER
+        return b"".join([chunk[:head] + self.checked(chunk[head:]) for chunk in _chunks(data)])
+
+    def _are_next(self, run: dict[int, int], states: bytes) -> bool:
+        """Say whether full chunks are those that were given out next; no if it is more complex."""
+        newest = self._newest
+        if (
+            self._block.when_full == layout.FULL_OVERWRITE
+            or states.count(layout.CHUNK_FULL) < len(run)
+            or not self._known.keys().isdisjoint(run)
+            or list(run.values()) != list(range(newest + 1, newest + 1 + len(run)))
+        ):
+            return False
+        self._newest += len(run)
+        return True
+
+    def _good_chunks(self, run: dict[int, int], states: bytes, data: bytes) -> bytes:
+        """Return the chunks of a row that may be read, by their headers."""
+        limits = self.limits()
+        good = []
+        for index, state, chunk in zip(run, states, _chunks(data), strict=True):
+            is_full = state == layout.CHUNK_FULL  # not if the thread has died
+            header = chunk[: layout.CHUNK_HEADER]
+            if self.can_be(index, header, is_full=is_full, limits=limits):
+                good.append(chunk)
+        return b"".join(good)
 
     # ---- the end ----
 
@@ -177,3 +208,8 @@ class Spoiled:
         # a thread that was killed while it took a chunk had a number, and no chunk has it
         unmarked = [index for index in owned if not chunks.seq(index)]
         self.count += max(len(self._missing - there) - len(unmarked), 0) + (given < self._newest)
+
+
+def _chunks(data: bytes) -> list[bytes]:
+    size = layout.CHUNK_SIZE
+    return [data[at : at + size] for at in range(0, len(data), size)]

@@ -549,10 +549,6 @@ class ControlBlock:
         """Return CHUNK_FREE, CHUNK_OWNED or CHUNK_FULL of each chunk, as they are now."""
         return self._states.tobytes()[::4]
 
-    def chunk_state(self, index: int) -> int:
-        """Return the state of chunk `index`."""
-        return self._states[index * 4]
-
     def set_chunk_state(self, index: int, state: int) -> None:
         """Change the state of chunk `index`, which must be this process's to change."""
         self._states[index * 4] = state
