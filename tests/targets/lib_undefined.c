@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf,ctor_array; cflags=-Wl,--no-as-needed; ldflags=-Wl,-z,undefs
+// target: libs=leaf,ctor_array; cflags=-Wl,--no-as-needed; ldflags=-fuse-ld=bfd -Wl,-z,undefs
 // Cannot be loaded with RTLD_NOW: a function and a variable are nowhere.
 #include "plug_body.h"
 

@@ -249,7 +249,7 @@ def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:
 
 def note(text: str, *, prefix: str = "soscope: ") -> None:
     """Say something of soscope's own, in one line, on standard error, which may be gone."""
-    from soscope.report.words import printable  # not on the way of who has nothing to say
+    from soscope.model.printable import printable  # not on the way of who has nothing to say
 
     data = f"{prefix}{printable(text)}\n".encode()
     try:

@@ -13,10 +13,10 @@ from soscope.cli.main import note
 from soscope.cli.output import finish
 from soscope.linker.collect import files_below, images_of, shortfall
 from soscope.linker.image import Image, Slot
+from soscope.model.printable import printable
 from soscope.options.map import MapOptions
 from soscope.report.map import filetext as filemap
 from soscope.report.output import STDERR, STDOUT, Output
-from soscope.report.words import printable
 
 _MANY = 20  # files from which on a terminal shows how far it is
 _PERIOD = 0.1  # seconds in which that line does not change

@@ -26,8 +26,8 @@ def _is_name(word: str) -> bool:
 def _the_one(name: str) -> int:
     """Return the process of a name."""
     # for names alone: numbers are on the way of every start
+    from soscope.model.printable import printable
     from soscope.proc.named import command_line, processes_named
-    from soscope.report.words import printable
 
     pids = processes_named(name)
     if len(pids) == 1:

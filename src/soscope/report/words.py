@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from soscope.model.printable import printable as printable  # noqa: PLC0414  text asks here
 from soscope.proc.signals import signal_name
 
 

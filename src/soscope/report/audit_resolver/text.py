@@ -12,7 +12,8 @@ from soscope.inspect.audit.machine import (
     VECTOR_COUNT,
 )
 from soscope.inspect.audit.shape import PROFILE, RESOLVE, TLSDESC
-from soscope.report.words import plural, printable
+from soscope.model.printable import printable
+from soscope.report.words import plural
 
 _NAME = 10  # columns in front of what is said
 _WIDTH = 98

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.report.words import printable
+from soscope.model.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from soscope.inspect.check.check import Checked
 from soscope.inspect.check.fault import FAULT
-from soscope.report.words import plural, printable
+from soscope.model.printable import printable
+from soscope.report.words import plural
 
 
 def text(checked: Checked) -> str:

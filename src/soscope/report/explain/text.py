@@ -18,7 +18,7 @@ from soscope.inspect.explain.model import (
 )
 from soscope.inspect.explain.resolvers import NEVER_LAZY, Resolver, laziness_of
 from soscope.model.filemap import LAZY, MACHO, UNBOUND
-from soscope.report.words import printable
+from soscope.model.printable import printable
 
 NARROW = 100  # columns below which nothing stands side by side
 _MOST = 100  # columns of a text that stands alone

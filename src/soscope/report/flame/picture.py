@@ -10,9 +10,10 @@ from __future__ import annotations
 import colorsys
 import zlib
 
+from soscope.model.printable import printable
 from soscope.report.flame.tree import FlameGraph, FlameNode
 from soscope.report.picture import escaped, shortened
-from soscope.report.words import plural, printable
+from soscope.report.words import plural
 
 LARGEST = 4_900_000  # bytes of a picture
 

@@ -12,9 +12,10 @@ from soscope.instruments.inject.sweep.result import (
     WORST_FIRST,
     shell_words,
 )
+from soscope.model.printable import printable
 from soscope.proc.reasons import NOT_FOLLOWED
 from soscope.proc.signals import signal_name
-from soscope.report.words import plural, printable
+from soscope.report.words import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

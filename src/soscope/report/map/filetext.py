@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from soscope.linker.image import Image, Slot
 from soscope.model.filemap import Stub, Symbol
-from soscope.report.words import printable
+from soscope.model.printable import printable
 
 _SLOTS = ("SLOT", "SECTION", "KIND", "BINDING", "STUBS", "SYMBOL", "PROVIDER")
 _STUBS = ("STUB", "SECTION", "KIND", "SLOT", "SYMBOL", "PROVIDER")

@@ -9,7 +9,8 @@ from soscope.inspect.map.processmap import ProcessMap
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.slots.bindings import HOOKED, INTERPOSED
 from soscope.live.slots.row import SlotRow
-from soscope.report.words import plural, printable
+from soscope.model.printable import printable
+from soscope.report.words import plural
 
 _SYMBOL = 40  # columns of a symbol's name
 

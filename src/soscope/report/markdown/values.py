@@ -7,7 +7,7 @@ their own, and a reader can tell them from what soscope says.
 
 from __future__ import annotations
 
-from soscope.report.words import printable
+from soscope.model.printable import printable
 
 NONE = "-"
 _LONGEST = 300  # characters of a string

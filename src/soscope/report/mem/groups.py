@@ -8,8 +8,8 @@ import datetime as dt
 from soscope.frames.cppnames import CppNames
 from soscope.instruments.mem.groups import THREAD, TIME, Group
 from soscope.instruments.mem.model import MemReport
+from soscope.model.printable import printable
 from soscope.report.mem.text import size_text, state_lines
-from soscope.report.words import printable
 
 _NS = 1_000_000_000
 

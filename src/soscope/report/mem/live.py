@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from soscope.frames.cppnames import CppNames
 from soscope.instruments.mem.diff import BLOCKS, OBJECTS
+from soscope.model.printable import printable
 from soscope.report.jsontext import json_document
 from soscope.report.mem.json import frame_member
 from soscope.report.mem.text import ROWS, size_text
-from soscope.report.words import plural, printable
+from soscope.report.words import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

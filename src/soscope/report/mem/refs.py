@@ -17,8 +17,9 @@ from soscope.instruments.mem.refs.model import (
     HolderStep,
     RefsReport,
 )
+from soscope.model.printable import printable
 from soscope.report.jsontext import json_document
-from soscope.report.words import plural, printable
+from soscope.report.words import plural
 
 SCHEMA = "soscope/mem-refs/1"
 

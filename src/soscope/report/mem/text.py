@@ -12,8 +12,9 @@ from soscope.instruments.mem.model import (
     NativeTotals,
     Survivor,
 )
+from soscope.model.printable import printable
 from soscope.report.frametext import frame_text
-from soscope.report.words import plural, printable
+from soscope.report.words import plural
 
 ROWS = 20  # of each kind, where nobody says how many
 _FRAMES = 12  # of a row

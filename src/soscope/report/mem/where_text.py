@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.report.words import plural, printable
+from soscope.model.printable import printable
+from soscope.report.words import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

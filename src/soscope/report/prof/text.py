@@ -9,10 +9,11 @@ from __future__ import annotations
 from soscope.instruments.prof import flat
 from soscope.instruments.prof.flat import FlatRow
 from soscope.instruments.prof.model import COMPLETE, MODE_QUIET, Profile
+from soscope.model.printable import printable
 from soscope.model.stackframe import StackFrame
 from soscope.report.markdown.values import time_text
 from soscope.report.tabletext import Heading, table_text
-from soscope.report.words import plural, printable
+from soscope.report.words import plural
 
 ROWS = 20  # where nobody says how many
 

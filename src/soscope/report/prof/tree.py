@@ -6,11 +6,11 @@ from __future__ import annotations
 from soscope.instruments.prof.contexts import View
 from soscope.instruments.prof.flat import CALLS, SAMPLES, function_name, image_name
 from soscope.instruments.prof.model import Profile
+from soscope.model.printable import printable
 from soscope.report.jsontext import json_document
 from soscope.report.prof.text import remarks, seconds_text, share_text
 from soscope.report.prof.treerows import TreeRow, TreeRows
 from soscope.report.tabletext import Heading, table_text
-from soscope.report.words import printable
 
 SCHEMA = "soscope/prof-tree/1"
 TREE, CALLERS, CALLEES = "tree", "callers", "callees"

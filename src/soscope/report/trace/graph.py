@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.instruments.trace.imagegraph import ImageEdge, edges_of, inside
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.summary import SummaryRow, rows_of
+from soscope.model.printable import printable
 from soscope.report.form import Form
 from soscope.report.jsontext import json_document
 from soscope.report.output import Output
@@ -16,7 +17,6 @@ from soscope.report.trace.summaryjson import head_of, totals_of
 from soscope.report.trace.summarytext import text_of
 from soscope.report.trace.tablecolumns import column
 from soscope.report.trace.tablesettings import TableSettings
-from soscope.report.words import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from soscope.frames.names import FrameNames
 from soscope.model.call import Entry
+from soscope.model.printable import printable
 from soscope.recording.names import Programs
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
-from soscope.report.words import printable
 
 _UNKNOWN = "?"
 _MOST_KEPT = 1 << 16

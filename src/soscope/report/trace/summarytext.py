@@ -18,6 +18,7 @@ from soscope.instruments.trace.summary import (
     by_image,
     rows_of,
 )
+from soscope.model.printable import printable
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
 from soscope.report.tabletext import Heading, table_text
@@ -27,7 +28,6 @@ from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.percentiles import histogram
 from soscope.report.trace.tablecolumns import Base, Column, column
 from soscope.report.trace.tablesettings import TableSettings
-from soscope.report.words import printable
 from soscope.select.filter import Selection, compile_pattern
 from soscope.wire import layout
 

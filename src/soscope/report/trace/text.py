@@ -22,6 +22,7 @@ from soscope.model.call import (
     Signal,
     Stretch,
 )
+from soscope.model.printable import printable
 from soscope.model.slot import TracedSlot, is_error
 from soscope.proc.signals import signal_name
 from soscope.prototypes import Prototypes
@@ -30,7 +31,7 @@ from soscope.report.trace.clock import LineClock
 from soscope.report.trace.display import TIME_NONE, Display, wants_colour
 from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.stretchtext import StretchText, duration
-from soscope.report.words import ending, plural, printable, signal_text
+from soscope.report.words import ending, plural, signal_text
 from soscope.select.filter import Selection
 
 TYPE_CHECKING = False

@@ -8,6 +8,7 @@ tree, too.
 from __future__ import annotations
 
 from soscope.instruments.trace.calltree import MOST, CallTree, NamedWay, named_ways
+from soscope.model.printable import printable
 from soscope.prototypes import Prototypes
 from soscope.report.form import Form
 from soscope.report.jsontext import json_document
@@ -17,7 +18,6 @@ from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.summaryjson import head_of, totals_of
 from soscope.report.trace.tablesettings import TableSettings
 from soscope.report.trace.tree import INDENT
-from soscope.report.words import printable
 from soscope.select.filter import Selection
 
 TYPE_CHECKING = False

@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from soscope.errors import UsageError
+from soscope.model.printable import printable
 from soscope.options.form import format_option, settle
 from soscope.options.process import JSON
 from soscope.options.table import Values
@@ -17,7 +18,6 @@ from soscope.report.form import Form
 from soscope.report.markdown.nextsteps import steps
 from soscope.report.markdown.page import MOST, page
 from soscope.report.markdown.values import quoted, size_text, time_text, value_text
-from soscope.report.words import printable
 
 READER = MarkdownIt("commonmark").enable("table")
 NASTY = st.text(st.sampled_from("`|\\*_[]()<>#!&~-+=\n\r\t \"'ab1\u2028\x1b\udcff😀"), max_size=12)
