@@ -12,15 +12,6 @@ from _collections_abc import Iterable
 
 from soscope.wire import layout
 
-TYPE_CHECKING = False  # typing is slow to import
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Units = npt.NDArray[np.uint64]  # rows of four words
-    Words = npt.NDArray[np.uint32]  # of `Units` two for each, or one of each unit
-
-_UNITS = (layout.CHUNK_SIZE - layout.CHUNK_HEADER) // layout.UNIT  # of a chunk
 _PAYLOAD = layout.UNIT - layout.DATA.offset("payload")
 _AHEAD = 1 << 32  # ticks: processors' counters, and ours, differ by less
 _NO_TIME = 1 << 62
@@ -56,13 +47,6 @@ _NONE_MAY_FOLLOW = -1  # data behind this is nobody's
 _ANY_MAY_FOLLOW = -2  # data of a record that was never finished
 _ITEM_MAY_FOLLOW = -3  # the first data of a record
 
-# what a unit is, for many at once
-_IS_NUMBERED, _IS_SLOT, _IS_OVERHEAD, _IS_REPORTED, _IS_BLOCK, _IS_NOTHING, _IS_DATA = (
-    1 << bit for bit in range(7)
-)
-_IMPOSSIBLE = 1 << 7
-_DATA = layout.UNIT_DATA << 4  # the highest byte of the commit word of data, without its kind
-
 NOTHING = (layout.UNIT_NOTHING << 28).to_bytes(4, "little") + bytes(layout.UNIT - 4)
 
 
@@ -73,7 +57,7 @@ class Limits:
     its beginning and of now. `has_clock`: each unit has a time.
     """
 
-    __slots__ = ("call_sites", "first", "has_clock", "kinds", "last", "slots", "stacks")
+    __slots__ = ("_tops", "call_sites", "first", "has_clock", "kinds", "last", "slots", "stacks")
 
     def __init__(
         self,
@@ -87,6 +71,12 @@ class Limits:
         has_clock: bool,
     ) -> None:
         self.kinds = {*_ANYBODY}.union(*(_KINDS.get(each, ()) for each in instruments))
+        # what the highest byte of a commit word may be
+        self._tops = bytes(
+            kind << 4 | low
+            for kind in self.kinds
+            for low in range(layout.DATA_PACKED + 1 if kind == layout.UNIT_DATA else 16)
+        )
         self.slots = slots
         self.call_sites = call_sites
         self.stacks = stacks
@@ -176,140 +166,14 @@ class Limits:
             bad.append(len(units) // layout.UNIT - 1)
         return bad
 
-    def are_sound(self, units: Units) -> bool:
-        """Say whether an agent can have written all of many units: whole chunks, one by one.
-
-        In doubt it says no, and `spoiled` knows better. `units` are rows of four words.
-        """
-        import numpy as np
-
-        words = units.view(np.uint32)
-        commit = words[:, 0].copy()
-        tops = units.view(np.uint8)[:, 3].copy()  # types, and kinds of data
-        groups = self._groups()[tops]
-        there = int(np.bitwise_or.reduce(groups))
-        if there & _IMPOSSIBLE:
-            return False
-        for group, is_sound in (
-            (_IS_NUMBERED, self._are_numbered),
-            (_IS_SLOT, self._are_slots),
-            (_IS_OVERHEAD, self._are_overheads),
-            (_IS_REPORTED, self._are_reported),
-            (_IS_BLOCK, self._are_blocks),
-        ):
-            if there & group:
-                which = np.flatnonzero(groups & group)
-                if not is_sound(units[which], commit[which]):
-                    return False
-        if there & _IS_NOTHING and (commit[tops >> 4 == layout.UNIT_NOTHING] & _LOW).any():
-            return False
-        return not there & _IS_DATA or _is_data_sound(words, tops, groups)
-
     def have_types(self, chunks: bytes) -> bool:
-        """Say whether all units of whole chunks are of types that there are: the quickest look."""
-        import numpy as np
-
-        units = np.frombuffer(chunks, np.uint8).reshape(
-            -1, layout.CHUNK_SIZE // layout.UNIT, layout.UNIT
+        """Return whether all units of whole chunks are of types that the session writes."""
+        size, first = layout.CHUNK_SIZE, layout.CHUNK_HEADER + 3  # the highest byte of the commit
+        starts = range(0, len(chunks), size)
+        return not any(
+            chunks[at + first : at + size : layout.UNIT].translate(None, self._tops)
+            for at in starts
         )
-        tops = units[:, layout.CHUNK_HEADER // layout.UNIT :, 3]
-        return not int(np.bitwise_or.reduce(self._groups()[tops], axis=None)) & _IMPOSSIBLE
-
-    def _groups(self) -> npt.NDArray[np.uint8]:
-        """Return what each first byte of a unit, the highest of its commit word, says it is."""
-        import numpy as np
-
-        table = np.full(256, _IMPOSSIBLE, np.uint8)
-        for kinds, group in (
-            ((0,), 0),
-            (_NUMBERED, _IS_NUMBERED),
-            (_SLOTS, _IS_SLOT),
-            ((layout.UNIT_OVERHEAD,), _IS_OVERHEAD),
-            ((layout.UNIT_REPORTED,), _IS_REPORTED),
-            (_BLOCKS, _IS_BLOCK),
-            ((layout.UNIT_NOTHING,), _IS_NOTHING),
-        ):
-            for kind in self.kinds.intersection(kinds):
-                table[kind << 4 : (kind + 1) << 4] = group
-        if layout.UNIT_DATA in self.kinds:
-            table[_DATA : _DATA + layout.DATA_PACKED + 1] = _IS_DATA
-        return table
-
-    def _have_times(self, units: Units) -> bool:
-        import numpy as np
-
-        # a time of 0 has none: then `spoiled` has to look
-        since = units[:, 1] - np.uint64(self.first)
-        return int(since.max()) <= self.last - self.first
-
-    def _are_numbered(self, units: Units, commit: Words) -> bool:
-        import numpy as np
-
-        low = commit & np.uint32(_LOW)
-        if low.max() >> layout.TICKS_LOW >= self.call_sites:
-            return False
-        ticks = units[:, 1] >> np.uint64(layout.START_BITS) << np.uint64(layout.TICKS_LOW)
-        ticks |= low & np.uint32(_TICKS)
-        ticks[ticks == layout.NO_TICKS] = 0
-        ticks += units[:, 1] & np.uint64(_START)
-        return int(ticks.max()) <= self.last - self.first
-
-    def _are_slots(self, units: Units, commit: Words) -> bool:
-        import numpy as np
-
-        if int((commit & np.uint32(_LOW)).max()) >= self.slots or not self._have_times(units):
-            return False
-        rest = units[commit >> np.uint32(28) == layout.UNIT_EXIT, 3]
-        return not (rest >> np.uint64(32)).any()
-
-    def _are_overheads(self, units: Units, commit: Words) -> bool:
-        is_bare = not (commit & _LOW).any() and not (units[:, 3].any())
-        is_bare = is_bare and int(units[:, 0].max()) == layout.UNIT_OVERHEAD << 28
-        return is_bare and int(units[:, 2].max()) <= self.last and self._have_times(units)
-
-    def _are_reported(self, units: Units, commit: Words) -> bool:
-        import numpy as np
-
-        ticks = (commit & np.uint32(_LOW)).astype(np.uint64) >> np.uint64(layout.REPORTED_TICKS)
-        ticks = ticks << np.uint64(32) | units[:, 0] >> np.uint64(32)
-        return max(int(units[:, 1].max()), int(ticks.max())) <= self.last
-
-    def _are_blocks(self, units: Units, commit: Words) -> bool:
-        import numpy as np
-
-        kind = commit >> np.uint32(28)
-        if (commit[kind != layout.UNIT_BLOCK_OVER] & np.uint32(_LOW)).any():
-            return False
-        stack = (units[:, 0] >> np.uint64(32))[np.isin(kind, _BY_STACK)]
-        return bool(
-            self._have_times(units)
-            and stack.max(initial=0) < self.stacks
-            and units[:, 2].max() < _NO_ADDR
-            and units[:, 3].max() < _NO_TIME
-        )
-
-
-def _is_data_sound(
-    words: Words, tops: npt.NDArray[np.uint8], groups: npt.NDArray[np.uint8]
-) -> bool:
-    """Say whether each unit of data continues the one before it; no where an item is empty."""
-    import numpy as np
-
-    is_data = groups == _IS_DATA
-    if is_data[::_UNITS].any():
-        return False  # the first of a chunk
-    is_plain = is_data & (tops != _DATA + layout.DATA_PACKED)
-    if ((words[:, 1] > _FLAGS) & is_plain).any():
-        return False
-    if not (is_data | (groups & (_IS_NUMBERED | _IS_SLOT) != 0))[:-1][is_data[1:]].all():
-        return False
-    length = words.view(np.uint16)[:, 0].copy()
-    is_more = tops == _DATA + layout.DATA_MORE
-    expected = length * is_more
-    length *= is_plain
-    left = np.maximum(length, _PAYLOAD) - np.uint16(_PAYLOAD)
-    is_empty = is_more & (length == 0)
-    return bool((left[:-1] == expected[1:]).all()) and not left[-1] and not is_empty.any()
 
 
 def without(units: bytes, bad: list[int]) -> bytes:

@@ -16,8 +16,8 @@ from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.meddling import Meddling
 
-_FEW = 20_000  # units: to import numpy takes as long as to look at these without it
-_MANY, _SHARE = 1 << 19, 8  # units that are all looked at, and one in how many rows behind them
+_FEW = 1 << 16  # units that are all looked at: it takes a twenty-fifth of a second
+_WHOLE, _TYPES = 64, 512  # chunks behind them, of which one is looked at, or the types of a row
 _AT_ONCE = 1 << 16  # numbers that may be given out between two looks: more is no number
 _MISSING = 1 << 18  # numbers that nobody has seen: more have no room in a ring
 _KNOWN_STATES = bytes((layout.CHUNK_FREE, layout.CHUNK_OWNED, layout.CHUNK_FULL))
@@ -30,13 +30,13 @@ class Spoiled:
         "_block",
         "_chunks",
         "_clock",
+        "_due",
         "_first",
         "_known",
         "_meddling",
         "_missing",
         "_newest",
         "_refused",
-        "_rows",
         "_seen",
         "_stacks",
         "count",
@@ -50,7 +50,7 @@ class Spoiled:
         self._meddling = Meddling(block)
         self._first = 0  # tsc at which the session began
         self._seen = 0  # units that were looked at
-        self._rows = 0
+        self._due = 0  # units at which a row is looked at more closely
         self._known: dict[int, bytes] = {}  # chunk in use -> how its header begins
         self._refused: dict[int, int] = {}  # chunk -> seq of the header that was counted
         self._missing: set[int] = set()  # numbers in front of the newest that nobody has seen
@@ -144,26 +144,24 @@ class Spoiled:
         """Return whole chunks with nothing in the place of what no agent has written.
 
         `row` are the chunks of `run`, which has the number of each; `states` were their states
-        before. Of most rows little is looked at behind the first half million units, and with
-        `hurry`, when threads may soon wait for these chunks: then one row in eight has its types
-        looked at, and the others their numbers.
+        before. Behind the first units, the types of all are looked at, and all of one chunk in 64.
+        With `hurry`, when threads may soon wait for these chunks, the types of one row in eight
+        are looked at, and the numbers of the others.
         """
-        self._rows += 1
-        is_chosen = self._rows % _SHARE == 0
         is_many = self._seen >= _FEW
         self._seen += len(row) // layout.UNIT
-        if is_many and hurry and not is_chosen and self._are_next(run, states):
+        is_due = self._seen >= self._due
+        if is_many and hurry and not is_due and self._are_next(run, states):
             return row
         data = self._good_chunks(run, states, bytes(row))  # a copy stays as it was checked
-        if is_many and data:
-            from soscope.recording.arrays import units_of_chunks
-
-            limits = self.limits()
-            if (hurry or (self._seen > _MANY and not is_chosen)) and limits.have_types(data):
+        head, size = layout.CHUNK_HEADER, layout.CHUNK_SIZE
+        limits = self.limits()
+        if is_many and data and limits.have_types(data):
+            if is_due:
+                self._due = self._seen + (_TYPES if hurry else _WHOLE) * size // layout.UNIT
+            at = self._seen * size % len(data)  # of one chunk or another
+            if hurry or not is_due or not limits.spoiled(data[at + head : at + size]):
                 return data
-            if limits.are_sound(units_of_chunks(data)):
-                return data
-        head = layout.CHUNK_HEADER
         return b"".join([chunk[:head] + self.checked(chunk[head:]) for chunk in _chunks(data)])
 
     def _are_next(self, run: dict[int, int], states: bytes) -> bool:
@@ -182,13 +180,17 @@ class Spoiled:
     def _good_chunks(self, run: dict[int, int], states: bytes, data: bytes) -> bytes:
         """Return the chunks of a row that may be read, by their headers."""
         limits = self.limits()
+        head, size = layout.CHUNK_HEADER, layout.CHUNK_SIZE
         good = []
-        for index, state, chunk in zip(run, states, _chunks(data), strict=True):
+        for at, (index, state) in zip(
+            range(0, len(data), size), zip(run, states, strict=True), strict=True
+        ):
             is_full = state == layout.CHUNK_FULL  # not if the thread has died
-            header = chunk[: layout.CHUNK_HEADER]
-            if self.can_be(index, header, is_full=is_full, limits=limits):
-                good.append(chunk)
-        return b"".join(good)
+            if self.can_be(index, data[at : at + head], is_full=is_full, limits=limits):
+                good.append(at)
+        if len(good) == len(run):
+            return data
+        return b"".join([data[at : at + size] for at in good])
 
     # ---- the end ----
 

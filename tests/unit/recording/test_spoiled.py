@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from soscope import recording
 from soscope.recording.chunks import Chunks
 from soscope.wire import layout
 from tests.unit.recording.test_drain import Target
@@ -70,6 +71,22 @@ def test_words_that_stay_as_they_are(field: str, target: Target) -> None:
     at, size, _ = layout.CONTROL.fields[field]
     target.block.mapping[at : at + size] = bytes(size)
     assert spoiled(target)
+
+
+@pytest.mark.parametrize("is_hurried", [False, True])
+def test_of_many_units_the_types_are_looked_at(
+    is_hurried: bool, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording.spoiled, "_FEW", 0)
+    target.calls(2000)
+    chunks = Chunks(target.block)
+    with chunks.row(target.thread.chunk - 1, 1) as row:
+        row[-layout.UNIT :] = b"\xff" * layout.UNIT
+    chunks.close()
+    if is_hurried:
+        target.block.spare_chunks = target.block.chunks - 1
+    target.drainer.drain()
+    assert spoiled(target) == 1
 
 
 def test_a_name_that_changes(target: Target) -> None:
