@@ -151,7 +151,7 @@ class Attachments:
 
     @property
     def is_interrupted(self) -> bool:
-        """Say whether a signal has ended the observation, and the processes go on."""
+        """Whether a signal has ended the observation. The processes go on."""
         return bool(self.targets) and self.targets[0].is_interrupted
 
     def close(self) -> None:

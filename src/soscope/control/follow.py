@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 from _collections_abc import Callable
 
-from soscope.control.giving import give
 from soscope.control.program import Program
+from soscope.control.shield import give
 from soscope.entry.agent import handover
 from soscope.entry.agent.blob import Blob
 from soscope.entry.agent.handover import Files

@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Callable
 
-from soscope.control.giving import givers
 from soscope.control.signals import end_is_wanted
 from soscope.entry.agent.visit import Executed
 from soscope.entry.guest.call import CallFault
@@ -50,6 +49,8 @@ _GIVEN = b"+"  # how a child says that it gives descriptors; no result begins so
 _TAKEN = b"-"
 
 _waiting: list[int] = []  # in a child: the process that waits for it
+# while work is done: how its descriptors come to the process that waits for it
+_givers: list[Callable[[list[int]], object]] = []
 
 
 def shielded(
@@ -103,11 +104,20 @@ def _unshielded(work: Callable[[], Plain], on_given: Callable[[list[int]], objec
     if on_given is None:
         return work()
     take = on_given
-    givers.append(lambda descriptors: take([os.dup(number) for number in descriptors]))
+    _givers.append(lambda descriptors: take([os.dup(number) for number in descriptors]))
     try:
         return work()
     finally:
-        del givers[-1]
+        del _givers[-1]
+
+
+def give(descriptors: list[int]) -> None:
+    """Hand descriptors of shielded work to the process that waits for the work, and wait for it.
+
+    Does nothing outside such work. Raises OSError if soscope is gone.
+    """
+    if _givers:
+        _givers[-1](descriptors)
 
 
 def is_abandoned() -> bool:
@@ -130,7 +140,7 @@ def _be_the_child(work: Callable[[], Plain], theirs: _socket.socket) -> None:
         os.setpgid(0, 0)  # what a terminal sends is for soscope
         _ask_to_be_spared()
         _end_later()
-        givers.append(hand_over)
+        _givers.append(hand_over)
         try:
             data = marshal.dumps((True, work()))
         except BaseException as error:  # noqa: BLE001  raised in the parent

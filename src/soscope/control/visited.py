@@ -86,7 +86,7 @@ class Visited:
 
     @property
     def is_interrupted(self) -> bool:
-        """Say whether a signal has ended the observation, and the process goes on."""
+        """Whether a signal has ended the observation. The process goes on."""
         return self._is_interrupted
 
     # ---- what each kind says for itself ----

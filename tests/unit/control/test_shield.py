@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from soscope.control import shield
-from soscope.control.giving import give
-from soscope.control.shield import is_abandoned, shielded
+from soscope.control.shield import give, is_abandoned, shielded
 from soscope.entry.agent.visit import Executed
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.proc.reasons import Refused
@@ -101,6 +100,7 @@ def test_files_are_taken_where_no_process_can_be_made(
 
     monkeypatch.setattr(os, "fork", fork)
     shielded(work, taken.extend)
+    assert os.path.samestat(os.fstat(taken[0]), os.stat(tmp_path / "file"))
     os.close(taken[0])
 
 

@@ -140,7 +140,7 @@ class HeldTarget:
 
     @property
     def is_interrupted(self) -> bool:
-        """Say whether a signal has ended the observation, and the program goes on."""
+        """Whether a signal has ended the observation. The program goes on."""
         return bool(self._asked)
 
     @property
