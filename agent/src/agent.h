@@ -37,7 +37,7 @@ struct sosc_session {
 	uint32_t rules; // how many
 	uint32_t plans; // how many
 	struct sosc_range
-		section[SOSC_SECTIONS]; // from the start of the block, those of the plan too
+		section[SOSC_SECTIONS]; // from the start of the block, the plan's sections too
 	struct sosc_plan plan[SOSC_PLANS];
 };
 

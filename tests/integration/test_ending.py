@@ -19,7 +19,7 @@ from tests.support.targets import build
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
 
-MOST = 200_000  # calls that no machine prints in the time that there is
+MOST = 200_000  # calls: fewer than half a second of processor time makes
 
 _NOT_PRINTED = re.compile(
     r"([\d,]+) events dropped: not printed, as a signal ended the trace before"

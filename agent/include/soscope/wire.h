@@ -187,7 +187,7 @@ struct sosc_control {
 	uint64_t owner_start; // field 22 of /proc/PID/stat
 	uint64_t heartbeat; // soscope adds one at least every 100 ms
 	// what soscope may change its mind about
-	uint32_t flags; // enum sosc_flag: those of the plan, or fewer
+	uint32_t flags; // enum sosc_flag: the plan's flags, or fewer of them
 	uint32_t when_full; // enum sosc_when_full
 	// the agent's answers
 	uint32_t state; // enum sosc_state

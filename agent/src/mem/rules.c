@@ -384,8 +384,8 @@ void sosc_rules_forked(void)
 	__atomic_store_n(&guessing, 0, __ATOMIC_RELAXED);
 }
 
-// Where a table leads to, its image is in use, as a function there has not returned. Where a guess leads to,
-// the loader may be about to unmap it.
+// If the frame was found by a table, a function of its image has not returned, so the image stays. If the
+// frame was guessed, the loader may be about to unmap the image.
 static bool may_read(bool is_guessed)
 {
 	if (!is_guessed)

@@ -31,7 +31,8 @@ _REACH = 1 << 30  # the agent is to lie this near to the loader: a jump must rea
 _GAP = 256 << 10  # left free between the agent and the loader
 _VDSO_SIZE = 16384  # at most what is looked through
 _TEXT_PIECE = 1 << 18
-_START_LIMIT = 5.0  # seconds; a thousand images take some fifty milliseconds
+# Seconds. A thousand images take some fifty milliseconds, and a busy machine makes that seconds.
+_START_LIMIT = 30.0
 _CODE_SIZE = 64  # bytes of __errno_location to look at
 _INT64_MIN = -(1 << 63)
 # glibc's description of the field for libthread_db: size in bits, number, offset. Before
