@@ -47,6 +47,7 @@ def by_columns(path: Path) -> Recorded:
         found = columns(recording)
         if not recording.complete:
             problems.append(f"not complete: {recording.why}")
+        problems += [f"dropped {count}: {why}" for count, why in recording.losses.messages()]
         rows = {(row.process, row.index): row for row in recording.slots}
         for (program, slot, pid), calls in _tallied(found.program, found.slot, found.pid):
             row = rows[program, slot]
