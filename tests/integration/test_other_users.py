@@ -90,6 +90,13 @@ def others_link(path: Path) -> Callable[[], bool]:
     return lambda: roots.read_text() == SECRET
 
 
+def others_pipe(path: Path) -> Callable[[], bool]:
+    """Make another user's pipe that nobody reads."""
+    os.mkfifo(path, 0o666)
+    os.chown(path, NOBODY, NOBODY)
+    return path.is_fifo
+
+
 WRITERS = {
     "trace --record": ["trace", "--record", "{}", "true"],
     "trace -o": ["trace", "-o", "{}", "true"],
@@ -110,7 +117,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("make", [others_file, others_link])
+@pytest.mark.parametrize("make", [others_file, others_link, others_pipe])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_file_of_somebody_else_is_not_written(
     writer: str, make: Callable[[Path], Callable[[], bool]], folder: Path
@@ -179,7 +186,7 @@ APPENDERS = {
 }
 
 
-@pytest.mark.parametrize("make", [others_file, others_link])
+@pytest.mark.parametrize("make", [others_file, others_link, others_pipe])
 @pytest.mark.parametrize("language", APPENDERS)
 def test_lines_of_a_service_go_to_no_file_of_somebody_else(
     language: str, make: Callable[[Path], Callable[[], bool]], tmp_path: Path

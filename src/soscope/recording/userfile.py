@@ -38,15 +38,20 @@ def open_to_write(path: str, flags: int = 0) -> tuple[int, bool]:
         return above_stderr(os.open(place, _FLAGS | flags | os.O_CREAT | os.O_EXCL, _MODE)), True
     except FileExistsError:
         pass
-    is_open_already = _is_descriptor(place)
-    descriptor = os.open(place, _FLAGS | flags | (0 if is_open_already else os.O_NOFOLLOW))
-    if not is_open_already:
-        status = os.fstat(descriptor)
+    if _is_descriptor(place):
+        return above_stderr(os.open(place, _FLAGS | flags)), False
+    # to open a pipe that nobody reads waits, so whose it is has to be known before
+    found = os.open(place, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(found)
+        if stat.S_ISLNK(status.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))  # nobody's a moment ago
         is_device = stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)
         if not is_device and status.st_uid != os.geteuid():
-            os.close(descriptor)
             raise _of_somebody_else("it belongs", status.st_uid)
-    return above_stderr(descriptor), False
+        return above_stderr(os.open(f"/proc/self/fd/{found}", _FLAGS | flags)), False
+    finally:
+        os.close(found)
 
 
 def above_stderr(descriptor: int) -> int:
