@@ -33,9 +33,16 @@ def opener(path: Any, flags: int) -> int:
         there = os.lstat(path)
     if stat.S_ISLNK(there.st_mode) and there.st_uid in (0, os.geteuid()):
         return os.open(path, flags, _MODE)
+    _refuse_others(there, path)  # to open a pipe may wait for its reader
     descriptor = os.open(path, flags | os.O_NOFOLLOW)
-    status = os.fstat(descriptor)
-    if not stat.S_ISCHR(status.st_mode) and status.st_uid != os.geteuid():
+    try:
+        _refuse_others(os.fstat(descriptor), path)
+    except PermissionError:
         os.close(descriptor)
-        raise PermissionError(errno.EACCES, f"it belongs to user {status.st_uid}", path)
+        raise
     return descriptor
+
+
+def _refuse_others(status: os.stat_result, path: Any) -> None:
+    if not stat.S_ISCHR(status.st_mode) and status.st_uid != os.geteuid():
+        raise PermissionError(errno.EACCES, f"it belongs to user {status.st_uid}", path)

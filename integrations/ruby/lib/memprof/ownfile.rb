@@ -19,18 +19,21 @@ module Memprof
       begin
         return File.open(path, flags | File::CREAT | File::EXCL, 0o600, &work)
       rescue Errno::EEXIST
-        link = File.lstat(path)
+        there = File.lstat(path)
       end
-      return File.open(path, flags | File::CREAT, 0o600, &work) if link.symlink? && ours?(link)
+      return File.open(path, flags | File::CREAT, 0o600, &work) if there.symlink? && ours?(there)
 
+      refuse_others(there, path) # to open a pipe may wait for its reader
       File.open(path, flags | File::NOFOLLOW) do |file|
-        status = file.stat
-        unless status.chardev? || status.owned?
-          raise Errno::EACCES, "#{path} belongs to user #{status.uid}"
-        end
-
+        refuse_others(file.stat, path)
         yield file
       end
+    end
+
+    def refuse_others(status, path)
+      return if status.chardev? || status.owned?
+
+      raise Errno::EACCES, "#{path} belongs to user #{status.uid}"
     end
 
     def ours?(status)
