@@ -15,6 +15,7 @@ enum {
 	GROWTH = 2, // bits
 	PIECE = 1 << 20, // bytes that copies are cut from
 	WHOLE_CODE = INT32_MIN, // no instruction
+	GIVEN_UP = 2, // the lock is held, and a thread has waited for it in vain
 };
 
 struct sosc_origin *sosc_origins;
@@ -295,14 +296,24 @@ static uint32_t code_of(const struct sosc_origin *wanted, const struct sosc_code
 	return make ? add(&code, hash, make_copy(code.first_line, texts)) : ORIGIN_UNKNOWN;
 }
 
+// If the thread that holds the lock has left by siglongjmp, nobody ever unlocks it. Who has waited once in vain
+// tells the others, so that they do not wait for each code of the program.
 static bool lock(void)
 {
-	for (int tries = 0;
-	     __atomic_exchange_n(&sosc_origin_locks[ORIGIN_LOCK_MAKE], 1, __ATOMIC_ACQUIRE);
-	     tries++)
-		if (tries == 1 << 16)
+	uint32_t *word = &sosc_origin_locks[ORIGIN_LOCK_MAKE];
+
+	for (int tries = 0; tries < 1 << 16; tries++) {
+		uint32_t was = 0;
+
+		if (__atomic_compare_exchange_n(word, &was, 1, false, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return true;
+		if (was == GIVEN_UP)
 			return false;
-	return true;
+	}
+	(void)__atomic_compare_exchange_n(word, &(uint32_t){1}, GIVEN_UP, false, __ATOMIC_RELAXED,
+					  __ATOMIC_RELAXED);
+	return false;
 }
 
 static void unlock(void)

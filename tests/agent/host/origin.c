@@ -105,10 +105,26 @@ static void check_forked(void)
 	CHECK(!pthread_join(thread, NULL));
 }
 
+// A thread has left by siglongjmp and holds the lock: others wait for it once.
+static void check_left(void)
+{
+	uint32_t *lock = &sosc_origin_locks[ORIGIN_LOCK_MAKE];
+	struct sosc_origin first = origin_of(MANY + FORKS), second = origin_of(MANY + FORKS + 1);
+
+	*lock = 1;
+	CHECK(sosc_origin_make(&first, &texts, 1) == ORIGIN_UNKNOWN);
+	CHECK(*lock == 2); // whoever comes next sees that at once
+	CHECK(sosc_origin_make(&second, &texts, 1) == ORIGIN_UNKNOWN);
+	*lock = 0; // it has come back
+	CHECK(sosc_origin_make(&first, &texts, 1) >= ORIGINS_FIRST);
+	CHECK(!*lock);
+}
+
 int main(void)
 {
 	CHECK(sosc_origins_init());
 	check_many();
 	check_forked();
+	check_left();
 	return 0;
 }
