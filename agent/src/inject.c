@@ -54,6 +54,7 @@ struct sosc_inject_point *sosc_inject_points; // this process's
 static const struct sosc_inject *plan;
 static struct sosc_inject *counted_in;
 static struct sosc_inject_point without_place[POINTS_MAX];
+static uint64_t heartbeat, since; // as soscope_is_gone has seen it last, and when: ns, 0 = not yet
 
 static const struct sosc_inject_outcome *outcomes(void)
 {
@@ -89,6 +90,7 @@ static void start(void)
 	plan = counted_in ? sosc_given(SOSC_INSTRUMENT_INJECT, sizeof(*plan)) : NULL;
 	link_count = 1;
 	name_count = 0;
+	since = 0; // each soscope begins with the same heartbeats
 	if (plan)
 		take_place();
 }
@@ -248,7 +250,6 @@ static bool is_chosen(const struct sosc_inject_rule *rule, uint64_t number)
 static bool soscope_is_gone(void)
 {
 	static const uint64_t patience = 5000000000; // ns
-	static uint64_t heartbeat, since;
 	uint64_t seen = __atomic_load_n(&sosc_control->heartbeat, __ATOMIC_ACQUIRE), now, then;
 
 	if (sosc_is_sealed(NULL))

@@ -244,6 +244,19 @@ def test_a_process_is_what_it_was(tmp_path: Path) -> None:
         assert attached.finish(process) == (5, "15 0\n", "")
 
 
+@pytest.mark.soak
+def test_a_session_that_comes_seconds_later(tmp_path: Path) -> None:
+    """Its heartbeats are those of the session before: the agent took soscope for gone."""
+    said = tmp_path / "said"
+    with attached.running([program(), "wait"]) as process:
+        for _ in range(3):
+            with injecting(process.pid, said, "-e", "inject=calloc:error=ENOMEM:when=3..7") as one:
+                until(lambda: said.read_text().count(MARK) >= 5, "five fail", running=one)
+                end(one)
+            until(has_switched(process.pid, 6000), "it waits for seconds", seconds=90)
+        assert attached.finish(process) == (5, "15 0\n", "")
+
+
 def test_children_of_a_process_count_from_one_on(tmp_path: Path) -> None:
     said = tmp_path / "said"
 
