@@ -12,7 +12,6 @@ import os
 from _collections_abc import Callable
 
 from soscope.control.program import Program
-from soscope.control.shield import give
 from soscope.entry.agent import handover
 from soscope.entry.agent.blob import Blob
 from soscope.entry.agent.handover import Files
@@ -122,6 +121,8 @@ class AgentSource:
         made = (os.fstat(control).st_ino, os.fstat(plan).st_ino)
         block = self.new_block(program, (control, plan))
         try:
+            from soscope.control.shield import give  # late: programs seldom need it
+
             give([block.fd, block.plan.fd])
             block.plan.seal()
         except OSError as error:

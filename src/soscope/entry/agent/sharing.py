@@ -17,7 +17,9 @@ from soscope.proc import status
 
 _KCMP_VM = 1
 _MOST_CHILDREN = 100
-_PATIENCE, _PAUSE = 0.5, 0.002  # seconds: such a child usually executes something at once
+# Seconds. Such a child usually executes something at once, but on a busy machine it has to wait for
+# a processor first.
+_PATIENCE, _PAUSE = 2.0, 0.002
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
