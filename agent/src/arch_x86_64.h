@@ -313,6 +313,8 @@ enum {
 	SYS_CAPSET = 126,
 	SYS_UNSHARE = 272,
 	SYS_SETNS = 308,
+	SYS_EXECVE = 59,
+	SYS_EXECVEAT = 322,
 };
 
 static inline long sosc_sys6(long nr, long a, long b, long c, long d, long e, long f)

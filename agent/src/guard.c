@@ -5,7 +5,8 @@
 // before they are made, and again when they have failed; a raw system instruction is not
 // seen. vfork returns in a child first, which goes on as its parent's thread. If nobody follows
 // children, a child of fork leaves the shared memory before it does anything else. If they are
-// followed, a process leaves it before it changes its rights. And where
+// followed, a process leaves it before it changes its rights; else soscope is told before the
+// program executes another one in its place. And where
 // calls return through trampolines, walks over the stack leave these out (backtrace.c), and
 // functions that ask which library has called find a return address of that one. A program
 // that is to have other functions than its own gets them when it calls its start.
@@ -19,6 +20,7 @@
 #include "instrument.h"
 #include "lookup.h"
 #include "patch.h"
+#include "question.h"
 #include "site.h"
 #include "slot.h"
 #include "sys.h"
@@ -43,6 +45,7 @@ enum {
 	GUARD_VFORK,
 	GUARD_FORK,
 	GUARD_RIGHTS,
+	GUARD_EXEC,
 	GUARD_BACKTRACE,
 	GUARD_WALK,
 	GUARD_WALK_IP,
@@ -121,6 +124,17 @@ static bool changes_rights(const char *symbol)
 	return false;
 }
 
+static bool is_exec(const char *symbol)
+{
+	static const char names[][9] = {"execve", "execv",  "execvp",  "execvpe", "execl",
+					"execlp", "execle", "fexecve", "execveat"};
+
+	for (uint32_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (sosc_same(symbol, names[i]))
+			return true;
+	return false;
+}
+
 static bool is_of_rights(uint64_t number)
 {
 	static const uint16_t numbers[] = {SYS_SETUID,	  SYS_SETGID,	 SYS_SETREUID,
@@ -132,6 +146,12 @@ static bool is_of_rights(uint64_t number)
 		if (number == numbers[i])
 			return true;
 	return false;
+}
+
+static bool is_of_exec(uint64_t number)
+{
+	return sosc_session->flags & SOSC_FLAG_EXECS &&
+	       (number == SYS_EXECVE || number == SYS_EXECVEAT);
 }
 
 /** Which guard stands in front of the function of this slot; 0: none. */
@@ -149,6 +169,8 @@ uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 		return GUARD_FORK;
 	if (sosc_session->flags & SOSC_FLAG_FOLLOW && changes_rights(symbol))
 		return GUARD_RIGHTS;
+	if (sosc_session->flags & SOSC_FLAG_EXECS && is_exec(symbol))
+		return GUARD_EXEC;
 	if (sosc_same(symbol, "prctl"))
 		return GUARD_PRCTL;
 	if (sosc_same(symbol, "seccomp"))
@@ -265,6 +287,9 @@ static enum sosc_next entry(struct sosc_call *call)
 	if ((is_forbidding && !only_asks(kind, call->regs)) || kind == GUARD_RIGHTS ||
 	    (kind == GUARD_SYSCALL && is_of_rights(*sosc_argument(call->regs, 0))))
 		sosc_thread_changes_rights(call->thread);
+	if (kind == GUARD_EXEC ||
+	    (kind == GUARD_SYSCALL && is_of_exec(*sosc_argument(call->regs, 0))))
+		sosc_tell_exec(call->thread);
 	if (kind == GUARD_START)
 		sosc_patches_begin();
 	if (kind == GUARD_CALLER)

@@ -3,7 +3,9 @@
 // hooked it; but what is kept of a call is fixed by then. So where a function is known
 // to nobody, and debug information or a mangled name may tell its types, the thread
 // that loads the image waits until soscope has looked. That is once for an image, on
-// the loading thread, before anything of the image runs.
+// the loading thread, before anything of the image runs. A thread that is about to
+// execute another program waits, too, until soscope traces it: then the agent can be put
+// into that program.
 
 #include "question.h"
 #include "clock.h"
@@ -14,6 +16,8 @@
 #include "thread.h"
 
 bool sosc_may_ask;
+
+static bool has_told; // soscope traces this process, and goes on if its exec fails
 
 enum {
 	SLICE_NS = 10000000,
@@ -120,4 +124,17 @@ bool sosc_ask(struct sosc_loaded *caller, struct sosc_loaded *callee, const char
 		__atomic_fetch_add(&sosc_control->unanswered, 1, __ATOMIC_RELAXED);
 	images[caller->index].flags |= SOSC_IMAGE_ASKED;
 	return answered;
+}
+
+/** The process of @thread, or of a thread that has no place, is about to execute another program. */
+void sosc_tell_exec(const struct sosc_thread *thread)
+{
+	uint32_t process = sosc_process();
+	struct waiting waiting = {.heartbeat = sosc_control->heartbeat};
+	uint64_t question;
+
+	if (has_told || sosc_is_quiet() || sosc_is_sealed(thread) || sosc_is_borrower())
+		return;
+	question = (uint64_t)sosc_sys3(SYS_GETPID, 0, 0, 0) << 32 | SOSC_QUESTION_EXEC;
+	has_told = put(question, &waiting, process) && is_answered(question, &waiting, process);
 }

@@ -208,6 +208,12 @@ void sosc_thread_forks(void)
 				  __ATOMIC_RELAXED);
 }
 
+/** Whether the caller is a child that has its parent's memory, as behind vfork. Makes a system call. */
+bool sosc_is_borrower(void)
+{
+	return process_id != (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+}
+
 /**
  * @thread, or a thread that has no place, is going to give up rights of this process. Whoever
  * shares the control block with another process may read what the other one does, and change what
@@ -219,7 +225,7 @@ void sosc_thread_changes_rights(struct sosc_thread *thread)
 	if (sosc_is_quiet() || !is_followed() || (thread && thread->borrowed) ||
 	    (!is_child && !(sosc_control->agent_flags & SOSC_AGENT_FORKED)))
 		return;
-	if (!sosc_is_sealed(thread) && process_id != (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0))
+	if (!sosc_is_sealed(thread) && sosc_is_borrower())
 		return;
 	__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_RIGHTS], 1, __ATOMIC_RELAXED);
 	if (thread)

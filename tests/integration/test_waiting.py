@@ -110,8 +110,9 @@ def test_a_program_that_ends_at_once_is_told(tmp_path: Path) -> None:
     renamed.write_text(
         "import ctypes; ctypes.CDLL(None).prctl(15, b'my name', 0, 0, 0)  # PR_SET_NAME\n"
     )
-    for command, names in (
-        (["/bin/sh", "-c", "exec true"], ["true"]),
+    execute = "ctypes.CDLL(None).execv(b'/bin/true', (ctypes.c_char_p * 2)(b'true', None))"
+    for command, names in (  # a pointer of dlsym is a way that soscope does not see
+        ([sys.executable, "-c", f"import ctypes; {execute}"], ["true"]),
         (["/bin/sh", "-c", ":"], []),
         ([sys.executable, renamed], []),
     ):

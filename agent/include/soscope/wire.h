@@ -67,6 +67,7 @@ enum sosc_instrument_kind {
 
 enum sosc_flag {
 	SOSC_FLAG_FOLLOW = 1, // forked children go on; else they go quiet
+	SOSC_FLAG_EXECS = 2, // soscope wants to know before the program executes another one
 	SOSC_FLAG_NO_CLOCK = 4, // write 0 for every time
 };
 
@@ -222,10 +223,15 @@ struct sosc_control {
 	uint64_t turn; // chunk that may be overwritten next
 	uint64_t gates; // taken by processes, agent adds; the first one is the program's own
 	uint64_t question; // process << 32 | index + 1 of an image that comes and calls functions
-		// that the tables do not have; soscope stores 0 when they have what it knows
+		// that the tables do not have; soscope stores 0 when they have what it knows.
+		// Or SOSC_QUESTION_EXEC in place of an index + 1
 	uint64_t unanswered; // images whose question nobody has answered, or that had to ask none
 	uint32_t answers; // futex word: soscope adds one for each answer
 	uint32_t reserved;
+};
+
+enum {
+	SOSC_QUESTION_EXEC = 0xffffffff, // the process is about to execute another program
 };
 
 enum sosc_loader_hook {

@@ -69,7 +69,7 @@ class Blocks:
             instruments=self._plans(pid),
             patterns=self._patterns,
             main_path=path,
-            flags=layout.FLAG_FOLLOW if settings.follow else 0,
+            flags=self._flags(),
             when_full=WHEN_FULL.index(settings.when_full),
             string_limit=max((hooks.string_limit for hooks in self._hooks), default=0),
             chunks=settings.buffer // layout.CHUNK_SIZE if needs_ring else 0,
@@ -90,6 +90,11 @@ class Blocks:
         if plan.chunks:
             block.prefault(min(_PREFAULT, settings.buffer))
         return block
+
+    def _flags(self) -> int:
+        if self._settings.follow:
+            return layout.FLAG_FOLLOW
+        return layout.FLAG_EXECS if self._settings.command else 0
 
     def _describe(self, block: ControlBlock, pid: int) -> None:
         """Have the agent know what is known of the functions, now that the images are there."""

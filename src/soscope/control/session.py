@@ -104,6 +104,7 @@ class Session(SessionEvents):
         self._longest = min(pauses, default=Instrument.pause)
         self._stop_at = 0.0
         self._end: Stop | None = None
+        self._await_exec: Callable[[int], None] = lambda _: None
         self._target: Target | Attachments | HeldTarget | None = None
         self._attached: Attachments | None = None
 
@@ -230,8 +231,6 @@ class Session(SessionEvents):
 
     def _retire(self) -> None:
         """Let go of programs that nobody runs any more: a script may start thousands."""
-        if not self.settings.follow:
-            return
         over = [pair for pair in self._drainers.items() if not pair[1].pids]
         if over and self._flight is not None:
             self._flight.look(self._rings())  # the last time that they are there
@@ -327,6 +326,7 @@ class Session(SessionEvents):
             events=self,
             agentless=self._begin_agentless,
         )
+        self._await_exec = target.await_exec
         return target
 
     def _by_sites(self, pid: int) -> Visited | None:
@@ -457,11 +457,14 @@ class Session(SessionEvents):
             block = program.block
             if block is None or not block.question:
                 continue
-            inner, index = block.question >> 32, (block.question & 0xFFFF_FFFF) - 1
+            inner, asked = block.question >> 32, block.question & 0xFFFF_FFFF
             pids = [pid for pid in drainer.pids if drainer.inner_pids.get(pid, pid) == inner]
             pid = pids[0] if pids else 0
             self._idle = -_SOON
-            if not self._blocks.answer(block, pid, index) and _NO_ROOM not in self._remarks:
+            if asked == layout.QUESTION_EXEC:
+                self._await_exec(pid)
+                block.answer()
+            elif not self._blocks.answer(block, pid, asked - 1) and _NO_ROOM not in self._remarks:
                 self._remarks.append(_NO_ROOM)
 
     def _check_limits(self) -> None:

@@ -74,6 +74,10 @@ class Target:
         """How the target ended, None while it lives."""
         return self._tracer.exit
 
+    def await_exec(self, pid: int) -> None:
+        """Trace the process `pid`, which is about to execute another program in its place."""
+        self._tracer.await_exec(pid)
+
     # ---- the loop ----
 
     def wait_ready(self) -> None:

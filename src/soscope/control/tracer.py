@@ -88,6 +88,20 @@ class Tracer:
         ptrace.seize(self.pid, self.options | ptrace.O_EXITKILL)
         self.tasks[self.pid].is_seized = True
 
+    def await_exec(self, pid: int) -> None:
+        """Trace the first process, which is about to execute another program.
+
+        It goes on untraced if somebody else traces it: then its program is only named.
+        """
+        task = self.tasks.get(pid)
+        if task is None or pid != self.pid or task.is_seized:
+            return
+        try:
+            ptrace.seize(pid, self.options)
+        except OSError:
+            return
+        task.is_seized = True
+
     def start_untraced(self) -> None:
         """Take note that the first process has executed its command, and is not traced."""
         self.tasks[self.pid].has_executed = True
@@ -272,7 +286,7 @@ class Tracer:
             program = Program(len(self.programs), task.tid, path, time.time_ns())
             self.programs.append(program)
             task.program = program
-            if not self._follow:
+            if self._agents.blob is None:  # none was needed for the first program
                 program.reason = reasons.NOT_FOLLOWED
         if program.reason is not None:
             self._announce(task)

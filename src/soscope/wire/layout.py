@@ -84,6 +84,7 @@ RING_INSTRUMENTS = (INSTRUMENT_TRACE, INSTRUMENT_INJECT, INSTRUMENT_BLOCKS)  # r
 
 # Control flags.
 FLAG_FOLLOW = 1
+FLAG_EXECS = 2
 FLAG_NO_CLOCK = 4
 
 PLANS = 4  # instruments of one session
@@ -141,6 +142,8 @@ DROP_RIGHTS = 7
 DROP_KINDS = 8
 
 # Whether images loaded later are seen.
+QUESTION_EXEC = 0xFFFF_FFFF
+
 LOADER_NONE = 0
 LOADER_HOOKED = 1
 LOADER_REFUSED = 2

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A command that executes another program in its place: env, nohup, nice, a shell, a shim.
+
+It is one process, so its calls are seen without `-f`, which is for children.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import tracing
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE, Case
+from tests.support.targets import build
+from tests.support.time.patience import limit, until
+
+CALLS = Case("calls", ())
+AMONG_THREADS = """
+import os, sys, threading
+stop = threading.Event()
+for _ in range(int(sys.argv[1])):
+    threading.Thread(target=stop.wait, daemon=True).start()
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+BY_SEARCH = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
+LAUNCHERS = {
+    "env": ["env", "A=1"],
+    "nohup": ["nohup"],
+    "nice": ["nice", "-n", "1"],
+    "sh": ["sh", "-c", 'exec "$@"', "-"],
+    "bash": ["bash", "-c", 'true & wait; exec "$@"', "-"],
+    "setarch": ["setarch", "-R"],
+    "all": ["taskset", "-c", "0", "env", "nice", "sh", "-c", 'exec "$@"', "-", "env"],
+    "search": [sys.executable, "-c", BY_SEARCH],
+    "2 threads": [sys.executable, "-c", AMONG_THREADS, "2"],
+    "100 threads": [sys.executable, "-c", AMONG_THREADS, "100"],
+}
+
+
+@pytest.mark.covering(2)
+@pytest.mark.parametrize("mode", ["count", "summary", "record"])
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_the_program_that_it_becomes_is_seen(launcher: str, mode: str, tmp_path: Path) -> None:
+    command = [*LAUNCHERS[launcher], *map(str, tracing.program(CALLS))]
+    wanted = tracing.plain(command, tmp_path)
+    assert wanted.outcome.status == 0
+    got = tracing.traced(command, tmp_path, mode=mode, select=",".join(wanted.truth.names))
+    assert not tracing.faults(wanted, got, mode=mode, follow=False)
+
+
+@pytest.mark.parametrize("words", [["trace", "-c"], ["trace"], ["called", "-q"]], ids=" ".join)
+def test_it_is_complete(words: list[str]) -> None:
+    done = run([sys.executable, "-m", "soscope", *words, "--", "env", *tracing.program(CALLS)])
+    assert done.returncode == 0
+    assert "ran untraced" not in done.stderr
+    assert "not complete" not in done.stderr
+
+
+def test_an_exec_that_fails_changes_nothing(tmp_path: Path) -> None:
+    """Soscope traces the process from then on, so that its signals pass through soscope."""
+    script = (
+        "shopt -s execfail; exec /nonexistent 2>/dev/null; trap 'echo heard' USR1; "
+        "kill -USR1 $$; exec /nonexistent 2>/dev/null; echo lives; kill -KILL $$"
+    )
+    done = run([*SOSCOPE, "-q", "-c", "-o", tmp_path / "out", "--", "bash", "-c", script])
+    assert done.stdout == "heard\nlives\n"
+    assert done.returncode == -signal.SIGKILL
+
+
+def test_a_killed_soscope_does_not_keep_it(tmp_path: Path) -> None:
+    """The program waits to be traced: not for long, if nobody is there to do that."""
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    os.mkfifo(go)
+    script = f"echo $$ > {ready}; read line < {go}; exec {shlex.quote(sys.executable)} -c 1"
+    process = subprocess.Popen(
+        [*SOSCOPE, "-q", "--record", tmp_path / "r", "--", "bash", "-c", script]
+    )
+    until(lambda: ready.exists() and ready.read_text(), "the shell runs", running=process)
+    process.kill()
+    process.wait(timeout=limit())
+    target = int(ready.read_text())
+    go.write_text("go\n")
+    until(lambda: not Path(f"/proc/{target}").exists(), "the program that it has executed ends")
+
+
+def test_children_of_vfork_are_not_taken_for_it(tmp_path: Path) -> None:
+    """They have its memory, and may tell soscope nothing in its name."""
+    source = tmp_path / "vforks.c"
+    source.write_text(
+        "#include <sys/wait.h>\n#include <unistd.h>\n"
+        "int main(int argc, char **argv) {\n"
+        "  for (int i = 0; i < 20; i++) {\n"
+        '    if (!vfork()) { execl("/bin/true", "true", (char *)0); _exit(1); }\n'
+        "    wait(0);\n  }\n  execv(argv[1], argv + 1);\n  return 9;\n}\n"
+    )
+    vforks = build.compiled("vforks", ["gcc", "-w"], [source])
+    command = [str(vforks), *map(str, tracing.program(CALLS))]
+    wanted = tracing.plain(command, tmp_path)
+    for mode in ("count", "record"):
+        got = tracing.traced(command, tmp_path, mode=mode, select=",".join(wanted.truth.names))
+        assert not tracing.faults(wanted, got, mode=mode, follow=False)
