@@ -86,7 +86,8 @@ def _failed(text: str) -> list[str]:
 @contextlib.contextmanager
 def busy(loops: int) -> Iterator[None]:
     """Keep processors busy until the end of the block."""
-    words = [sys.executable, "-I", "-S", "-c", "while True: pass"]
+    loop = "import os\nwhile os.getppid() == parent:\n for _ in range(1 << 20): pass"
+    words = [sys.executable, "-I", "-S", "-c", f"parent = {os.getpid()}; {loop}"]
     running = [subprocess.Popen(words) for _ in range(loops)]
     try:
         yield
