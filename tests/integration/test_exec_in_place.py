@@ -6,6 +6,7 @@ It is one process, so its calls are seen without `-f`, which is for children.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -106,3 +107,33 @@ def test_children_of_vfork_are_not_taken_for_it(tmp_path: Path) -> None:
     for mode in ("count", "record"):
         got = tracing.traced(command, tmp_path, mode=mode, select=",".join(wanted.truth.names))
         assert not tracing.faults(wanted, got, mode=mode, follow=False)
+
+
+@pytest.mark.parametrize("how", [[], ["--aggregate"], ["--mode", "count"]], ids=" ".join)
+def test_memory_of_the_program_before_is_gone(how: list[str], tmp_path: Path) -> None:
+    source = tmp_path / "keeps.c"
+    source.write_text(
+        "#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n"
+        "int main(int argc, char **argv) {\n"
+        "  for (int i = atoi(argv[1]); i; i--) malloc(100);\n"
+        "  mmap(0, 1 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n"
+        "  if (argc > 2) execv(*argv, (char *[]){*argv, argv[2], 0});\n"
+        "  return 0;\n}\n"
+    )
+    keeps = build.compiled("keeps", ["gcc", "-w"], [source])
+
+    def totals(*counts: str) -> dict[str, dict[str, int]]:
+        recording = tmp_path / "recording"
+        words = [sys.executable, "-m", "soscope", "mem"]
+        run([*words, "run", "-q", "--blocks", *how, "-o", recording, "--", keeps, *counts])
+        totals: dict[str, dict[str, int]] = json.loads(
+            run([*words, "report", "--json", recording]).stdout
+        )["totals"]
+        return totals
+
+    one, two = totals("20"), totals("300", "20")
+    assert (one["native"]["live"], one["mapped"]["live"]) == (20, 1)
+    for kind in ("native", "mapped"):
+        for what in ("live", "live_bytes"):
+            assert two[kind][what] == one[kind][what]
+    assert two["native"]["allocations"] == 320

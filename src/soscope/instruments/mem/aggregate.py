@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from soscope.frames.names import HEAP_APIS
 from soscope.instruments.mem.counted import CountedBlocks
-from soscope.instruments.mem.events import BlockEvents, Collector
+from soscope.instruments.mem.events import BlockEvents, Collector, replaced
 from soscope.instruments.mem.mapped import MappedArea, Mappings
 from soscope.instruments.mem.matched import EARLY, FOREVER, Integers, MatchedBlocks
 from soscope.instruments.mem.rates import Rates
@@ -238,12 +238,23 @@ class Aggregate(Sink):
         """Add up events that are later than all before."""
         missing = len(events.threads) - len(self._last_made)
         self._last_made = np.concatenate((self._last_made, np.zeros(missing, np.int64)))
+        if missing:
+            self._end_replaced(events)
         is_mapping = (events.kind == layout.UNIT_MAPPED) | (events.kind == layout.UNIT_UNMAPPED)
         if is_mapping.any():
             self._mappings.add(events.some(is_mapping))
             events = events.some(~is_mapping)
         if len(events):
             self._match(events)
+
+    def _end_replaced(self, events: BlockEvents) -> None:
+        """End what is alive of programs in whose place their process has executed another one."""
+        old = np.isin(self._live.thread, replaced(events.threads))
+        if old.any():
+            live = self._live.some(old)
+            gone = BlockEvents(live.units, live.thread, events.threads)
+            self._add(MatchedBlocks(gone, self._sample_bytes), len(gone))
+            self._live = self._live.some(~old)
 
     def _ready(self, events: BlockEvents, until: int) -> Booleans:
         """Say which events are to be taken; the others wait for those that belong to them."""

@@ -39,35 +39,44 @@ def class_sizes(number: int) -> tuple[int, int]:
 class CountedBlocks:
     """What the threads of all programs have counted; programs that have ended included.
 
+    If a process executes another program, what it had in use is gone: it counts as freed.
     `strange` are frees of blocks that were not known, `untracked` blocks (and their bytes) whose
     end nobody would have seen.
     """
 
-    __slots__ = ("_ended", "_lost", "_running")
+    __slots__ = ("_ended", "_lost", "_programs", "_running")
 
     def __init__(self) -> None:
-        self._running: dict[int, ControlBlock] = {}
-        self._ended: list[CountedRow] = []
+        self._running: dict[int, tuple[int, ControlBlock]] = {}  # the number of its program
+        self._ended: list[tuple[int, list[CountedRow]]] = []
+        self._programs = 0
         self._lost = np.zeros(3, np.int64)
 
     def add(self, block: ControlBlock) -> None:
         """Look at a program from now on."""
-        self._running[id(block)] = block
+        self._running[id(block)] = self._programs, block
+        self._programs += 1
 
     def take(self, block: ControlBlock) -> None:
         """Keep what there is of a program: its block is closed next."""
-        if self._running.pop(id(block), None) is not None:
+        known = self._running.pop(id(block), None)
+        if known is not None:
             rows, lost = _read(block)
-            self._ended += rows
+            self._ended.append((known[0], rows))
             self._lost += lost
 
     def said(self) -> dict[str, object]:
         """Return what there is at this moment, for a recording."""
-        rows, lost = [*self._ended], self._lost.copy()
-        for block in self._running.values():
+        programs, lost = [*self._ended], self._lost.copy()
+        for number, block in self._running.values():
             more, others = _read(block)
-            rows += more
+            programs.append((number, more))
             lost += others
+        rows: list[CountedRow] = []
+        newer: set[int] = set()  # processes that have begun with a later program
+        for _, of_program in sorted(programs, reverse=True):
+            rows += [row[:6] + row[4:6] if row[0] in newer else row for row in of_program]
+            newer |= {row[0] for row in of_program}
         strange, untracked, size = lost.tolist()
         return {"rows": rows, "strange": strange, "untracked": [untracked, size]}
 

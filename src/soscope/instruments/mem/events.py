@@ -51,6 +51,20 @@ class BlockEvents:
         return BlockEvents(self.units[which], self.thread[which], self.threads)
 
 
+def replaced(threads: list[tuple[int, int, int]]) -> list[int]:
+    """Return the indices of (program, pid, tid) whose process has executed another program since.
+
+    The kernel has taken all memory of the program before from it.
+
+    >>> replaced([(0, 700, 700), (1, 700, 700), (0, 701, 701)])
+    [0]
+    """
+    newest: dict[int, int] = {}
+    for program, pid, _ in threads:
+        newest[pid] = max(program, newest.get(pid, 0))
+    return [at for at, (program, pid, _) in enumerate(threads) if program < newest[pid]]
+
+
 class Collector(Sink):
     """Keeps the units that are about blocks and mappings; `count` is how many it has.
 

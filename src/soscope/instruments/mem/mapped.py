@@ -113,7 +113,7 @@ class Mappings:
             _, stack, tsc, addr, size = (int(word) for word in chosen.units[at])
             thread = int(chosen.thread[at])
             program, pid, _ = chosen.threads[thread]
-            space = self._spaces.setdefault((program, pid), _Space())
+            space = self._space(program, pid, thread)
             is_mapped = int(chosen.kind[at]) == layout.UNIT_MAPPED
             if is_mapped:
                 end = addr + size
@@ -137,6 +137,16 @@ class Mappings:
         self.totals.temporary = sum(count for count, _ in self.temporary.values())
         self.totals.live = len(self.alive)
         self.totals.live_bytes = self._bytes
+
+    def _space(self, program: int, pid: int, thread: int) -> _Space:
+        """Return the mappings of a process; those of the program before go when another begins."""
+        space = self._spaces.get((program, pid))
+        if space is None:
+            space = self._spaces[program, pid] = _Space()
+            for (number, other), before in self._spaces.items():
+                if other == pid and number < program and before.ends:
+                    self._cut(before, before.starts[0], before.ends[-1], thread, {})
+        return space
 
     def _keep_peak(self) -> None:
         self._most = self.totals.peak_bytes = self._bytes

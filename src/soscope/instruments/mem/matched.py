@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from soscope.instruments.mem.events import BlockEvents
+from soscope.instruments.mem.events import BlockEvents, replaced
 from soscope.instruments.mem.sampled import Chances
 from soscope.wire import blocklayout, layout
 
@@ -70,6 +70,7 @@ class MatchedBlocks:
         rank[made] = np.arange(len(made))
         self._match(events, processes, rank)
         self._find_unseen(units["addr"][made], processes[self.thread])
+        self._end_replaced(events)
 
     def _match(self, events: BlockEvents, processes: Integers, rank: Integers) -> None:
         """Give each BLOCK the end that is the next event of its address."""
@@ -118,6 +119,19 @@ class MatchedBlocks:
         count = np.cumsum(rank[order] >= 0)
         short = count[place[freed]] == count[place[made]]
         self.temporary[rank[made[short]]] = True
+
+    def _end_replaced(self, events: BlockEvents) -> None:
+        """End the blocks of a program when its process begins with another one."""
+        first: dict[int, int] = {}
+        old = replaced(events.threads)
+        for at in old:
+            program, pid, _ = events.threads[at]
+            later = [p == pid and number > program for number, p, _ in events.threads]
+            theirs = events.units["tsc"][np.array(later)[events.thread]]
+            first[at] = int(theirs.min()) if len(theirs) else 0
+        which = np.flatnonzero((self.end == FOREVER) & np.isin(self.thread, old))
+        for block in which.tolist():
+            self.end[block] = max(int(self.start[block]) + 1, first[int(self.thread[block])])
 
     def _find_unseen(self, addr: npt.NDArray[np.uint64], where: Integers) -> None:
         """End blocks that seem alive, but whose memory was a temporary block's later."""
