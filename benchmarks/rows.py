@@ -35,7 +35,7 @@ class Row:
 
     @property
     def reached(self) -> bool | None:
-        """Say whether the median reaches the goal; None where there is no goal or figure."""
+        """Return whether the median reaches the goal; None where there is no goal or figure."""
         if self.goal is None or self.figure is None:
             return None
         if self.at_least:

@@ -427,7 +427,7 @@ def test_a_frozen_process_is_refused() -> None:
 
 
 def is_removed(group: Path) -> bool:
-    """Remove a control group; say whether it has gone, which takes that nobody is in it."""
+    """Remove a control group; return whether it has gone, which takes that nobody is in it."""
     with contextlib.suppress(OSError):
         group.rmdir()
     return not group.exists()

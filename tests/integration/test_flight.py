@@ -164,7 +164,7 @@ def test_a_trace_that_is_ended_shows_what_happened_before(tmp_path: Path) -> Non
 
 
 def has_why(file: Path) -> bool:
-    """Say whether a recording's end is written."""
+    """Return whether a recording's end is written."""
     if not file.exists():
         return False
     with file.open("rb") as data:
@@ -173,7 +173,7 @@ def has_why(file: Path) -> bool:
 
 
 def has_signal_blocked(pid: int) -> bool:
-    """Say whether a signal would be taken, and kill nobody."""
+    """Return whether a signal would be taken, and kill nobody."""
     text = Path(f"/proc/{pid}/status").read_text()
     blocked = next(line for line in text.splitlines() if line.startswith("SigBlk:"))
     return bool(int(blocked.split()[1], 16) >> (signal.SIGUSR1 - 1) & 1)

@@ -209,7 +209,7 @@ def test_a_program_with_a_filter_that_allows_all_gets_the_agent() -> None:
 
 
 def is_root() -> bool:
-    """Tell whether namespaces, roots and owners can be changed."""
+    """Return whether namespaces, roots and owners can be changed."""
     return os.geteuid() == 0
 
 
@@ -249,7 +249,7 @@ AS_NOBODY = (
 
 
 def can_run_python_as_nobody() -> bool:
-    """Tell whether another user can read the interpreter and the sources."""
+    """Return whether another user can read the interpreter and the sources."""
     command = [*AS_NOBODY, sys.executable, "-c", "import tests.support.processes.launcher"]
     return (
         subprocess.run(

@@ -72,7 +72,7 @@ def faults_of(done: Measured, status: set[int]) -> Iterator[str]:
 
 
 def is_false(name: str, said: str) -> bool:
-    """Say whether numbers are called complete that are not right."""
+    """Return whether numbers are called complete that are not right."""
     calls = {int(count.replace(",", "")) for count in CALLS.findall(said)}
     return "getenv" in LAUNCHED[name] and "; complete" in said and calls != {MADE}
 

@@ -185,7 +185,7 @@ def test_below_code_without_tables_each_word_counts(way: str) -> None:
 
 
 def does_poll(pid: int) -> bool:
-    """Say whether any thread of a process waits in poll(2)."""
+    """Return whether any thread of a process waits in poll(2)."""
     return any(waits_in(pid, _POLL, tid=int(tid))() for tid in os.listdir(f"/proc/{pid}/task"))
 
 

@@ -97,7 +97,7 @@ def kill_soscope(number: int, folder: Path) -> None:
 
 
 def was_killed_in_time(number: int, folder: Path, times: int) -> bool:
-    """Kill soscope, and look at its program; say whether that was still running."""
+    """Kill soscope, and look at its program; return whether that was still running."""
     chance = random.Random(number)
     words, calls = list(WAYS.values())[number % len(WAYS)]
     calls *= times

@@ -31,7 +31,7 @@ CLEARED = "\x1b[H\x1b[J"
 
 
 def was_counting(pid: int) -> bool:
-    """Have a process count no more; say whether it did."""
+    """Have a process count no more; return whether it did."""
     done = soscope("mem", "detach", "-p", str(pid))
     assert done.returncode == 0
     return "counts its objects no more" in done.stderr

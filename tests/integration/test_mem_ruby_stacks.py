@@ -46,7 +46,7 @@ def report(tmp_path: Path) -> dict[str, Any]:
 
 
 def is_own(frame: list[object]) -> bool:
-    """Say whether a frame is of a method of Ruby's own that is written in Ruby."""
+    """Return whether a frame is of a method of Ruby's own that is written in Ruby."""
     return str(frame[1]).startswith("<internal:")
 
 

@@ -198,7 +198,7 @@ def test_all_are_let_go_of(how: str, engine: str, seen: str, tmp_path: Path) -> 
 
 
 def _were_all_there(program: Path, *options: str) -> bool:
-    """Trace it, and let it go on; say whether all its children were there when that ended."""
+    """Trace it, and let it go on; return whether all its children were there when that ended."""
     words = ["trace", "-f", *options]
     with gdbserver(program, stdout=subprocess.PIPE) as stub:
         tracing = subprocess.Popen(

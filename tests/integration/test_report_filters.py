@@ -54,7 +54,7 @@ def calls(events: list[Event]) -> list[str]:
 
 
 def matches(event: Event, pattern: str, member: str = "symbol") -> bool:
-    """Say whether a name of a call matches a glob."""
+    """Return whether a name of a call matches a glob."""
     return fnmatch.fnmatchcase(event[member], pattern)
 
 

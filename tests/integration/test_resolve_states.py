@@ -235,7 +235,7 @@ def nobody() -> tuple[str, ...]:
 
 
 def may_nobody_run() -> bool:
-    """Say whether an unprivileged user can start this interpreter at all."""
+    """Return whether an unprivileged user can start this interpreter at all."""
     done = subprocess.run(
         [*nobody(), sys.executable, "-c", "import soscope.live.process"],
         env=launching.environment(),

@@ -110,7 +110,7 @@ def told(*words: str) -> list[str]:
 
 
 def whole(mode: str, output: Path) -> bool:
-    """Say whether what soscope wrote has its end."""
+    """Return whether what soscope wrote has its end."""
     if mode.startswith("record"):
         return recorded.by_columns(output).problems == []
     text = output.read_text()
@@ -130,7 +130,7 @@ def settled(one: Traced) -> None:
 
 
 def waiting(pid: int) -> bool:
-    """Say whether one of the signals waits in a process."""
+    """Return whether one of the signals waits in a process."""
     try:
         fields = status.read_status(pid)
     except SoscopeError:  # it has ended
@@ -251,7 +251,7 @@ def test_who_ignores_hangups_does_not_end_by_one(tmp_path: Path) -> None:
 
 
 def is_other(pid: int) -> bool:
-    """Say whether a child of soscope has ended, or is none that it has started."""
+    """Return whether a child of soscope has ended, or is none that it has started."""
     if status.state_of(pid) in ("", *status.ENDED):
         return True
     try:

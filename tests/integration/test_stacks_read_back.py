@@ -80,7 +80,7 @@ def file(place: Path) -> Path:
 
 
 def is_right(names: list[str], symbol: str) -> bool:
-    """Say whether the functions of a call, the outermost first, are those of the program's text."""
+    """Return whether a call's functions, the outermost first, are those of the text."""
     if names[-1] != symbol:
         return False
     known = [name for name in names if name in {"outer", "inner", "work", "sort", "compare"}]

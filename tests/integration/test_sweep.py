@@ -98,7 +98,7 @@ def left_behind(program: Path) -> list[int]:
 
 
 def hangs(pid: int) -> bool:
-    """Say whether a planted program hangs: no other one waits like this, or runs as long."""
+    """Return whether a planted program hangs: no other one waits like this, or runs as long."""
     try:
         return waits_in(pid, _PAUSE, _FUTEX)() or cpu_seconds(pid) > 0.5
     except (FileNotFoundError, ProcessLookupError):

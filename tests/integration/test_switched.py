@@ -87,7 +87,7 @@ def piped(words: list[str]) -> subprocess.Popen[bytes]:
 
 
 def waits_for_usr2(pid: int) -> bool:
-    """Say whether the signal would be taken, and kill nobody."""
+    """Return whether the signal would be taken, and kill nobody."""
     text = Path(f"/proc/{pid}/status").read_text()
     blocked = next(line for line in text.splitlines() if line.startswith("SigBlk:"))
     return bool(int(blocked.split()[1], 16) >> (signal.SIGUSR2 - 1) & 1)

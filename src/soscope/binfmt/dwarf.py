@@ -247,7 +247,7 @@ def _offsets(strings: bytes, raw: bytes) -> Iterator[int]:
 
 
 def _is_linked(unit: Any) -> bool:
-    """Say whether a unit was made by gcc at link time: what it defines is named in others."""
+    """Return whether a unit was made by gcc at link time: what it defines is named in others."""
     name = unit.get_top_DIE().attributes.get("DW_AT_name")
     return name is not None and name.value == _ARTIFICIAL
 

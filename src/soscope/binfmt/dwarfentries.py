@@ -285,7 +285,7 @@ class Entries:
         return table
 
     def _read(self, unit: Unit, at: int, watch: int = -1) -> tuple[DwarfEntry, bool]:
-        """Read an entry; say whether one of its names is written at offset `watch`."""
+        """Read an entry; return whether one of its names is written at offset `watch`."""
         start, info = at, self.info
         try:
             code, at = uleb(info, at)
@@ -490,7 +490,7 @@ class Entries:
         return None
 
     def _is_reached(self, unit: Unit, wanted: int) -> bool:
-        """Walk from the beginning of a unit; say whether an entry begins at offset `wanted`.
+        """Walk from the beginning of a unit; return whether an entry begins at offset `wanted`.
 
         The middle of an entry may look like one of its own.
         """

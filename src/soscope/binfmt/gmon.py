@@ -77,7 +77,7 @@ class GmonFile(Record):
 
 
 def is_gmon(source: ByteSource) -> bool:
-    """Say whether a file begins as gmon.out does, or as one of LD_PROFILE."""
+    """Return whether a file begins as gmon.out does, or as one of LD_PROFILE."""
     return source.read(0, len(MAGIC)) == MAGIC
 
 

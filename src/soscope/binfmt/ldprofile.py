@@ -60,7 +60,7 @@ class LdProfile(Record):
 
 
 def is_ldprofile(source: ByteSource) -> bool:
-    """Say whether a file begins as LD_PROFILE's do."""
+    """Return whether a file begins as LD_PROFILE's do."""
     return is_gmon(source) and version_of(source)[0] == VERSION
 
 

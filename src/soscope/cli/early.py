@@ -34,7 +34,7 @@ class Early:
 
 
 def _takes_more(fd: int) -> bool:
-    """Say whether writing a little does not wait."""
+    """Return whether writing a little does not wait."""
     import select
 
     poll = select.poll()

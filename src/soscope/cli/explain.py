@@ -53,7 +53,7 @@ def _explained(options: ExplainOptions) -> Explanation:
 
 
 def _show(explanation: Explanation, options: ExplainOptions) -> bool:
-    """Write what was asked for; say whether it is written whole."""
+    """Write what was asked for; return whether it is written whole."""
     from soscope.cli.output import finish, show
 
     said = ""
@@ -77,7 +77,7 @@ def _show(explanation: Explanation, options: ExplainOptions) -> bool:
 
 
 def _is_whole(image: Importer) -> bool:
-    """Say whether all there is to say of a file was said; tell what is missing."""
+    """Return whether all there is to say of a file was said; tell what is missing."""
     from soscope.report.explain.text import nothing
 
     if not image.ways:

@@ -11,7 +11,7 @@ from soscope.report.output import Output
 
 
 def write_flame(text: str, path: str, recording: str) -> bool:
-    """Write a picture or a page; say whether all of it was written.
+    """Write a picture or a page; return whether all of it was written.
 
     Raises UsageError where the file is the recording that it is of, SoscopeError where it cannot be
     opened.

@@ -17,7 +17,7 @@ from soscope.report.trace.liveline import LiveLine, may_be_shown
 
 
 def is_wanted(options: TraceOptions) -> bool:
-    """Say whether the line is to be shown: nobody else writes to the terminal meanwhile."""
+    """Return whether the line is to be shown: nobody else writes to the terminal meanwhile."""
     settings = options.settings
     is_printed = options.prints and options.output is None and settings.mode == MODE_TRACE
     if options.live == NEVER or options.display.quiet or is_printed or not os.isatty(STDERR):

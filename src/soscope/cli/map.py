@@ -95,7 +95,7 @@ def _chooser(options: MapOptions) -> Chooses:
 
 
 def _write_pictures(options: MapOptions, process_map: ProcessMap) -> bool:
-    """Write the files that were asked for; say whether they are whole. Raises SoscopeError."""
+    """Write the files that were asked for; return whether they are whole. Raises SoscopeError."""
     if options.svg is None and options.dot is None:
         return True
     from soscope.cli.output import finish

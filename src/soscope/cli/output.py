@@ -8,7 +8,7 @@ from soscope.report.output import STDOUT, Output
 
 
 def show(text: str) -> bool:
-    """Print a verb's result on standard output; say whether all of it was written.
+    """Print a verb's result on standard output; return whether all of it was written.
 
     Raises BrokenPipeError where nobody reads any more.
     """
@@ -18,7 +18,7 @@ def show(text: str) -> bool:
 
 
 def finish(output: Output) -> bool:
-    """Close an output and say whether all of it was written; a note says why it was not.
+    """Close an output and return whether all of it was written; a note says why it was not.
 
     Raises BrokenPipeError where nobody reads any more.
     """

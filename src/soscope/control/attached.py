@@ -92,7 +92,7 @@ class Attached(Visited):
     # ---- parts of the loop ----
 
     def is_over(self) -> bool:
-        """Say whether the process has ended; with `follow` its children, too."""
+        """Return whether the process has ended; with `follow` its children, too."""
         if self._following is None:
             return self._look()
         self._following.poll()
@@ -109,11 +109,11 @@ class Attached(Visited):
         return self._following is not None and self._following.was_killed
 
     def hear(self) -> bool:
-        """Hear what has happened to its processes; say whether that is all told."""
+        """Hear what has happened to its processes; return whether that is all told."""
         return self._following is None or self._following.hear()
 
     def _look(self, *, now: bool = False) -> bool:
-        """Say whether the process has ended, or runs another program."""
+        """Return whether the process has ended, or runs another program."""
         time_now = time.monotonic()
         if self.has_ended or (time_now < self._next_look and not now):
             return self.has_ended

@@ -117,7 +117,7 @@ class Attachments:
             tick()
 
     def _are_there(self) -> bool:
-        """Say whether any process is left; those that are not are let go of."""
+        """Return whether any process is left; those that are not are let go of."""
         left = False
         for target in self.targets:
             if target.is_over():
@@ -134,7 +134,7 @@ class Attachments:
             self._events.on_exit(target.pid, None, None, time.time_ns())
 
     def hear(self) -> bool:
-        """Hear what has happened to the processes; say whether that is all told."""
+        """Hear what has happened to the processes; return whether that is all told."""
         return all(target.hear() for target in self.targets)
 
     def attend(self) -> bool:
@@ -146,7 +146,7 @@ class Attachments:
 
     @property
     def is_asked_to_end(self) -> bool:
-        """Say whether somebody wants soscope to end, so that it waits for no reader any more."""
+        """Return whether somebody wants soscope to end, so that it waits for no reader any more."""
         return bool(self.targets) and self.targets[0].is_asked_to_end
 
     @property

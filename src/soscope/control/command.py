@@ -117,7 +117,7 @@ def _interpreter(head: bytes) -> bytes:
 
 
 def is_text(head: bytes) -> bool:
-    """Say whether the first bytes of a file look like a shell script, as shells decide it."""
+    """Return whether the first bytes of a file look like a shell script, as shells decide it."""
     return b"\0" not in head.split(b"\n", 1)[0]
 
 
@@ -149,7 +149,7 @@ def reason_without_agent(file: bytes) -> str | None:
 
 
 def _runs_here(machine: int) -> bool:
-    """Say whether this kernel runs programs for a machine (e_machine) itself."""
+    """Return whether this kernel runs programs for a machine (e_machine) itself."""
     from soscope.model.arch import arch_here
 
     here = arch_here()
@@ -238,7 +238,7 @@ def _real(file: bytes) -> str:
 
 
 def _gains_privileges(file: bytes) -> bool:
-    """Say whether exec gives the program rights that we lack (execve(2), capabilities(7))."""
+    """Return whether exec gives the program rights that we lack (execve(2), capabilities(7))."""
     try:
         file_status = os.stat(file)
         is_ignored = os.statvfs(file).f_flag & os.ST_NOSUID

@@ -111,7 +111,7 @@ class FlightRecorder:
 
     @property
     def at_end(self) -> bool:
-        """Say whether the end is what it is written at."""
+        """Return whether the end is what it is written at."""
         return not (self._settings.on_crash or self._settings.on_symbol)
 
     def ask(self) -> None:

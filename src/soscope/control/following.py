@@ -91,7 +91,7 @@ class Following:
         return True
 
     def poll(self) -> bool:
-        """Take what the helper has told; say whether there was something."""
+        """Take what the helper has told; return whether there was something."""
         if self._is_polling:
             return False
         self._is_polling = True

@@ -14,7 +14,7 @@ from soscope.wire.block import ControlBlock
 
 
 def toggle(blocks: Iterable[ControlBlock]) -> bool:
-    """Close all gates if one is open, else open all; say whether they are open now."""
+    """Close all gates if one is open, else open all; return whether they are open now."""
     all_gates = []
     for block in blocks:
         used = min(block.gates or 1, layout.GATES)  # 0: its program has not begun

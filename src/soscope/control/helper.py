@@ -105,7 +105,7 @@ class Packets(SessionEvents):
         self.flush()
 
     def flush(self) -> bool:
-        """Send what waits; say whether that is all gone."""
+        """Send what waits; return whether that is all gone."""
         while self._waiting:
             data, files = self._waiting[0]
             rights = []
@@ -244,7 +244,7 @@ class Helper:
         return not tasks
 
     def _take_events(self) -> bool:
-        """Handle the wait statuses that are there, for a moment; say whether there was one."""
+        """Handle the wait statuses that are there, for a moment; return whether there was one."""
         end = time.monotonic() + _TURN
         has_handled = self._tracer.serve()
         while time.monotonic() < end:

@@ -117,7 +117,7 @@ class Hooks:
 
     @property
     def describes(self) -> bool:
-        """Say whether the table depends on the images of a program."""
+        """Return whether the table depends on the images of a program."""
         return self._describe is not None
 
     def functions_for(self, pid: int, room: int | None = None) -> bytes:
@@ -171,12 +171,12 @@ class Hooks:
 
     @property
     def needs_ring(self) -> bool:
-        """Say whether each call is recorded by itself."""
+        """Return whether each call is recorded by itself."""
         return self.kind in layout.RING_INSTRUMENTS
 
     @property
     def needs_counts(self) -> bool:
-        """Say whether each thread counts in an array of its own."""
+        """Return whether each thread counts in an array of its own."""
         return self.kind in (layout.INSTRUMENT_COUNT, layout.INSTRUMENT_STATS)
 
 
@@ -258,7 +258,7 @@ class Instrument:
         return False
 
     def move(self) -> bool:
-        """Work some of what has just been drained off; say whether there was any."""
+        """Work some of what has just been drained off; return whether there was any."""
         return False
 
     def stopping(self, block: ControlBlock) -> None:

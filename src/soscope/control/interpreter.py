@@ -90,7 +90,7 @@ class VisitedInterpreter:
                 time.sleep(_PAUSE)
 
     def _given(self, number: int, limit: float) -> bool:
-        """Give an order; say whether there is an interpreter. Raises Refused."""
+        """Give an order; return whether there is an interpreter. Raises Refused."""
         for _ in range(_TRIES_OF_WAITING):
             try:
                 return self._call(number, limit, waits=True)
@@ -102,7 +102,7 @@ class VisitedInterpreter:
         return self._call(number, limit, waits=False)
 
     def _runs(self) -> bool:
-        """Say whether any thread runs; if none does, all that was lacking is a processor for us."""
+        """Return whether any thread runs; if none does, only soscope had no processor."""
         for tid in status.threads(self._visit.pid):
             try:
                 if status.state_of(tid) == _RUNNING:

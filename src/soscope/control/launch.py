@@ -149,7 +149,7 @@ class _Outfit:
         return child
 
     def _can_do_with_less(self, error: OSError) -> bool:
-        """Free descriptors, if there are none left; say whether some were freed."""
+        """Free descriptors, if there are none left; return whether some were freed."""
         if error.errno not in (errno.EMFILE, errno.ENFILE) or self.agents.blob is None:
             return False
         if self.descriptors:  # the agent can be handed over in another way

@@ -171,7 +171,7 @@ class Outcome:
 
     @property
     def is_whole(self) -> bool:
-        """Say whether everything could be observed that was to be."""
+        """Return whether everything could be observed that was to be."""
         return not (self.untraced or self.lacks_children or self.is_left)
 
     @property

@@ -52,7 +52,7 @@ def stop_owner(pid: int) -> int | None:
 
 
 def _is_descendant(pid: int, ancestor: int) -> bool:
-    """Say whether a process was started by another one, or by one that this has started."""
+    """Return whether a process was started by another one, or by one that this has started."""
     at = pid
     while at > 1 and at != ancestor:
         try:

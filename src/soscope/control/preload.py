@@ -21,7 +21,7 @@ _FOLDER = "/proc/self/fd"  # of the new process: a loader opens the agent there
 
 
 def is_possible() -> bool:
-    """Say whether a loader will find what the new process inherits; it complains if not."""
+    """Return whether a loader will find what the new process inherits; it complains if not."""
     return os.path.isdir(_FOLDER)
 
 

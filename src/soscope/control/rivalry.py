@@ -18,7 +18,7 @@ TRACES = "its signals are not shown, because it uses ptrace itself"
 
 
 def leaves(program: Program, put_in: PutIn, *, follow: bool) -> bool:
-    """Say whether a program is to be left without tracer, and note what that means.
+    """Return whether a program is to be left without tracer, and note what that means.
 
     A leak check that fails changes the program's status: it gets its way always. Many programs
     import ptrace and hardly ever call it; those are followed, where following was asked for.

@@ -55,7 +55,7 @@ class Room:
 
 
 def _is_limited(pid: int) -> bool:
-    """Say whether a process may have little address space, or only small files; 0: ours."""
+    """Return whether a process may have little address space, or only small files; 0: ours."""
     limits = (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)
     return any(_limit(pid, kind) != resource.RLIM_INFINITY for kind in limits)
 

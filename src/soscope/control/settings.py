@@ -110,17 +110,17 @@ class SessionSettings:
 
     @property
     def wants_no_agent(self) -> bool:
-        """Say whether something is asked for that only other engines than the agent have."""
+        """Return whether something is asked for that only other engines than the agent have."""
         return bool(self.sysroot or self.qemu or self.engine or self.check or self.inside)
 
     @property
     def wants_emulator(self) -> bool:
-        """Say whether something is asked for that only programs under an emulator have."""
+        """Return whether something is asked for that only programs under an emulator have."""
         return bool(self.sysroot or self.qemu or self.check)
 
     @property
     def goes_by_breakpoints(self) -> bool:
-        """Say whether programs of this machine are to be traced without an agent, too."""
+        """Return whether programs of this machine are to be traced without an agent, too."""
         return self.engine in (SITES, ENTRIES) or (
             bool(self.inside) and self.engine in (None, AUTO)
         )

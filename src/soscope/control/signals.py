@@ -69,7 +69,7 @@ class _Children:
                 pass  # none is left
 
     def put_back(self) -> bool:
-        """Put the action back; say whether it was another one."""
+        """Put the action back; return whether it was another one."""
         before, self._before = self._before, None
         if before is not None:
             _libc.sigaction(signal.SIGCHLD, before, None)
@@ -114,7 +114,7 @@ class Signals:
 
 
 def end_is_wanted() -> bool:
-    """Say whether a signal is waiting that is to end soscope."""
+    """Return whether a signal is waiting that is to end soscope."""
     return not signal.sigpending().isdisjoint(heeded(ENDING))
 
 

@@ -53,7 +53,7 @@ class Snapshot:
 
 
 def _is_stack(area: maps.Mapping, lowest: int) -> bool:
-    """Say whether the bytes from there on are in it; of a stack that overflowed, the next ones."""
+    """Return whether it has the bytes from there on, or the next ones if it overflowed."""
     return area.flags[0] == "r" and area.end > lowest and area.start < lowest + _STACK
 
 

@@ -38,7 +38,7 @@ class StopServer:
         rings(asker)
 
     def serve(self) -> bool:
-        """Do what is asked; say whether there was something."""
+        """Do what is asked; return whether there was something."""
         if not self._is_open:
             return False
         for tid in [tid for tid in self._asked if tid not in self._tasks]:

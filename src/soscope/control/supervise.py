@@ -133,7 +133,7 @@ class Target:
 
     @property
     def is_asked_to_end(self) -> bool:
-        """Say whether somebody wants soscope to end, so that it waits for no reader any more.
+        """Return whether somebody wants soscope to end, so that it waits for no reader any more.
 
         That counts once the target has ended: what came before was passed on to it.
         """
@@ -156,7 +156,7 @@ class Target:
         self._signals.drop()  # what was sent while the target lived was meant for the target
 
     def hear(self) -> bool:
-        """Hear what others tell of processes; say whether that is all told."""
+        """Hear what others tell of processes; return whether that is all told."""
         return True
 
     def verdict(self) -> EngineVerdict | None:
@@ -169,7 +169,7 @@ class Target:
 
     @property
     def is_left(self) -> bool:
-        """Say whether it was let go on unobserved before it ended."""
+        """Return whether it was let go on unobserved before it ended."""
         return False
 
     def leave(self) -> None:
@@ -192,7 +192,7 @@ class Target:
         return not self._tracer.tasks
 
     def _take_events(self) -> bool:
-        """Handle the wait statuses that are there, for a moment; say whether there was one."""
+        """Handle the wait statuses that are there, for a moment; return whether there was one."""
         end = time.monotonic() + _TURN
         has_handled = self._tracer.serve()
         while time.monotonic() < end:
@@ -287,7 +287,7 @@ class Target:
                 self._unsure[number] = Sending(sender)
 
     def _is_below(self, pid: int) -> bool:
-        """Say whether a process is the target or one of its descendants."""
+        """Return whether a process is the target or one of its descendants."""
         while pid > 1:
             if pid == self.pid:
                 return True

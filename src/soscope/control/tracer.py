@@ -111,7 +111,7 @@ class Tracer:
     # ---- wait statuses ----
 
     def serve(self) -> bool:
-        """Do what somebody asks for who has threads stopped; say whether that was something."""
+        """Do what somebody asks for who has threads stopped; return whether that was something."""
         return self._stops is not None and self._stops.serve()
 
     def handle(self, tid: int, wait_status: int) -> None:
@@ -161,7 +161,7 @@ class Tracer:
             self._events.on_ending(task.pid, program)
 
     def keeps_signal(self, number: int) -> bool:
-        """Say whether a signal to soscope was meant for soscope, and has done what it does."""
+        """Return whether a signal to soscope was meant for soscope, and has done what it does."""
         return self._events.on_own_signal(number)
 
     def _note_stop(self, task: Task, number: int) -> None:
@@ -335,7 +335,7 @@ class Tracer:
             raise Refused(str(error)) from error
 
     def _loading(self, task: Task) -> bool:
-        """Take a SIGTRAP of a program that is being loaded; say whether it was ours."""
+        """Take a SIGTRAP of a program that is being loaded; return whether it was ours."""
         put_in, program = task.put_in, task.program
         assert put_in is not None
         assert program is not None

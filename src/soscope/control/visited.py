@@ -42,12 +42,12 @@ class Visited:
 
     @property
     def is_stopped(self) -> bool:
-        """Say whether the loop is to end."""
+        """Return whether the loop is to end."""
         return self._stop
 
     @property
     def is_closed(self) -> bool:
-        """Say whether the process has been let go of."""
+        """Return whether the process has been let go of."""
         return self._closed
 
     # ---- parts of the loop ----
@@ -81,7 +81,7 @@ class Visited:
 
     @property
     def is_asked_to_end(self) -> bool:
-        """Say whether somebody wants soscope to end, so that it waits for no reader any more."""
+        """Return whether somebody wants soscope to end, so that it waits for no reader any more."""
         return self._end_forced
 
     @property
@@ -117,11 +117,11 @@ class Visited:
         return False
 
     def hear(self) -> bool:
-        """Hear what has happened to its processes; say whether that is all told."""
+        """Hear what has happened to its processes; return whether that is all told."""
         return True
 
     def is_over(self) -> bool:
-        """Say whether the process has ended, or runs another program that is not followed."""
+        """Return whether the process has ended, or runs another program that is not followed."""
         raise NotImplementedError
 
     def close(self) -> None:

@@ -40,7 +40,7 @@ def watch(target: int) -> int:
 
 
 def was_woken(child: int) -> bool:
-    """End the process; say whether it was it that continued soscope."""
+    """End the process; return whether it was it that continued soscope."""
     if not child:
         return False
     try:
@@ -76,7 +76,7 @@ def _state(pid: int) -> str:
 
 
 def _is_told(pid: int) -> bool:
-    """Say whether a process has a SIGCHLD to take."""
+    """Return whether a process has a SIGCHLD to take."""
     try:
         return bool(int(status.read_status(pid).get("ShdPnd", "0"), 16) & _CHILD)
     except SoscopeError:

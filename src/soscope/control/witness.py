@@ -45,7 +45,7 @@ class Sending:
         self.due = now + GRACE
 
     def is_over(self, now: float) -> bool:
-        """Say whether nothing more is to come; else `due` is later."""
+        """Return whether nothing more is to come; else `due` is later."""
         if now < self.due:
             return False
         if now >= self._end or status.state_of(self._sender) not in "RD":
@@ -72,7 +72,7 @@ class Witness:
         self._seen: set[int] = set()  # by a witness that has gone; ours are still to be taken
 
     def has_seen(self, number: int) -> bool:
-        """Say whether a signal that we have just taken went to the whole group.
+        """Return whether a signal that we have just taken went to the whole group.
 
         One that somebody sends to each process in turn may be on its way for another GRACE.
         """

@@ -25,7 +25,7 @@ _ALONE = ("--inhibit-cache",)
 
 
 def is_loader(program: ElfImage) -> bool:
-    """Say whether a program without an interpreter is one: a dynamic loader."""
+    """Return whether a program without an interpreter is one: a dynamic loader."""
     try:
         return program.symbol("_dl_debug_state") is not None
     except FormatError:

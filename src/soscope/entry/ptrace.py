@@ -116,7 +116,7 @@ def event_message(tid: int) -> int:
 
 
 def is_sent(tid: int) -> bool:
-    """Say whether the signal that a thread has stopped for was sent by a program (sigaction(2))."""
+    """Return whether a program has sent the signal at which a thread stops (sigaction(2))."""
     value = (ctypes.c_int * (_SIGINFO // 4))()
     request(GETSIGINFO, tid, None, ctypes.byref(value))
     return value[2] <= 0

@@ -116,11 +116,11 @@ class Forest(Record):
         self.uncounted = 0
 
     def has(self, kind: str) -> bool:
-        """Tell whether there are calls, or samples."""
+        """Return whether there are calls, or samples."""
         return any(tree.kind == kind for tree in self.trees)
 
     def is_timed(self, kind: str) -> bool:
-        """Tell whether the time of some calls, or that of samples, is known."""
+        """Return whether the time of some calls, or that of samples, is known."""
         return any(tree.kind == kind and tree.is_timed for tree in self.trees)
 
     def notes(self) -> list[str]:

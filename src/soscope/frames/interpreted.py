@@ -31,12 +31,12 @@ _UNKNOWN = StackFrame(None, None, None)
 
 
 def is_python(word: int) -> bool:
-    """Say whether a word of a stack is a frame of an interpreter, and no return address."""
+    """Return whether a word of a stack is a frame of an interpreter, and no return address."""
     return bool(word >> layout.FRAME_PYTHON & 1)
 
 
 def is_entry(word: int) -> bool:
-    """Say whether a frame of an interpreter was called by C code."""
+    """Return whether a frame of an interpreter was called by C code."""
     return bool(word >> layout.FRAME_ENTRY & 1)
 
 

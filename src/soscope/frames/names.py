@@ -83,7 +83,7 @@ class _NamedFile:
             os.close(self._fd)
 
     def part(self, vaddr: int) -> int:
-        """Say whether the call in front of a return address is in what runs Python code."""
+        """Return whether the call in front of a return address is in what runs Python code."""
         return NO_PART if self._evaluator is None else self._evaluator.part(vaddr - 1)
 
     def frame(self, name: str, vaddr: int) -> StackFrame:

@@ -145,7 +145,7 @@ class Picture:
         return chosen or 0
 
     def is_only_called(self, binding: Binding) -> bool:
-        """Say whether code does nothing with a slot but go through it."""
+        """Return whether code does nothing with a slot but go through it."""
         if binding.is_call:
             return True
         image, vaddr = binding.importer, binding.relocation.vaddr
@@ -160,7 +160,7 @@ class Picture:
         return _uses[key]
 
     def is_function(self, binding: Binding) -> bool:
-        """Say whether a slot is for a function, as far as its symbol tells."""
+        """Return whether a slot is for a function, as far as its symbol tells."""
         entry = binding.importer.symbols.entry(binding.relocation.symbol)
         return entry.type not in (c.STT_OBJECT, c.STT_TLS)
 
@@ -226,7 +226,7 @@ def _named(images: list[LoadedImage]) -> str:
 
 
 def is_executable(addr: int) -> bool:
-    """Say whether an address of this process is one of code. Raises SoscopeError."""
+    """Return whether an address of this process is one of code. Raises SoscopeError."""
     space = Space(int(os.readlink("/proc/self")))
     try:
         mapping = space.mapping_at(addr)

@@ -60,7 +60,7 @@ def within_interpreter(prototypes: Prototypes, symbol: str) -> int:
 
 
 def is_interpreters(image: LoadedImage) -> bool:
-    """Say whether an image is the interpreter, an extension module, or ctypes' way to C."""
+    """Return whether an image is the interpreter, an extension module, or ctypes' way to C."""
     if image.name.startswith("libffi."):
         return True
     array = image.symbols.array
@@ -72,5 +72,5 @@ def is_interpreters(image: LoadedImage) -> bool:
 
 
 def is_libc(image: LoadedImage) -> bool:
-    """Say whether an image is the C library, or its threads'."""
+    """Return whether an image is the C library, or its threads'."""
     return image.name.startswith(("libc.so", "libc.musl", "libpthread.so", "ld-musl"))

@@ -94,7 +94,7 @@ class SharedCode:
                 words[at] = 0
 
     def is_busy(self) -> bool:
-        """Say whether another thread is in a Python callable."""
+        """Return whether another thread is in a Python callable."""
         table = self.base + code.TABLE
         words = (ctypes.c_uint64 * (code.ROWS * code.PLACES)).from_address(table)
         mine = threading.get_ident()

@@ -57,7 +57,7 @@ class Tracers:
         return None
 
     def stands(self, slot: int, trampoline: int) -> bool:
-        """Say whether a trampoline may stand in a slot: whoever takes its agent out will see it."""
+        """Return whether a trampoline may stand in a slot: who takes its agent out will see it."""
         agent = self.owner_of(trampoline)
         is_known = agent is not None and self.before(slot, trampoline) is not None
         return is_known and agent is not None and not self._is_going(agent)
@@ -90,7 +90,7 @@ class Tracers:
             value = self._memory.word(at)
 
     def _is_going(self, agent: Resident) -> bool:
-        """Say whether an agent is being taken out, or was."""
+        """Return whether an agent is being taken out, or was."""
         agent.look()
         at = agent.fields["control"] + layout.CONTROL.offset("command")
         command = self._memory.read(at, 4)

@@ -284,7 +284,7 @@ class Image:
 
     @property
     def is_slice(self) -> bool:
-        """Say whether its file has several images."""
+        """Return whether its file has several images."""
         return self._is_slice
 
     @property

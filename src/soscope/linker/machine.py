@@ -163,6 +163,6 @@ _KNOWN = {
 
 
 def is_native(kind: Kind) -> bool:
-    """Say whether this processor runs programs of `kind` itself."""
+    """Return whether this processor runs programs of `kind` itself."""
     here = arch_here()
     return here is not None and kind.machine in (here.number, *here.runs)

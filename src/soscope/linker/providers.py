@@ -77,13 +77,13 @@ class _Scope:
         self.answers: dict[tuple[str, str | None], Provider | None] = {}
 
     def is_the_same(self) -> bool:
-        """Say whether all its files are those that were read, and would be found again."""
+        """Return whether all its files are those that were read, and would be found again."""
         if self.missing or self.state != self.system.state:
             return False
         return all(self.system.open(library.path) is library for _, library in self.libraries)
 
     def is_for(self, program: Library) -> bool:
-        """Say whether `program` plays no part in it itself: libraries may need each other."""
+        """Return whether `program` plays no part in it itself: libraries may need each other."""
         if program.soname is not None and program.soname in self.asked:
             return False
         return program.stamp is None or program.stamp[:2] not in self.files

@@ -44,7 +44,7 @@ class Root:
         return path
 
     def is_inside(self, path: str) -> bool:
-        """Say whether the target sees the absolute path `path` at all."""
+        """Return whether the target sees the absolute path `path` at all."""
         return not self.prefix or path.startswith(self.prefix + "/")
 
     def inner(self, path: str) -> str:

@@ -40,7 +40,7 @@ class HeldPlaces:
         self._count = len(places)
 
     def hold(self, tid: int) -> bool:
-        """Say whether they still hold the same. Raises OSError."""
+        """Return whether they still hold the same. Raises OSError."""
         got = _read(tid, self._local, 1, self._remote, self._count, 0)
         if got != self._size:
             number = ctypes.get_errno()

@@ -113,7 +113,7 @@ class Exit(Record):
 
     @property
     def is_inherited(self) -> bool:
-        """Say whether another process returns here than the one that made the call."""
+        """Return whether another process returns here than the one that made the call."""
         return self.entry is not None and self.entry.pid != self.pid
 
 

@@ -83,7 +83,7 @@ class TracedImage(Record):
 
     @property
     def is_main(self) -> bool:
-        """Say whether this is the program itself."""
+        """Return whether this is the program itself."""
         return bool(self.flags & IMAGE_MAIN)
 
     @property

@@ -48,11 +48,11 @@ class PassedType:
 
     @property
     def is_known(self) -> bool:
-        """Say whether it is known how it is passed."""
+        """Return whether it is known how it is passed."""
         return self.kind != UNKNOWN
 
     def fits(self, other: PassedType) -> bool:
-        """Say whether values of both are passed alike; true where one of them is not known."""
+        """Return whether values of both are passed alike; true where one of them is not known."""
         if not self.is_known or not other.is_known:
             return True
         if (self.size, self.classes) != (other.size, other.classes):
@@ -86,7 +86,7 @@ class Signature:
 
     @property
     def is_known(self) -> bool:
-        """Say whether all of it is known."""
+        """Return whether all of it is known."""
         if self.arguments is None or not self.result.is_known:
             return False
         return all(argument.is_known for argument in self.arguments)

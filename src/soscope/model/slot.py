@@ -58,7 +58,7 @@ ERROR_BITS = {
 
 
 def is_error(rule: int, result: int) -> bool:
-    """Say whether the 64-bit word `result` is a failure by the error rule `rule`.
+    """Return whether the 64-bit word `result` is a failure by the error rule `rule`.
 
     The same rules run in the agent for `-c`; an unknown rule never fails.
     """
@@ -152,5 +152,5 @@ class TracedSlot(Record):
 
     @property
     def is_hooked(self) -> bool:
-        """Say whether calls through it are seen."""
+        """Return whether calls through it are seen."""
         return self.refusal == HOOKED

@@ -29,5 +29,5 @@ def flame_file(path: str | None, usage: str) -> str:
 
 
 def is_page(path: str) -> bool:
-    """Say whether a page is wanted."""
+    """Return whether a page is wanted."""
     return path.lower().endswith(HTML)

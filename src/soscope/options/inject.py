@@ -209,5 +209,5 @@ def parse(arguments: list[str]) -> InjectOptions | SweepOptions:
 
 
 def names_process(arguments: list[str]) -> bool:
-    """Say whether words, which may be wrong, are about a process and not a command."""
+    """Return whether words, which may be wrong, are about a process and not a command."""
     return names(OPTIONS, arguments, _PID)

@@ -200,7 +200,7 @@ class MapOptions:
 
     @property
     def is_filtered(self) -> bool:
-        """Say whether some slots alone are wanted."""
+        """Return whether some slots alone are wanted."""
         return bool(self.select or self.from_ or self.to or self.changed)
 
 

@@ -44,7 +44,7 @@ _SHORT = {"t": "trace", "s": "signal", "signals": "signal", "v": "verbose", "a":
 
 
 def are_in(words: list[str]) -> bool:
-    """Say whether one of the arguments of -e looks like strace's."""
+    """Return whether one of the arguments of -e looks like strace's."""
     return any(word.startswith("!") or _QUALIFIER.match(word) for word in words)
 
 

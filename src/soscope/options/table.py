@@ -69,7 +69,7 @@ class Option:
 
     @property
     def takes_word(self) -> bool:
-        """Say whether a value follows."""
+        """Return whether a value follows."""
         return self.kind in (VALUE, ONCE, LIST)
 
     def value(self, word: str) -> Any:
@@ -193,7 +193,7 @@ def permuted(options: list[Option], words: list[str]) -> list[str]:
 
 
 def names(options: list[Option], words: list[str], wanted: Option) -> bool:
-    """Say whether an option stands before the first word that is none, however wrong the rest."""
+    """Return whether an option stands before the first word that is none."""
     for flags, _ in _pieces(options, words):
         if not flags:
             break

@@ -174,7 +174,7 @@ class TraceOptions:
 
     @property
     def tables_calls(self) -> bool:
-        """Say whether the table is made of calls that are recorded, one by one."""
+        """Return whether the table is made of calls that are recorded, one by one."""
         counted = self.settings.mode == settings.MODE_TRACE
         return counted and (self.shows_both or self.table.needs_durations)
 
@@ -462,7 +462,7 @@ def _selected(values: Values) -> list[str]:
 
 
 def names_process(arguments: list[str]) -> bool:
-    """Say whether words, which may be wrong, are about a process and not a command."""
+    """Return whether words, which may be wrong, are about a process and not a command."""
     return names(OPTIONS, arguments, _PID)
 
 

@@ -74,7 +74,7 @@ def _check_graph(values: Values) -> None:
 
 
 def is_graph(values: Values) -> bool:
-    """Say whether the graph was asked for, as text or as a picture."""
+    """Return whether the graph was asked for, as text or as a picture."""
     return bool(graph_option(values))
 
 

@@ -7,7 +7,7 @@ _ENOUGH = 4096  # bytes: the first processor's lines; making those of hundreds t
 
 
 def has_xsave() -> bool:
-    """Say whether XSAVE is there; False where nobody can tell."""
+    """Return whether XSAVE is there; False where nobody can tell."""
     try:
         with open("/proc/cpuinfo", "rb", buffering=0) as file:
             lines = file.read(_ENOUGH).splitlines()

@@ -52,7 +52,7 @@ class ThreadAccount:
         return int(ran), int(times)
 
     def waits(self) -> bool:
-        """Say whether it waits in a system call, or stands still for another reason."""
+        """Return whether it waits in a system call, or stands still for another reason."""
         if self._descriptor >= 0 > self._call:
             self._call = os.open(f"{self._folder}/syscall", os.O_RDONLY | os.O_CLOEXEC)
         return self._read("syscall", self._call)[:1] != _RUNNING[:1]

@@ -35,7 +35,7 @@ class ProcessMemory(ByteSource):
 
     @property
     def is_gone(self) -> bool:
-        """Say whether the process ended, or runs another program."""
+        """Return whether the process ended, or runs another program."""
         try:
             return not os.pread(self._descriptor, 1, 0x10000)
         except OSError:  # no page there: somebody was asked

@@ -85,7 +85,7 @@ def zombie(pid: int, number: int | None = None) -> NoSuchProcess:
 
 
 def has_ended(pid: int) -> bool:
-    """Say whether no thread of a process is left, or none but a leader that has ended.
+    """Return whether no thread of a process is left, or none but a leader that has ended.
 
     A look at each of its threads could not say that: one of them may have made another
     meanwhile, or have executed a program, and with it taken the leader's number. A leader that
@@ -155,7 +155,7 @@ def fields_of(text: str) -> dict[str, str]:
 
 
 def has_shadow_stack(fields: dict[str, str]) -> bool:
-    """Say whether a thread with this status compares each return with a stack of its own.
+    """Return whether a thread with this status compares each return with a stack of its own.
 
     That is Linux 6.6 and a C library that asks for it. A return address that somebody has
     changed, or a call that he has made up, then kills the process.
@@ -175,7 +175,7 @@ def inner_pid(pid: int) -> int:
 
 
 def may_trace_setuid() -> bool:
-    """Say whether a program that we trace keeps its set-user-id bit (CAP_SYS_PTRACE)."""
+    """Return whether a program that we trace keeps its set-user-id bit (CAP_SYS_PTRACE)."""
     try:
         capabilities = int(read_status(os.getpid()).get("CapEff", "0"), 16)
     except NoSuchProcess:  # no /proc
@@ -184,7 +184,7 @@ def may_trace_setuid() -> bool:
 
 
 def is_our_proc() -> bool:
-    """Say whether the numbers in /proc are those by which we know processes.
+    """Return whether the numbers in /proc are those by which we know processes.
 
     They are not where a process namespace has been made and /proc not mounted anew.
     """
@@ -235,7 +235,7 @@ def children(pid: int) -> list[int]:
 
 
 def has_memory(pid: int) -> bool:
-    """Say whether a process has memory; one that ends has none, long before it is a zombie."""
+    """Return whether a process has memory; one that ends has none, long before it is a zombie."""
     try:
         os.readlink(f"/proc/{pid}/exe")
     except FileNotFoundError:

@@ -202,16 +202,16 @@ class Prototypes:
         return self._compiled.preamble()
 
     def is_known(self, name: str) -> bool:
-        """Say whether a function is declared, by whomever."""
+        """Return whether a function is declared, by whomever."""
         self._load()
         return name in self._added or name in self._by_name
 
     def is_foreign_known(self, name: str) -> bool:
-        """Say whether a function of that name is declared that is not of the table's family."""
+        """Return whether a function of that name is declared that is not of the table's family."""
         return name in self._added or name in self._foreign
 
     def is_of(self, family: str, what: str) -> bool:
-        """Say whether an image or a version, by its name, is of a family."""
+        """Return whether an image or a version, by its name, is of a family."""
         from soscope.prototypes.treatment import FAMILIES
         from soscope.select.automaton import Automaton
 
@@ -402,7 +402,7 @@ class Prototypes:
         return None if printer is None else printer.failure_errno(after)
 
     def result_is_alone(self, slot: TracedSlot) -> bool:
-        """Say whether a result's register and errno are all that its text depends on."""
+        """Return whether a result's register and errno are all that its text depends on."""
         printer = self._printer(slot)
         return printer is None or printer.result_is_alone
 

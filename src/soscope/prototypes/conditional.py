@@ -58,7 +58,7 @@ def without_ranges(ops: list[Op]) -> Iterator[Op]:
 
 
 def _excludes(conditions: Conditions, later: list[Choice]) -> bool:
-    """Say whether none of the later choices can hold where these conditions do."""
+    """Return whether none of the later choices can hold where these conditions do."""
     if len(conditions) != 1 or conditions[0][1] != "==":
         return False
     number, _, values = conditions[0]

@@ -84,7 +84,7 @@ class _Conversion:
         self.skip(_DIGITS)  # "1$" is left in front of the letter: not known
 
     def take(self, letter: bytes, size: bytes) -> bool:
-        """Add what the letter takes; say whether it is known."""
+        """Add what the letter takes; return whether it is known."""
         if letter == b"m":
             return True
         if letter in b"di":

@@ -265,7 +265,7 @@ class Description:
             raise self._fail(f"'{argument.name}' leads to something unknown")
 
     def _is_const(self, target: Type) -> bool:
-        """Say whether a function can only read what it is passed, and that can be shown."""
+        """Return whether a function can only read what it is passed, and that can be shown."""
         struct = self._structs.get(target.struct)
         return (
             self._shows_const and target.is_const and struct is not None and struct.size <= _SMALL

@@ -71,7 +71,7 @@ class CWriter:
         return "".join(f"{chunk}\n" for chunk in self._chunks)
 
     def add(self, symbol: str, entry: DwarfEntry) -> bool:
-        """Declare the function `symbol` as an entry describes it; say whether that was possible."""
+        """Declare the function `symbol` as an entry describes it; return whether it could."""
         try:
             chunk = self._function(symbol, entry)
             self._known.read(chunk, "DWARF")
@@ -129,7 +129,7 @@ class CWriter:
         return self._declare(of, name, 0, complete=True)
 
     def _is_string(self, parameter: DwarfEntry) -> bool:
-        """Say whether an argument leads to a std::string that nobody is to write to, but itself."""
+        """Return whether an argument leads to a std::string that nobody else may write to."""
         of = self._stripped(self._entries.led(parameter))
         if of is not None and of.tag in (d.TAG_REFERENCE, d.TAG_RVALUE_REFERENCE):
             target = self._entries.led(of)
@@ -382,7 +382,7 @@ class CWriter:
         raise _Unsaid  # aligned by force, or of C++: no such declaration
 
     def _lies_so(self, called: str, size: int, offsets: list[tuple[str, int | None]]) -> bool:
-        """Say whether what was written is laid out as an entry says."""
+        """Return whether what was written is laid out as an entry says."""
         struct = self._known.structs.get(called.rsplit(maxsplit=1)[-1])
         if struct is None or struct.size != size:
             return False
@@ -432,7 +432,7 @@ def _base(of: DwarfEntry) -> str:
 
 
 def _is_like(known: Type, whole: DwarfEntry | None) -> bool:
-    """Say whether a type that everybody knows is what an entry describes."""
+    """Return whether a type that everybody knows is what an entry describes."""
     if whole is None:
         return False
     size = whole.number(d.AT_BYTE_SIZE)

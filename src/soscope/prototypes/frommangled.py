@@ -65,7 +65,7 @@ class Scopes:
         self._known: dict[tuple[str, ...], bool] = {}
 
     def is_class(self, parts: tuple[str, ...]) -> bool:
-        """Say whether `parts`, a name by its components as they are mangled, is one for certain.
+        """Return whether `parts`, a name by its components as they are mangled, is one for certain.
 
         Classes have constructors and destructors, type information and const members.
         """
@@ -89,7 +89,7 @@ class Scopes:
         return False
 
     def has_virtual_bases(self, parts: tuple[str, ...]) -> bool:
-        """Say whether a class has a table of tables for its construction (VTT)."""
+        """Return whether a class has a table of tables for its construction (VTT)."""
         path = "".join(parts).encode()
         whole = path if len(parts) == 1 or parts[:-1] == ("St",) else b"N" + path + b"E"
         return any(b"\0_ZTT" + whole + b"\0" in table for table in self._strings)
@@ -128,7 +128,7 @@ class _Writer:
         return f"{result}{symbol}({', '.join(parameters) or 'void'}){word};"
 
     def _has_this(self) -> bool:
-        """Say whether a function has a `this`; where that is not certain, all of it is a guess."""
+        """Return whether a function has a `this`; if that is not certain, all of it is a guess."""
         function = self._function
         if function.is_base and function.parameters:
             if self._scopes.has_virtual_bases(function.scope):

@@ -61,7 +61,7 @@ class GuessedPrinter(Printer):
         return None, ERROR_NONE
 
     def _is_proved(self, captured: Captured, after: Exit | None) -> bool:
-        """Say whether the arguments are where they seem to be.
+        """Return whether the arguments are where they seem to be.
 
         Where a result has a hidden pointer, it is the first word, and it is returned (System V
         psABI 3.2.3).
@@ -74,7 +74,7 @@ class GuessedPrinter(Printer):
         )
 
     def _is_shifted(self, captured: Captured, after: Exit | None) -> bool:
-        """Say whether the first word seems to be a hidden pointer to the result.
+        """Return whether the first word seems to be a hidden pointer to the result.
 
         It is, where it is an address in place of a small number. And what comes back is that
         pointer, or what a function may change (`*this`, a stream), and hardly anything else.
@@ -88,6 +88,6 @@ class GuessedPrinter(Printer):
         return after is not None and after.result == passed and not self._may_be_returned()
 
     def _may_be_returned(self) -> bool:
-        """Say whether the first argument is an address of what the function may change."""
+        """Return whether the first argument is an address of what the function may change."""
         first = self._arguments[0].type if self._arguments else ""
         return first.endswith("*") and not first.startswith("const ")

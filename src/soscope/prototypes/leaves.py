@@ -48,7 +48,7 @@ def _add(
 
 
 def is_whole(name: str, structs: row.Structs) -> bool:
-    """Say whether all fields of a structure are shown, those of structures in it too."""
+    """Return whether all fields of a structure are shown, those of structures in it too."""
     return all(
         field != row.MORE and (show[0] != row.SHOW_STRUCT or is_whole(show[3], structs))
         for field, _, show, _ in structs.get(name, ())

@@ -70,7 +70,7 @@ def _rounded(over: int, under: int, tens: int, count: int) -> int:
 
 
 def _is_near(over: int, under: int, low: int, tens: int, count: int) -> bool:
-    """Say whether so many digits are nearer to the number than to the next ones."""
+    """Return whether so many digits are nearer to the number than to the next ones."""
     over, under = _scaled(over, under, tens, count)
     away = abs((2 * over + under) // (2 * under) * under - over)
     # the next numbers are a `low`th part of this one away, half of that below a power of two

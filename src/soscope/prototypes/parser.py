@@ -101,7 +101,7 @@ class Declarations:
         return f"<{self._anonymous}>"
 
     def enum_kind(self, tag: str) -> str:
-        """Say whether values of an enum are one of its constants (ENUM), or several (FLAGS).
+        """Return whether values of an enum are one of its constants (ENUM), or several (FLAGS).
 
         They are several, as for gdb, if no two constants have a bit in common.
         """

@@ -176,7 +176,7 @@ class Printer:
         return self._arguments[number]
 
     def _hold(self, conditions: row.Conditions, captured: Captured) -> bool:
-        """Say whether all of `conditions` hold of a call."""
+        """Return whether all of `conditions` hold of a call."""
         for number, operator, values in conditions:
             value = self._arguments[number].number(captured.words)
             if value is None:
@@ -249,7 +249,7 @@ class Printer:
     def _has_written(
         self, writes: tuple[tuple[int, str], ...], before: Captured, end: Exit
     ) -> bool:
-        """Say whether a call that ended so has written an argument by the rule `writes`."""
+        """Return whether a call that ended so has written an argument by the rule `writes`."""
         if end.ended != ENDED_RETURN or end.result is None:
             return False
         for number, operator in writes:
@@ -306,7 +306,7 @@ class Printer:
 
 
 def _has_changed(after: Exit) -> bool:
-    """Say whether errno is known to be another one than at the entry.
+    """Return whether errno is known to be another one than at the entry.
 
     One that is the same may be that of an earlier call.
     """
@@ -365,7 +365,7 @@ class ArgumentPlace:
         return value - (1 << bits) if self.signed and value >> (bits - 1) else value
 
     def compares(self, operator: str, words: tuple[int, ...]) -> bool:
-        """Say whether its value in `words` is known and compares so with 0."""
+        """Return whether its value in `words` is known and compares so with 0."""
         value = self.number(words)
         if value is None:
             return False

@@ -209,7 +209,7 @@ def structure(
 
 
 def holds(when: row.When, data: bytes | bytearray, at: int) -> bool:
-    """Say whether the members that decide are there and have one of their values."""
+    """Return whether the members that decide are there and have one of their values."""
     for offset, size, operator, values in when:
         start = at + offset
         if start < 0 or start + size > len(data):

@@ -80,7 +80,7 @@ class Tokens:
         return f"before '{token}'" if token else "before the end"
 
     def accept(self, word: str) -> bool:
-        """Take the next token if it is `word`; say whether it was."""
+        """Take the next token if it is `word`; return whether it was."""
         if self.tokens[self.at] != word:
             return False
         self.at += 1
@@ -94,7 +94,7 @@ class Tokens:
             raise self.fault(max(self.at - 1, 0), what)
 
     def is_name(self) -> bool:
-        """Say whether the next token is a word."""
+        """Return whether the next token is a word."""
         word = self.tokens[self.at]
         return word[:1].isalpha() or word[:1] == "_"
 

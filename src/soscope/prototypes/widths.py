@@ -10,5 +10,5 @@ _WIDE = ("long long", "64", "loff_t", "quad", "intmax_t", "curl_off_t", "lzma_vl
 
 
 def is_wide(of: str) -> bool:
-    """Say whether a type, or what a pointer leads to, is a 64-bit integer on any machine."""
+    """Return whether a type, or what a pointer leads to, is a 64-bit integer on any machine."""
     return any(word in of for word in _WIDE)

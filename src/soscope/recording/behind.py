@@ -29,7 +29,7 @@ class Behind:
         self._handed = _STAYS
 
     def written(self, size: int) -> bool:
-        """Hear that the file has `size` bytes. Say whether more of this is worth while."""
+        """Hear that the file has `size` bytes. Return whether more of this is worth while."""
         while size - self._handed >= _STEP:
             start = time.monotonic()
             try:

@@ -70,7 +70,7 @@ class Chunks:
         return self._words[index * _CHUNK_WORDS + _PID]
 
     def is_borrowed(self, index: int) -> bool:
-        """Say whether its writer is a vfork child, whose parent gives it back."""
+        """Return whether its writer is a vfork child, whose parent gives it back."""
         return bool(self._words[index * _CHUNK_WORDS + _FLAGS] & layout.CHUNK_BORROWED)
 
     def header(self, index: int, flags: int = 0) -> bytes:

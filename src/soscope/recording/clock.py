@@ -63,7 +63,7 @@ class Clock:
 
     @property
     def is_set(self) -> bool:
-        """Say whether any pair is known."""
+        """Return whether any pair is known."""
         return bool(self._tsc)
 
     @property

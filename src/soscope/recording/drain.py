@@ -133,7 +133,7 @@ class Drainer:
 
     @property
     def waits(self) -> bool:
-        """Say whether anything is held back that was done behind an unfinished record."""
+        """Return whether anything is held back that was done behind an unfinished record."""
         return bool(self._interrupted)
 
     def beat(self) -> None:

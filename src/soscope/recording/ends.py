@@ -8,7 +8,7 @@ from soscope.recording.sink import Told
 
 
 def ends_calls(event: Told) -> bool:
-    """Say whether `event` ends the open calls of its process."""
+    """Return whether `event` ends the open calls of its process."""
     return isinstance(event, ProcessExit) or (
         isinstance(event, ProcessStart) and event.event == "exec"
     )

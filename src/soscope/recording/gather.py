@@ -307,7 +307,7 @@ class Gatherer(Sink):
         yield []
 
     def has_holes_at_end(self, thread: Thread) -> bool:
-        """Say whether a thread went without a chunk at its end."""
+        """Return whether a thread went without a chunk at its end."""
         full = thread.full
         return bool(full) and self._recording.losses.within(full, max(thread.when, full))
 

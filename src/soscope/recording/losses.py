@@ -98,13 +98,13 @@ class Losses:
         self._ends[at:until] = [end]
 
     def within(self, start: int, end: int) -> bool:
-        """Say whether anything may have been lost between two times (tsc)."""
+        """Return whether anything may have been lost between two times (tsc)."""
         at = bisect_left(self._ends, start)
         # a span begins at a tick, behind everything that had happened by then
         return at < len(self._starts) and self._starts[at] < end
 
     def __bool__(self) -> bool:
-        """Say whether anything was lost that left a hole."""
+        """Return whether anything was lost that left a hole."""
         return bool(self._starts)
 
     def total(self, kind: int) -> int:

@@ -173,7 +173,7 @@ class RecordedProgram:
         return len(self._slot_records) // layout.SLOT.size
 
     def has_slot(self, index: int) -> bool:
-        """Say whether there is a finished record of slot `index`."""
+        """Return whether there is a finished record of slot `index`."""
         at = index * layout.SLOT.size + _READY
         return at < len(self._slot_records) and self._slot_records[at] != 0
 
@@ -238,7 +238,7 @@ class RecordedProgram:
         ]
 
     def returns_twice(self, index: int) -> bool:
-        """Say whether the function of slot `index` may return several times."""
+        """Return whether the function of slot `index` may return several times."""
         twice = self._twice.get(index)
         if twice is None:
             at = index * layout.SLOT.size + _FUNCTION_FLAGS

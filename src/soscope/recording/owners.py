@@ -37,11 +37,11 @@ class Owners:
         return self._processes.get(pid, [])
 
     def may_be(self, pid: int) -> bool:
-        """Say whether one of them calls itself `pid`."""
+        """Return whether one of them calls itself `pid`."""
         return bool(self._of(pid))
 
     def have_lost(self, pid: int, tid: int) -> bool:
-        """Say whether a thread has ended that was of one of them: `pid` and `tid` are its own."""
+        """Return whether a thread of one of them has ended: `pid` and `tid` are its own."""
         processes = self._of(pid)
         return bool(processes) and not any(self._lives(process, tid) for process in processes)
 

@@ -55,7 +55,7 @@ class OpenCall:
 
     @property
     def may_be_lost(self) -> bool:
-        """Say whether events of its thread were lost since it began."""
+        """Return whether events of its thread were lost since it began."""
         return self.holes != self.thread.holes
 
 
@@ -192,7 +192,7 @@ class Pairing:
         return thread.close()
 
     def has_elsewhere(self, thread: PairedThread, slot: int, sp: int) -> bool:
-        """Say whether another thread has an open call of `slot` at `sp`."""
+        """Return whether another thread has an open call of `slot` at `sp`."""
         family = self._families.get(thread.key[0], {})
         return any(other is not thread and other.find(sp, slot) is not None for other in family)
 

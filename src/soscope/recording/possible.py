@@ -85,11 +85,11 @@ class Limits:
         self.has_clock = has_clock
 
     def has_time(self, tsc: int) -> bool:
-        """Say whether anything can have been done at a time."""
+        """Return whether anything can have been done at a time."""
         return self.first <= tsc <= self.last if tsc or self.has_clock else True
 
     def can_be_chunk(self, header: bytes, *, is_full: bool) -> bool:
-        """Say whether an agent can have written the header of a chunk."""
+        """Return whether an agent can have written the header of a chunk."""
         seq, tid, pid, tsc, tsc_full, flags, *reserved = layout.CHUNK.struct.unpack(header)
         if not seq or any(reserved) or flags & ~layout.CHUNK_BORROWED:
             return False
@@ -100,7 +100,7 @@ class Limits:
         return self.has_time(tsc) and (not is_full or tsc <= tsc_full <= self.last)
 
     def _can_be(self, unit: tuple[int, ...]) -> bool:
-        """Say whether an agent can have written a unit that is no data."""
+        """Return whether an agent can have written a unit that is no data."""
         commit, half, time, third, fourth = unit
         kind, low = commit >> 28, commit & _LOW
         if kind in _NUMBERED:

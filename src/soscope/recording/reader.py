@@ -131,7 +131,7 @@ class RecordingFile:
 
     @property
     def complete(self) -> bool:
-        """Say whether it holds everything up to the end of the program, and is sound."""
+        """Return whether it holds everything up to the end of the program, and is sound."""
         return self.damage is None and self.end is not None and bool(self.end.get("complete"))
 
     @property
@@ -186,7 +186,7 @@ class RecordingFile:
     # ---- blocks ----
 
     def refresh(self) -> bool:
-        """Read what has been written since; say whether there was anything."""
+        """Read what has been written since; return whether there was anything."""
         before = self._read_to
         if self._damaged_at is not None and self._damaged_at == self._read_to:
             # half a block may have been completed since; anything else stays as it is

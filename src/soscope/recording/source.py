@@ -212,7 +212,7 @@ class Source:
         return calls
 
     def returns_next(self) -> bool:
-        """Say whether an exit stands behind the head and its data."""
+        """Return whether an exit stands behind the head and its data."""
         at = self._at
         return bool(self.back) or (
             at < len(self._units) and self._units[at + KIND] >> 4 == layout.UNIT_EXIT

@@ -49,7 +49,7 @@ class ThreadSpans:
 
     @property
     def are_many(self) -> bool:
-        """Say whether it is time to `fold` them."""
+        """Return whether it is time to `fold` them."""
         return len(self._begun) > self._most
 
     def fold(self, times: list[int], now: int) -> None:

@@ -81,7 +81,7 @@ class Spoiled:
     def can_be(
         self, index: int, header: bytes, *, is_full: bool, limits: Limits | None = None
     ) -> bool:
-        """Say whether a chunk may be read, of which `header` is a copy of the header.
+        """Return whether a chunk may be read, of which `header` is a copy of the header.
 
         `is_full`: it was full before the header was copied, so the header says since when.
         `limits` are what there was behind the copy, None: look.
@@ -117,7 +117,7 @@ class Spoiled:
         self.count += len(free) + self._meddling.look()
 
     def _take(self, seq: int) -> bool:
-        """Say whether a chunk can have this number, and has it for the first time."""
+        """Return whether a chunk can have this number, and has it for the first time."""
         if seq in self._missing:
             self._missing.remove(seq)
             return True
@@ -165,7 +165,7 @@ class Spoiled:
         return b"".join([chunk[:head] + self.checked(chunk[head:]) for chunk in _chunks(data)])
 
     def _are_next(self, run: dict[int, int], states: bytes) -> bool:
-        """Say whether full chunks are those that were given out next; no if it is more complex."""
+        """Return whether full chunks were given out next; false if it is more complex."""
         newest = self._newest
         if (
             self._block.when_full == layout.FULL_OVERWRITE

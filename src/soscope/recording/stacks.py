@@ -231,7 +231,7 @@ def stacks_of(run: Run) -> list[tuple[int, int, Integers | None]] | None:
 
 
 def may_have_moved(pairs: Pairing, parts: list[list[Part]]) -> bool:
-    """Say whether an exit without entry could be that of another thread's call."""
+    """Return whether an exit without entry could be that of another thread's call."""
     for number, mine in enumerate(parts):
         for part in mine:
             for event in part.matching.orphans:

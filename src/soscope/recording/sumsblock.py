@@ -29,7 +29,7 @@ class SumsPlaces:
         self._sequence = 0
 
     def write(self, descriptor: int, data: bytes, append: Callable[[Block], int | None]) -> bool:
-        """Write sums; say whether they are in the file. Raises OSError.
+        """Write sums; return whether they are in the file. Raises OSError.
 
         `append` puts a block behind all others and returns its offset, None: there is no room.
         """

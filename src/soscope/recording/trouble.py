@@ -28,7 +28,7 @@ class Trouble:
 
     @property
     def is_full(self) -> bool:
-        """Say whether there was no room for more."""
+        """Return whether there was no room for more."""
         return self.code in _FULL
 
     @property

@@ -166,7 +166,7 @@ class Writer(Sink):
 
     @property
     def is_readable(self) -> bool:
-        """Say whether it can be read back: it is a file, no pipe and no device."""
+        """Return whether it can be read back: it is a file, no pipe and no device."""
         return self._regular
 
     # ---- what it hears ----
@@ -368,7 +368,7 @@ class Writer(Sink):
             self._lose(form.padded(sum(map(len, parts))), units)
 
     def _put(self, kind: int, *parts: bytes | memoryview, flags: int = 0) -> bool:
-        """Write a block of records; say whether they are no loss."""
+        """Write a block of records; return whether they are no loss."""
         size = form.padded(sum(map(len, parts)))
         if self._limit is not None and self.size + size > self._limit:
             self._reach_limit()
@@ -395,7 +395,7 @@ class Writer(Sink):
             self.limit_reached = True
 
     def _pay(self) -> bool:
-        """Write what is owed, in order. Say whether nothing is owed any more."""
+        """Write what is owed, in order. Return whether nothing is owed any more."""
         if self._owed and time.monotonic() - self._failed_at < _RETRY:
             return False
         while self._owed:

@@ -24,7 +24,7 @@ class Form:
 
     @property
     def is_markdown(self) -> bool:
-        """Say whether a page is wanted."""
+        """Return whether a page is wanted."""
         return self.name == MARKDOWN
 
     def shaped(self, document: str, recording: str | None = None) -> str:

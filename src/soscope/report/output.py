@@ -69,17 +69,17 @@ class Output(Destination):
 
     @property
     def is_open(self) -> bool:
-        """Say whether what is written still arrives."""
+        """Return whether what is written still arrives."""
         return self.error is None
 
     @property
     def is_terminal(self) -> bool:
-        """Say whether somebody looks at it on a terminal."""
+        """Return whether somebody looks at it on a terminal."""
         return os.isatty(self.fd)
 
     @property
     def is_read(self) -> bool:
-        """Say whether what is written still arrives, also where nothing is written for a while.
+        """Return whether what is written still arrives, also where nothing is written for a while.
 
         A pipe whose reader has gone ends with the error that writing to it would give.
         """
@@ -146,7 +146,7 @@ class Output(Destination):
 
     @property
     def is_given_up(self) -> bool:
-        """Say whether nobody read it, so that a note on the same pipe would wait, too."""
+        """Return whether nobody read it, so that a note on the same pipe would wait, too."""
         if self.error is None or self.error.errno != errno.EINTR:
             return False
         try:

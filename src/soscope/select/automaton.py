@@ -60,7 +60,7 @@ class Automaton:
         self.states = len(accept)
 
     def matches(self, name: bytes) -> bool:
-        """Say whether the whole of `name` matches, as the agent would."""
+        """Return whether the whole of `name` matches, as the agent would."""
         state = dfa.START
         table, classes, class_of = self.next, self.classes, self.class_of
         for byte in name:

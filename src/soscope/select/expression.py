@@ -43,27 +43,27 @@ class Pattern:
 
     @property
     def is_any(self) -> bool:
-        """Say whether it matches every name."""
+        """Return whether it matches every name."""
         return self.text in ("", "*") and not self.is_regex
 
     @property
     def is_path(self) -> bool:
-        """Say whether, as a pattern for an image, it is matched with the path."""
+        """Return whether, as a pattern for an image, it is matched with the path."""
         return self.text.startswith("/") and not self.is_regex
 
     @property
     def is_main(self) -> bool:
-        """Say whether, as a pattern for an image, it is the program itself."""
+        """Return whether, as a pattern for an image, it is the program itself."""
         return self.text == MAIN and not self.is_regex
 
     @property
     def is_set(self) -> bool:
-        """Say whether, as a pattern for a symbol, it names a set of functions: %mem."""
+        """Return whether, as a pattern for a symbol, it names a set of functions: %mem."""
         return self.text.startswith("%") and not self.is_regex
 
     @property
     def is_plain(self) -> bool:
-        """Say whether it is one name, nothing in it being special."""
+        """Return whether it is one name, nothing in it being special."""
         return not self.is_regex and not self.is_set and not any(c in self.text for c in "*?[\\")
 
 
@@ -185,7 +185,7 @@ def _caller(text: str, at: int) -> tuple[Pattern, int]:
 
 
 def _inside_path(text: str, at: int) -> bool:
-    """Say whether a path goes on behind the sign in front of `at`: a slash of it follows."""
+    """Return whether a path goes on behind the sign in front of `at`: a slash of it follows."""
     slash = text.find("/", at, _glob_end(text, at, "@,"))
     if slash <= at:
         return False

@@ -191,7 +191,7 @@ def chooses(
     caller_is_main: bool = False,
     callee_is_main: bool = False,
 ) -> bool:
-    """Say whether a slot is chosen; the agent's own decision, in words of Python."""
+    """Return whether a slot is chosen; the agent's own decision, in words of Python."""
     matches = rules_matched(
         selection,
         symbol,

@@ -50,7 +50,7 @@ class Condition:
         self.names = frozenset(parser.names)
 
     def holds(self, view: View) -> bool | None:
-        """Say whether it holds of a call, None: that is not known.
+        """Return whether it holds of a call, None: that is not known.
 
         `view` returns what a name stands for, None where that is not known.
         """
@@ -236,7 +236,7 @@ def _compare(left: Value | None, right: Value | None, operator: str) -> bool | N
 
 
 def _equal_texts(left: Value, right: Value) -> bool | None:
-    """Say whether two values are the same text; a number is none."""
+    """Return whether two values are the same text; a number is none."""
     (first, _, cut), (second, _, second_cut) = left, right
     if not isinstance(first, str) or not isinstance(second, str):
         return False

@@ -23,7 +23,7 @@ _MOST = 1 << 62  # no count and no time is as much
 
 
 def by_call_site(plan: Plan) -> bool:
-    """Say whether an instrument of the plan counts calls by call site."""
+    """Return whether an instrument of the plan counts calls by call site."""
     return any(instrument.flags & layout.PLAN_CALLERS for instrument in plan.instruments)
 
 

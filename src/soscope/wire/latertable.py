@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def replace_functions(block: ControlBlock, number: int, functions: bytes) -> bool:
-    """Give instrument `number` another table of functions; say whether there is room for it.
+    """Give instrument `number` another table of functions; return whether there is room for it.
 
     Only before the agent is started.
     """
@@ -25,7 +25,7 @@ def replace_functions(block: ControlBlock, number: int, functions: bytes) -> boo
 
 
 def add_functions(block: ControlBlock, number: int, build: Callable[[int, int], bytes]) -> bool:
-    """Put one table more behind that of instrument `number`; say whether there is room for it.
+    """Put one table more behind that of instrument `number`; return whether there is room for it.
 
     The agent may be at work. `build` gets the offset of the new table from the instrument's own
     one, from which its offsets count, and the offset of the one before, 0 without one.

@@ -84,7 +84,7 @@ class PlanFile:
 
     @property
     def is_sealed(self) -> bool:
-        """Say whether nobody else can write to it."""
+        """Return whether nobody else can write to it."""
         return not self._is_ours or fcntl.fcntl(self.fd, fcntl.F_GET_SEALS) & SEALS == SEALS
 
     @property
@@ -110,7 +110,7 @@ class PlanFile:
         return self.mapping[at : at + size]
 
     def write(self, at: int, data: bytes) -> bool:
-        """Put `data` at offset `at`; say whether that was possible."""
+        """Put `data` at offset `at`; return whether that was possible."""
         if not 0 <= at <= at + len(data) <= self.size:
             return False
         if self._is_ours:
@@ -134,6 +134,6 @@ class PlanFile:
         return int.from_bytes(self.mapping[at : at + size], "little")
 
     def set_field(self, name: str, value: int) -> bool:
-        """Change an integer of the first page; say whether that was possible."""
+        """Change an integer of the first page; return whether that was possible."""
         at, size, _ = layout.PLAN_HEAD.fields[name]
         return self.write(at, value.to_bytes(size, "little"))

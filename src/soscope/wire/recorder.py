@@ -71,7 +71,7 @@ class Recorder:
 
     @property
     def is_stopped(self) -> bool:
-        """Say whether nothing more is to be recorded."""
+        """Return whether nothing more is to be recorded."""
         return self._block.command == layout.COMMAND_STOP
 
     # ---- names ----

@@ -73,7 +73,7 @@ def gdbserver(*words: str | Path, stdout: int = subprocess.DEVNULL) -> Iterator[
 
 
 def _listens(place: Path) -> bool:
-    """Say whether somebody listens at a socket, without connecting: a stub takes one client."""
+    """Return whether somebody listens at a socket, without connecting: a stub takes one client."""
     rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
     return any(row[3] == _ACCEPTING and row[-1] == str(place) for row in rows)
 

@@ -22,7 +22,7 @@ NOT_HERE = "not here: "
 
 
 def strict() -> bool:
-    """Tell whether a missing tool is a failure (CI, or SOSCOPE_REQUIRE_TOOLS=1)."""
+    """Return whether a missing tool is a failure (CI, or SOSCOPE_REQUIRE_TOOLS=1)."""
     return any(
         os.environ.get(name, "").lower() in {"1", "true", "yes"}
         for name in ("CI", "SOSCOPE_REQUIRE_TOOLS")
@@ -117,7 +117,7 @@ def kernel_thread() -> int:
 
 @functools.cache
 def hides_processes() -> bool:
-    """Say whether who has no rights sees no processes of others in /proc (hidepid of proc(5))."""
+    """Return whether a user sees no processes of others in /proc (hidepid of proc(5))."""
     hidden = ("hidepid=2", "hidepid=invisible", "hidepid=4", "hidepid=ptraceable")
     mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     options = [words[-1] for words in mounts if words[4] == "/proc"]

@@ -61,7 +61,7 @@ class _Compiler:
         self._before = functools.cache(self._compiled)
 
     def makes_a_difference(self, file: str, text: str) -> bool:
-        """Say whether a changed file compiles, and to something else than before."""
+        """Return whether a changed file compiles, and to something else than before."""
         path = self._folder / file
         units = users(self._folder / "agent", path)
         before = {unit: self._before(unit) for unit in units}

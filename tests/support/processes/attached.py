@@ -91,7 +91,7 @@ def _image_at(pid: int, addr: int) -> str:
 
 
 def _is_stub(found: Words, path: str, word: bytes) -> bool:
-    """Say whether a word is the address of a linker's stub of an image."""
+    """Return whether a word is the address of a linker's stub of an image."""
     addr = int.from_bytes(word, "little")
     return any(
         at <= addr < at + len(data)

@@ -224,7 +224,7 @@ def _in_checkout() -> set[str]:
 
 
 def _is_alone() -> bool:
-    """Say whether no other worker's test runs at the same time."""
+    """Return whether no other worker's test runs at the same time."""
     return os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1") == "1"
 
 

@@ -72,5 +72,5 @@ def target(threads: int = 0, cell: Cell = PLAIN) -> list[str]:
 
 
 def is_mapped(pid: int, name: str) -> bool:
-    """Say whether a file whose path has `name` in it is mapped."""
+    """Return whether a file whose path has `name` in it is mapped."""
     return name in Path(f"/proc/{pid}/maps").read_text()

@@ -82,7 +82,7 @@ _PARTS = ("objects", "native", "slack", "files", "stacks", "other")
 
 
 def _rss(value: Any) -> bool:
-    """Say whether six parts add up to their total."""
+    """Return whether six parts add up to their total."""
     names = dict.fromkeys(("total", *_PARTS), NUMBER)
     return (
         not wrong_members(value, names)

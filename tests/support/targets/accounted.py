@@ -116,7 +116,7 @@ def tables() -> list[str]:
 
 
 def is_cxx(name: str) -> bool:
-    """Say whether a table's functions are of C++."""
+    """Return whether a table's functions are of C++."""
     return (TABLES / f"lib{name}.cc").exists()
 
 
@@ -202,7 +202,7 @@ def account(path: Path) -> list[Told]:
 
 
 def agrees(kind: str, value: object, text: str) -> bool:
-    """Say whether what a tracer shows as `text` is the value that the program told."""
+    """Return whether what a tracer shows as `text` is the value that the program told."""
     if kind in "_v":
         return True
     text = text.rpartition(" => ")[2]
@@ -227,7 +227,7 @@ def agrees(kind: str, value: object, text: str) -> bool:
 
 
 def _has(kind: str, value: object, text: str) -> bool:
-    """Say whether a wide string, a set or a structure is shown as it was told."""
+    """Return whether a wide string, a set or a structure is shown as it was told."""
     if kind == "w":
         return wide_of(text) == bytes.fromhex(str(value))
     if kind == "k":
@@ -271,7 +271,7 @@ def _same_float(data: bytes, text: str) -> bool:
 
 
 def _is_long_double(data: bytes, shown: float, text: str) -> bool:
-    """Say whether no other number of 64 bits is nearer to `text`."""
+    """Return whether no other number of 64 bits is nearer to `text`."""
     low, high = struct.unpack("<QH", data)
     exponent = high & 0x7FFF
     if exponent == 0x7FFF:
@@ -306,7 +306,7 @@ def _number(text: str) -> int | None:
 
 
 def _named(text: str, value: int) -> bool:
-    """Say whether names stand for a number; which number is asked of the headers elsewhere."""
+    """Return whether names stand for a number; which number is asked of the headers elsewhere."""
     del value
     return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]+(\|([A-Z0-9_]+|0x[0-9a-f]+))*", text) is not None
 

@@ -58,7 +58,7 @@ def directives(source: Path) -> dict[str, str]:
 
 
 def can(name: str, cell: Cell) -> bool:
-    """Tell whether a target can be built in this way at all."""
+    """Return whether a target can be built in this way at all."""
     wish = directives(find(name))
     if wish.get("ifunc") == "address" and (cell.linker, cell.pie) == ("mold", "nopie"):
         # mold 1.10 leaves IFUNC the type of the program's own stub for it: whoever looks the

@@ -90,7 +90,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @functools.cache
 def _shares(file: Path) -> bool:
-    """Say whether tests of a file share what takes long to make."""
+    """Return whether tests of a file share what takes long to make."""
     return "pytest.mark.shares" in file.read_text()
 
 

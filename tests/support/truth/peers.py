@@ -45,7 +45,7 @@ class Question:
 
     @property
     def is_special(self) -> bool:
-        """Say whether one namespace, or the view of one image, is meant."""
+        """Return whether one namespace, or the view of one image, is meant."""
         return "namespace" in self.how or "seen_from" in self.how
 
 

@@ -255,7 +255,7 @@ class FakeThread:
         return count
 
     def _is_last(self, slot: int, sp: int) -> bool:
-        """Say whether the entry of a call is the thread's last record, and OPEN."""
+        """Return whether the entry of a call is the thread's last record, and OPEN."""
         return self.last is not None and self.last == (self.chunk, self.last[1], self.at, slot, sp)
 
     def _make_whole(self, result: int) -> bool:

@@ -27,7 +27,7 @@ class AddressRanges:
             self._ends.append(max(end, self._ends[-1]) if self._ends else end)
 
     def may_have(self, vaddr: int) -> bool:
-        """Say whether `vaddr` may be described; False is certain."""
+        """Return whether `vaddr` may be described; False is certain."""
         at = bisect_right(self._starts, vaddr) - 1
         return at >= 0 and vaddr < self._ends[at]
 

@@ -110,7 +110,7 @@ class ElfMap:
 
     @cached_property
     def is_hollow(self) -> bool:
-        """Say whether it only has the sections' headers, and debugging information.
+        """Return whether it only has the sections' headers, and debugging information.
 
         What its program headers say, then, is true of the file that it was split from.
         """

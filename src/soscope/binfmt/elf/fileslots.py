@@ -98,7 +98,7 @@ _PACKED = {0x6000000F: "DT_ANDROID_REL", 0x60000011: "DT_ANDROID_RELA", 0x400000
 
 
 def is_bound_now(image: ElfImage) -> bool:
-    """Say whether the loader binds every slot of this file before the program runs.
+    """Return whether the loader binds every slot of this file before the program runs.
 
     The loaders of musl and Android always do; their C library is called libc.so. And a loader
     relocates itself before there is anything that could bind a slot later.

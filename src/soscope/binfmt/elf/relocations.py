@@ -87,7 +87,7 @@ def entries(
 
 
 def _are_many(size: int) -> bool:
-    """Say whether it is time for arrays: the entries of one file are soon unpacked."""
+    """Return whether it is time for arrays: the entries of one file are soon unpacked."""
     global _unpacked  # noqa: PLW0603  what all files together have cost so far
     if "numpy" in sys.modules:
         return True

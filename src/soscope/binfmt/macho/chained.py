@@ -307,7 +307,7 @@ class Fixups:
 
 
 def is_bind(word: int, form: Format) -> bool:
-    """Say whether a pointer is a bind."""
+    """Return whether a pointer is a bind."""
     if form.family == "arm64e":
         return bool(word >> 62 & 1)
     if form.family == "64":

@@ -48,7 +48,7 @@ class Slice(NamedTuple):
 
 
 def is_macho(source: ByteSource) -> bool:
-    """Say whether the file begins as a thin or fat Mach-O file does."""
+    """Return whether the file begins as a thin or fat Mach-O file does."""
     magic = source.read(0, 4)
     return magic in _THIN_MAGICS or (magic in _FAT_MAGICS and bool(_Finder(source).fat(0)))
 

@@ -143,7 +143,7 @@ class MachoMap:
         return self.table.name(row) if row is not None else ""
 
     def _is_empty_entry(self, stub: Stub) -> bool:
-        """Say whether this is room in a __jump_table that no symbol uses."""
+        """Return whether this is room in a __jump_table that no symbol uses."""
         return stub.slot == stub.vaddr and not self.stub_symbol(stub.vaddr)
 
     # ---- slots ----
@@ -282,7 +282,7 @@ class MachoMap:
         return ordinals.of_symbol(row.description)
 
     def _defines(self, record: r.Bind) -> bool:
-        """Say whether this image defines what `record` names, by name alone."""
+        """Return whether this image defines what `record` names, by name alone."""
         if record.ordinal == ordinals.SELF:
             return True
         if record.ordinal is not None and record.ordinal > 0:

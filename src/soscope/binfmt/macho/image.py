@@ -299,7 +299,7 @@ class MachoImage:
         return data
 
     def afford(self, size: int) -> bool:
-        """Say whether a name of `size` bytes may be kept, and note it where not."""
+        """Return whether a name of `size` bytes may be kept, and note it where not."""
         self._budget -= size
         if self._budget < 0:
             self.miss("names: together they are longer than the file")

@@ -60,7 +60,7 @@ class Ranges:
         self._edges = [edge for pair in self.pairs for edge in pair]
 
     def has(self, vaddr: int) -> bool:
-        """Say whether `vaddr` is wanted."""
+        """Return whether `vaddr` is wanted."""
         return self.pairs is None or bool(bisect_right(self._edges, vaddr) & 1)
 
     def steps(self, vaddr: int, count: int, step: int) -> list[range]:

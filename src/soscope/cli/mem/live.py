@@ -37,7 +37,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _is_native(options: MemLiveOptions) -> bool:
-    """Say whether blocks are wanted, or are all that there is."""
+    """Return whether blocks are wanted, or are all that there is."""
     if options.blocks or options.is_about_objects:
         return options.blocks
     from soscope.instruments.mem.liveblocks import has_interpreter

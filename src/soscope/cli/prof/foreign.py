@@ -18,7 +18,7 @@ _MAGIC = b"gmon"
 
 
 def is_foreign(path: str) -> bool:
-    """Say whether a file is one of gprof's or LD_PROFILE's. Nothing but a regular file is read."""
+    """Return whether a file is one of gprof's or LD_PROFILE's. Only regular files are read."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return False
@@ -94,7 +94,7 @@ def _bits(functions: ImageFunctions) -> int | None:
 def show(
     profile: Profile, form: Form, limit: int | None, output: str | None, *, not_over: str
 ) -> bool:
-    """Write what is shown of a profile into a file, None: to standard output; say whether it went.
+    """Write a profile's text into a file, None: to standard output; return whether it went.
 
     Of text that is `limit` rows, None: as many as are usual. Raises UsageError where that file is
     `not_over`, the profile itself.

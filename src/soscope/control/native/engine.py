@@ -143,7 +143,7 @@ class NativeEngine:
         return child
 
     def has_memory_of(self, memory: NativeMemory) -> bool | None:
-        """Say whether a child's memory is that of this process, None where nobody can tell."""
+        """Return whether a child's memory is that of this process, None where nobody can tell."""
         return self._traps.is_shared(memory.descriptor)
 
     def clean(self, memory: NativeMemory) -> None:
@@ -198,7 +198,7 @@ class NativeEngine:
         self.run.recorder.leave(tid)
 
     def is_moving(self, task: NativeTask) -> bool:
-        """Say whether a thread may be in a trap, or in a copy of what one displaces."""
+        """Return whether a thread may be in a trap, or in a copy of what one displaces."""
         state = status.state_of(task.tid)
         if state in "ZXxT":
             return False

@@ -87,7 +87,7 @@ class NativeHooks(ImageHooks):
         return image
 
     def is_code(self, addr: int) -> bool:
-        """Say whether an address is in the code of an image: nobody writes that again."""
+        """Return whether an address is in the code of an image: nobody writes that again."""
         return any(
             each.type == c.PT_LOAD
             and each.flags & c.PF_X

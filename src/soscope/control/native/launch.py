@@ -125,7 +125,7 @@ class NativeTarget(Target):
             super()._look_at_end()
 
     def hear(self) -> bool:
-        """Hear what has happened to its processes; say whether that is all told."""
+        """Hear what has happened to its processes; return whether that is all told."""
         return self._following is None or self._following.hear()
 
     def remarks(self) -> list[str]:
@@ -145,7 +145,7 @@ class NativeTarget(Target):
 
 
 def is_understood(command: Command) -> bool:
-    """Say whether breakpoints can see calls of the program of a command."""
+    """Return whether breakpoints can see calls of the program of a command."""
     try:
         _arch_of(command, "")
     except LaunchError:

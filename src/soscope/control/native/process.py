@@ -73,7 +73,7 @@ class NativeProgram:
 
     @property
     def gains_privileges(self) -> bool:
-        """Say whether it was to gain privileges when it started. Raises OSError."""
+        """Return whether it was to gain privileges when it started. Raises OSError."""
         return bool(self._vector().get(auxv.AT_SECURE))
 
     def places(self, memory: NativeMemory) -> tuple[int, int]:

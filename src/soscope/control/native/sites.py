@@ -68,7 +68,7 @@ class NativeSites(CallWatch):
                 by_slot.setdefault(site.slot, []).append(site)
 
     def has(self, slot: CalledSlot, image: ForeignImage) -> bool:
-        """Say whether any code goes through a slot."""
+        """Return whether any code goes through a slot."""
         return slot.addr in self._found.get(image, ())
 
     def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:

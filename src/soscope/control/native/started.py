@@ -57,7 +57,7 @@ def trace_started(
 
 
 def _executes(pid: int) -> bool:
-    """Wait until a process has executed its command; say whether it has, and stands there."""
+    """Wait until a process has executed its command; return whether it has, and stands there."""
     while True:
         _, wait_status = os.waitpid(pid, ptrace.WALL)
         if not os.WIFSTOPPED(wait_status):

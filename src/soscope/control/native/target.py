@@ -92,11 +92,11 @@ class NativeVisited(Visited):
         return self._following.remarks
 
     def hear(self) -> bool:
-        """Hear what has happened to its processes; say whether that is all told."""
+        """Hear what has happened to its processes; return whether that is all told."""
         return self._following.hear()
 
     def is_over(self) -> bool:
-        """Say whether the process has ended, or runs another program."""
+        """Return whether the process has ended, or runs another program."""
         self._following.poll()
         self._look()
         return self._following.is_over
@@ -187,7 +187,7 @@ def lacking(settings: SessionSettings, instruments: Sequence[Instrument]) -> str
 
 
 def needs_agent(settings: SessionSettings, instruments: Sequence[Instrument]) -> bool:
-    """Say whether something is asked for that only an agent can do.
+    """Return whether something is asked for that only an agent can do.
 
     Raises UsageError on a machine for which none is made.
     """

@@ -136,7 +136,7 @@ class NativeTracer:
         self._is_due = True
 
     def _is_told(self) -> bool:
-        """Say whether soscope wants an end, or has gone."""
+        """Return whether soscope wants an end, or has gone."""
         try:
             if self._link.recv(len(helper.STOP), _socket.MSG_DONTWAIT) in (helper.STOP, b""):
                 return True

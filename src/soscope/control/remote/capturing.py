@@ -162,7 +162,7 @@ class Capturer:
         return results.record_result(self._stub, self._memory, self._convention, of, hidden)
 
     def _has_hidden(self, result: Kind) -> bool:
-        """Say whether the caller passes an address for the result."""
+        """Return whether the caller passes an address for the result."""
         if isinstance(result, PassedRecord):
             return result.has_hidden
         by_address = self._convention.long_double == LONG_DOUBLE_POINTER

@@ -64,7 +64,7 @@ class CheckedWatch(CallWatch):
         return layout.REFUSED_ADDRESS_TAKEN
 
     def enters(self, pc: int) -> bool:
-        """Say whether a thread is at a call site where it has to run on first."""
+        """Return whether a thread is at a call site where it has to run on first."""
         return self._at_sites.enters(pc)
 
     def at_fault(self, pc: int) -> Armed | None:
@@ -95,7 +95,7 @@ class CheckedWatch(CallWatch):
 
     @property
     def is_followed(self) -> bool:
-        """Say whether the thread that was just sent on is to be watched step by step."""
+        """Return whether the thread that was just sent on is to be watched step by step."""
         return self._at_slots.is_followed
 
     def has_stepped(self) -> bool:
@@ -134,7 +134,7 @@ class CheckedWatch(CallWatch):
         return False
 
     def verdict(self) -> EngineVerdict:
-        """Say whether both have noticed the same calls."""
+        """Return whether both have noticed the same calls."""
         names = f"check: {self._at_sites.name} and {self._at_slots.name}"
         counts = {
             key: (self._sites.get(key, 0), self._slots.get(key, 0))

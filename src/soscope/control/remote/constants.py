@@ -16,7 +16,7 @@ class Constants:
         self._values = values
 
     def has(self, name: str) -> bool:
-        """Say whether any of a set has another value."""
+        """Return whether any of a set has another value."""
         return name in self._flags or name in self._values
 
     def meant(self, name: str, value: int) -> int:

@@ -182,7 +182,7 @@ class DetouredSlots(CallWatch):
         return self._armed.get(self._stub.get(self._shapes.CELL))
 
     def enters(self, pc: int) -> bool:
-        """Say whether a thread is where code calls through such a slot."""
+        """Return whether a thread is where code calls through such a slot."""
         return self._sites.enters(pc)
 
     def send(self, _armed: Armed, _pc: int) -> bool:

@@ -197,7 +197,7 @@ class Engine:
             self.work(_START, until_started=True)
 
     def work(self, seconds: float, *, until_started: bool = False) -> bool:
-        """Handle stops for so long; say whether there were any.
+        """Handle stops for so long; return whether there were any.
 
         `until_started`: no more of them when the first images are there.
         """
@@ -255,7 +255,7 @@ class Engine:
                 self._after_fork(frame.call)
 
     def _is_trap(self, stop: RemoteStop) -> bool:
-        """Say whether a SIGTRAP is the program's own: it has no breakpoint of ours there."""
+        """Return whether a SIGTRAP is the program's own: it has no breakpoint of ours there."""
         return not stop.facts.keys() & {"swbreak", "hwbreak"}
 
     def _at_point(self, pc: int) -> None:
@@ -394,7 +394,7 @@ class Engine:
         self._points.want(return_addr)
 
     def _at_guard(self, pc: int) -> bool:
-        """Prepare for another thread or process; say whether the program has been let go."""
+        """Prepare for another thread or process; return whether the program has been let go."""
         name = self._hooks.guards[pc]
         if name in wanted.ENDS:
             if self.turnstile is not None:

@@ -58,19 +58,19 @@ class GuestMemory(ByteSource):
         return int(word.unpack(data)[0]) if len(data) == word.size else 0
 
     def write_word(self, addr: int, value: int) -> bool:
-        """Set one of its words; say whether that could be."""
+        """Set one of its words; return whether that could be."""
         mask = (1 << self.coding.bits) - 1
         return self.write(addr, self.coding.word.pack(value & mask))
 
     def write(self, addr: int, data: bytes) -> bool:
-        """Write some bytes; say whether that could be."""
+        """Write some bytes; return whether that could be."""
         try:
             return os.pwrite(self._descriptor, data, self.base + addr) == len(data)
         except OSError:
             return False  # nothing is mapped there
 
     def is_free(self, start: int, end: int) -> bool:
-        """Say whether nothing can be read at the program's addresses [start, end)."""
+        """Return whether nothing can be read at the program's addresses [start, end)."""
         first, last = self.base + start, self.base + end
         return all(
             each.end <= first or each.start >= last or each.flags.startswith(_RESERVED)

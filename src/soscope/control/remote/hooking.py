@@ -92,7 +92,7 @@ class ImageHooks:
 
     @property
     def is_deleting(self) -> bool:
-        """Say whether the loader is about to unmap images."""
+        """Return whether the loader is about to unmap images."""
         coding = self._memory.coding
         data = self._memory.read(self._debug + 3 * coding.bits // 8, coding.u32.size)
         return bool(self._debug) and data == coding.u32.pack(_DELETE)

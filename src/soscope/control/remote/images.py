@@ -97,11 +97,11 @@ class ForeignImage:
         return cls(elf, linked, path, is_main=is_main)
 
     def contains(self, addr: int) -> bool:
-        """Say whether an address of the program lies in it."""
+        """Return whether an address of the program lies in it."""
         return self.start <= addr < self.end
 
     def defines(self, symbol: str) -> bool:
-        """Say whether it has a function of this name for others."""
+        """Return whether it has a function of this name for others."""
         try:
             return self.elf.symbols.addr(symbol) is not None
         except FormatError:
@@ -239,7 +239,7 @@ class ForeignImage:
         return slots
 
     def _is_code(self, vaddr: int) -> bool:
-        """Say whether a link-time address may be executed, as the BSS PLT of PowerPC is."""
+        """Return whether a link-time address may be executed, as the BSS PLT of PowerPC is."""
         return any(
             segment.type == c.PT_LOAD
             and segment.flags & c.PF_X
@@ -271,6 +271,6 @@ class ForeignImage:
 
 
 def _is_got(sections: Sections, vaddr: int) -> bool:
-    """Say whether a word is one of the GOT, and no other pointer to a function."""
+    """Return whether a word is one of the GOT, and no other pointer to a function."""
     section = sections.containing(vaddr)
     return section is not None and section.name.startswith(_GOT)

@@ -22,7 +22,7 @@ class InterruptedPoints:
         self._places.setdefault(thread, []).append((pc, sp))
 
     def comes_back(self, thread: int, pc: int, sp: int) -> bool:
-        """Say whether a thread is at a point that has been dealt with."""
+        """Return whether a thread is at a point that has been dealt with."""
         places = self._places.get(thread)
         while places and places[-1][1] <= sp:
             if places.pop() == (pc, sp):

@@ -199,7 +199,7 @@ class Reader:
                 self.taken.stack.append(self._stacked())
 
     def _has_room_for_singles(self, count: int) -> bool:
-        """Say whether floats find registers in a row, two of which make one."""
+        """Return whether floats find registers in a row, two of which make one."""
         if count == 1 and self._halves:
             return True
         before = sum(at == self._floats - 1 for at, _ in self._halves)

@@ -81,7 +81,7 @@ class PltWatch(CallWatch):
 
     @staticmethod
     def is_possible(arch: Arch) -> bool:
-        """Say whether the way to a machine's resolver is known."""
+        """Return whether the way to a machine's resolver is known."""
         return part(arch, "resolver") is not None
 
     def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
@@ -154,7 +154,7 @@ class PltWatch(CallWatch):
 
     @property
     def is_followed(self) -> bool:
-        """Say whether a thread has just been sent to the resolver."""
+        """Return whether a thread has just been sent to the resolver."""
         return self._followed is not None
 
     def has_stepped(self) -> bool:

@@ -100,7 +100,7 @@ class PoisonedSlots(CallWatch):
 
     @staticmethod
     def is_possible(memory: GuestMemory) -> bool:
-        """Say whether nothing of the program lies where the addresses of ours are."""
+        """Return whether nothing of the program lies where the addresses of ours are."""
         return memory.is_free(_FIRST, _END)
 
     def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:

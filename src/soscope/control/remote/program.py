@@ -79,7 +79,7 @@ class ForeignProgram:
 
 
 def is_foreign(path: str, cwd: str | None) -> bool:
-    """Say whether a program is one that this processor does not run, and that is understood."""
+    """Return whether a program is one that this processor does not run, and that is understood."""
     try:
         elf = _opened(os.path.join(cwd or "", path))
     except LaunchError:

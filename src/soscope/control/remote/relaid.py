@@ -215,7 +215,7 @@ class Planner:
         return Relaying(here, there, partial(self._fields, here=here, moves=moves))
 
     def _are_in_the_way(self, leaves: list[Leaf], places: tuple[tuple[int, int], ...]) -> bool:
-        """Say whether two fields share bytes, which cannot be both as x86-64 has them.
+        """Return whether two fields share bytes, which cannot be both as x86-64 has them.
 
         Where nothing says which of them is there.
         """

@@ -83,7 +83,7 @@ class SiteWatch(CallWatch):
         return armed
 
     def enters(self, pc: int) -> bool:
-        """Say whether the thread is at a jump behind which an instruction is run first."""
+        """Return whether the thread is at a jump behind which an instruction is run first."""
         return pc in self._at and self._at[pc][0].way == sites.ENTER
 
     def _by_slot(self, image: ForeignImage) -> dict[int, list[StubSite]]:
@@ -139,7 +139,7 @@ class SiteWatch(CallWatch):
         return pc + site.size if site is not None and site.way == sites.CALL else None
 
     def has(self, pc: int) -> bool:
-        """Say whether a thread at `pc` is at a call site."""
+        """Return whether a thread at `pc` is at a call site."""
         return pc in self._at
 
     def forget(self, image: ForeignImage) -> None:

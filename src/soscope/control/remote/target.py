@@ -88,7 +88,7 @@ class RemoteTarget(Target):
 
     @property
     def is_left(self) -> bool:
-        """Say whether it was let go on unobserved before it ended."""
+        """Return whether it was let go on unobserved before it ended."""
         return self.engine is not None and self.engine.is_left
 
     def emulator_runs(self) -> None:

@@ -33,7 +33,7 @@ class LateStops:
         self._gone[addr] = self._now
 
     def is_late(self, tid: int, addr: int) -> bool:
-        """Say whether a point was at `addr` when the thread was heard last."""
+        """Return whether a point was at `addr` when the thread was heard last."""
         return self._gone.get(addr, 0) > self._heard.get(tid, 0)
 
     def heard(self, tid: int) -> None:
@@ -46,14 +46,14 @@ class LateStops:
 
 
 def makes_thread(stub: RemoteStub, memory: GuestMemory, convention: Convention, sp: int) -> bool:
-    """Say whether clone(3), whose first instruction a thread stands at, is to make a thread."""
+    """Return whether clone(3), whose first instruction a thread stands at, is to make a thread."""
     reader = passing.Reader(stub, memory, convention, sp)
     reader.take([kinds.WORD] * (_FLAGS + 1))
     return bool(reader.taken.words[_FLAGS] & _CLONE_THREAD)
 
 
 def closes_socket(stub: RemoteStub, memory: GuestMemory, convention: Convention, sp: int) -> bool:
-    """Say whether closefrom(3), whose first instruction a thread stands at, is to close a socket.
+    """Return whether closefrom(3), where a thread is about to begin, is to close a socket.
 
     The emulator's own are among them, at numbers that the program does not know of.
     """

@@ -113,7 +113,7 @@ class Wanted:
         )
 
     def chooses(self, slot: CalledSlot, caller: ForeignImage, callee: ForeignImage | None) -> bool:
-        """Say whether the calls of a slot are asked for."""
+        """Return whether the calls of a slot are asked for."""
         name, path, is_main = _names(callee)
         return selection.chooses(
             self._hooks.selection,

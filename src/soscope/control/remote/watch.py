@@ -62,7 +62,7 @@ class CallWatch:
         return layout.REFUSED_ADDRESS_TAKEN
 
     def enters(self, _pc: int) -> bool:
-        """Say whether a thread has to run on to the function before all is there that it gets."""
+        """Return whether a thread has to reach the function before its arguments are all there."""
         return False
 
     def at_fault(self, _pc: int) -> Armed | None:
@@ -86,11 +86,11 @@ class CallWatch:
 
     @property
     def is_followed(self) -> bool:
-        """Say whether the thread that was just sent on is to be watched step by step."""
+        """Return whether the thread that was just sent on is to be watched step by step."""
         return False
 
     def has_stepped(self) -> bool:
-        """Hear of a step of such a thread; say whether it may run from there on."""
+        """Hear of a step of such a thread; return whether it may run from there on."""
         return True
 
     def is_out_of_sight(self) -> None:
@@ -170,7 +170,7 @@ class Sender:
         return Sender(self._stub, self._convention, memory)
 
     def comes_from_slot(self, pc: int) -> bool:
-        """Say whether a slot has led it to `pc`, as far as registers tell."""
+        """Return whether a slot has led it to `pc`, as far as registers tell."""
         target = self._convention.target
         return not target or self._stub.get(target) == pc
 

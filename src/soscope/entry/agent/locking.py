@@ -18,7 +18,7 @@ _MOST = 64 << 20  # bytes of names that are looked through
 
 
 def would_fail(pid: int, program: ElfImage) -> bool:
-    """Say whether `program`, which process `pid` runs, may lock all memory and has a limit.
+    """Return whether `program`, which process `pid` runs, may lock all memory and has a limit.
 
     Raises FormatError for a damaged file, OSError where it cannot be read.
     """

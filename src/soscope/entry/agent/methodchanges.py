@@ -83,7 +83,7 @@ class MethodChanges:
         self._visit.memory.write(at, state.to_bytes(_WORD, "little"))
 
     def _holds(self, mappings: list[maps.Mapping], registers: arch.Registers) -> bool:
-        """Say whether a thread may be in one of the functions, or in a handler above one."""
+        """Return whether a thread may be in one of the functions, or in a handler above one."""
         if self._is_inside(registers.pc, registers.sp, registers.words()):
             return True
         stacks = used_stacks(self._visit.memory, mappings, registers.sp - arch.RED_ZONE)

@@ -155,7 +155,7 @@ class PutIn:
         return is_last
 
     def _is_last_event(self) -> bool:
-        """Say whether all images are relocated.
+        """Return whether all images are relocated.
 
         glibc announces RT_ADD, then RT_CONSISTENT; musl calls the function once. The events
         of audit libraries come before, in other namespaces.
@@ -223,7 +223,7 @@ class PutIn:
 
     @property
     def is_at_breakpoint(self) -> bool:
-        """Say whether the stopped program has run into the breakpoint. Raises Gone."""
+        """Return whether the stopped program has run into the breakpoint. Raises Gone."""
         return self.tracee.registers().pc == self._facts.function + arch.BREAKPOINT_SIZE
 
     def abandon(self) -> None:

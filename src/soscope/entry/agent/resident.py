@@ -100,7 +100,7 @@ class Resident:
 
     @property
     def is_known(self) -> bool:
-        """Say whether it speaks this version of the protocol."""
+        """Return whether it speaks this version of the protocol."""
         return (
             self.fields.get("wire_version") == layout.WIRE_VERSION
             and self.fields.get("size") == layout.INSIDE.size
@@ -123,12 +123,12 @@ class Resident:
 
     @property
     def is_hooked(self) -> bool:
-        """Say whether words of the process are changed, but for patches that stand."""
+        """Return whether words of the process are changed, but for patches that stand."""
         return bool(self.fields.get("change_count", 0) > self._staying)
 
     @property
     def has_patches(self) -> bool:
-        """Say whether functions stand in the place of others."""
+        """Return whether functions stand in the place of others."""
         return bool(self._standing)
 
     def patches(self) -> PatchTable:
@@ -151,7 +151,7 @@ class Resident:
         }
 
     def leads_into(self, low: int, high: int) -> bool:
-        """Say whether a slot that a patch has changed leads to below `high`, from `low` on."""
+        """Return whether a slot that a patch has changed leads to below `high`, from `low` on."""
         journal = array("Q", self.journal())
         return any(
             low <= after < high and addr and self._memory.word(addr) == after
@@ -245,15 +245,15 @@ class Resident:
 
     @property
     def is_prepared(self) -> bool:
-        """Say whether nothing was changed since `prepare`."""
+        """Return whether nothing was changed since `prepare`."""
         return self._plan is not None and self._plan.journal == self.journal()
 
     def holds(self, addr: int) -> bool:
-        """Say whether an address lies in the agent's code or trampolines."""
+        """Return whether an address lies in the agent's code or trampolines."""
         return 0 <= addr - self.base < layout.BLOB_DATA
 
     def leads_on(self, addr: int) -> bool:
-        """Say whether calls of an address go on to where its cell says.
+        """Return whether calls of an address go on to where its cell says.
 
         Those are entry trampolines and counters; the cell is BLOB_DISTANCE behind them.
         """
@@ -365,7 +365,7 @@ class Resident:
         self.look()
 
     def is_return(self, word: int) -> bool:
-        """Say whether a word is where a function returns to a return trampoline."""
+        """Return whether a word is where a function returns to a return trampoline."""
         at = word - _RETURN_AT - self.base - layout.BLOB_SITES
         return 0 <= at < _SITES_END - layout.BLOB_SITES and at % _SITE_BYTES == 0
 

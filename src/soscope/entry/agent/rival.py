@@ -57,7 +57,7 @@ def _imports_ptrace(pid: int, program: ElfImage) -> bool:
 
 
 def _is_off(pid: int, *, is_address: bool) -> bool:
-    """Say whether the environment switches the leak check off.
+    """Return whether the environment switches the leak check off.
 
     AddressSanitizer reads two variables, the second one last.
     """

@@ -62,7 +62,7 @@ class Unwinders:
             self.ranges += _ranges(memory, own)
 
     def hold(self, tid: int, registers: arch.Registers, stack: bytes) -> bool:
-        """Say whether a thread with this stack may be in an unwinder."""
+        """Return whether a thread with this stack may be in an unwinder."""
         if not any(
             start <= registers.pc < end or next(words_between(stack, start, end), None)
             for start, end in self.ranges

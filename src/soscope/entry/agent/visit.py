@@ -246,7 +246,7 @@ class Visit:
         return self._loader_code
 
     def is_clear(self, *, loader: bool = False) -> bool:
-        """Say whether no stopped thread is in an agent's code (or the loader's)."""
+        """Return whether no stopped thread is in an agent's code (or the loader's)."""
         for registers in self.threads.registers().values():
             pc = registers.pc
             if any(agent.holds(pc) for agent in self.agents):
@@ -257,7 +257,7 @@ class Visit:
 
     @property
     def has_shadow_stack(self) -> bool:
-        """Say whether some thread's return addresses must stay what they are."""
+        """Return whether some thread's return addresses must stay what they are."""
         for tid in status.threads(self.pid):
             try:
                 if status.has_shadow_stack(status.read_status(tid)):
@@ -268,7 +268,7 @@ class Visit:
 
     @property
     def is_there(self) -> bool:
-        """Say whether the process still has the memory that was looked at."""
+        """Return whether the process still has the memory that was looked at."""
         return bool(self.memory.read(self.facts.base, 4))
 
     def check_same(self) -> None:

@@ -34,7 +34,7 @@ class Points:
         self.is_sparing = False
 
     def __contains__(self, addr: int) -> bool:
-        """Say whether threads stop there."""
+        """Return whether threads stop there."""
         return addr in self._counts or addr in self._spare
 
     def __len__(self) -> int:

@@ -109,7 +109,7 @@ def _make_again(tid: int) -> None:
 
 
 def _let_go_of_successor(pid: int) -> bool:
-    """Let go of the thread that has the number of the first, if it is ours; say whether it is.
+    """Let go of the thread that has the number of the first, if it is ours; return whether it is.
 
     A thread that executes a program gets that number.
     """

@@ -147,7 +147,7 @@ class Inside:
         return any(self._low <= word < self._high for word in words), count
 
     def _has_word(self, suspect: Suspect, above: int) -> bool:
-        """Say whether the code is mentioned on a stack, from an address up; 0: or in a register."""
+        """Return whether a stack, from an address up, mentions the code; 0: or a register does."""
         low, high = self._low, self._high
         if not above and any(low <= word < high for word in suspect.registers.words()):
             return True

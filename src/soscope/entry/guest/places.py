@@ -88,7 +88,7 @@ class CodePlaces:
         return mapping if addr < mapping.end else None
 
     def is_data_of_image(self, addr: int) -> bool:
-        """Say whether an address is in memory of a file, or in what follows such memory (.bss)."""
+        """Return whether an address is in memory of a file, or behind such memory (.bss)."""
         index = bisect_right(self._starts, addr) - 1
         if index < 0:
             return False

@@ -235,7 +235,7 @@ def set_syscall(registers: Registers, at: int, number: int, arguments: tuple[int
 
 
 def is_entering(registers: Registers, number: int) -> bool:
-    """Say whether a thread has stopped at the beginning of this system call, not at its end."""
+    """Return whether a thread has stopped at the beginning of this system call, not at its end."""
     return int(registers.orig_rax) == number and registers.result == -_ENOSYS
 
 
@@ -281,7 +281,7 @@ def interrupted_stacks(stack: bytes) -> list[int]:
 
 
 def is_behind_syscall(code: bytes) -> bool:
-    """Say whether the code in front of a thread's pc ends in a system call's instruction."""
+    """Return whether the code in front of a thread's pc ends in a system call's instruction."""
     return code.endswith(SYSCALL)
 
 
@@ -331,23 +331,23 @@ _ONCE = frozenset((NR_CLOSE,))
 
 
 def waits(registers: Registers) -> bool:
-    """Say whether a stopped thread has been in a system call that the stop has interrupted."""
+    """Return whether a stopped thread has been in a system call that the stop has interrupted."""
     return int(registers.orig_rax) < 1 << 31 and registers.result in _WAITED
 
 
 def waits_for_signal(registers: Registers) -> bool:
-    """Say whether a stopped thread has been in a system call that only a signal ends."""
+    """Return whether a stopped thread has been in a system call that only a signal ends."""
     return waits(registers) and int(registers.orig_rax) in FOR_SIGNALS
 
 
 def is_interrupted(registers: Registers) -> bool:
-    """Say whether a stopped thread is at the end of a system call that says EINTR."""
+    """Return whether a stopped thread is at the end of a system call that says EINTR."""
     number = int(registers.orig_rax)
     return number < 1 << 31 and number not in _ONCE and registers.result == -_EINTR
 
 
 def is_restarting(registers: Registers) -> bool:
-    """Say whether a stopped thread is to go on with restart_syscall(2)."""
+    """Return whether a stopped thread is to go on with restart_syscall(2)."""
     return int(registers.orig_rax) < 1 << 31 and registers.result == -_ERESTART_RESTARTBLOCK
 
 
@@ -412,7 +412,7 @@ def join(registers: Registers, done: int, rest: int) -> None:
 
 
 def waits_outside(registers: Registers, before: bytes, *, lends_pauses: bool = True) -> bool:
-    """Say whether a stopped thread waits for something that no allocator and no loader waits for.
+    """Return whether a stopped thread waits as no allocator and no loader does.
 
     `before` are the bytes in front of its program counter. `lends_pauses`: who only lets time
     go by is such a one, too.
@@ -509,7 +509,7 @@ def arguments(registers: Registers) -> tuple[int, ...]:
 
 
 def is_empty_function(code: bytes) -> bool:
-    """Say whether `code` does nothing but return: the only thing we dare to replace."""
+    """Return whether `code` does nothing but return: the only thing we dare to replace."""
     return code.startswith((_RET, _ENDBR64 + _RET))
 
 

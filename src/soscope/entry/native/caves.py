@@ -53,7 +53,7 @@ class Caves:
                 self._caves.append(_Cave(start + bias, end + bias, before, self._size))
 
     def has(self, start: int) -> bool:
-        """Say whether the room that begins there has been taken."""
+        """Return whether the room that begins there has been taken."""
         return any(cave.start == start for cave in self._caves)
 
     def take(self, near: int) -> list[int]:
@@ -82,7 +82,7 @@ class Caves:
         self._caves = [cave for cave in self._caves if not start <= cave.start < end]
 
     def __contains__(self, addr: int) -> bool:
-        """Say whether an address lies in one of them."""
+        """Return whether an address lies in one of them."""
         return any(cave.start <= addr < cave.end for cave in self._caves)
 
     def copy_for(self, memory: RemoteMemory) -> Caves:

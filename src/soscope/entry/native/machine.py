@@ -77,7 +77,7 @@ class NativeMachine:
 
     @abstractmethod
     def can_go(self, decoded: Displaced) -> bool:
-        """Say whether an instruction needs no copy, as `go` does all that it does."""
+        """Return whether an instruction needs no copy, as `go` does all that it does."""
 
     @abstractmethod
     def copy(self, code: bytes, decoded: Displaced, addr: int, place: int) -> bytes | None:

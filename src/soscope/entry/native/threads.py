@@ -143,7 +143,7 @@ class NativeThreads:
 
     @staticmethod
     def is_ours(tid: int) -> bool:
-        """Say whether this process traces a thread."""
+        """Return whether this process traces a thread."""
         try:
             return status.read_status(tid).get("TracerPid") == str(os.getpid())
         except NoSuchProcess:

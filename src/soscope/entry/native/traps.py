@@ -267,7 +267,7 @@ class Traps:
             self._restore(self._memory.descriptor, trap.addr, trap.before)
 
     def is_shared(self, descriptor: int) -> bool | None:
-        """Say whether memory that is open as a file is that of the process itself.
+        """Return whether memory that is open as a file is that of the process itself.
 
         None where nobody can tell: there is no byte to change for a moment.
         """
@@ -296,7 +296,7 @@ class Traps:
             self.copies.clear()
 
     def has_been(self, addr: int) -> bool:
-        """Say whether a thread may be told of late that has run into a trap at `addr`."""
+        """Return whether a thread may be told of late that has run into a trap at `addr`."""
         return addr in self._before and addr not in self.at
 
     def place_of(self, pc: int) -> int:

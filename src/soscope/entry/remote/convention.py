@@ -293,5 +293,5 @@ class Convention:
 
     @property
     def has_unnamed_x87(self) -> bool:
-        """Say whether no register is known that has a result of 80 bits."""
+        """Return whether no register is known that has a result of 80 bits."""
         return self.long_double == LONG_DOUBLE_X87 and not self.result_x87

@@ -153,7 +153,7 @@ class PacketStream:
 
     @property
     def has_more(self) -> bool:
-        """Say whether some of the next packet is here already."""
+        """Return whether some of the next packet is here already."""
         return b"$" in self._buffer
 
     def _send(self, data: bytes) -> None:

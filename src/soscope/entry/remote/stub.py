@@ -43,7 +43,7 @@ class Capabilities:
                 self.words[word[:-1]] = word[-1]
 
     def has(self, name: str) -> bool:
-        """Say whether it offers what has this name."""
+        """Return whether it offers what has this name."""
         return self.words.get(name, "-") != "-"
 
     @property
@@ -153,7 +153,7 @@ class RemoteStub:
 
     @property
     def is_over(self) -> bool:
-        """Say whether the connection is closed."""
+        """Return whether the connection is closed."""
         return self._packets.is_over
 
     def connection(self) -> socket.socket:
@@ -337,7 +337,7 @@ class RemoteStub:
         return data
 
     def write(self, addr: int, data: bytes) -> bool:
-        """Write into memory; say whether the stub has done it."""
+        """Write into memory; return whether the stub has done it."""
         return self.ask(b"M%x,%x:%s" % (addr, len(data), data.hex().encode())) == b"OK"
 
     # ---- breakpoints, and going on ----

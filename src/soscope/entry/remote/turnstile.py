@@ -116,7 +116,7 @@ class Turnstile:
 
     @property
     def is_gone(self) -> bool:
-        """Say whether no thread is traced any more."""
+        """Return whether no thread is traced any more."""
         return not self._threads and not self._statuses
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class Turnstile:
         packets.close()
 
     def _ends(self, thread: _Thread) -> bool:
-        """Say whether a thread that is not inside waits for the stub's client."""
+        """Return whether a thread that is not inside waits for the stub's client."""
         if thread is self._inside or thread.state != _RUNS:
             return False
         return self._call_of(thread) == (arch.RECVFROM, self._socket)
@@ -229,7 +229,7 @@ class Turnstile:
                     self._go(thread)
 
     def _is_blocked(self, thread: _Thread) -> bool:
-        """Say whether a thread waits in a system call, which an interruption might end."""
+        """Return whether a thread waits in a system call, which an interruption might end."""
         return self._call_of(thread) is not None
 
     def _call_of(self, thread: _Thread) -> tuple[int, int] | None:

@@ -54,7 +54,7 @@ class LoaderLock:
 
     @property
     def is_ready(self) -> bool:
-        """Say whether the program's images have all been loaded at its start."""
+        """Return whether the program's images have all been loaded at its start."""
         debug = linkmap.read_debug(self._memory, self._r_debug)
         return bool(debug and debug.first and debug.brk) and (
             debug is not None and debug.state == linkmap.RT_CONSISTENT
@@ -62,7 +62,7 @@ class LoaderLock:
 
     @property
     def is_held(self) -> bool:
-        """Say whether somebody loads or unloads; exact while all threads are stopped."""
+        """Return whether somebody loads or unloads; exact while all threads are stopped."""
         if self._rwlock:
             return self._memory.read(self._rwlock, 4) != bytes(4)
         # Without libpthread glibc 2.31 counts, and does not lock.

@@ -36,7 +36,7 @@ class Moments:
 
     @property
     def is_idle(self) -> bool:
-        """Say whether nobody is to be heard of: else whoever ends waits for us to take note."""
+        """Return whether nobody is to be heard of: else whoever ends waits for us to take note."""
         return not self.asked and not self._rests.tids
 
     def ask(self, tid: int) -> bool:

@@ -93,7 +93,7 @@ def _has_any_ended() -> bool:
 
 
 def is_traced(tid: int, tracer: int) -> bool:
-    """Say whether a thread is traced by the thread `tracer`."""
+    """Return whether a thread is traced by the thread `tracer`."""
     try:
         with open(f"/proc/{tid}/status", "rb", buffering=0) as file:
             return b"\nTracerPid:\t%d\n" % tracer in file.read(4096)
@@ -102,7 +102,7 @@ def is_traced(tid: int, tracer: int) -> bool:
 
 
 def _take_end(tid: int, tracer: int) -> bool:
-    """Take note of the end of a thread of `tracer`'s; say whether there is none to wait for.
+    """Take note of the end of a thread of `tracer`'s; return whether there is none to wait for.
 
     A stop is left alone: whoever has executed a program may have the number of one that was
     killed, and be somebody whose stop is waited for. Of a traced thread wait(2) tells stops,

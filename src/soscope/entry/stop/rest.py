@@ -60,7 +60,7 @@ class Rests:
         return list(self._rests)
 
     def __contains__(self, tid: int) -> bool:
-        """Say whether a thread is at it."""
+        """Return whether a thread is at it."""
         return tid in self._rests
 
     def release(self, stopped: Stopped) -> None:
@@ -141,7 +141,7 @@ def mended(tid: int) -> arch.Registers:
 
 
 def _is_syscall(stopped: Stopped) -> bool:
-    """Say whether the instruction in front of a thread is the one that can be made again."""
+    """Return whether the instruction in front of a thread is the one that can be made again."""
     try:
         memory = ProcessMemory(stopped.tid)
     except OSError:

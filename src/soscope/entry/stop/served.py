@@ -46,7 +46,7 @@ class ServedMoments:
 
     @property
     def is_idle(self) -> bool:
-        """Say whether nobody is to be heard of."""
+        """Return whether nobody is to be heard of."""
         return not self.asked
 
     def ask(self, tid: int) -> bool:

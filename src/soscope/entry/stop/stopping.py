@@ -130,11 +130,11 @@ class Threads:
                 self._wait(thread)
 
     def _is_alone(self) -> bool:
-        """Say whether no thread has been found of a process that is still there."""
+        """Return whether no thread has been found of a process that is still there."""
         return not self.stopped and not has_ended(self.pid) and self._looking.now() < self._end
 
     def _run_still(self) -> bool:
-        """Say whether threads have to be waited for that were taken for stopped.
+        """Return whether threads have to be waited for that were taken for stopped.
 
         They were killed. Or another thread has executed a program and with it taken the number
         of the first, by which it has to be asked to stop.
@@ -245,7 +245,7 @@ class Threads:
                 pass  # killed: the next wait hears of its end
 
     def _is_starved(self, tid: int, had: float | None) -> bool:
-        """Say whether a thread gets too little of a processor to stop; it has more time then.
+        """Return whether a thread gets too little of a processor to stop; it has more time then.
 
         `had` is what it had got when it did not stop at once.
         """

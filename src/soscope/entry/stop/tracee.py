@@ -271,7 +271,7 @@ class Tracee:
         self.hold()
 
     def _is_stopped(self) -> bool:
-        """Say whether registers can be read, which those of a running thread cannot."""
+        """Return whether registers can be read, which those of a running thread cannot."""
         try:
             arch.get_registers(self.tid)
         except ProcessLookupError:
@@ -281,7 +281,7 @@ class Tracee:
     # ---- calls in its place ----
 
     def find_syscall(self, places: list[tuple[int, int]]) -> bool:
-        """Look for a syscall instruction in (address, size) places; say whether there is one."""
+        """Look for a syscall instruction in (address, size) places; return whether there is one."""
         for addr, size in places:
             at = self.memory.read(addr, size).find(arch.SYSCALL)
             if at >= 0:

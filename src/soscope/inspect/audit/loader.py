@@ -98,11 +98,11 @@ class Loader:
         return function if vaddr < function.vaddr + function.size else None
 
     def is_code(self, vaddr: int) -> bool:
-        """Say whether a link-time address is in an executable segment."""
+        """Return whether a link-time address is in an executable segment."""
         return self._segment(vaddr, _PF_X)
 
     def is_function(self, vaddr: int) -> bool:
-        """Say whether a function begins at a link-time address, or behind its padding there."""
+        """Return whether a function begins at a link-time address, or behind its padding there."""
         function = self.function_at(vaddr)
         return function is not None and vaddr - function.vaddr < _MAX_PADDING
 
@@ -119,7 +119,7 @@ class Loader:
         return min(part.vaddr for part in parts), max(part.vaddr + part.memsz for part in parts)
 
     def is_writable(self, vaddr: int) -> bool:
-        """Say whether what is there may change as long as the process lives."""
+        """Return whether what is there may change as long as the process lives."""
         if not self._segment(vaddr, _PF_W):
             return False
         return not any(

@@ -79,7 +79,7 @@ class State:
             self.regs.pop(part, None)
 
     def merge(self, other: State) -> bool:
-        """Take what comes another way; say whether that changed anything."""
+        """Take what comes another way; return whether that changed anything."""
         changed = _merge(self.regs, other.regs)
         changed |= _merge(self.memory, other.memory)
         left, marks = self.has_left or other.has_left, self.marks | other.marks
@@ -176,7 +176,7 @@ class InstructionSet:
         raise NotImplementedError
 
     def is_padding(self, insn: Any) -> bool:
-        """Say whether an instruction is there for alignment alone."""
+        """Return whether an instruction is there for alignment alone."""
         raise NotImplementedError
 
     def writes(self, insn: Any) -> frozenset[str]:

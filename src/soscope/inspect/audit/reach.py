@@ -308,5 +308,5 @@ class _Look:
 
 
 def _is_alike(stack: str, state: State, other: State) -> bool:
-    """Say whether two ways to an instruction have the stack at the same place, as they must."""
+    """Return whether two ways to an instruction have the stack at the same place, as they must."""
     return state.regs.get(stack) == other.regs.get(stack) or other.regs.get(stack) is None

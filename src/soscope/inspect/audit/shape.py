@@ -227,7 +227,7 @@ class _Walk:
             self.returned[at] = state
 
     def _has_dropped(self, state: State, more: int) -> bool:
-        """Say whether the stack is what the called function is to see."""
+        """Return whether the stack is what the called function is to see."""
         place = state.regs.get(self.isa.stack)
         return place is not None and place == ("sp", 0, self.isa.below - more)
 

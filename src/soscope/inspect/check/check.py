@@ -34,7 +34,7 @@ class Checked:
 
     @property
     def is_sound(self) -> bool:
-        """Say whether there are remarks at most."""
+        """Return whether there are remarks at most."""
         return not any(fault.severity == FAULT for fault in self.faults)
 
 

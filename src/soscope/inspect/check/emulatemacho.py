@@ -154,7 +154,7 @@ def _place(stub: Stub) -> int:
 
 
 def _has_lazy_half(slot: FileSlot) -> bool:
-    """Say whether the file has a helper and a record for a slot, or ought to have them."""
+    """Return whether the file has a helper and a record for a slot, or ought to have them."""
     if slot.binding == LAZY:
         return True
     return slot.resolver_argument is not None and slot.helper is not None

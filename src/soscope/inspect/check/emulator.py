@@ -226,6 +226,6 @@ class Emulator:
         return End(self.register("pc"), f"no end after {_MOST} instructions")
 
     def _is_thumb(self, addr: int) -> bool:
-        """Say whether a stub on ARM begins in Thumb: with bx pc or movw."""
+        """Return whether a stub on ARM begins in Thumb: with bx pc or movw."""
         first = int.from_bytes(self._read(addr, 2), "little")
         return first == 0x4778 or first & 0xFBF0 == 0xF240

@@ -52,7 +52,7 @@ def _who_may_write(folder: str) -> str:
 
 
 def _is_open(folder: str, *, even_sticky: bool) -> bool:
-    """Say whether anybody may write to a folder; one where only owners remove may not count."""
+    """Return whether anybody may write to a folder; one where only owners remove may not count."""
     try:
         mode = os.stat(folder).st_mode
     except OSError:

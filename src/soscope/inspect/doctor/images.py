@@ -85,7 +85,7 @@ def made_for(image: ElfImage) -> str:
 
 
 def is_native(image: ElfImage) -> bool:
-    """Say whether the agent exists for the image's machine."""
+    """Return whether the agent exists for the image's machine."""
     header = image.header
     return header is not None and (image.encoding.bits, header.machine) == (arch.BITS, arch.MACHINE)
 
@@ -122,7 +122,7 @@ def linkage(image: ElfImage) -> str:
 
 
 def binds_now(image: ElfImage) -> bool:
-    """Say whether the loader binds all slots at once."""
+    """Return whether the loader binds all slots at once."""
     dynamic = image.dynamic
     return (
         dynamic.get(c.DT_BIND_NOW) is not None

@@ -121,7 +121,7 @@ def _defines(image: ElfImage, name: str) -> bool:
 
 
 def _mentions(image: ElfImage, name: str) -> bool:
-    """Say whether an image defines or imports a symbol."""
+    """Return whether an image defines or imports a symbol."""
     try:
         return any(symbol.name == name for symbol in image.symbols)
     except FormatError:

@@ -36,7 +36,7 @@ class Libc:
 
     @property
     def is_supported(self) -> bool:
-        """Say whether soscope is made for this one."""
+        """Return whether soscope is made for this one."""
         if self.name == MUSL:
             return True
         numbers = tuple(int(part) for part in self.version.split(".") if part.isdigit())

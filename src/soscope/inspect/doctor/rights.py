@@ -58,7 +58,7 @@ def capabilities(fields: dict[str, str], which: str = "CapEff") -> int:
 
 
 def in_first_namespace(kind: str) -> bool | None:
-    """Say whether we are in the system's first namespace of a kind; None: not known.
+    """Return whether we are in the system's first namespace of a kind; None: not known.
 
     The kernel gives those fixed numbers (include/linux/proc_ns.h).
     """
@@ -112,7 +112,7 @@ def _repair_of_ptrace() -> str:
 
 
 def in_container() -> bool:
-    """Say whether this looks like a container: they leave such a file or variable."""
+    """Return whether this looks like a container: they leave such a file or variable."""
     marks = ("/.dockerenv", "/run/.containerenv")
     return any(map(os.path.exists, marks)) or in_first_namespace("pid") is False
 
@@ -187,7 +187,7 @@ def why_refused(pid: int) -> tuple[str, str | None]:
 
 
 def other_namespace(pid: int, kind: str) -> bool:
-    """Say whether a process is known to be in another namespace of a kind than we are."""
+    """Return whether a process is known to be in another namespace of a kind than we are."""
     try:
         return os.readlink(f"/proc/{pid}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}")
     except OSError:

@@ -86,7 +86,7 @@ def _who(pid: int, name: str, fields: dict[str, str]) -> str:
 
 
 def _rights(subject: Subject, pid: int) -> bool:
-    """Say whether its memory may be read: the kernel asks the same of who attaches."""
+    """Return whether its memory may be read: the kernel asks the same of who attaches."""
     try:
         os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
     except PermissionError:

@@ -96,7 +96,7 @@ class FileCode:
                 yield vaddr, data
 
     def is_code(self, vaddr: int) -> bool:
-        """Say whether an address is one of code."""
+        """Return whether an address is one of code."""
         if self._code is None:
             self._code = Spans((start, start + size) for start, size, _ in self.ranges())
         return self._code.at(vaddr) is not None

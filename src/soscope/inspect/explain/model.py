@@ -191,5 +191,5 @@ class Explanation(NamedTuple):
 
     @property
     def has_ways(self) -> bool:
-        """Say whether there is anything to show."""
+        """Return whether there is anything to show."""
         return any(image.ways for image in self.images)

@@ -46,7 +46,7 @@ class Surroundings(NamedTuple):
 
     @property
     def is_native(self) -> bool:
-        """Say whether there is an agent for such code."""
+        """Return whether there is an agent for such code."""
         image = self.binding.importer
         return (image.space.bits, image.machine) == (arch.BITS, arch.MACHINE)
 

@@ -67,7 +67,7 @@ class InjectInstrument(Instrument):
 
     @property
     def uses_chance(self) -> bool:
-        """Say whether the seed matters."""
+        """Return whether the seed matters."""
         return any(rule.chance < CERTAIN for rule in self.rules)
 
     def options(self) -> dict[str, object]:

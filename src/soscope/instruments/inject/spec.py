@@ -75,16 +75,16 @@ class InjectRule:
 
     @property
     def fails(self) -> bool:
-        """Say whether the function is to fail by its own rule."""
+        """Return whether the function is to fail by its own rule."""
         return self.is_fault or self.error is not None
 
     @property
     def returns(self) -> bool:
-        """Say whether the function is not called."""
+        """Return whether the function is not called."""
         return self.fails or self.retval is not None
 
     def chooses(self, number: int, seed: int = 0) -> bool:
-        """Say whether the rule chooses its call `number`; the agent's own decision."""
+        """Return whether the rule chooses its call `number`; the agent's own decision."""
         if not self.first <= number <= self.last or (number - self.first) % self.step:
             return False
         return self.chance >= CERTAIN or _mixed(seed + number * 0x9E3779B97F4A7C15) < self.chance

@@ -146,13 +146,13 @@ class Aggregate(Sink):
     # ---- when it works ----
 
     def catch_up(self) -> bool:
-        """Add some of it up, if there is a lot; say whether there still is."""
+        """Add some of it up, if there is a lot; return whether there still is."""
         if self._is_behind():
             self._go_on()
         return self._is_behind()
 
     def move(self) -> bool:
-        """Add up, and write the sums, now and then; say whether there is more to add up."""
+        """Add up, and write the sums, now and then; return whether there is more to add up."""
         now = time.monotonic()
         if now < self._write_at:
             return False
@@ -180,7 +180,7 @@ class Aggregate(Sink):
         return waits or self._stage_at < len(self._order)
 
     def _go_on(self) -> bool:
-        """Add up as much as takes a moment; say whether more is ready."""
+        """Add up as much as takes a moment; return whether more is ready."""
         if self._stage_at >= len(self._order):
             self._stage(self._before[0])
         if self._stage_at < len(self._order):

@@ -39,7 +39,7 @@ def processes_of(recording: RecordingFile) -> list[MemProcess]:
 
 
 def judge(recording: RecordingFile, process: MemProcess) -> None:
-    """Say whether all of a process is in the recording, and what cut it.
+    """Return whether all of a process is in the recording, and what cut it.
 
     Damage to what was recorded one by one is known when that has been read.
     """
@@ -57,7 +57,7 @@ def judge(recording: RecordingFile, process: MemProcess) -> None:
 
 
 def _was_left(recording: RecordingFile) -> bool:
-    """Say whether a recording of running processes goes on to where soscope let go of them."""
+    """Return whether a recording of running processes goes on to where soscope let go of them."""
     options = recording.meta.get("options")
     is_attached = isinstance(options, dict) and bool(options.get("processes"))
     end = recording.end

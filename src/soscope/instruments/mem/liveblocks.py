@@ -25,7 +25,7 @@ _Sums = dict[_Stack, tuple[int, int]]  # count, bytes
 
 
 def has_interpreter(pid: int) -> bool:
-    """Say whether a process has Python or Ruby in it. Raises NoSuchProcess, NotPermitted."""
+    """Return whether a process has Python or Ruby in it. Raises NoSuchProcess, NotPermitted."""
     with Process(pid) as process:
         return any(
             all(image.symbols.lookup(name) is not None for name in names)

@@ -93,7 +93,7 @@ class MemSettings:
 
 
 def is_interpreter(command: Sequence[str]) -> bool:
-    """Say whether a command runs an interpreter whose objects are known: by its name, or `#!`."""
+    """Return whether a command runs a known interpreter: by its name, or `#!`."""
     import shutil
 
     path = shutil.which(command[0]) or command[0]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def attach(pid: int) -> bool:
-    """Have process `pid` count objects from now on, without us; say whether it did so before.
+    """Have process `pid` count objects from now on, without us; return whether it did so before.
 
     Raises NoSuchProcess, NotPermitted, AgentError and AttachError, with the process as it was.
     """
@@ -40,7 +40,7 @@ def attach(pid: int) -> bool:
 
 
 def detach(pid: int) -> bool:
-    """Have process `pid` count no more; say whether it did. Raises as `attach`."""
+    """Have process `pid` count no more; return whether it did. Raises as `attach`."""
 
     def work(interpreter: VisitedInterpreter, place: ObjectsPlace) -> Plain:
         was_counting = place.state == layout.OBJECTS_COUNTING

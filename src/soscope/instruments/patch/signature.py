@@ -70,7 +70,7 @@ def check_replacements(
 
 
 def _may_have_types(path: str) -> bool:
-    """Say whether a library has debug information, or a file of its own for that."""
+    """Return whether a library has debug information, or a file of its own for that."""
     try:
         with open(path, "rb", buffering=0) as file:
             image = ElfImage.from_descriptor(file.fileno(), path)
@@ -126,7 +126,7 @@ def _misfit_of_arguments(name: str, ours: Signature, symbol: str, theirs: Signat
 
 
 def _fits_tail(tail: tuple[PassedType, ...], theirs: Signature) -> bool:
-    """Say whether named arguments can take what a variadic function takes behind its own."""
+    """Return whether named arguments can take what a variadic function takes behind its own."""
     if not tail:
         return False
     if any(

@@ -46,7 +46,7 @@ class GmonCallers:
         return self._by_code(start, callee) or several
 
     def _are_starts(self, gmon: GmonFile) -> bool:
-        """Say whether callers are told by where they begin: not by mcount then."""
+        """Return whether callers are told by where they begin: not by mcount then."""
         starts = {(from_pc + self._offset) & self._mask for from_pc, _ in gmon.arcs}
         callers = zip(starts, self._functions.at_all(list(starts)), strict=True)
         return all(start == caller.addr for start, caller in callers if caller.size)

@@ -21,7 +21,7 @@ _COUNTERS = ("mcount", "_mcount", "__fentry__", "__cyg_profile_func_enter")
 
 
 def fits(gmon: GmonFile, functions: ImageFunctions, code: Code, offset: int) -> bool:
-    """Say whether most callees are in the code, and where mcount is called, or a function begins.
+    """Return whether most callees are in the code, at calls of mcount or at functions.
 
     `offset` makes link-time addresses of the file's. What cannot be told, fits.
     """

@@ -17,7 +17,7 @@ _NODE = CallNode.__slots__
 
 
 def is_logged(recording: RecordingFile) -> bool:
-    """Say whether a recording has single calls that instrumented code has reported."""
+    """Return whether a recording has single calls that instrumented code has reported."""
     options = recording.meta.get("options")
     said = options.get("prof") if isinstance(options, dict) else None
     return isinstance(said, dict) and said.get("mode") == MODE_LOG

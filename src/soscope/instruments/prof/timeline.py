@@ -49,7 +49,7 @@ class ThreadTimeline(Record):
         self.overlapping = 0
 
     def returns(self, call: int) -> bool:
-        """Say whether a call was seen to return."""
+        """Return whether a call was seen to return."""
         lost = layout.REPORTED_LEFT | layout.REPORTED_UNSEEN
         return not (self.is_open[call] or self.flags[call] & lost)
 

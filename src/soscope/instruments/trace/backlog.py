@@ -68,7 +68,7 @@ class Backlog:
         self._open[entry] = piece
 
     def is_open(self, entry: Entry) -> bool:
-        """Say whether a place is kept for a call."""
+        """Return whether a place is kept for a call."""
         return entry in self._open
 
     def close(self, entry: Entry, line: str) -> None:

@@ -14,7 +14,7 @@ _MOST_KEPT = 1 << 16
 
 
 def is_callback(of: str) -> bool:
-    """Say whether a C type is that of a pointer to a function."""
+    """Return whether a C type is that of a pointer to a function."""
     return _POINTS in of or of in _TYPES
 
 

@@ -28,7 +28,7 @@ class Way:
 
     @property
     def tells_errors(self) -> bool:
-        """Say whether it is known when the function fails."""
+        """Return whether it is known when the function fails."""
         slot = self.slot
         known = slot is not None and (slot.prototype is not None or slot.error_rule != ERROR_NONE)
         return known and self.returns > 0

@@ -55,7 +55,7 @@ class CallViews:
         return entry, Exit(entry, 0, spent_ns, result, errno, after, ENDED_RETURN, pid, tid, slot)
 
     def names_path(self, entry: Entry, paths: Iterable[str]) -> bool:
-        """Say whether an argument is one of some paths, whole."""
+        """Return whether an argument is one of some paths, whole."""
         for passed in self.prototypes.format_call(entry.slot, entry.captured, _ALL):
             argument = passed.told
             value = "" if argument.cut else argument.value

@@ -102,7 +102,7 @@ class Choice:
 
     @property
     def by_slot_alone(self) -> bool:
-        """Say whether all calls of one slot are chosen, or none of them."""
+        """Return whether all calls of one slot are chosen, or none of them."""
         return not (
             self.pids
             or self.tids
@@ -117,38 +117,38 @@ class Choice:
 
     @property
     def takes_all(self) -> bool:
-        """Say whether every call is chosen, and every signal."""
+        """Return whether every call is chosen, and every signal."""
         return self.selection is None and self.by_slot_alone and self.signals
 
     @property
     def needs_end(self) -> bool:
-        """Say whether it asks how a call ended, or how long it took."""
+        """Return whether it asks how a call ended, or how long it took."""
         return self.slower_ns is not None or self.ends != ANY
 
     @property
     def asks_of_end(self) -> bool:
-        """Say whether it, or its condition, asks for what a recording of entries does not have."""
+        """Return whether it, or its condition, asks for what recorded entries do not have."""
         return self.needs_end or (
             self.where is not None and not self.where.names.isdisjoint(OF_END)
         )
 
     @property
     def switches(self) -> bool:
-        """Say whether calls switch on and off what is shown."""
+        """Return whether calls switch on and off what is shown."""
         return self.on is not None or self.off is not None
 
     @property
     def looks_inside(self) -> bool:
-        """Say whether it asks for arguments and results."""
+        """Return whether it asks for arguments and results."""
         return self.where is not None or bool(self.paths)
 
     @property
     def needs_entries(self) -> bool:
-        """Say whether it asks what a Stretch does not tell of its calls."""
+        """Return whether it asks what a Stretch does not tell of its calls."""
         return self.depth is not None or (self.where is not None and "depth" in self.where.names)
 
     def takes_slot(self, slot: TracedSlot) -> bool:
-        """Say whether calls through a slot are chosen, as far as that depends on the slot."""
+        """Return whether calls through a slot are chosen, as far as that depends on the slot."""
         if self.selection is None:
             return True
         chosen = self._slots.get(slot)
@@ -159,11 +159,11 @@ class Choice:
         return chosen
 
     def takes_thread(self, pid: int, tid: int) -> bool:
-        """Say whether what a thread does is chosen."""
+        """Return whether what a thread does is chosen."""
         return (not self.pids or pid in self.pids) and (not self.tids or tid in self.tids)
 
     def begins(self, entry: Entry, since: int, until: int) -> bool | None:
-        """Say whether a call that begins is chosen, whoever makes it; None: its end decides.
+        """Return whether a call that begins is chosen, whoever makes it; None: its end decides.
 
         `since` and `until` are in ns.
         """
@@ -176,7 +176,7 @@ class Choice:
         return True if not self.needs_end and entry.time_ns >= self.earliest_ns else None
 
     def waits(self, entry: Entry, time_ns: int) -> bool | None:
-        """Say whether a call that has not ended up to `time_ns` is chosen, as `begins` does."""
+        """Return whether a call that has not ended up to `time_ns` is chosen, as `begins` does."""
         if self.slower_ns is not None and time_ns - entry.time_ns < self.slower_ns:
             return None
         if time_ns < self.earliest_ns:
@@ -184,7 +184,7 @@ class Choice:
         return True if self.ends == ANY else None
 
     def ended(self, entry: Entry, leave: Exit) -> bool:
-        """Say whether a call that `begins` left undecided is chosen."""
+        """Return whether a call that `begins` left undecided is chosen."""
         if leave.time_ns < self.earliest_ns:
             return False
         if self.slower_ns is not None:
@@ -196,7 +196,7 @@ class Choice:
         return self._ends_so(entry.slot, leave.ended, leave.result)
 
     def takes_whole(self, slot: TracedSlot, spent_ns: int, result: int) -> bool:
-        """Say whether a call that has returned is chosen, as far as that shows."""
+        """Return whether a call that has returned is chosen, as far as that shows."""
         if self.slower_ns is not None and spent_ns < self.slower_ns:
             return False
         return self._ends_so(slot, ENDED_RETURN, result)
@@ -211,7 +211,7 @@ class Choice:
 
 
 def slot_is_chosen(selection: Selection, slot: TracedSlot) -> bool:
-    """Say whether a filter chooses a slot, as the agent would."""
+    """Return whether a filter chooses a slot, as the agent would."""
     caller, callee = _named(slot.caller), _named(slot.callee)
     return chooses(
         selection,

@@ -182,7 +182,7 @@ class ChosenListener(Listener):
             out.append(leave)
 
     def _begins(self, entry: Entry) -> bool | None:
-        """Say whether a call is chosen, None: its end decides."""
+        """Return whether a call is chosen, None: its end decides."""
         chosen = self._choice.begins(entry, self._since, self._until)
         views = self._views
         if chosen is False or views is None:
@@ -195,21 +195,21 @@ class ChosenListener(Listener):
         return chosen if holds else holds
 
     def _names_path(self, views: CallViews, entry: Entry) -> bool:
-        """Say whether a call is about one of the chosen files."""
+        """Return whether a call is about one of the chosen files."""
         paths, descriptors = self._choice.paths, self._choice.descriptors
         return views.names_path(entry, paths) or (
             descriptors is not None and descriptors.are_of(entry, paths)
         )
 
     def _ended(self, entry: Entry, leave: Exit) -> bool:
-        """Say whether a call is chosen that has ended."""
+        """Return whether a call is chosen that has ended."""
         if not self._choice.ended(entry, leave):
             return False
         where, views = self._where, self._views
         return where is None or views is None or where.holds(views.view(entry, leave)) is True
 
     def _begins_so(self, entry: Entry) -> bool:
-        """Say whether the condition on a call holds, however it ends."""
+        """Return whether the condition on a call holds, however it ends."""
         where, views = self._where, self._views
         return where is None or views is None or where.holds(views.view(entry)) is True
 
@@ -263,7 +263,7 @@ class ChosenListener(Listener):
             )
 
     def _takes_inside(self, stretch: Stretch, call: WholeCall, spent: int) -> bool:
-        """Say whether arguments and result of a call are what is asked for."""
+        """Return whether arguments and result of a call are what is asked for."""
         views = self._views
         if views is None:
             return True

@@ -32,7 +32,7 @@ _MOST = 1 << 28  # bytes that are read of all these sections
 
 
 def may_have_entries(image: ElfImage, path: str) -> bool:
-    """Say whether `entries_of` may find anything for an open image; most programs have nothing."""
+    """Return whether `entries_of` may find anything for an open image; mostly it does not."""
     sections = Sections.read(image)
     return sections.named(".debug_info") is not None or any(
         os.path.exists(candidate) for candidate, _ in _candidates(image, sections, path)

@@ -170,7 +170,7 @@ class Descriptors:
         return text if path is None or leave.ended != ENDED_RETURN else f"{text}<{path}>"
 
     def are_of(self, entry: Entry, paths: frozenset[str]) -> bool:
-        """Say whether an argument is a descriptor of one of some files."""
+        """Return whether an argument is a descriptor of one of some files."""
         return any(path in paths for path in self._at.get(entry, {}).values())
 
     # ---- calls
@@ -398,7 +398,7 @@ def _pointer_of(arguments: list[Argument], place: int) -> int:
 
 
 def _is_descriptor(name: str, function: str, constants: str) -> bool:
-    """Say whether an int is a descriptor, by its name and by the constants that it may be."""
+    """Return whether an int is a descriptor, by its name and by the constants that it may be."""
     only = _NAMES.get(name)
     return constants == _DIRECTORY or (only is not None and (not only or function in only))
 
@@ -413,7 +413,7 @@ def _peer(address: Argument) -> str:
 
 
 def _agree(known: str, link: str) -> bool:
-    """Say whether what calls say of a descriptor is what /proc says of it."""
+    """Return whether what calls say of a descriptor is what /proc says of it."""
     if not isabs(link):  # socket:[4711], anon_inode:[eventpoll]
         kind = known.partition(":")[0]
         return kind in link or (kind == "epoll" and "eventpoll" in link)

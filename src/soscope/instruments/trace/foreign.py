@@ -37,14 +37,14 @@ class ForeignFunctions:
         return self._named
 
     def may_be(self, symbol: ElfSymbol) -> bool:
-        """Say whether what an image calls by that symbol may be another library's."""
+        """Return whether what an image calls by that symbol may be another library's."""
         version = symbol.version
         if version and any(self._prototypes.is_of(each, version) for each in FAMILIES):
             return False
         return self.is_defined(symbol.name)
 
     def is_defined(self, name: str) -> bool:
-        """Say whether an image that is not of the family has a function of the name."""
+        """Return whether an image that is not of the family has a function of the name."""
         if name not in self._known:
             family = self._prototypes.family(name)
             self._known[name] = bool(family) and any(
@@ -54,7 +54,7 @@ class ForeignFunctions:
         return self._known[name]
 
     def is_other(self, image: ElfImage, name: str) -> bool:
-        """Say whether an image has a function of the name and is not of the family."""
+        """Return whether an image has a function of the name and is not of the family."""
         family = self._prototypes.family(name)
         called = next(called for each, called in self._images() if each is image)
         return bool(family) and not self._prototypes.is_of(family, called) and _has(image, name)

@@ -57,7 +57,7 @@ class ImageFiles:
             self._forget(path)
 
     def may_define(self, path: str, image: ElfImage, name: str) -> bool:
-        """Say whether an image has a symbol `name`, defined or not; fast at the second time.
+        """Return whether an image has a symbol `name`, defined or not; fast at the second time.
 
         Raises FormatError.
         """

@@ -50,7 +50,7 @@ class Recording:
 
     @property
     def complete(self) -> bool:
-        """Say whether it lacks nothing that was asked for: see `shortfalls`. Raises RecordingError.
+        """Return whether it has all that was asked for: see `shortfalls`. Raises RecordingError.
 
         >>> soscope.open("run.sosr").complete
         True

@@ -113,7 +113,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
 
     @property
     def lacks_calls(self) -> bool:
-        """Say whether calls that were asked for, or their returns, could not be seen."""
+        """Return whether calls that were asked for, or their returns, could not be seen."""
         return (
             self.loader_refused
             or not self.exits_known
@@ -260,5 +260,5 @@ class TraceOutcome(session.Outcome):
 
     @property
     def is_whole(self) -> bool:
-        """Say whether all calls could be seen that were asked for."""
+        """Return whether all calls could be seen that were asked for."""
         return super().is_whole and not any(program.lacks_calls for program in self.programs)

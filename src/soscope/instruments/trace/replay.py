@@ -62,7 +62,7 @@ class Replay:
 
     @property
     def has_calls(self) -> bool:
-        """Say whether calls were recorded, one by one."""
+        """Return whether calls were recorded, one by one."""
         return self.mode == MODE_TRACE
 
     @property
@@ -356,7 +356,7 @@ def _rules_matched(facts: dict[str, object]) -> list[int]:
 
 
 def _records(facts: dict[str, object]) -> bool:
-    """Say whether each call was recorded."""
+    """Return whether each call was recorded."""
     kinds = facts.get("instruments")
     return isinstance(kinds, list) and layout.INSTRUMENT_TRACE in kinds
 

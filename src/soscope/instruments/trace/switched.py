@@ -113,7 +113,7 @@ class SwitchedListener(Listener):
         return entry in self._ended
 
     def _what(self, slot: TracedSlot) -> tuple[bool, bool]:
-        """Say whether calls through a slot switch on, and off."""
+        """Return whether calls through a slot switch on, and off."""
         known = self._switches.get(slot)
         if known is None:
             if len(self._switches) > _MOST_SLOTS:

@@ -106,13 +106,13 @@ def _did_you_mean(words: list[str]) -> str:
 
 
 def _any_matches(pattern: Pattern, names: list[str]) -> bool:
-    """Say whether a pattern matches one of the names."""
+    """Return whether a pattern matches one of the names."""
     automaton = compile_pattern(pattern)
     return any(automaton.matches(name.encode("utf-8", "surrogateescape")) for name in names)
 
 
 def _matches_image(pattern: Pattern, image: TracedImage) -> bool:
-    """Say whether a pattern for images matches this one."""
+    """Return whether a pattern for images matches this one."""
     if pattern.is_main:
         return image.is_main
     if pattern.is_any:

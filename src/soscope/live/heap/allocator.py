@@ -65,7 +65,7 @@ def _is_glibc(image: LoadedImage) -> bool:
 
 
 def has_symbol(image: LoadedImage, name: bytes) -> bool:
-    """Say whether an image defines a symbol of this name; a program's stub is no definition."""
+    """Return whether an image defines a symbol of this name; a program's stub is no definition."""
     if image.is_vdso:
         return False
     try:

@@ -100,7 +100,7 @@ class ResidentPages:
         return total
 
     def has(self, addr: int) -> bool:
-        """Say whether the page of an address is resident."""
+        """Return whether the page of an address is resident."""
         at = (addr - self.start) // self._size
         return 0 <= at < len(self.present) and self.present[at] == 1
 

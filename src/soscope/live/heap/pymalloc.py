@@ -57,7 +57,7 @@ class Pools:
 
 
 def is_python(images: Images) -> bool:
-    """Say whether CPython runs there."""
+    """Return whether CPython runs there."""
     from soscope.live.heap.allocator import has_symbol
 
     return any(has_symbol(image, name) for image in images.linked for name in _NAMES)

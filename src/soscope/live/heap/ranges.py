@@ -18,7 +18,7 @@ class TakenRanges:
         self.ends = [end for _, end in rows]
 
     def meets(self, start: int, end: int) -> bool:
-        """Say whether any of them has an address of [start, end)."""
+        """Return whether any of them has an address of [start, end)."""
         at = bisect_right(self.starts, start) - 1
         if at >= 0 and self.ends[at] > start:
             return True

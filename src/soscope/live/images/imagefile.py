@@ -148,7 +148,7 @@ def _elf_in(image: LoadedImage, mapping: Mapping, descriptor: int) -> tuple[int,
 
 
 def _agrees(image: LoadedImage, file: ImageFile) -> bool:
-    """Say whether the file is what is in memory, by the build-id and the program headers."""
+    """Return whether the file is what is in memory, by the build-id and the program headers."""
     if image.has_no_segments_yet:  # the file itself may be where they are to come from
         return True
     ours = [

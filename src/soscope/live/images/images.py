@@ -95,7 +95,7 @@ class Images:
 
     @property
     def is_static(self) -> bool:
-        """Say whether the program was linked without a loader."""
+        """Return whether the program was linked without a loader."""
         # a loader that was started as a program has loaded another one
         return not self.space.auxv.get(auxv.AT_BASE) and self.main.dynamic == self.started
 

@@ -157,7 +157,7 @@ class LoadedImage:
             return ""
 
     def is_called(self, text: str) -> bool:
-        """Say whether `text` is its soname, file name or path."""
+        """Return whether `text` is its soname, file name or path."""
         names = {self.loader_name, self.name, self.path, os.path.basename(self.path), self.soname}
         return text in names - {""}
 
@@ -333,7 +333,7 @@ class LoadedImage:
         ]
 
     def executes(self, addr: int) -> bool:
-        """Say whether `addr` lies in one of its executable segments."""
+        """Return whether `addr` lies in one of its executable segments."""
         return any(
             segment.type == c.PT_LOAD
             and segment.flags & c.PF_X
@@ -342,12 +342,12 @@ class LoadedImage:
         )
 
     def contains(self, addr: int) -> bool:
-        """Say whether `addr` lies in one of its PT_LOADs."""
+        """Return whether `addr` lies in one of its PT_LOADs."""
         return any(start <= addr < end for start, end in self.ranges)
 
     @property
     def has_no_segments_yet(self) -> bool:
-        """Say whether nobody has found its program headers."""
+        """Return whether nobody has found its program headers."""
         return self._segments is None
 
     def take_segments(self, segments: list[Segment]) -> None:

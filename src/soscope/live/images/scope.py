@@ -85,7 +85,7 @@ def breadth_first(images: Images, first: LoadedImage) -> list[LoadedImage]:
 
 
 def is_musl(images: Images) -> bool:
-    """Say whether the loader is musl's."""
+    """Return whether the loader is musl's."""
     loader = images.loader
     if loader is None:
         return False
@@ -179,7 +179,7 @@ def older_namespaces(images: Images) -> list[tuple[int, int]]:
 
 
 def has_same_namespaces(images: Images) -> bool:
-    """Say whether the namespaces are those that were there, where `private` alone tells.
+    """Return whether the namespaces are those that were there, where `private` alone tells.
 
     The loader's data also changes with every thread that starts and every lock that is taken.
     """
@@ -215,7 +215,7 @@ def _namespaces_in(images: Images, data: bytes) -> list[tuple[int, int]]:
 
 
 def _tells_namespaces(images: Images) -> bool:
-    """Say whether r_debug leads to namespaces as soon as there are any: glibc 2.35 and newer."""
+    """Return whether r_debug leads to namespaces as soon as there are any: glibc 2.35 and newer."""
     loader = images.loader
     name = b"__rseq_size"  # came with the same version
     try:

@@ -150,7 +150,7 @@ class Space:
 
     @property
     def is_patchwork(self) -> bool:
-        """Say whether files stand in for the memory."""
+        """Return whether files stand in for the memory."""
         return self._held is None
 
     def check(self) -> None:

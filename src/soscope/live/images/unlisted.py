@@ -76,7 +76,7 @@ def image_at(space: Space, addr: int, *, index: int, is_vdso: bool = False) -> L
 
 
 def _is_mapped(image: LoadedImage, first: Mapping) -> bool:
-    """Say whether every PT_LOAD is where it belongs, code executable."""
+    """Return whether every PT_LOAD is where it belongs, code executable."""
     loads = [segment for segment in image.segments if segment.type == c.PT_LOAD and segment.filesz]
     return bool(loads) and all(_holds(image, segment, first) for segment in loads)
 

@@ -33,7 +33,7 @@ class Watch:
         self._batches: list[HeldPlaces] | None = None
 
     def holds(self, *, thoroughly: bool = False) -> bool:
-        """Say whether every place has what it had; `thoroughly` looks at the mappings, too.
+        """Return whether every place has what it had; `thoroughly` looks at the mappings, too.
 
         What no link map names shows there alone: they are looked at anyway where there is none.
         """
@@ -91,7 +91,7 @@ class _WatchedPlaces:
         self.end = max(self.end, addr + len(data))
 
     def holds(self, space: Space) -> bool:
-        """Say whether every place has what it had."""
+        """Return whether every place has what it had."""
         start = self.start
         now = space.read(start, self.end - start)
         if start + len(now) == self.end:

@@ -91,7 +91,7 @@ def _named(
 
 
 def _is_own_stub(image: LoadedImage, slot: slots.RelocatedWord, value: int) -> bool:
-    """Say whether an image's own slot still leads to its stub: it was never called.
+    """Return whether an image's own slot still leads to its stub: it was never called.
 
     A stub that is not bound pushes the number of its relocation: 68 imm32, perhaps behind
     endbr64; what a resolver returns begins otherwise.
@@ -146,7 +146,7 @@ def _ask_here(
 
 
 def _has_tunables(space: Space) -> bool:
-    """Say whether somebody tuned either libc, or that cannot be known."""
+    """Return whether somebody tuned either libc, or that cannot be known."""
     try:
         theirs = space.told("environ").split(b"\0")
     except OSError:

@@ -39,7 +39,7 @@ class Lookup:
 
     @property
     def is_musl(self) -> bool:
-        """Say whether musl's rules hold."""
+        """Return whether musl's rules hold."""
         if self._is_musl is None:
             from soscope.live.images.scope import is_musl
 

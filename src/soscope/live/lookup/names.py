@@ -234,7 +234,7 @@ class PictureNames:
         return result
 
     def _is_described(self, result: Answer, addr: int, image: LoadedImage, place: Place) -> bool:
-        """Fill in the function that only DWARF has at an address; say whether there is one."""
+        """Fill in the function that only DWARF has at an address; return whether there is one."""
         vaddr = place.addr
         if not image.executes(addr) or not image.names.may_describe(vaddr):
             return False

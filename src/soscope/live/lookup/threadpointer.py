@@ -68,7 +68,7 @@ def _robust_list(tid: int) -> int:
 def _is_descriptor(
     space: Space, data: bytes, at: int, base: int, inner: int, offsets: tuple[int, ...]
 ) -> bool:
-    """Say whether `data`, which lies at `base`, has a descriptor of thread `inner` at `at`."""
+    """Return whether `data`, which lies at `base`, has a descriptor of thread `inner` at `at`."""
     size = space.bits // 8
     own = (base + at).to_bytes(size, space.endian)
     if data[at : at + size] != own:

@@ -64,7 +64,7 @@ class Private:
 
     @property
     def is_there(self) -> bool:
-        """Say whether this is glibc with its descriptions."""
+        """Return whether this is glibc with its descriptions."""
         return self.offset("link_map_l_tls_modid") is not None
 
     def field(self, name: str) -> tuple[int, int] | None:

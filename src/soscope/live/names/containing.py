@@ -47,7 +47,7 @@ HAS_PLACE = [info & 15 not in _NO_PLACE for info in range(256)]
 
 
 def starts_plain(strings: bytes, name: int) -> bool:
-    """Say whether a name begins without an underscore."""
+    """Return whether a name begins without an underscore."""
     return strings[name : name + 1] != b"_"
 
 

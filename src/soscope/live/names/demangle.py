@@ -100,7 +100,7 @@ def part_of(query: str) -> bytes:
 
 
 def is_meant(query: str, demangled: str) -> bool:
-    """Say whether `query` names this: with its parameters, or without any, meaning all of them."""
+    """Return whether `query` names this: with its parameters, or without any for all."""
     wanted, given = _plain(query), _plain(demangled)
     if wanted == given:
         return True

@@ -54,7 +54,7 @@ class DwarfNames:
 
     @property
     def is_there(self) -> bool:
-        """Say whether there is any; names of three letters and less are not counted on."""
+        """Return whether there is any; names of three letters and less are not counted on."""
         return bool(self._strings)
 
     def find(self, name: str) -> list[DwarfName]:
@@ -147,7 +147,7 @@ class DwarfNames:
             self._shift = self._names.shift
 
     def _take(self, descriptor: int, path: str) -> bool:
-        """Keep the file if it has DWARF, with what it shares with others; say whether."""
+        """Keep the file if it has DWARF, with what it shares with others; return whether it did."""
         owned = [descriptor]
         try:
             strings = self._strings_of(owned, path)

@@ -76,7 +76,7 @@ class Place:
 
     @property
     def is_found(self) -> bool:
-        """Say whether the address belongs to the symbol."""
+        """Return whether the address belongs to the symbol."""
         return self.symbol is not None and (
             self.what in (INSIDE, STUB) or (self.what == UNSIZED and not self.offset)
         )

@@ -49,7 +49,7 @@ class _SymbolRows:
         return table, number - self.firsts[table]
 
     def is_better(self, row: int, other: int) -> bool:
-        """Say whether one of two symbols of the same value is meant, not the other."""
+        """Return whether one of two symbols of the same value is meant, not the other."""
         if row < other and self.sizes[row] == self.sizes[other]:
             head, info = self.heads[row], self.heads[other] >> 32 & 255
             if head >> 32 & 255 == info:  # one that is exported, nearly always: the same twice

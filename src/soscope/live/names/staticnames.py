@@ -258,7 +258,7 @@ class ImageNames:
         return None if self.debug_elf is None else self._debug
 
     def may_describe(self, vaddr: int) -> bool:
-        """Say whether DWARF may know code at `vaddr` that no symbol table has.
+        """Return whether DWARF may know code at `vaddr` that no symbol table has.
 
         That may be in the image's own file, or a debug file without a .symtab. The others were
         split by those who made them, with all symbols.

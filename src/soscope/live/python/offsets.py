@@ -135,7 +135,7 @@ class PythonLayout:
         return PythonLayout(**{**vars(self), **fields})
 
     def __eq__(self, other: object) -> bool:
-        """Say whether all fields are equal."""
+        """Return whether all fields are equal."""
         fields = PythonLayout.__annotations__
         return isinstance(other, PythonLayout) and all(
             getattr(self, field) == getattr(other, field) for field in fields

@@ -162,7 +162,7 @@ class PythonStacks:
         return chain, heads
 
     def _are_same(self, addrs: tuple[int, ...]) -> bool:
-        """Say whether codes are known to be what they were."""
+        """Return whether codes are known to be what they were."""
         held = self._held.get(addrs)
         try:
             return held is not None and held.hold(self._tid)

@@ -74,7 +74,7 @@ def c_string(memory: ByteSource, addr: int, most: int = 1024) -> bytes | None:
 
 
 def _is_a(memory: ByteSource, layout: PythonLayout, head: bytes, flag: int) -> bool:
-    """Say whether the object's type has a flag."""
+    """Return whether the object's type has a flag."""
     if len(head) < 40:
         return False
     flags = memory.read(_word(head, layout.object_type) + layout.type_flags, 8)

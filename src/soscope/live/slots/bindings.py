@@ -108,7 +108,7 @@ class Binding:
 
     @property
     def is_call(self) -> bool:
-        """Say whether the slot serves calls through a stub of the linker's."""
+        """Return whether the slot serves calls through a stub of the linker's."""
         return self.relocation.is_call
 
 
@@ -275,7 +275,7 @@ class Bindings:
         return entry.value if is_absolute else entry.value + image.load_bias
 
     def is_ifunc(self, definition: Found) -> bool:
-        """Say whether a definition is an IFUNC's resolver."""
+        """Return whether a definition is an IFUNC's resolver."""
         return definition[1].type == c.STT_GNU_IFUNC
 
     def images_defining(self, name: bytes) -> list[LoadedImage]:
@@ -381,7 +381,7 @@ class Bindings:
         return None if name is None else _text(name)
 
     def _leads_to(self, definition: Found, value: int, name: bytes) -> bool:
-        """Say whether `value` is what the loader writes for a definition."""
+        """Return whether `value` is what the loader writes for a definition."""
         image, entry = definition
         if entry.type != c.STT_GNU_IFUNC:
             addr = self.address(definition)
@@ -426,7 +426,7 @@ class Bindings:
         return self._ifuncs[image]
 
     def is_unbound(self, binding: Binding) -> bool:
-        """Say whether a slot waits for the loader: what it holds is its own stub's rest."""
+        """Return whether a slot waits for the loader: what it holds is its own stub's rest."""
         image, value = binding.importer, binding.value
         if not binding.is_call:
             return False

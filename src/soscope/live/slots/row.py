@@ -36,7 +36,7 @@ class SlotRow:
 
     @property
     def is_changed(self) -> bool:
-        """Say whether it is not what the loader has written, or would write."""
+        """Return whether it is not what the loader has written, or would write."""
         return self.binding.state == HOOKED
 
 

@@ -84,7 +84,7 @@ def _kinds(image: LoadedImage) -> dict[int, int]:
 
 
 def is_unbound(image: LoadedImage, value: int, own: list[int]) -> bool:
-    """Say whether a slot of `image` that holds `value` still leads to its resolver.
+    """Return whether a slot of `image` that holds `value` still leads to its resolver.
 
     `own` are the addresses of the image's own definitions of that name.
     """
@@ -94,7 +94,7 @@ def is_unbound(image: LoadedImage, value: int, own: list[int]) -> bool:
 
 
 def _is_link_time(image: LoadedImage, value: int) -> bool:
-    """Say whether a value is an address that has not been relocated yet."""
+    """Return whether a value is an address that has not been relocated yet."""
     return image.load_bias > 1 << 20 and image.executes(value + image.load_bias)
 
 

@@ -39,7 +39,7 @@ class Use:
 
 
 def can_search(image: LoadedImage) -> bool:
-    """Say whether the code of an image is of a kind that `uses_of` reads."""
+    """Return whether the code of an image is of a kind that `uses_of` reads."""
     return part(image.arch, "uses") is not None
 
 

@@ -43,7 +43,7 @@ class ProfFile:
 
     @property
     def is_said_to_be_foreign(self) -> bool:
-        """Say whether an option was given that is for files of other profilers."""
+        """Return whether an option was given that is for files of other profilers."""
         return any(value is not None for value in (self.image, self.load_bias, self.program_bias))
 
 

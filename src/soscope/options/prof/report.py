@@ -145,7 +145,7 @@ class ProfReportOptions:
 
     @property
     def is_tree(self) -> bool:
-        """Say whether ways are shown, and not rows."""
+        """Return whether ways are shown, and not rows."""
         return self.tree or self.callers is not None or self.callees is not None
 
 

@@ -153,7 +153,7 @@ def _how(document: Row) -> list[str]:
 
 
 def _is_running(document: Row) -> bool:
-    """Say whether it is of a process that goes on: all of it is there, but no end."""
+    """Return whether it is of a process that goes on: all of it is there, but no end."""
     end = document.get("exit")
     return (
         document.get("state") == "complete"

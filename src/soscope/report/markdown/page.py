@@ -146,7 +146,7 @@ def _rows(rows: list[Row], most: int) -> list[str]:
 
 
 def _is_long(value: object) -> bool:
-    """Say whether a member takes lines of its own."""
+    """Return whether a member takes lines of its own."""
     if isinstance(value, dict):
         return any(_is_long(member) for member in value.values())
     if isinstance(value, list) and len(value) == 1 and _is_plain(value[0]):

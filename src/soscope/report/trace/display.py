@@ -104,12 +104,12 @@ class Display:
 
     @property
     def is_adorned(self) -> bool:
-        """Say whether lines have what a plain trace has not, colours aside."""
+        """Return whether lines have what a plain trace has not, colours aside."""
         return bool(self.indent or self.places or self.stacks or self.descriptors)
 
 
 def wants_colour(when: str, output: Output) -> bool:
-    """Say whether lines on `output` are to be coloured; `when` is one of COLOURS."""
+    """Return whether lines on `output` are to be coloured; `when` is one of COLOURS."""
     if when == COLOUR_ALWAYS:
         return True
     return (

@@ -61,7 +61,7 @@ class _Edge(Arrow):
 
     @property
     def state(self) -> str:
-        """Say whether any of the calls failed."""
+        """Return whether any of the calls failed."""
         return _FAILING if self.calls.sums.errors else _PLAIN
 
 

@@ -132,7 +132,7 @@ def _lost(block: ControlBlock) -> int:
 
 
 def may_be_shown(pids: Iterable[int], *, anyway: bool) -> bool:
-    """Say whether standard error is a terminal that is nobody else's.
+    """Return whether standard error is a terminal that is nobody else's.
 
     The processes `pids` write to descriptors of their own; a command (none) has ours. `anyway`:
     it may be theirs, too.

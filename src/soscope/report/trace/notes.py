@@ -285,7 +285,7 @@ def _of_these(symbols: list[str], functions: FunctionNames) -> str:
 
 
 def _names_what_nobody_imports(outcome: TraceOutcome) -> bool:
-    """Say whether a function that the filter names was matched in none of the programs."""
+    """Return whether a function that the filter names was matched in none of the programs."""
     matched = _matched(outcome)
     return any(
         word.kind == layout.RULE_INCLUDE and word.text and not word.symbol.is_any and not count

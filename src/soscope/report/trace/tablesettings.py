@@ -88,10 +88,10 @@ class TableSettings:
 
     @property
     def needs_calls(self) -> bool:
-        """Say whether it takes single calls, and not sums alone."""
+        """Return whether it takes single calls, and not sums alone."""
         return self.tree or self.needs_durations
 
     @property
     def needs_durations(self) -> bool:
-        """Say whether it takes the duration of each single call."""
+        """Return whether it takes the duration of each single call."""
         return self.histogram or any(name in PERCENTILES for name in (*self.columns, self.sort))

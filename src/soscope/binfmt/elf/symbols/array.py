@@ -67,7 +67,7 @@ class ElfSymbol:
 
     @property
     def is_defined(self) -> bool:
-        """Say whether the image has it, and does not only use it."""
+        """Return whether the image has it, and does not only use it."""
         return self.section != c.SHN_UNDEF
 
 

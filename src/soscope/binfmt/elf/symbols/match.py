@@ -59,12 +59,12 @@ class SymbolEntry:
 
     @property
     def is_hidden_version(self) -> bool:
-        """Say whether only those get it who ask for its version."""
+        """Return whether only those get it who ask for its version."""
         return self.number is not None and bool(self.number & c.VERSYM_HIDDEN)
 
     @property
     def is_stub(self) -> bool:
-        """Say whether it is a program's own stub that stands for a function elsewhere."""
+        """Return whether it is a program's own stub that stands for a function elsewhere."""
         return self.section == c.SHN_UNDEF
 
 
@@ -88,7 +88,7 @@ def choose(
 
 
 def is_definition(entry: SymbolEntry, *, musl: bool = False) -> bool:
-    """Say whether a loader takes a symbol for a definition, whichever version is wanted."""
+    """Return whether a loader takes a symbol for a definition, whichever version is wanted."""
     if musl:
         return _is_musls(entry, REFERENCE)
     return _is_code_or_data(entry, REFERENCE) and _is_bound_to(entry)
@@ -128,7 +128,7 @@ def _is_code_or_data(entry: SymbolEntry, use: str) -> bool:
 
 
 def _is_bound_to(entry: SymbolEntry) -> bool:
-    """Say whether do_lookup_x takes what check_match has accepted."""
+    """Return whether do_lookup_x takes what check_match has accepted."""
     return entry.binding in _BINDINGS and entry.other & 3 not in _HIDDEN
 
 

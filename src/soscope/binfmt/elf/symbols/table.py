@@ -155,7 +155,7 @@ class SymbolTable:
         return in_order(coding.symbol.unpack(data), coding.bits)
 
     def _is_called(self, index: int, text: bytes) -> bool:
-        """Say whether a symbol has this name, which has its NUL behind."""
+        """Return whether a symbol has this name, which has its NUL behind."""
         if self._at is None or self._strings_at is None:
             return False
         offset = self._row(index)[0]

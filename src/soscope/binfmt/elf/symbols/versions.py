@@ -63,7 +63,7 @@ class Versions:
 
     @property
     def are_there(self) -> bool:
-        """Say whether the image has DT_VERSYM, wherever that lies."""
+        """Return whether the image has DT_VERSYM, wherever that lies."""
         return self._image.dynamic.get(c.DT_VERSYM) is not None
 
     def raw(self, index: int) -> int | None:

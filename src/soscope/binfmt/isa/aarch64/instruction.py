@@ -72,7 +72,7 @@ def decode(code: bytes) -> A64Instruction | None:
 
 
 def _is_tied(word: int) -> bool:
-    """Say whether an instruction has to run next to others.
+    """Return whether an instruction has to run next to others.
 
     Exclusive accesses, and parts of a copy of memory: the kernel may go back to the first one.
     """

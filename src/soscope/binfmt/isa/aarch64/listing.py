@@ -214,7 +214,7 @@ class Aarch64(Lister):
 
 
 def _may_change(word: int, register: int) -> bool:
-    """Say whether an instruction may write a register, or what follows it may come from elsewhere.
+    """Return whether an instruction may write a register, or others may lead behind it.
 
     Stores and comparisons count as well where the register stands at the same place.
     """

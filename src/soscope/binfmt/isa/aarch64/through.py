@@ -81,7 +81,7 @@ def _loads(words: Words, start: int, slots: Collection[int]) -> list[tuple[int, 
 
 
 def _is_stub(words: Words, page: int) -> bool:
-    """Say whether a stub begins here: adrp x16; ldr x17, [x16]; [add x16]; [autia1716]; br x17."""
+    """Return whether a stub begins: adrp x16; ldr x17, [x16]; [add x16]; [autia1716]; br x17."""
     first, load = int(words[page]), int(words[page + 1])
     if first & 31 != _LINKER[0] or load & 0x3FF != _LINKER[0] << 5 | _LINKER[1]:
         return False
@@ -125,7 +125,7 @@ def _written(word: int) -> tuple[int, ...]:
 
 
 def _leaves_numbers(word: int) -> bool:
-    """Say whether an instruction of numbers fills a register of integers."""
+    """Return whether an instruction of numbers fills a register of integers."""
     if word & 0xBFE0EC00 == 0x0E002C00:  # umov, smov
         return True
     # fcvt… and fmov, by their opcode

@@ -178,7 +178,7 @@ class Arm(Lister):
 
 
 def _is_usual(number: int, turn: int) -> bool:
-    """Say whether no smaller rotation makes the same number of eight bits."""
+    """Return whether no smaller rotation makes the same number of eight bits."""
     return not any(
         (number << less | number >> 32 - less) & 0xFFFF_FFFF < 256 for less in range(0, turn, 2)
     )

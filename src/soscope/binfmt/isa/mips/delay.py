@@ -12,7 +12,7 @@ _COP1, _BC = 17, 8
 
 
 def is_delayed(word: int) -> bool:
-    """Say whether an instruction takes effect behind the next one."""
+    """Return whether an instruction takes effect behind the next one."""
     kind = word >> 26
     if kind == 0:
         return word & 63 in (_JR, _JALR)

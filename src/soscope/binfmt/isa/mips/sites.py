@@ -89,7 +89,7 @@ def _jump_behind(words: list[int], index: int) -> int:
 
 
 def _reaches_t9(words: list[int], index: int, register: int) -> bool:
-    """Say whether the function copies a register into $t9 before it sets it to something else."""
+    """Return whether the function copies a register into $t9 before it sets the register."""
     for at in range(index + 1, min(index + _FAR, len(words))):
         word = words[at]
         if word & 0xFC1F_07FF in (0x25, 0x21) and word >> 11 & 31 == _T9:  # move

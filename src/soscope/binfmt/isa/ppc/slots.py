@@ -22,7 +22,7 @@ _SHORT = 0x8000  # ELFv1: the number of a later slot takes an instruction more
 
 
 def is_elfv2(image: ElfReader) -> bool:
-    """Say whether a slot is an address (ELFv2), not a descriptor of three words (ELFv1)."""
+    """Return whether a slot is an address (ELFv2), not a descriptor of three words (ELFv1)."""
     abi = image.header.flags & _EF_PPC64_ABI if image.header else 0
     return abi == 2 or (not abi and image.encoding.order == "<")
 

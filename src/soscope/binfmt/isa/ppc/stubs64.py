@@ -143,7 +143,7 @@ def _tls(data: bytes, start: int) -> int | None:
 def _is_reached(
     base: int, data: bytes, start: int, load: re.Match[bytes], table: SlotTable
 ) -> bool:
-    """Say whether it is no end of a function that calls through the slot in place.
+    """Return whether it is no end of a function that calls through the slot in place.
 
     That may have the same instructions, but does not keep %r2, comes from above, and nothing
     branches there.

@@ -30,7 +30,7 @@ _PADDING = re.compile(
 
 
 def is_lazy(code: bytes) -> bool:
-    """Say whether code leads into the loader's resolver: what an unbound slot holds.
+    """Return whether code leads into the loader's resolver: what an unbound slot holds.
 
     `push $index` or, with mold, the first stub itself: `push GOT[1]`; before either may stand
     endbr.
@@ -42,7 +42,7 @@ def is_lazy(code: bytes) -> bool:
 
 
 def is_padding(code: bytes, at: int) -> bool:
-    """Say whether the byte at `at` is filling, if `code` begins behind a function."""
+    """Return whether the byte at `at` is filling, if `code` begins behind a function."""
     place = 0
     while place <= at:
         match = _PADDING.match(code, place)
@@ -136,7 +136,7 @@ class X86Stubs:
         return None
 
     def _follows(self, vaddr: int, origin: int) -> bool:
-        """Say whether a stub with a slot lies behind the one at `vaddr`, which has none."""
+        """Return whether a stub with a slot lies behind the one at `vaddr`, which has none."""
         for start in (vaddr + 16, vaddr + 32):
             code = self._code(start, 2 * _LONGEST)
             if shapes.FIRST_STUB.match(code) is not None:

@@ -57,7 +57,7 @@ def _floating_classes(size: int, name: str) -> tuple[str, ...]:
 
 
 def is_in_memory(size: int) -> bool:
-    """Say whether a record of that size without vectors is passed in memory, whatever is in it."""
+    """Return whether a record of that size without vectors is always passed in memory."""
     return size > _IN_REGISTERS
 
 

@@ -164,7 +164,7 @@ def stubs_32(
 
 
 def _is_sure(data: bytes, at: int, end: int) -> bool:
-    """Say whether a jump through a slot is a stub's wherever it stands: an index is with it."""
+    """Return whether a jump through a slot is a stub's wherever it stands: an index is with it."""
     return end - at >= _FULL - 1 or _LAZY.match(data, end) is not None
 
 
@@ -185,7 +185,7 @@ def _form(data: bytes, at: int, end: int, place: int) -> tuple[int, str]:
 
 
 def _is_short(data: bytes, at: int, end: int) -> bool:
-    """Say whether a stub is filled up to 8 bytes and no further."""
+    """Return whether a stub is filled up to 8 bytes and no further."""
     following = data[at + _SHORT : at + _SHORT + 3]
     return (
         data[end : at + _SHORT] in (b"\x66\x90", b"\x90")

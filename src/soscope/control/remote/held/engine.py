@@ -91,17 +91,17 @@ class HeldEngine(Engine):
 
     @property
     def keeps_threads(self) -> bool:
-        """Say whether all threads stand still at a stop: a stub that can leave that does it."""
+        """Return whether all threads stand still at a stop: a stub that can leave that does it."""
         return self._stub.can.has("QNonStop")
 
     @property
     def has_slots(self) -> bool:
-        """Say whether slots lead to us, and by packets alone can be had to lead elsewhere."""
+        """Return whether slots lead to us, and by packets alone can be had to lead elsewhere."""
         return isinstance(self._memory, HeldMemory) and self._slots.changes_slots
 
     @property
     def has_started(self) -> bool:
-        """Say whether the program's first images are there."""
+        """Return whether the program's first images are there."""
         return self._hooks.has_started
 
     @property
@@ -321,7 +321,7 @@ class HeldEngine(Engine):
     # ---- the end ----
 
     def is_ours(self, stop: RemoteStop) -> bool:
-        """Say whether a thread has stopped for us, and for nobody else."""
+        """Return whether a thread has stopped for us, and for nobody else."""
         if stop.kind != stops.SIGNAL or stop.number not in (SIGTRAP, SIGSEGV):
             return False
         pc = self._stub.get(self._convention.pc)

@@ -22,7 +22,7 @@ def without_ours(*, programs: bool) -> list[bytes]:
 
 
 def is_interrupted(files: RemoteFiles, pid: int) -> bool:
-    """Say whether a process has a SIGINT to take as soon as it runs, where its system tells that.
+    """Return whether a process takes a SIGINT as soon as it runs, if its system tells that.
 
     One that blocks it has a use for it, or takes it when it does so no more: that is left to it.
     """

@@ -60,7 +60,7 @@ class HeldLeaving:
             self._leave_orders()
 
     def _knows_all(self) -> bool:
-        """Say whether each process has been told of: a child's event may wait in the stub."""
+        """Return whether each process has been told of: a child's event may wait in the stub."""
         if not self._keeps_threads:
             return True
         names = self._stub.threads()
@@ -96,7 +96,7 @@ class HeldLeaving:
         return others
 
     def _is_interrupted(self) -> bool:
-        """Tell the program to stop, and say whether it does.
+        """Tell the program to stop, and return whether it does.
 
         A stub that has just told of a stop does not hear that. One that has heard it sends a
         signal, which has to be taken before the program is let go. An emulator never hears it, and
@@ -123,7 +123,7 @@ class HeldLeaving:
         return False
 
     def _is_ours(self, stop: RemoteStop) -> bool:
-        """Say whether a thread has stopped for us, and for nobody else."""
+        """Return whether a thread has stopped for us, and for nobody else."""
         if stop.facts.keys() & {"fork", "vfork", "vforkdone", "exec"}:
             return False
         engine = self._family.engine_of(stop.thread)
@@ -151,7 +151,7 @@ class HeldLeaving:
         stub.only = 0
 
     def _may_go_on(self, pid: int) -> bool:
-        """Say whether a thread of a process does not wait for a child that has its memory."""
+        """Return whether a thread of a process does not wait for a child that has its memory."""
         names = self._stub.threads()
         return any(process_of(name) == pid and name not in self._stub.waiting for name in names)
 

@@ -42,11 +42,11 @@ class HeldMemory(GuestMemory):
         return self._pieces.read(offset, size)
 
     def write_word(self, addr: int, value: int) -> bool:
-        """Set one of its words; say whether that could be."""
+        """Set one of its words; return whether that could be."""
         self._seen = -1
         mask = (1 << self.coding.bits) - 1
         return self._stub.write(addr, self.coding.word.pack(value & mask))
 
     def is_free(self, start: int, end: int) -> bool:
-        """Say whether nothing can be read at the program's addresses [start, end)."""
+        """Return whether nothing can be read at the program's addresses [start, end)."""
         return not any(self._stub.read(at, 1) for at in range(start, end, _PAGE))

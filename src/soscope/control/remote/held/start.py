@@ -174,7 +174,7 @@ def _check_follow(settings: SessionSettings, stub: RemoteStub) -> None:
 
 
 def _is_new(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> bool:
-    """Say whether the program is at its loader's first instruction."""
+    """Return whether the program is at its loader's first instruction."""
     assert held.loader is not None
     assert held.loader.header is not None
     entry = code_of_loader(held, held.loader.header.entry, encoding(space.bits, space.order))

@@ -135,7 +135,7 @@ class HeldTarget:
 
     @property
     def is_asked_to_end(self) -> bool:
-        """Say whether somebody wants soscope to end, so that it waits for no reader any more."""
+        """Return whether somebody wants soscope to end, so that it waits for no reader any more."""
         return bool(self._asked)
 
     @property
@@ -145,7 +145,7 @@ class HeldTarget:
 
     @property
     def is_left(self) -> bool:
-        """Say whether it was let go on unobserved though nobody asked for that."""
+        """Return whether it was let go on unobserved though nobody asked for that."""
         return self.family is not None and self.family.is_left and not self._is_asked_to_stop()
 
     def remarks(self) -> list[str]:

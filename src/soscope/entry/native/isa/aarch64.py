@@ -73,7 +73,7 @@ class A64Machine(NativeMachine):
         return None if decoded is None or decoded.kind == i.UNFIT else decoded
 
     def can_go(self, decoded: Displaced) -> bool:
-        """Say whether it is about the program counter, or does nothing."""
+        """Return whether it is about the program counter, or does nothing."""
         assert isinstance(decoded, A64Instruction)
         return decoded.kind != i.PLAIN
 
@@ -127,7 +127,7 @@ class A64Machine(NativeMachine):
         return 0 if register == _ZERO else values[register]
 
     def _holds(self, decoded: A64Instruction, values: Values) -> bool:
-        """Say whether a branch is taken."""
+        """Return whether a branch is taken."""
         word, value = decoded.word, self._held(values, decoded.register)
         if decoded.kind == i.COMPARE:
             value &= _WORD if word >> 31 else 0xFFFF_FFFF

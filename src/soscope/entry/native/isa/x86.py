@@ -110,7 +110,7 @@ class X86Machine(NativeMachine):
         return None if decoded is None or decoded.kind == i.UNFIT else decoded
 
     def can_go(self, decoded: Displaced) -> bool:
-        """Say whether it sets the program counter."""
+        """Return whether it sets the program counter."""
         assert isinstance(decoded, Instruction)
         return decoded.kind != i.PLAIN
 
@@ -178,7 +178,7 @@ class X86Machine(NativeMachine):
         return (target, return_addr, True) if self._push(values, return_addr, memory) else None
 
     def _push(self, values: Values, word: int, memory: RemoteMemory) -> bool:
-        """Put a word onto the stack; say whether there is memory for it."""
+        """Put a word onto the stack; return whether there is memory for it."""
         sp = values[SP] - self.word_size & self.mask
         try:
             memory.write(sp, word.to_bytes(self.word_size, "little"))
@@ -193,7 +193,7 @@ class X86Machine(NativeMachine):
 
     @staticmethod
     def _holds(opcode: int, flags: int) -> bool:
-        """Say whether a condition holds: the low four bits of an opcode (SDM 1, appendix B)."""
+        """Return whether a condition holds: the low four bits of an opcode (SDM 1, appendix B)."""
         sign_differs = bool(flags & _SIGN) != bool(flags & _OVERFLOW)
         holds = (
             flags & _OVERFLOW,

@@ -74,7 +74,7 @@ class Arm64(m.InstructionSet):
         return self._decoder.disasm(code, vaddr)  # type: ignore[no-any-return]  # has no types
 
     def is_padding(self, insn: Any) -> bool:
-        """Say whether an instruction is there for alignment alone."""
+        """Return whether an instruction is there for alignment alone."""
         return str(insn.mnemonic) == "nop"
 
     def _part(self, name: str) -> str:

@@ -115,7 +115,7 @@ class X86(m.InstructionSet):
         return self._decoder.disasm(code, vaddr)  # type: ignore[no-any-return]  # has no types
 
     def is_padding(self, insn: Any) -> bool:
-        """Say whether an instruction is there for alignment alone."""
+        """Return whether an instruction is there for alignment alone."""
         if insn.mnemonic == "nop":
             return True
         ops = insn.operands if insn.id and insn.mnemonic == "lea" else ()

@@ -57,7 +57,7 @@ def _registers(mapped: ElfMap, _stub: Stub) -> Mapping[str, int]:
 
 
 def _is_short(mapped: ElfMap) -> bool:
-    """Say whether the code is of the sets with shorter instructions, which Unicorn cannot enter."""
+    """Return whether the code has the short instructions, which Unicorn cannot enter."""
     header = mapped.image.header
     return header is not None and bool(header.flags & slots.SHORTER)
 

@@ -122,12 +122,12 @@ class SweepResult:
 
     @property
     def is_deterministic(self) -> bool:
-        """Say whether the runs without injection were the same."""
+        """Return whether the runs without injection were the same."""
         return not self.differs and not self.moved
 
     @property
     def has_no_output(self) -> bool:
-        """Say whether the output could not be compared, and nothing else looks at it."""
+        """Return whether the output could not be compared, and nothing else looks at it."""
         return OUTPUT in self.differs and not self.is_tested
 
     @property
@@ -140,7 +140,7 @@ class SweepResult:
 
     @property
     def has_faults(self) -> bool:
-        """Say whether there was a crash, a hang or wrong output."""
+        """Return whether there was a crash, a hang or wrong output."""
         return any(result.kind in FAULTS for result in self.results)
 
     def repeat(self, site: Site) -> str:

@@ -206,7 +206,7 @@ class PythonPaths:
         return self._named(HolderRoot(kind), self._holds(objects))
 
     def _is_in_interpreter(self, addr: int) -> bool:
-        """Say whether the state of the interpreter itself has the address."""
+        """Return whether the state of the interpreter itself has the address."""
         threads = self._graph.addrs[self._graph.holder_kinds == layout.REF_THREAD]
         if not len(threads):
             return False

@@ -74,7 +74,7 @@ class Functions:
         return {start for base in bases for start in self._bases.get(base, ())}
 
     def is_cold(self, index: int) -> bool:
-        """Say whether a piece is no function, but code of one that is seldom run.
+        """Return whether a piece is no function, but code of one that is seldom run.
 
         The compiler has named it so; without a name, its frame is there already when it begins.
         """
@@ -89,7 +89,7 @@ class Functions:
         return row is not None and row.offset != _AT_CALL
 
     def is_split(self, index: int) -> bool:
-        """Say whether the beginning of what a function does is in another one, by its name."""
+        """Return whether the beginning of what a function does is in another one, by its name."""
         return self._are_named(index, _SPLIT)
 
     def _are_named(self, index: int, word: str) -> bool:

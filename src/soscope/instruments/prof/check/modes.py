@@ -47,7 +47,7 @@ class PricedMode(Record):
 
     @property
     def works(self) -> bool:
-        """Say whether it works."""
+        """Return whether it works."""
         return self.reason is None
 
 

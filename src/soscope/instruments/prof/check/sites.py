@@ -69,5 +69,5 @@ def find_sites(mapped: ElfMap, slots: Iterable[FileSlot], own: Iterable[int]) ->
 
 
 def _is_load(code: bytes, place: int) -> bool:
-    """Say whether the number at `place` belongs to `mov` to a register."""
+    """Return whether the number at `place` belongs to `mov` to a register."""
     return place >= 2 and code[place - 2] == 0x8B and code[place - 1] & 0xC7 in (0x05, 0x83)

@@ -59,7 +59,7 @@ class KernelSampling:
 
     @property
     def is_idle(self) -> bool:
-        """Say whether there is nothing to sample."""
+        """Return whether there is nothing to sample."""
         return not self._processes
 
     def begin(self, pid: int, begun: int) -> None:
@@ -93,7 +93,7 @@ class KernelSampling:
         return images
 
     def leaves(self, pid: int) -> bool:
-        """Say whether samples of a process are not taken, because those of a parent are not."""
+        """Return whether samples of a process are not taken, because those of a parent are not."""
         self.take()
         return pid in self._left
 

@@ -125,7 +125,7 @@ class ImageMap:
             self._look_again()
 
     def is_agent(self, addr: int) -> bool:
-        """Say whether the code in front of an address is soscope's own."""
+        """Return whether the code in front of an address is soscope's own."""
         there = self._at(addr - 1)
         return there is not None and there.image is None
 
@@ -140,7 +140,7 @@ class ImageMap:
         return images
 
     def _has_changed(self) -> bool:
-        """Look at the images again, if the mappings are others; say whether they are."""
+        """Look at the images again, if the mappings are others; return whether they are."""
         self._next = time.monotonic() + _PAUSE
         try:
             self.space.forget()

@@ -76,7 +76,7 @@ class StackSampler:
         return unseen
 
     def _begin(self, pid: int, begun: int) -> bool:
-        """Have the kernel sample a process; say whether it does."""
+        """Have the kernel sample a process; return whether it does."""
         if not self._asks_kernel or self._kernel.leaves(pid):
             return False
         try:
@@ -87,7 +87,7 @@ class StackSampler:
 
     @property
     def is_idle(self) -> bool:
-        """Say whether there is nothing to sample."""
+        """Return whether there is nothing to sample."""
         return not self.processes and self._kernel.is_idle and self._moments.is_idle
 
     def turn(self, caller: _socket.socket) -> None:

@@ -184,7 +184,7 @@ class SampledProcess:
     # ---- a thread that stands still ----
 
     def ran(self, thread: SampledThread) -> bool:
-        """Say whether a thread had a processor when it was asked to stop.
+        """Return whether a thread had a processor when it was asked to stop.
 
         One that waits for a processor stands where the scheduler has taken it away: not anywhere,
         but mostly behind a system call. It is let go, and asked again when it runs; unless that
@@ -232,7 +232,7 @@ Look = tuple[int, bytes, list[tuple[OwnFrame, bool]]]
 
 
 def _waits(thread: SampledThread) -> bool:
-    """Say whether a thread waits in a system call: a stop would end that."""
+    """Return whether a thread waits in a system call: a stop would end that."""
     try:
         return thread.account.waits()
     except OSError:

@@ -64,7 +64,7 @@ class Arena:
 
     @property
     def is_used(self) -> bool:
-        """Say whether it has memory: a program that has never called malloc has an empty one."""
+        """Return whether it has memory: a program that has never called malloc has an empty one."""
         return bool(self.system) and self.top != self.addr + self.layout.bins_at - _EMPTY
 
 
@@ -152,7 +152,7 @@ def _first_bins(data: bytearray, start: int) -> list[int]:
 
 
 def _has_bins(space: Space, first: int, data: bytes, layout: StateLayout) -> bool:
-    """Say whether all bins, of which the first one is at `first`, are empty or lead to chunks."""
+    """Return whether all bins, from the one at `first` on, are empty or lead to chunks."""
     words = memoryview(data[layout.bins_at : layout.bins_at + BINS * 16]).cast("Q")
     for at, word in enumerate(words):
         if word == first + at // 2 * 16 - _EMPTY:

@@ -140,7 +140,7 @@ class HeapWords:
         return 0
 
     def _is_fence(self, at: int, limit: int) -> bool:
-        """Say whether fence posts begin at a word: the second one has at most a flag, or a size."""
+        """Return whether fence posts begin at a word: the second has at most a flag, or a size."""
         head = self.words[at + 1]
         if size_of(head) == _FENCE:
             return at + 3 < len(self.words) and self.words[at + 3] in _SECOND

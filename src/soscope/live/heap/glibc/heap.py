@@ -99,7 +99,7 @@ class GlibcHeap:
 
     @property
     def is_torn(self) -> bool:
-        """Say whether part of it moved while it was read."""
+        """Return whether part of it moved while it was read."""
         return any(heap.is_torn for heap in self.arenas)
 
     @property
