@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from soscope.live.lookup.answer import OK, Answer, Candidate
 
+_MOST = 100  # candidates
+
 
 def lines(answer: Answer, *, why: bool, every: bool, value: bool) -> str:
     """Return what is said of one answer on standard output, "" where there is nothing.
@@ -29,7 +31,9 @@ def complaint(answer: Answer) -> list[str]:
     reason = answer.why[-1] if answer.why else answer.status
     is_named = f"'{answer.query}'" in reason
     said = [reason if is_named else f"{answer.query}: {reason}"]
-    return said + [f"    {_one(candidate)}" for candidate in answer.candidates]
+    said += [f"    {_one(candidate)}" for candidate in answer.candidates[:_MOST]]
+    rest = len(answer.candidates) - _MOST  # a compiler in the process may have made thousands
+    return said + [f"    and {rest:,} more: --all prints them"] * (rest > 0)
 
 
 def _found(answer: Answer) -> str:
