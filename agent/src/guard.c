@@ -46,6 +46,7 @@ enum {
 	GUARD_FORK,
 	GUARD_RIGHTS,
 	GUARD_EXEC,
+	GUARD_EXEC_OPEN, // of a file that is open, or is said by a folder that is
 	GUARD_BACKTRACE,
 	GUARD_WALK,
 	GUARD_WALK_IP,
@@ -124,15 +125,15 @@ static bool changes_rights(const char *symbol)
 	return false;
 }
 
-static bool is_exec(const char *symbol)
+static uint32_t exec_kind(const char *symbol)
 {
-	static const char names[][9] = {"execve", "execv",  "execvp",  "execvpe", "execl",
-					"execlp", "execle", "fexecve", "execveat"};
+	static const char names[][8] = {"execve", "execv",  "execvp", "execvpe",
+					"execl",  "execlp", "execle"};
 
 	for (uint32_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (sosc_same(symbol, names[i]))
-			return true;
-	return false;
+			return GUARD_EXEC;
+	return sosc_same(symbol, "fexecve") || sosc_same(symbol, "execveat") ? GUARD_EXEC_OPEN : 0;
 }
 
 static bool is_of_rights(uint64_t number)
@@ -148,10 +149,9 @@ static bool is_of_rights(uint64_t number)
 	return false;
 }
 
-static bool is_of_exec(uint64_t number)
+static bool is_told_execs(void)
 {
-	return sosc_session->flags & SOSC_FLAG_EXECS &&
-	       (number == SYS_EXECVE || number == SYS_EXECVEAT);
+	return sosc_session->flags & SOSC_FLAG_EXECS;
 }
 
 /** Which guard stands in front of the function of this slot; 0: none. */
@@ -169,8 +169,8 @@ uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 		return GUARD_FORK;
 	if (sosc_session->flags & SOSC_FLAG_FOLLOW && changes_rights(symbol))
 		return GUARD_RIGHTS;
-	if (sosc_session->flags & SOSC_FLAG_EXECS && is_exec(symbol))
-		return GUARD_EXEC;
+	if (is_told_execs() && exec_kind(symbol))
+		return exec_kind(symbol);
 	if (sosc_same(symbol, "prctl"))
 		return GUARD_PRCTL;
 	if (sosc_same(symbol, "seccomp"))
@@ -278,6 +278,19 @@ static void find_caller(uint64_t *ret)
 		*ret = addr;
 }
 
+static void tell_exec(uint64_t kind, const struct sosc_call *call)
+{
+	uint64_t first = *sosc_argument(call->regs, 0);
+
+	if (kind == GUARD_EXEC)
+		sosc_tell_exec(call->thread, first);
+	else if (kind == GUARD_EXEC_OPEN ||
+		 (kind == GUARD_SYSCALL && first == SYS_EXECVEAT && is_told_execs()))
+		sosc_tell_exec(call->thread, 0);
+	else if (kind == GUARD_SYSCALL && first == SYS_EXECVE && is_told_execs())
+		sosc_tell_exec(call->thread, *sosc_argument(call->regs, 1));
+}
+
 // Of a call that may be the program's last no exit is asked for.
 static enum sosc_next entry(struct sosc_call *call)
 {
@@ -287,9 +300,7 @@ static enum sosc_next entry(struct sosc_call *call)
 	if ((is_forbidding && !only_asks(kind, call->regs)) || kind == GUARD_RIGHTS ||
 	    (kind == GUARD_SYSCALL && is_of_rights(*sosc_argument(call->regs, 0))))
 		sosc_thread_changes_rights(call->thread);
-	if (kind == GUARD_EXEC ||
-	    (kind == GUARD_SYSCALL && is_of_exec(*sosc_argument(call->regs, 0))))
-		sosc_tell_exec(call->thread);
+	tell_exec(kind, call);
 	if (kind == GUARD_START)
 		sosc_patches_begin();
 	if (kind == GUARD_CALLER)

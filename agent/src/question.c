@@ -17,8 +17,6 @@
 
 bool sosc_may_ask;
 
-static bool has_told; // soscope traces this process, and goes on if its exec fails
-
 enum {
 	SLICE_NS = 10000000,
 	GONE_NS = 1000000000, // without a heartbeat soscope is gone, as for the ring
@@ -126,15 +124,20 @@ bool sosc_ask(struct sosc_loaded *caller, struct sosc_loaded *callee, const char
 	return answered;
 }
 
-/** The process of @thread, or of a thread that has no place, is about to execute another program. */
-void sosc_tell_exec(const struct sosc_thread *thread)
+/**
+ * The process of @thread, or of a thread that has no place, is about to execute the program that the
+ * text at @name says; 0: it is said in another way.
+ */
+void sosc_tell_exec(const struct sosc_thread *thread, uint64_t name)
 {
 	uint32_t process = sosc_process();
 	struct waiting waiting = {.heartbeat = sosc_control->heartbeat};
 	uint64_t question;
 
-	if (has_told || sosc_is_quiet() || sosc_is_sealed(thread) || sosc_is_borrower())
+	if (sosc_is_quiet() || sosc_is_sealed(thread) || sosc_is_borrower())
 		return;
 	question = (uint64_t)sosc_sys3(SYS_GETPID, 0, 0, 0) << 32 | SOSC_QUESTION_EXEC;
-	has_told = put(question, &waiting, process) && is_answered(question, &waiting, process);
+	__atomic_store_n(&sosc_control->executes, name, __ATOMIC_RELAXED);
+	if (put(question, &waiting, process))
+		(void)is_answered(question, &waiting, process);
 }

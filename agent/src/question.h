@@ -14,7 +14,7 @@ struct sosc_thread;
 
 extern bool sosc_may_ask; // soscope does not wait for this thread, which may wait for it
 
-void sosc_tell_exec(const struct sosc_thread *thread);
+void sosc_tell_exec(const struct sosc_thread *thread, uint64_t name);
 bool sosc_ask(struct sosc_loaded *caller, struct sosc_loaded *callee, const char *symbol,
 	      bool was_asked);
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import tracing
+from tests.support.processes.launching import launched
+from tests.support.processes.others import NOBODY, as_nobody
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE, Case
 from tests.support.targets import build
@@ -137,3 +140,27 @@ def test_memory_of_the_program_before_is_gone(how: list[str], tmp_path: Path) ->
         for what in ("live", "live_bytes"):
             assert two[kind][what] == one[kind][what]
     assert two["native"]["allocations"] == 320
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
+@pytest.mark.parametrize("how", ["path", "name", "other PATH", "script"])
+def test_a_setuid_program_keeps_its_rights(how: str, public_path: Path) -> None:
+    """A program that a user without rights traces would be executed without its own."""
+    program, script = public_path / "setuid", public_path / "script"
+    shutil.copy(launched(), program)
+    program.chmod(0o4755)
+    script.write_text(f"#!{program} state\n")
+    script.chmod(0o755)
+    command = {
+        "path": ["sh", "-c", f"exec {program} state"],
+        "name": ["env", "setuid", "state"],
+        "other PATH": ["env", f"PATH={public_path}", "setuid", "state"],
+        "script": ["nice", str(script)],
+    }[how]
+    path = "" if how == "other PATH" else f":{public_path}"
+    environ = {**os.environ, "PATH": f"{os.environ['PATH']}{path}"}
+    words = [*as_nobody(public_path), "trace", "-c", "-o", "/dev/null", "--"]
+    done = run([*words, *command], env=environ, cwd=public_path)
+    assert f"ids {NOBODY} 0 {NOBODY} {NOBODY}\n" in done.stdout, done.stderr
+    assert "TracerPid:\t0\n" in done.stdout
+    assert "not complete" in done.stderr

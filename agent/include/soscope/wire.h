@@ -226,6 +226,7 @@ struct sosc_control {
 		// that the tables do not have; soscope stores 0 when they have what it knows.
 		// Or SOSC_QUESTION_EXEC in place of an index + 1
 	uint64_t unanswered; // images whose question nobody has answered, or that had to ask none
+	uint64_t executes; // with SOSC_QUESTION_EXEC: address of the file's name, 0: it has none
 	uint32_t answers; // futex word: soscope adds one for each answer
 	uint32_t reserved;
 };

@@ -17,6 +17,7 @@ from soscope.entry.byloader import is_loader, program_of
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, LaunchError
 from soscope.proc import reasons, status
+from soscope.proc.memory import ProcessMemory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _SHELL = b"/bin/sh"
 _DEFAULT_PATH = b"/bin:/usr/bin"  # confstr(_CS_PATH), for an environment without PATH
 _HEAD = 256  # the kernel looks no further for the interpreter of a script
+_PAGE = 4096
 _MAX_SCRIPTS = 5  # scripts that interpret scripts, as in the kernel
 
 
@@ -146,6 +148,47 @@ def reason_without_agent(file: bytes) -> str | None:
         return reasons.UNREADABLE
     except OSError:
         return None
+
+
+def text_in(pid: int, addr: int) -> str:
+    """Return the text at an address of a process, "" if it cannot be read. Two pages are enough."""
+    data = b""
+    try:
+        memory = ProcessMemory(pid)
+    except OSError:
+        return ""
+    try:
+        while b"\0" not in data and len(data) < _PAGE:
+            piece = memory.read(addr + len(data), _PAGE - (addr + len(data)) % _PAGE)
+            if not piece:
+                return ""
+            data += piece
+    except OSError:
+        return ""
+    finally:
+        memory.close()
+    return os.fsdecode(data.partition(b"\0")[0])
+
+
+def may_gain_privileges(pid: int, name: str) -> bool:
+    """Return whether exec of `name` may give process `pid` rights that we lack: true in doubt.
+
+    The process may have changed its PATH: a file that PATH does not have may be any file.
+    """
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            entries = [entry.partition(b"=") for entry in file.read().split(b"\0")]
+    except OSError:
+        return True
+    environ = {os.fsdecode(key): os.fsdecode(value) for key, _, value in entries if key}
+    for word in (name,) if "/" in name else (name, f"./{name}"):
+        try:
+            if Command([word], f"/proc/{pid}/cwd", environ).reason == reasons.SETUID:
+                return True
+        except LaunchError:
+            if word == name and "/" not in name:
+                return True
+    return False
 
 
 def _runs_here(machine: int) -> bool:

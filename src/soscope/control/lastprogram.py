@@ -15,17 +15,19 @@ from soscope.proc.named import comm
 _LONGEST = 15  # bytes of a name that the kernel keeps
 
 
-def program_at_end(pid: int, first: str) -> str | None:
+def program_at_end(pid: int, first: str, announced: str = "") -> str | None:
     """Return the path of the program as which process `pid` has ended, None: nobody can tell.
 
     Or it was the one whose process was called `first`, or the process has not ended. It stays to
-    be waited for.
+    be waited for. `announced` is the path or name of a program that it has been about to execute.
     """
     try:
         ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     except ChildProcessError:
         return None  # somebody else has waited for it
     name = comm(pid) if ended is not None else ""
+    if name != first and announced and name == os.path.basename(announced)[:_LONGEST]:
+        return announced
     if name == first or len(os.fsencode(name)) >= _LONGEST:  # the rest of a longer one is lost
         return None
     return _found(name)

@@ -104,7 +104,7 @@ class Session(SessionEvents):
         self._longest = min(pauses, default=Instrument.pause)
         self._stop_at = 0.0
         self._end: Stop | None = None
-        self._await_exec: Callable[[int], None] = lambda _: None
+        self._await_exec: Callable[[int, int], None] = lambda *_: None
         self._target: Target | Attachments | HeldTarget | None = None
         self._attached: Attachments | None = None
 
@@ -462,7 +462,7 @@ class Session(SessionEvents):
             pid = pids[0] if pids else 0
             self._idle = -_SOON
             if asked == layout.QUESTION_EXEC:
-                self._await_exec(pid)
+                self._await_exec(pid, block.executes)
                 block.answer()
             elif not self._blocks.answer(block, pid, asked - 1) and _NO_ROOM not in self._remarks:
                 self._remarks.append(_NO_ROOM)

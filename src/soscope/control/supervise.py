@@ -74,9 +74,9 @@ class Target:
         """How the target ended, None while it lives."""
         return self._tracer.exit
 
-    def await_exec(self, pid: int) -> None:
-        """Trace the process `pid`, which is about to execute another program in its place."""
-        self._tracer.await_exec(pid)
+    def await_exec(self, pid: int, name: int) -> None:
+        """Trace the process `pid`, which is about to execute another program: see `Tracer`."""
+        self._tracer.await_exec(pid, name)
 
     # ---- the loop ----
 
@@ -351,7 +351,7 @@ class Target:
         task = self._tracer.tasks.get(self.pid)
         if task is None or task.is_seized or task.program is None or not task.program.name:
             return
-        path = program_at_end(self.pid, task.program.name)
+        path = program_at_end(self.pid, task.program.name, self._tracer.executes)
         if path is not None:
             self._tracer.note_exec(task, path, reasons.NOT_FOLLOWED)
 

@@ -13,6 +13,7 @@ import time
 from _collections_abc import Callable
 
 from soscope.control import preload, rivalry
+from soscope.control.command import may_gain_privileges, text_in
 from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
@@ -42,7 +43,8 @@ class Tracer:
 
     `exit` is there when the first process has ended, `is_ready` when it runs its own code
     (or never will). `job_stop` is the signal that stopped the first process, 0 if none;
-    `options` are ptrace's for each thread.
+    `options` are ptrace's for each thread. `executes` is the name of the program that the first
+    process has been about to execute, "" if there was none.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Tracer:
         self.exit: ExitStatus | None = None
         self.is_ready = False
         self.job_stop = 0
+        self.executes = ""
         self._early: set[int] = set()  # threads that were adopted
         self._alone: dict[int, int] = {}  # programs that we let go of: pid -> start
         self._agents = agents
@@ -88,13 +91,18 @@ class Tracer:
         ptrace.seize(self.pid, self.options | ptrace.O_EXITKILL)
         self.tasks[self.pid].is_seized = True
 
-    def await_exec(self, pid: int) -> None:
-        """Trace the first process, which is about to execute another program.
+    def await_exec(self, pid: int, name: int) -> None:
+        """Trace the first process, which is about to execute another program in its place.
 
-        It goes on untraced if somebody else traces it: then its program is only named.
+        `name` is the address of the file's name, 0: it has none. The process goes on untraced if
+        somebody else traces it, and if the program may gain privileges: it would lose them. Then
+        the program is only named.
         """
         task = self.tasks.get(pid)
         if task is None or pid != self.pid or task.is_seized:
+            return
+        self.executes = text_in(pid, name)
+        if not status.may_trace_setuid() and may_gain_privileges(pid, self.executes):
             return
         try:
             ptrace.seize(pid, self.options)

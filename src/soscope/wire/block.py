@@ -127,6 +127,7 @@ class ControlBlock:
     gates = _Word("gates")
     question = _Word("question")
     unanswered = _Word("unanswered")
+    executes = _Word("executes")
     answers = _Word("answers")
     plans = _Planned("plans")
     string_limit = _Planned("string_limit")

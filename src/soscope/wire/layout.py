@@ -411,7 +411,7 @@ CONTROL = Layout(
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
     "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q "
     "reader_gone:Q starved:Q call_sites:Q overwritten:Q turn:Q gates:Q "
-    "question:Q unanswered:Q answers:I reserved:I",
+    "question:Q unanswered:Q executes:Q answers:I reserved:I",
 )
 AUTOMATON = Layout(
     "sosc_automaton",
