@@ -4,14 +4,17 @@
 //
 // A thread's execution context leads to its control frames, the innermost first; which file and line
 // they are in, Ruby says itself, by functions that neither make objects nor raise. Before the first
-// stack is believed, Ruby is asked for all of it (rb_profile_frames) and has to say the same.
+// stack is believed, Ruby is asked for all of it (rb_profile_frames) and has to say the same. Until
+// then each word may be anything, and is read only if it is there.
 
 #include "rubystack.h"
 #include "arch.h"
 #include "image.h"
+#include "memory.h"
 #include "ruby.h"
 #include "rules.h"
 #include "soscope/objects.h"
+#include "sys.h"
 #include "walk.h"
 
 enum {
@@ -23,7 +26,7 @@ enum {
 	FRAME_CODE = 2,
 	FRAME_ENVIRONMENT = 4,
 	CODE_BODY = 2, // of an instruction sequence: a word
-	BODY_SIZE = 1, // of its body: a half word, and
+	BODY_SIZE = 32, // of its body: bits in the first word in front of it, and
 	BODY_CODE = 1, // a word
 	FLAG_FINISH =
 		0x20, // of an environment: who called the function that runs code waits for it
@@ -193,20 +196,19 @@ static void prepare(void)
 	__atomic_store_n(&preparing, 0, __ATOMIC_RELEASE);
 }
 
-// The thread's own execution context, where it holds the GVL; else NULL.
-static const uint64_t *own_context(void)
+// The thread's own execution context, where it holds the GVL; else 0.
+static uint64_t own_context(void)
 {
-	const uint64_t *context;
+	uint64_t context;
 
 	if (rb.ruby_current_execution_context_ptr) {
 		if (!rb.ruby_native_thread_p() || !rb.ruby_thread_has_gvl_p())
-			return NULL;
-		context = (const uint64_t *)__atomic_load_n(rb.ruby_current_execution_context_ptr,
-							    __ATOMIC_RELAXED);
+			return 0;
+		context = __atomic_load_n(rb.ruby_current_execution_context_ptr, __ATOMIC_RELAXED);
 	} else {
-		context = *(const uint64_t **)(sosc_thread_pointer() + (uint64_t)rb.context);
+		context = *(const uint64_t *)(sosc_thread_pointer() + (uint64_t)rb.context);
 		if (context && !rb.ruby_thread_has_gvl_p())
-			return NULL;
+			return 0;
 	}
 	return context;
 }
@@ -314,85 +316,131 @@ static uint32_t number_of(sosc_value code)
 
 // ---- frames ----------------------------------------------------------------------------
 
-static bool is_code(sosc_value value)
-{
-	uint64_t flags = value && !(value & 7) ? sosc_ruby_flags(value) : 0;
+struct walk {
+	uint64_t at, end; // control frames
+	uint32_t tid; // nothing is sure yet: the thread's id; else 0
+	bool is_lost; // it has come to memory that is not there
+};
 
+struct frame {
+	uint64_t pc, code, flags;
+};
+
+static inline bool look(struct walk *walk, uint64_t addr, uint64_t *words, uint32_t count)
+{
+	uint64_t size = count * sizeof(*words);
+
+	if (__builtin_expect(walk->tid != 0, 0)) {
+		walk->is_lost |= sosc_read(walk->tid, words, addr, size) != size;
+		return !walk->is_lost;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		words[i] = ((const uint64_t *)addr)[i];
+	return true;
+}
+
+static bool is_imemo_of_code(uint64_t flags)
+{
 	return (flags & SOSC_RUBY_KIND) == KIND_IMEMO &&
 	       (flags >> IMEMO_SHIFT & IMEMO_MASK) == IMEMO_CODE;
 }
 
-// The line that a frame is in: behind its instruction is where it goes on.
-static uint32_t line_of(const uint64_t *frame)
+// Of a value that Ruby has given.
+static bool is_code(sosc_value value)
 {
-	const uint64_t *body = (const uint64_t *)((const uint64_t *)frame[FRAME_CODE])[CODE_BODY];
-	uint64_t at = (frame[FRAME_PC] - body[BODY_CODE]) / 8;
-
-	if (at > ((const uint32_t *)body)[BODY_SIZE])
-		return 0;
-	return rb.rb_iseq_line_no(frame[FRAME_CODE], at ? at - 1 : 0);
+	return value && !(value & 7) && is_imemo_of_code(sosc_ruby_flags(value));
 }
 
-struct walk {
-	uint64_t at, end; // control frames
-};
+// The line that a frame is in: behind its instruction is where it goes on.
+static uint32_t line_of(struct walk *walk, const struct frame *frame)
+{
+	uint64_t body, words[BODY_CODE + 1], at;
+
+	if (!look(walk, frame->code + CODE_BODY * sizeof(body), &body, 1) ||
+	    !look(walk, body, words, BODY_CODE + 1))
+		return 0;
+	at = (frame->pc - words[BODY_CODE]) / 8;
+	if (at > words[0] >> BODY_SIZE)
+		return 0;
+	return rb.rb_iseq_line_no(frame->code, at ? at - 1 : 0);
+}
 
 // The outermost frame is none: a context begins with it. While that is made or taken down, it has
 // no frames.
-static bool begin(struct walk *walk, const uint64_t *context)
+static bool begin(struct walk *walk, uint64_t context, uint32_t tid)
 {
-	uint64_t low = context[CONTEXT_STACK], size = context[CONTEXT_SIZE];
+	uint64_t words[CONTEXT_FRAME + 1], low, size;
 
-	walk->at = context[CONTEXT_FRAME];
-	walk->end = low + 8 * size - rb.frame_size;
-	return low && size < STACK_MAX && walk->at >= low && walk->at <= walk->end &&
+	walk->tid = tid;
+	walk->is_lost = false;
+	if (!look(walk, context, words, CONTEXT_FRAME + 1))
+		return false;
+	low = words[CONTEXT_STACK];
+	size = words[CONTEXT_SIZE] * 8;
+	walk->at = words[CONTEXT_FRAME];
+	walk->end = low + size - rb.frame_size;
+	return low && !(low & 7) && words[CONTEXT_SIZE] < STACK_MAX && size >= rb.frame_size &&
+	       low + size > low && walk->at >= low && walk->at <= walk->end &&
 	       (walk->end - walk->at) % rb.frame_size == 0;
 }
 
-// The next one that runs code of Ruby's, from the innermost on; NULL: there is none, or it is none.
-static const uint64_t *next(struct walk *walk, uint64_t *flags)
+// The next one that runs code of Ruby's, from the innermost on. Whether there is one: if what is
+// there is none, the walk is not at its end.
+static bool next(struct walk *walk, struct frame *frame)
 {
 	for (; walk->at < walk->end; walk->at += rb.frame_size) {
-		const uint64_t *frame = (const uint64_t *)walk->at;
-		uint64_t environment = frame[FRAME_ENVIRONMENT];
+		uint64_t words[FRAME_ENVIRONMENT + 1], environment, flags;
 
-		if (!environment || environment & 7)
-			return NULL;
-		*flags = *(const uint64_t *)environment;
-		if (*flags & FLAG_C || !frame[FRAME_PC])
+		if (!look(walk, walk->at, words, FRAME_ENVIRONMENT + 1))
+			return false;
+		environment = words[FRAME_ENVIRONMENT];
+		if (!environment || environment & 7 || !look(walk, environment, &frame->flags, 1))
+			return false;
+		if (frame->flags & FLAG_C || !words[FRAME_PC])
 			continue;
 		walk->at += rb.frame_size;
-		return is_code(frame[FRAME_CODE]) ? frame : NULL;
+		frame->pc = words[FRAME_PC];
+		frame->code = words[FRAME_CODE];
+		return frame->code && !(frame->code & 7) && look(walk, frame->code, &flags, 1) &&
+		       is_imemo_of_code(flags);
 	}
-	return NULL;
+	return false;
 }
 
-static bool is_same(const uint64_t *frame, sosc_value value, int line)
+static bool is_same(struct walk *walk, const struct frame *frame, sosc_value value, int line)
 {
 	// what is no code is the method that it belongs to
-	return line_of(frame) == (uint32_t)line && (!is_code(value) || value == frame[FRAME_CODE]);
+	return line_of(walk, frame) == (uint32_t)line && (!is_code(value) || value == frame->code);
 }
 
 // Whether Ruby has the same frames, besides those of C and of code that has not begun: where it has
 // not, its structs are others.
-static bool is_right(const uint64_t *context)
+static bool is_right(uint64_t context, uint32_t tid)
 {
 	sosc_value values[SOSC_BLOCK_FRAMES];
 	int lines[SOSC_BLOCK_FRAMES];
 	int count = rb.rb_profile_frames(0, SOSC_BLOCK_FRAMES, values, lines), i = 0;
-	const uint64_t *frame;
+	struct frame frame;
 	struct walk walk;
-	uint64_t flags;
 
-	if (!begin(&walk, context))
+	if (!begin(&walk, context, tid))
 		return false;
-	while ((frame = next(&walk, &flags))) {
-		while (i < count && !is_same(frame, values[i], lines[i]))
+	while (next(&walk, &frame)) {
+		while (i < count && !is_same(&walk, &frame, values[i], lines[i]))
 			i++;
 		if (i++ == count)
-			return count == SOSC_BLOCK_FRAMES;
+			return count == SOSC_BLOCK_FRAMES && !walk.is_lost;
 	}
 	return walk.at >= walk.end;
+}
+
+// The first frame of the walk is there: whether to go on.
+static bool make_sure(const struct walk *walk, uint64_t context)
+{
+	is_sure = is_right(context, walk->tid);
+	if (!is_sure)
+		refuse(SOSC_RUBY_WRONG);
+	return is_sure;
 }
 
 /**
@@ -402,10 +450,10 @@ static bool is_right(const uint64_t *context)
  */
 uint32_t sosc_ruby_stack(uint64_t *frames, uint32_t room, bool sealed)
 {
-	const uint64_t *context, *frame;
-	uint64_t flags = 0;
+	uint64_t context;
+	struct frame frame;
 	struct walk walk;
-	uint32_t count = 0;
+	uint32_t count = 0, tid = 0;
 
 	if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) {
 		if (!sealed)
@@ -414,24 +462,28 @@ uint32_t sosc_ruby_stack(uint64_t *frames, uint32_t room, bool sealed)
 			return 0;
 	}
 	context = own_context();
+	if (!context || (!is_sure && sealed))
+		return 0;
+	if (!is_sure)
+		tid = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
 	// Without frames Ruby may have ended, and its functions find nothing to look at. While objects
 	// are moved, a frame may lead to where its code was.
-	if (!context || !begin(&walk, context) || walk.at == walk.end || rb.rb_during_gc())
+	if (!begin(&walk, context, tid) || walk.at == walk.end || rb.rb_during_gc()) {
+		if (walk.is_lost)
+			refuse(SOSC_RUBY_WRONG);
 		return 0;
-	for (int i = 0; i < LOOK_MAX && count < room && (frame = next(&walk, &flags)); i++) {
+	}
+	for (int i = 0; i < LOOK_MAX && count < room && next(&walk, &frame); i++) {
 		uint64_t line;
 
-		if (!is_sure) {
-			is_sure = is_right(context);
-			if (!is_sure) {
-				refuse(SOSC_RUBY_WRONG);
-				return 0;
-			}
-		}
-		line = line_of(frame) & ((1u << (SOSC_FRAME_INSTR_BITS - 1)) - 1);
+		if (!is_sure && !make_sure(&walk, context))
+			return 0;
+		line = line_of(&walk, &frame) & ((1u << (SOSC_FRAME_INSTR_BITS - 1)) - 1);
 		frames[count++] = 1ull << SOSC_FRAME_PYTHON |
-				  (uint64_t)!!(flags & FLAG_FINISH) << SOSC_FRAME_ENTRY |
-				  line << SOSC_FRAME_INSTR | number_of(frame[FRAME_CODE]);
+				  (uint64_t)!!(frame.flags & FLAG_FINISH) << SOSC_FRAME_ENTRY |
+				  line << SOSC_FRAME_INSTR | number_of(frame.code);
 	}
+	if (walk.is_lost)
+		refuse(SOSC_RUBY_WRONG);
 	return count;
 }

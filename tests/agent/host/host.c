@@ -3,6 +3,7 @@
 
 #include "mem/blocks.h"
 #include "mem/threads.h"
+#include "mem/walk.h"
 #include "prof/prof.h"
 #include "cell.h"
 #include "counts.h"
@@ -12,6 +13,8 @@
 #include "patch.h"
 #include "session.h"
 #include "site.h"
+#include "soscope/blocks.h"
+#include "soscope/objects.h"
 #include "start.h"
 #include "thread.h"
 
@@ -285,6 +288,46 @@ void host_own(const void *bytes, uint64_t size)
 void host_look(void)
 {
 	CHECK(sosc_session_begin(used, host_plan, plan_used));
+}
+
+struct sosc_blocks *host_stacks(const struct sosc_python *layout)
+{
+	enum { BITS = 12, WORDS = 1 << 20 };
+	struct {
+		struct sosc_blocks own;
+		struct sosc_python layout;
+		uint64_t buckets[1 << BITS];
+		uint64_t words[WORDS];
+	} *given = calloc(1, sizeof(*given));
+	struct sosc_blocks *own;
+
+	CHECK(given);
+	given->own = (struct sosc_blocks){
+		.mode = SOSC_BLOCKS_EXACT,
+		.bits = BITS,
+		.words = WORDS,
+		.words_used = 1,
+		.first_bucket = offsetof(typeof(*given), buckets),
+		.first_word = offsetof(typeof(*given), words),
+		.first_layout = offsetof(typeof(*given), layout),
+		.layouts = layout ? 1 : 0,
+	};
+	if (layout)
+		given->layout = *layout;
+	host_own(given, sizeof(*given));
+	free(given);
+	(void)sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS, &own);
+	return own;
+}
+
+void *host_edge(uint64_t size)
+{
+	uint64_t room = (size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+	uint8_t *map = mmap(NULL, room + SOSC_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(map != MAP_FAILED && !mprotect(map + room, SOSC_PAGE, PROT_NONE));
+	return map + room - size;
 }
 
 void *host_read(const char *path, uint64_t *size)

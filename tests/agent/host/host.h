@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+struct sosc_blocks;
 struct sosc_cell;
 struct sosc_loaded;
+struct sosc_python;
 
 enum {
 	HOST_STRINGS = 1 << 20,
@@ -33,6 +35,12 @@ void host_own(const void *bytes, uint64_t size);
 
 /** Have the agent read what the control block says of itself, after a change. */
 void host_look(void);
+
+/** A session begins that keeps stacks; @layout: of the one Python that it knows, NULL: it knows none. */
+struct sosc_blocks *host_stacks(const struct sosc_python *layout);
+
+/** Memory of @size bytes, all 0; what lies behind it cannot be read. */
+void *host_edge(uint64_t size);
 
 /** The whole content of a file; *size its length. Exits if there is none. */
 void *host_read(const char *path, uint64_t *size);

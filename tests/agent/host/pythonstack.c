@@ -19,7 +19,7 @@
 #include "soscope/blocks.h"
 #include "soscope/objects.h"
 
-enum { BITS = 12, WORDS = 1 << 20, THREADS = 8, TURNS = 400, CODES = 4, NAME_SIZE = 12 };
+enum { THREADS = 8, TURNS = 400, CODES = 4, NAME_SIZE = 12 };
 
 struct text {
 	uint64_t head[2], size;
@@ -169,28 +169,7 @@ static bool says(uint32_t number, const struct whole *whole)
 
 static void start_session(void)
 {
-	struct {
-		struct sosc_blocks own;
-		struct sosc_python layout;
-		uint64_t buckets[1 << BITS];
-		uint64_t words[WORDS];
-	} *block = calloc(1, sizeof(*block));
-	struct sosc_blocks *own;
-
-	block->own = (struct sosc_blocks){
-		.mode = SOSC_BLOCKS_EXACT,
-		.bits = BITS,
-		.words = WORDS,
-		.words_used = 1,
-		.first_bucket = offsetof(typeof(*block), buckets),
-		.first_word = offsetof(typeof(*block), words),
-		.first_layout = offsetof(typeof(*block), layout),
-		.layouts = 1,
-	};
-	block->layout = layout;
-	host_own(block, sizeof(*block));
-	free(block);
-	(void)sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS, &own);
+	(void)host_stacks(&layout);
 	sosc_python_stacks_see(&sosc_loaded[0]);
 	CHECK(sosc_python_stacks);
 }
