@@ -32,7 +32,8 @@ static struct recent {
 
 static struct file files[FILES];
 
-// The text may end before `copy` does; a word that is aligned lies on one page all the same.
+// The text may end before `copy` does; a word that is aligned lies on one page all the same. One that
+// is longer than FILE_MAX is told by what is kept of it.
 static bool is_text(const char *text, const char *copy, uint32_t size)
 {
 	uint32_t i = 0;
@@ -43,7 +44,7 @@ static bool is_text(const char *text, const char *copy, uint32_t size)
 			i += WORD;
 	while (i < size && text[i] == copy[i])
 		i++;
-	return i == size && !text[size];
+	return i == size && (size == FILE_MAX || !text[size]);
 }
 
 static uint32_t measure(const char *text, uint32_t *size)
