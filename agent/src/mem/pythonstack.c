@@ -30,6 +30,8 @@ enum {
 	MINOR_WITH_INLINED_CALLS = 11, // before, each frame has a call of its own that runs it
 	CODES = 1 << 19, // numbers of origins
 	PART_MAX = 256, // bytes of a struct that are of interest
+	BYTES_HEAD = 24, // of a bytes object, up to its size
+	TEXTS = 3, // of a code object
 	LAYOUTS_MAX = 32,
 };
 
@@ -217,69 +219,11 @@ static bool prepare(void)
 	return known;
 }
 
-// ---- code --------------------------------------------------------------------------
+// ---- memory ------------------------------------------------------------------------
 
 static inline uint64_t word_at(uint64_t addr)
 {
 	return *(const uint64_t *)addr;
-}
-
-static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
-{
-	return a->code == b->code && a->lines == b->lines && a->file == b->file &&
-	       a->name == b->name && a->first_line == b->first_line;
-}
-
-// A copy that is not there yet may take new memory.
-static uint32_t make_number(const struct sosc_python *at, const struct sosc_origin *code,
-			    bool sealed)
-{
-	struct sosc_code_texts texts = sosc_python_texts(at, code);
-	uint32_t origin = sosc_origin_code(code, &texts, !sealed);
-
-	if (!origin)
-		return 0;
-	if (!numbers[origin])
-		numbers[origin] =
-			sosc_stack_code((const void *)sosc_origins[origin].copy, at->minor);
-	return numbers[origin];
-}
-
-// The number of a code object's copy, 0: there is no room for it.
-static uint32_t number_of(const struct sosc_python *at, struct sosc_origin code, bool sealed)
-{
-	struct seen *entry = seen_of(code.code);
-	uint32_t now = __atomic_load_n(&session, __ATOMIC_ACQUIRE);
-	uint32_t version = __atomic_load_n(&entry->version, __ATOMIC_ACQUIRE);
-	uint32_t number = entry->number;
-	bool is_same = entry->session == now && is_code(&entry->code, &code);
-
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (is_same && !(version & 1) && entry->version == version)
-		return number;
-	number = make_number(at, &code, sealed);
-	if (!end_code)
-		return number;
-	version &= ~1u;
-	if (number && __atomic_compare_exchange_n(&entry->version, &version, version + 1, false,
-						  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-		entry->number = number;
-		entry->session = now;
-		entry->code = code;
-		__atomic_store_n(&entry->version, version + 2, __ATOMIC_RELEASE);
-	}
-	return number;
-}
-
-// ---- frames --------------------------------------------------------------------------
-
-// The thread's own state, where it holds the interpreter's lock; else 0. Up to 3.11 it is asked for
-// that of whichever thread holds it.
-static uint64_t own_state(const struct sosc_python *at)
-{
-	uint64_t state = (uint64_t)thread_state();
-
-	return state && word_at(state + at->state_thread) == sosc_thread_pointer() ? state : 0;
 }
 
 static uint32_t larger(uint32_t a, uint32_t b)
@@ -307,10 +251,18 @@ static uint32_t part_of_code(const struct sosc_python *at)
 	return size <= PART_MAX ? size : 0;
 }
 
+static uint32_t part_of_text(const struct sosc_python *at)
+{
+	uint32_t size = larger(at->text_length + 8, at->text_state + 4);
+
+	return size <= PART_MAX ? size : 0;
+}
+
 struct reading {
 	const struct sosc_python *at;
 	uint32_t tid; // the thread has let go of the lock: its id; else 0
-	uint8_t frame[PART_MAX], code[PART_MAX]; // copies
+	_Alignas(uint64_t) uint8_t frame[PART_MAX]; // copies
+	_Alignas(uint64_t) uint8_t code[PART_MAX];
 };
 
 // Where @size bytes of what lies at @addr can be read; 0: nowhere.
@@ -324,6 +276,150 @@ static uint64_t part(const struct reading *reading, uint8_t *copy, uint64_t addr
 static bool read_word(const struct reading *reading, uint64_t addr, uint64_t *value)
 {
 	return sosc_read(reading->tid, value, addr, sizeof(*value)) == sizeof(*value);
+}
+
+// ---- code --------------------------------------------------------------------------
+
+static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
+{
+	return a->code == b->code && a->lines == b->lines && a->file == b->file &&
+	       a->name == b->name && a->first_line == b->first_line;
+}
+
+// What a code object that may go says of itself, where nobody takes it away.
+struct kept {
+	struct sosc_code_texts texts;
+	uint8_t *memory;
+	uint64_t size;
+};
+
+static struct sosc_text *text_of(struct kept *kept, uint32_t i)
+{
+	struct sosc_text *texts[] = {&kept->texts.file, &kept->texts.name, &kept->texts.lines};
+
+	return texts[i];
+}
+
+// Only how much there is of each, and where; whether that can be read.
+static bool measure(const struct reading *reading, const struct sosc_origin *code,
+		    struct kept *kept)
+{
+	_Alignas(uint64_t) uint8_t heads[TEXTS][PART_MAX];
+	uint32_t most[TEXTS] = {SOSC_CODE_TEXT, SOSC_CODE_TEXT, SOSC_CODE_LINES};
+	uint32_t text = part_of_text(reading->at), parts[TEXTS] = {text, text, BYTES_HEAD};
+	uint64_t from[TEXTS] = {code->file, code->name, code->lines};
+	struct sosc_origin copy = *code;
+
+	for (uint32_t i = 0; i < TEXTS; i++)
+		if (!part(reading, heads[i], from[i], parts[i]))
+			return false;
+	copy.file = (uint64_t)heads[0];
+	copy.name = (uint64_t)heads[1];
+	copy.lines = (uint64_t)heads[2];
+	kept->texts = sosc_python_texts(reading->at, &copy);
+	kept->size = 0;
+	for (uint32_t i = 0; i < TEXTS; i++) {
+		struct sosc_text *of = text_of(kept, i);
+
+		if (of->data)
+			of->data =
+				(const void *)(from[i] + ((uint64_t)of->data - (uint64_t)heads[i]));
+		if (of->size > most[i])
+			of->size = most[i];
+		kept->size += of->size;
+	}
+	return true;
+}
+
+static void let_go(const struct kept *kept)
+{
+	(void)sosc_sys3(SYS_MUNMAP, (long)kept->memory, (long)kept->size, 0);
+}
+
+// Whether there was all of it, and memory for it.
+static __attribute__((noinline)) bool keep(const struct reading *reading,
+					   const struct sosc_origin *code, struct kept *kept)
+{
+	uint8_t *to;
+
+	if (!measure(reading, code, kept) || !kept->size)
+		return false;
+	to = sosc_mmap(NULL, kept->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
+	if (sosc_mmap_failed(to))
+		return false;
+	kept->memory = to;
+	for (uint32_t i = 0; i < TEXTS; i++) {
+		struct sosc_text *of = text_of(kept, i);
+
+		if (of->size &&
+		    sosc_read(reading->tid, to, (uint64_t)of->data, of->size) != of->size) {
+			let_go(kept);
+			return false;
+		}
+		of->data = to;
+		to += of->size;
+	}
+	return true;
+}
+
+// A copy that is not there yet may take new memory.
+static uint32_t make_number(const struct reading *reading, const struct sosc_origin *code,
+			    bool sealed)
+{
+	struct kept kept;
+	uint32_t origin;
+
+	if (!reading->tid)
+		kept.texts = sosc_python_texts(reading->at, code);
+	else if (!keep(reading, code, &kept))
+		return 0;
+	origin = sosc_origin_code(code, &kept.texts, !sealed);
+	if (reading->tid)
+		let_go(&kept);
+	if (!origin)
+		return 0;
+	if (!numbers[origin])
+		numbers[origin] = sosc_stack_code((const void *)sosc_origins[origin].copy,
+						  reading->at->minor);
+	return numbers[origin];
+}
+
+// The number of a code object's copy, 0: there is no room for it.
+static uint32_t number_of(const struct reading *reading, struct sosc_origin code, bool sealed)
+{
+	struct seen *entry = seen_of(code.code);
+	uint32_t now = __atomic_load_n(&session, __ATOMIC_ACQUIRE);
+	uint32_t version = __atomic_load_n(&entry->version, __ATOMIC_ACQUIRE);
+	uint32_t number = entry->number;
+	bool is_same = entry->session == now && is_code(&entry->code, &code);
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (is_same && !(version & 1) && entry->version == version)
+		return number;
+	number = make_number(reading, &code, sealed);
+	if (!end_code)
+		return number;
+	version &= ~1u;
+	if (number && __atomic_compare_exchange_n(&entry->version, &version, version + 1, false,
+						  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		entry->number = number;
+		entry->session = now;
+		entry->code = code;
+		__atomic_store_n(&entry->version, version + 2, __ATOMIC_RELEASE);
+	}
+	return number;
+}
+
+// ---- frames --------------------------------------------------------------------------
+
+// The thread's own state, where it holds the interpreter's lock; else 0. Up to 3.11 it is asked for
+// that of whichever thread holds it.
+static uint64_t own_state(const struct sosc_python *at)
+{
+	uint64_t state = (uint64_t)thread_state();
+
+	return state && word_at(state + at->state_thread) == sosc_thread_pointer() ? state : 0;
 }
 
 // The newest frame of the thread; @tid, not 0: even if it has let go of the lock.
@@ -369,7 +465,7 @@ static uint64_t word_of(struct reading *reading, uint64_t frame, bool sealed)
 		return 0;
 	origin = sosc_python_code(at, from);
 	origin.code = code;
-	return 1ull << SOSC_FRAME_PYTHON | number_of(at, origin, sealed) |
+	return 1ull << SOSC_FRAME_PYTHON | number_of(reading, origin, sealed) |
 	       instr_of(at, frame, code) | (uint64_t)is_entry(at, frame) << SOSC_FRAME_ENTRY;
 }
 

@@ -1,96 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers that frames of Python name their code by, with an interpreter of a few lines: a number
 // is made once, and is true until its own code object ends, whatever else ends, in whichever thread.
-#include "host.h"
+#include "interpreter.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "arch.h"
-#include "image.h"
 #include "instrument.h"
-#include "mem/origin.h"
-#include "mem/pythonstack.h"
-#include "mem/walk.h"
-#include "soscope/blocks.h"
-#include "soscope/objects.h"
 
-enum { THREADS = 8, TURNS = 400, CODES = 4, NAME_SIZE = 12 };
-
-struct text {
-	uint64_t head[2], size;
-	uint32_t state, unused;
-	char data[NAME_SIZE + 4];
-};
-
-struct lines {
-	uint64_t head[2], size;
-	char data[8];
-};
-
-struct code {
-	uint64_t count, type;
-	struct text *file, *name;
-	uint64_t first_line;
-	struct lines *lines;
-};
-
-struct frame {
-	struct code *code;
-	struct frame *previous;
-	uint64_t instr;
-};
-
-struct state {
-	uint64_t thread;
-	struct frame *frame;
-};
-
-static const struct sosc_python layout = {
-	.minor = 9,
-	.state_thread = offsetof(struct state, thread),
-	.state_frame = offsetof(struct state, frame),
-	.inner_frame = SOSC_NONE,
-	.frame_code = offsetof(struct frame, code),
-	.frame_previous = offsetof(struct frame, previous),
-	.frame_instr = offsetof(struct frame, instr),
-	.instr_kind = SOSC_INSTR_BYTES,
-	.frame_owner = SOSC_NONE,
-	.frame_entry = SOSC_NONE,
-	.code_file = offsetof(struct code, file),
-	.code_name = offsetof(struct code, name),
-	.code_first_line = offsetof(struct code, first_line),
-	.code_lines = offsetof(struct code, lines),
-	.text_length = offsetof(struct text, size),
-	.text_state = offsetof(struct text, state),
-	.text_ascii = offsetof(struct text, data),
-	.bytes_data = offsetof(struct lines, data),
-};
-
-// ---- the interpreter -----------------------------------------------------------
-
-static struct {
-	uint64_t before[6];
-	void (*dealloc)(void *code);
-} code_type;
-
-static __thread struct state own_state;
-static int ended;
-
-static void code_dealloc(void *code)
-{
-	(void)code;
-	__atomic_fetch_add(&ended, 1, __ATOMIC_RELAXED);
-}
-
-static int is_initialized(void)
-{
-	return 1;
-}
+enum { THREADS = 8, TURNS = 400, CODES = 4 };
 
 static int is_asked, may_answer;
 
@@ -102,12 +22,6 @@ static const char *version(void)
 	return "3.9.2 (a few lines)";
 }
 
-static void *thread_state(void)
-{
-	own_state.thread = sosc_thread_pointer();
-	return &own_state;
-}
-
 static const struct host_symbol names[] = {
 	{"Py_IsInitialized", is_initialized},
 	{"PyList_New", code_dealloc}, // by its name alone
@@ -116,29 +30,6 @@ static const struct host_symbol names[] = {
 	{"PyGILState_GetThisThreadState", thread_state},
 	{"_PyThreadState_UncheckedGet", thread_state},
 };
-
-// ---- its code ----------------------------------------------------------------------
-
-struct whole {
-	struct code code;
-	struct text name;
-};
-
-static struct text file = {.size = 4, .state = (1 | 1 << 3 | 1 << 4) << 2, .data = "file"};
-static struct lines lines = {.size = 4, .data = "1234"};
-
-static void begin(struct whole *whole, uint32_t number)
-{
-	whole->name.state = file.state;
-	whole->name.size = (uint64_t)sprintf(whole->name.data, "name%u", number);
-	whole->code = (struct code){
-		.type = (uint64_t)&code_type,
-		.file = &file,
-		.name = &whole->name,
-		.first_line = 7,
-		.lines = &lines,
-	};
-}
 
 static void end(struct whole *whole)
 {
@@ -154,15 +45,6 @@ static uint32_t number_of(struct whole *whole)
 	own_state.frame = &frame;
 	CHECK(sosc_python_stack(&word, 1, false, 0) == 1);
 	return (uint32_t)word;
-}
-
-static bool says(uint32_t number, const struct whole *whole)
-{
-	const struct sosc_code *code = sosc_stack_code_at(number);
-
-	return code && code->name_size == whole->name.size &&
-	       !memcmp((const char *)(code + 1) + code->file_size, whole->name.data,
-		       code->name_size);
 }
 
 // ---- checks ------------------------------------------------------------------------
