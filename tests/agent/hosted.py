@@ -39,8 +39,6 @@ LEFT_OUT = {
     "counter",
     "program",
     "pythondump",
-    "pythonheap",
-    "pythonlook",
 }
 # All of the agent is compiled once more for the second.
 COMPILERS = ("gcc", pytest.param("clang", marks=pytest.mark.soak))

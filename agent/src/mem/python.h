@@ -106,6 +106,7 @@ void sosc_python_end(void);
 bool sosc_python_is_told(void);
 void sosc_python_look(struct sosc_program *program);
 void sosc_python_look_anew(void);
+bool sosc_python_is_type(uint64_t addr);
 bool sosc_python_is_alive(uint64_t object, uint32_t word, uint64_t head[2]);
 uint64_t sosc_python_object(uint64_t block, uint32_t word);
 void sosc_python_heap(const struct sosc_program *program, struct sosc_program_dump *dump,

@@ -209,6 +209,14 @@ static void add_asked(uint64_t object)
 
 // ---- which there are -------------------------------------------------------------
 
+// An extension may have taken an object's memory away, and something else may be there. Nobody would
+// have noted that so: it is of no type, or begins elsewhere in its block.
+static bool is_itself(uint64_t object, uint32_t word, uint64_t type)
+{
+	return sosc_python_is_type(type) &&
+	       sosc_python_shift(object) == (word >> SOSC_SIDE_SHIFT & 3);
+}
+
 // Those that are older were found by what the collector knows, as we find them; and words do not
 // say where in its 16 bytes a static one begins.
 static void ask_known(uint64_t block, uint32_t *word, void *unused)
@@ -217,7 +225,8 @@ static void ask_known(uint64_t block, uint32_t *word, void *unused)
 	bool is_made = *word & SOSC_SIDE_SINCE || (*word & SOSC_SIDE_ORIGIN) >= ORIGINS_FIRST;
 
 	(void)unused;
-	if (is_made && sosc_python_is_alive(object, *word, head))
+	if (is_made && sosc_python_is_alive(object, *word, head) &&
+	    is_itself(object, *word, head[1]))
 		each_asked(object);
 }
 

@@ -9,8 +9,11 @@
 
 enum {
 	TYPE = 8, // ob_type
+	TYPE_SIZE = 336, // what is read of a type, in all versions
 	ROWS_FIRST = 1 << 12, // powers of two
 	ROWS_MAX = 1 << 20,
+	ROWS_TRIED = 256,
+	TYPES_BITS = 8,
 	MINOR_WITH_CHAIN = 13, // from here on a free list has its next object where the count was
 	CHAINED = 1 << 20,
 };
@@ -20,6 +23,8 @@ enum {
 static struct sosc_program_row *rows;
 static uint32_t row_room, row_count;
 static uint32_t thread;
+
+static uint64_t types[1 << TYPES_BITS]; // some that are there
 
 // The page that was read last. An extension may have taken the memory of an object away that we
 // were not told the end of.
@@ -54,6 +59,7 @@ void sosc_python_look_anew(void)
 {
 	thread = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
 	page.at = page.size = 0;
+	memset(types, 0, sizeof(types));
 }
 
 /** Whether the object is alive whose block has the word @word; its count and type: *head. */
@@ -68,21 +74,33 @@ uint64_t sosc_python_object(uint64_t block, uint32_t word)
 	return block + (word >> SOSC_SIDE_SHIFT & 3) * SOSC_PYTHON_HEAD;
 }
 
-static bool is_type(uint64_t addr)
+static bool read_type(uint64_t addr)
 {
-	uint64_t meta, flags;
+	uint64_t words[TYPE_SIZE / sizeof(uint64_t)], flags;
 
-	return sosc_read(thread, &meta, addr + TYPE, sizeof(meta)) == sizeof(meta) &&
-	       sosc_read(thread, &flags, meta + sosc_python_layout.type_flags, sizeof(flags)) ==
-		       sizeof(flags) &&
+	return sosc_read(thread, words, addr, TYPE_SIZE) == TYPE_SIZE &&
+	       sosc_read(thread, &flags,
+			 words[TYPE / sizeof(uint64_t)] + sosc_python_layout.type_flags,
+			 sizeof(flags)) == sizeof(flags) &&
 	       flags & TYPE_SUBCLASS;
+}
+
+/** Whether there is a type; types stay during a look. */
+bool sosc_python_is_type(uint64_t addr)
+{
+	uint64_t *last = &types[(addr >> 4) * 0x9e3779b97f4a7c15 >> (64 - TYPES_BITS)];
+
+	if (!addr || (*last != addr && !read_type(addr)))
+		return false;
+	*last = addr;
+	return true;
 }
 
 static struct sosc_program_row *row_of(uint64_t type, uint32_t origin)
 {
 	uint64_t hash = ((type >> 4) ^ (uint64_t)origin << 40) * 0x9e3779b97f4a7c15;
 
-	for (uint32_t i = 0; i < row_room; i++) {
+	for (uint32_t i = 0; i < ROWS_TRIED; i++) {
 		struct sosc_program_row *row = &rows[((hash >> 40) + i) & (row_room - 1)];
 
 		if (!row->count) {
@@ -136,7 +154,7 @@ static uint32_t gather(void)
 	for (uint32_t i = 0; i < row_room; i++) {
 		if (!rows[i].count)
 			continue;
-		if (is_type(rows[i].type))
+		if (sosc_python_is_type(rows[i].type))
 			sosc_python.Py_IncRef((void *)rows[i].type);
 		else
 			rows[i].type = 0;
