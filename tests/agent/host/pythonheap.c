@@ -1,78 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at the objects of an interpreter of a few types: those that are alive are told, and those
 // whose memory is gone, or has become something else, end in no fault and in no walk without an end.
-#include "host.h"
+#include "heap.h"
 
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mem/objects.h"
-#include "mem/python.h"
-
 enum {
-	HAS_GC = 1 << 14,
-	HEAP = 1 << 9,
-	LISTED = 1 << 25, // it is a list, or made by one that is
-	OBJECTS = 8,
+	OBJECTS = LIST_MOST,
 	ORIGIN = 5,
 	ROWS = 1 << 20,
 	MORE = 1 << 16,
 };
-
-#define SUBCLASS (1ull << 31)
-
-typedef int visitor(void *object, void *argument);
-
-struct type {
-	uint64_t count;
-	struct type *type;
-	uint64_t unused[19], flags, unused2, traverse, unused3[17], is_gc, unused4[8];
-};
-
-struct object {
-	uint64_t count;
-	struct type *type;
-	struct object *refers[2];
-};
-
-struct block {
-	uint64_t head[2]; // of the collector's
-	struct object object;
-};
-
-struct list {
-	uint64_t count;
-	struct type *type;
-	uint64_t size;
-	struct object **at, *items[OBJECTS];
-};
-
-static int traverse(struct object *object, visitor *visit, void *argument)
-{
-	for (int i = 0; i < 2; i++)
-		if (object->refers[i])
-			(void)visit(object->refers[i], argument);
-	return 0;
-}
-
-static int has_head(void *object);
-
-// Types of a program have a head, static ones have none.
-static struct type meta = {1, &meta, .flags = SUBCLASS | HAS_GC, .is_gc = (uint64_t)has_head};
-static struct type plain = {1, &meta};
-static struct type holder = {1, &meta, .flags = HAS_GC, .traverse = (uint64_t)traverse};
-
-static int has_head(void *object)
-{
-	return (((struct type *)object)->flags & HEAP) != 0;
-}
-
-static void increase(void *object)
-{
-	++*(uint64_t *)object;
-}
 
 // ---- objects -------------------------------------------------------------------
 
@@ -321,8 +261,6 @@ int main(void)
 		.minor = 12,
 		.type_flags = offsetof(struct type, flags),
 	};
-	CHECK(offsetof(struct type, flags) == 168 && offsetof(struct type, traverse) == 184 &&
-	      offsetof(struct type, is_gc) == 328);
 	sosc_python.Py_IncRef = increase;
 	make_memory();
 	check_rows();
