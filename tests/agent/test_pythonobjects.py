@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects of Python that are announced and freed: each has its word as long as it lives."""
+
+from __future__ import annotations
+
+from tests.agent import hosted
+
+
+def test_an_object_is_known_from_its_announcement_to_its_end() -> None:
+    hosted.check("pythonobjects")
