@@ -89,7 +89,7 @@ class Session(SessionEvents):
             self.writer = self._make_writer(settings.record)
             recording: Sink = self.writer
             for instrument in instruments:
-                recording = instrument.recorder(recording, self._beat)
+                recording = instrument.recorder(recording, lambda: self.feed.beat())
                 self.asker = instrument.asker or self.asker
             sinks.append(recording)
         self.feed = Feed(sinks[0] if len(sinks) == 1 else Tee(*sinks), Sampler())
@@ -107,9 +107,6 @@ class Session(SessionEvents):
         self._await_exec: Callable[[int, int], None] = lambda *_: None
         self._target: Target | Attachments | HeldTarget | None = None
         self._attached: Attachments | None = None
-
-    def _beat(self) -> None:
-        self.feed.beat()
 
     def _make_writer(self, path: str) -> Writer:
         from soscope.recording.writer import Writer

@@ -41,17 +41,17 @@ def open_to_write(path: str, flags: int = 0) -> tuple[int, bool]:
     if _is_descriptor(place):
         return above_stderr(os.open(place, _FLAGS | flags)), False
     # to open a pipe that nobody reads waits, so whose it is has to be known before
-    found = os.open(place, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    file = os.open(place, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        status = os.fstat(found)
+        status = os.fstat(file)
         if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))  # nobody's a moment ago
         is_device = stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)
         if not is_device and status.st_uid != os.geteuid():
             raise _of_somebody_else("it belongs", status.st_uid)
-        return above_stderr(os.open(f"/proc/self/fd/{found}", _FLAGS | flags)), False
+        return above_stderr(os.open(f"/proc/self/fd/{file}", _FLAGS | flags)), False
     finally:
-        os.close(found)
+        os.close(file)
 
 
 def above_stderr(descriptor: int) -> int:
