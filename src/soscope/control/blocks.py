@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from _collections_abc import Sequence
+from _collections_abc import Callable, Sequence
 
 from soscope.control.instrument import Hooks, Instrument
 from soscope.control.room import Room
@@ -29,15 +29,26 @@ _PREFAULT = 1 << 20  # bytes of the ring that are there before the target starts
 class Blocks:
     """Makes the control block of each program of one session.
 
-    `gate` is how the gate of a new program is: see `SessionSettings`.
+    `gate` is how the gate of a new program is: see `SessionSettings`. `await_exec` gets a process
+    that is about to execute another program, and the address of that program's name.
     """
 
-    __slots__ = ("_firsts", "_has_made", "_hooks", "_patches", "_patterns", "_settings", "gate")
+    __slots__ = (
+        "_firsts",
+        "_has_made",
+        "_hooks",
+        "_patches",
+        "_patterns",
+        "_settings",
+        "await_exec",
+        "gate",
+    )
 
     def __init__(self, settings: SessionSettings, instruments: Sequence[Instrument]) -> None:
         """Raise UsageError where no instrument hooks calls, or some do not go together."""
         self._settings = settings
         self.gate = settings.gate
+        self.await_exec: Callable[[int, int], None] = lambda *_: None
         tables = [each.patches for each in instruments if each.patches is not None]
         self._patches = tables[0] if tables else None
         hooking = [(each.name, each.hooks) for each in instruments if each.hooks]
@@ -112,13 +123,17 @@ class Blocks:
             if hooks.describes:
                 block.told[number] = dict.fromkeys(hooks.names(), True)
 
-    def answer(self, block: ControlBlock, pid: int, index: int) -> bool:
-        """Look at the image `index` of a process, as its agent has asked, and have that go on.
+    def answer(self, block: ControlBlock, pid: int, asked: int) -> bool:
+        """Do what the agent of a process has asked for, and have the process go on.
 
-        Return False where there is no room for what was found.
+        `asked` is one more than the number of an image that comes, or QUESTION_EXEC. Return False
+        if there is no room for what is known of the image.
         """
         try:
-            addr = block.image_start(index)
+            if asked == layout.QUESTION_EXEC:
+                self.await_exec(pid, block.executes)
+                return True
+            addr = block.image_start(asked - 1)
             fits = True
             for number, hooks in enumerate(self._hooks):
                 if hooks.describes:

@@ -89,7 +89,7 @@ class Session(SessionEvents):
             self.writer = self._make_writer(settings.record)
             recording: Sink = self.writer
             for instrument in instruments:
-                recording = instrument.recorder(recording, lambda: self.feed.beat())
+                recording = instrument.recorder(recording, self._beat)
                 self.asker = instrument.asker or self.asker
             sinks.append(recording)
         self.feed = Feed(sinks[0] if len(sinks) == 1 else Tee(*sinks), Sampler())
@@ -104,9 +104,11 @@ class Session(SessionEvents):
         self._longest = min(pauses, default=Instrument.pause)
         self._stop_at = 0.0
         self._end: Stop | None = None
-        self._await_exec: Callable[[int, int], None] = lambda *_: None
         self._target: Target | Attachments | HeldTarget | None = None
         self._attached: Attachments | None = None
+
+    def _beat(self) -> None:
+        self.feed.beat()
 
     def _make_writer(self, path: str) -> Writer:
         from soscope.recording.writer import Writer
@@ -323,7 +325,7 @@ class Session(SessionEvents):
             events=self,
             agentless=self._begin_agentless,
         )
-        self._await_exec = target.await_exec
+        self._blocks.await_exec = target.await_exec
         return target
 
     def _by_sites(self, pid: int) -> Visited | None:
@@ -458,10 +460,7 @@ class Session(SessionEvents):
             pids = [pid for pid in drainer.pids if drainer.inner_pids.get(pid, pid) == inner]
             pid = pids[0] if pids else 0
             self._idle = -_SOON
-            if asked == layout.QUESTION_EXEC:
-                self._await_exec(pid, block.executes)
-                block.answer()
-            elif not self._blocks.answer(block, pid, asked - 1) and _NO_ROOM not in self._remarks:
+            if not self._blocks.answer(block, pid, asked) and _NO_ROOM not in self._remarks:
                 self._remarks.append(_NO_ROOM)
 
     def _check_limits(self) -> None:
