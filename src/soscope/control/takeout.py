@@ -25,7 +25,7 @@ _MOST_STOPS = 200
 _BETWEEN = 0.001  # seconds
 _TURN = 0.006  # seconds of putting back while the process stands still
 _MANY = 20  # turns: they put back what an agent changes in ten thousand pages
-_LONGEST = 2.0  # seconds for more turns than these
+_LONGEST = 2.0  # seconds of processor time for more turns than these
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
     visit.mind_filters()
     agent.stop()
     done = False
-    begun, turns = time.monotonic(), 0
+    begun, turns = time.process_time(), 0
     while not done:
         turns += 1
-        if turns > _MANY and time.monotonic() - begun > _LONGEST:
+        if turns > _MANY and time.process_time() - begun > _LONGEST:
             agent.disown()
             raise Refused(
                 f"it says that {agent.fields['change_count']:,} words are changed, which no agent"
