@@ -49,7 +49,11 @@ def open_to_write(path: str, flags: int = 0) -> tuple[int, bool]:
         is_device = stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)
         if not is_device and status.st_uid != os.geteuid():
             raise _of_somebody_else("it belongs", status.st_uid)
-        return above_stderr(os.open(f"/proc/self/fd/{file}", _FLAGS | flags)), False
+        try:
+            descriptor = os.open(f"/proc/self/fd/{file}", _FLAGS | flags)
+        except FileNotFoundError:  # no /proc
+            descriptor = os.open(place, _FLAGS | flags | os.O_NOFOLLOW)
+        return above_stderr(descriptor), False
     finally:
         os.close(file)
 
