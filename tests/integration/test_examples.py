@@ -85,7 +85,6 @@ def sleeping() -> Iterator[int]:
         process.kill()
 
 
-@pytest.mark.every(5)
 @pytest.mark.parametrize("module", WITH_EXAMPLES)
 def test_examples_print_what_they_say(
     module: str, recording: Path, sleeping: int, monkeypatch: pytest.MonkeyPatch

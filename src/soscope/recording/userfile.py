@@ -28,6 +28,8 @@ def open_to_write(path: str, flags: int = 0) -> tuple[int, bool]:
     one of them closed, the target inherits it closed. Raises OSError; PermissionError if the file
     is another user's, or if another user's link leads to it (symlink(7)).
 
+    >>> import os
+    >>> from soscope.recording.userfile import open_to_write
     >>> descriptor, is_new = open_to_write("/dev/null")
     >>> os.close(descriptor)
     >>> is_new

@@ -56,6 +56,7 @@ def replaced(threads: list[tuple[int, int, int]]) -> list[int]:
 
     The kernel has taken all memory of the program before from it.
 
+    >>> from soscope.instruments.mem.events import replaced
     >>> replaced([(0, 700, 700), (1, 700, 700), (0, 701, 701)])
     [0]
     """

@@ -30,6 +30,7 @@ _MOST_LOST = 4  # processes that came to nothing, until no more is begun
 def may_be_long(mangled: bytes) -> bool:
     """Return whether a name may stand for more than a few thousand parts.
 
+    >>> from soscope.live.names.demangledapart import may_be_long
     >>> may_be_long(b"_ZN3foo3barEii"), may_be_long(b"_Z1f1AIiiE" + 20 * b"S_IS0_S0_E")
     (False, True)
     """
