@@ -95,7 +95,6 @@ class Session(SessionEvents):
         self.feed = Feed(sinks[0] if len(sinks) == 1 else Tee(*sinks), Sampler())
         self.feed.hear = lambda: self._target is None or self._target.hear()
         self._stopped, self._has_ended = "", False
-        # the first program is here before `launch` has returned
         self._drainers: dict[Program, Drainer] = {}
         self._ended: dict[object, ProgramOutcome] = {}  # a script runs some again and again
         self._lost: dict[str, int] = {}  # by reason
@@ -230,6 +229,8 @@ class Session(SessionEvents):
 
     def _retire(self) -> None:
         """Let go of programs that nobody runs any more: a script may start thousands."""
+        if not self.settings.follow:
+            return  # what is seen in passing may be wrong: it may run on
         over = [pair for pair in self._drainers.items() if not pair[1].pids]
         if over and self._flight is not None:
             self._flight.look(self._rings())  # the last time that they are there
