@@ -87,6 +87,7 @@ def test_options_of_the_loader(words: list[str], status: int, tmp_path: Path) ->
     assert (done.returncode, done.stdout) == (status, "")
     document = json.loads(output.read_text())
     assert document["totals"]["calls"] > 10
+    assert "ran untraced" not in done.stderr
     name = os.path.basename(os.path.realpath("/bin/sh"))
     assert {row["caller"] for row in document["rows"]} == {name}
 

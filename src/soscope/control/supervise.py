@@ -87,6 +87,8 @@ class Target:
                 self._stop_too()
             if not self._take_events():
                 self._sleep(_PAUSE)
+        # of a program that a loader was told to start, it is the loader
+        self._file = status.program_file(self.pid)
 
     def run(self, tick: Tick | None = None) -> ExitStatus:
         """Supervise the target until it has ended, with `follow` its children too.
