@@ -46,7 +46,7 @@ enum {
 	GUARD_FORK,
 	GUARD_RIGHTS,
 	GUARD_EXEC,
-	GUARD_EXEC_OPEN, // of a file that is open, or is said by a folder that is
+	GUARD_EXEC_OPEN, // the file is open, or its name counts from an open folder
 	GUARD_BACKTRACE,
 	GUARD_WALK,
 	GUARD_WALK_IP,

@@ -125,8 +125,8 @@ bool sosc_ask(struct sosc_loaded *caller, struct sosc_loaded *callee, const char
 }
 
 /**
- * The process of @thread, or of a thread that has no place, is about to execute the program that the
- * text at @name says; 0: it is said in another way.
+ * The process of @thread, or of a thread that has no place, is about to execute another program. @name
+ * is the address of the program's path or name, 0 if the call gives neither.
  */
 void sosc_tell_exec(const struct sosc_thread *thread, uint64_t name)
 {

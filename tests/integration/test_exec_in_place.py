@@ -80,9 +80,9 @@ def test_an_exec_that_fails_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_killed_soscope_does_not_keep_it(tmp_path: Path) -> None:
     """The program waits to be traced: not for long, if nobody is there to do that."""
-    ready, go = tmp_path / "ready", tmp_path / "go"
+    ready, go, ran = (tmp_path / name for name in ("ready", "go", "ran"))
     os.mkfifo(go)
-    script = f"echo $$ > {ready}; read line < {go}; exec {shlex.quote(sys.executable)} -c 1"
+    script = f"echo $$ > {ready}; read line < {go}; exec touch {shlex.quote(str(ran))}"
     process = subprocess.Popen(
         [*SOSCOPE, "-q", "--record", tmp_path / "r", "--", "bash", "-c", script]
     )
@@ -92,6 +92,7 @@ def test_a_killed_soscope_does_not_keep_it(tmp_path: Path) -> None:
     target = int(ready.read_text())
     go.write_text("go\n")
     until(lambda: not Path(f"/proc/{target}").exists(), "the program that it has executed ends")
+    assert ran.exists()
 
 
 def test_children_of_vfork_are_not_taken_for_it(tmp_path: Path) -> None:

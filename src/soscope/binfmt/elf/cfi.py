@@ -50,7 +50,7 @@ class Row:
 
     @property
     def is_last(self) -> bool:
-        """Return whether there is no caller: its return address is said to be none."""
+        """Return whether there is no caller: the rule for the return address is "undefined"."""
         return self.rules.get(self.returns, (None,))[0] == UNDEFINED
 
     def __init__(self) -> None:

@@ -143,7 +143,7 @@ class NativeEngine:
         return child
 
     def has_memory_of(self, memory: NativeMemory) -> bool | None:
-        """Return whether a child's memory is that of this process, None where nobody can tell."""
+        """Return whether a child shares the memory of this process, None if nobody can tell."""
         return self._traps.is_shared(memory.descriptor)
 
     def clean(self, memory: NativeMemory) -> None:

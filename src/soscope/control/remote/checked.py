@@ -99,7 +99,7 @@ class CheckedWatch(CallWatch):
         return self._at_slots.is_followed
 
     def has_stepped(self) -> bool:
-        """Hear of a step of such a thread."""
+        """Take note of a step of a watched thread."""
         return self._at_slots.has_stepped()
 
     def is_out_of_sight(self) -> None:

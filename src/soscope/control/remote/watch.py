@@ -90,7 +90,7 @@ class CallWatch:
         return False
 
     def has_stepped(self) -> bool:
-        """Hear of a step of such a thread; return whether it may run from there on."""
+        """Take note of a step of a watched thread; return whether the thread may run on."""
         return True
 
     def is_out_of_sight(self) -> None:

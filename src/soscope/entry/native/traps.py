@@ -267,9 +267,9 @@ class Traps:
             self._restore(self._memory.descriptor, trap.addr, trap.before)
 
     def is_shared(self, descriptor: int) -> bool | None:
-        """Return whether memory that is open as a file is that of the process itself.
+        """Return whether `descriptor`, an open /proc/PID/mem, leads to this process's own memory.
 
-        None where nobody can tell: there is no byte to change for a moment.
+        None if nobody can tell, because there is no byte to change for a moment.
         """
         place, ours = self.caves.spare(), self._memory.descriptor
         if place is None:

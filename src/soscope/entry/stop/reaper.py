@@ -102,11 +102,11 @@ def is_traced(tid: int, tracer: int) -> bool:
 
 
 def _take_end(tid: int, tracer: int) -> bool:
-    """Take note of the end of a thread of `tracer`'s; return whether there is none to wait for.
+    """Take note of the end of a thread that `tracer` traces; return false if it has not ended.
 
-    A stop is left alone: whoever has executed a program may have the number of one that was
-    killed, and be somebody whose stop is waited for. Of a traced thread wait(2) tells stops,
-    too, whether asked for or not.
+    A stop of the thread is left alone. A process that has executed a program may have the number
+    of a thread that was killed, and somebody may wait for its stop. wait(2) tells the stops of a
+    traced thread even if nobody asks for them.
     """
     try:
         end = os.waitid(os.P_PID, tid, _ENDED | os.WNOWAIT)

@@ -271,7 +271,7 @@ class Tracee:
         self.hold()
 
     def _is_stopped(self) -> bool:
-        """Return whether registers can be read, which those of a running thread cannot."""
+        """Return whether the thread is stopped: registers of a running thread cannot be read."""
         try:
             arch.get_registers(self.tid)
         except ProcessLookupError:

@@ -135,7 +135,7 @@ def _use_32(data: bytes, place: int, name: str, *, by_address: bool) -> Place | 
 
 
 def _is_stub(data: bytes, place: int, name: str) -> bool:
-    """Return whether a jump is a stub where no section says so: by what fills it up."""
+    """Return whether a jump is a stub, by the bytes that fill it up, if no section tells."""
     after = data[place + 4 : place + 7]
     return not name and (
         after[:2] == b"\x66\x90" or after == b"\x66\x0f\x1f" or after[:1] == b"\x68"
