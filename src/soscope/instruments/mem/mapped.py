@@ -82,6 +82,7 @@ class Mappings:
         "_is_heap",
         "_last",
         "_most",
+        "_newest",
         "_spaces",
         "alive",
         "at_peak",
@@ -100,6 +101,7 @@ class Mappings:
         self._is_heap = is_heap
         self._bytes = self._count = self._most = 0
         self._spaces: dict[tuple[int, int], _Space] = {}
+        self._newest: dict[int, tuple[int, _Space]] = {}  # of each process: its last program
         self._last: dict[int, MappedArea] = {}  # of each thread
 
     def add(self, events: BlockEvents) -> None:
@@ -143,9 +145,11 @@ class Mappings:
         space = self._spaces.get((program, pid))
         if space is None:
             space = self._spaces[program, pid] = _Space()
-            for (number, other), before in self._spaces.items():
-                if other == pid and number < program and before.ends:
-                    self._cut(before, before.starts[0], before.ends[-1], thread, {})
+            number, before = self._newest.get(pid, (program, space))
+            if number < program and before.ends:
+                self._cut(before, before.starts[0], before.ends[-1], thread, {})
+            if number <= program:
+                self._newest[pid] = program, space
         return space
 
     def _keep_peak(self) -> None:

@@ -122,16 +122,21 @@ class MatchedBlocks:
 
     def _end_replaced(self, events: BlockEvents) -> None:
         """End the blocks of a program when its process begins with another one."""
-        first: dict[int, int] = {}
         old = replaced(events.threads)
-        for at in old:
-            program, pid, _ = events.threads[at]
-            later = [p == pid and number > program for number, p, _ in events.threads]
-            theirs = events.units["tsc"][np.array(later)[events.thread]]
-            first[at] = int(theirs.min()) if len(theirs) else 0
         which = np.flatnonzero((self.end == FOREVER) & np.isin(self.thread, old))
-        for block in which.tolist():
-            self.end[block] = max(int(self.start[block]) + 1, first[int(self.thread[block])])
+        if not len(which):
+            return
+        first = np.full(len(events.threads), FOREVER, np.int64)  # of each thread: its first event
+        np.minimum.at(first, events.thread, events.units["tsc"].astype(np.int64))
+        begun: dict[int, list[tuple[int, int]]] = {}  # of each process: its programs and when
+        for (program, pid, _), tsc in zip(events.threads, first.tolist(), strict=True):
+            begun.setdefault(pid, []).append((program, tsc))
+        ends = np.zeros(len(events.threads), np.int64)
+        for at in np.unique(self.thread[which]).tolist():
+            program, pid, _ = events.threads[at]
+            later = min(tsc for number, tsc in begun[pid] if number > program)
+            ends[at] = 0 if later == FOREVER else later  # nothing of it is among these events
+        self.end[which] = np.maximum(self.start[which] + 1, ends[self.thread[which]])
 
     def _find_unseen(self, addr: npt.NDArray[np.uint64], where: Integers) -> None:
         """End blocks that seem alive, but whose memory was a temporary block's later."""
