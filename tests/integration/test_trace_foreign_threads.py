@@ -27,6 +27,28 @@ from soscope.cli.main import main
 sys.exit(main())
 """
 
+# Threads stand still for a breakpoint when the first one is about to end the program.
+ENDS_IN_PAUSE = """
+import sys
+from soscope.entry.remote.turnstile import Turnstile
+from tests.support.time.patience import until
+SLEEPS = 230  # clock_nanosleep(2)
+stopped = Turnstile.has_stopped
+def has_stopped(self):
+    stopped(self)
+    first = self._threads.get(self._pid)
+    if first is None or first is self._inside or self.is_ending:
+        return
+    if self._ends(first) or (self._call_of(first) or (-1,))[0] == SLEEPS:
+        until(lambda: self._pump() or self._ends(first), "the program ends")
+        self._is_blocked = lambda thread: False
+        self.pause()
+        print("paused at the end", file=sys.stderr)
+Turnstile.has_stopped = has_stopped
+from soscope.cli.main import main
+sys.exit(main())
+"""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -102,6 +124,15 @@ def test_ends_while_threads_make_calls(folder: Path, tmp_path: Path, how: str) -
     seen, notes = _traced(folder, tmp_path / "log", "riscv64", how)
     assert set(seen) == {"together"}
     assert ("not complete" in notes) == (how == "executes")
+
+
+def test_ends_while_threads_stand_for_breakpoints(folder: Path, tmp_path: Path) -> None:
+    """The thread that ends the program is kept from that no longer than the others."""
+    path = _built(folder, "riscv64")
+    words = ["trace", *_options(tmp_path / "log", "riscv64"), path, "leaves"]
+    done = run([sys.executable, "-c", ENDS_IN_PAUSE, *words])
+    assert (done.returncode, done.stdout) == (7, "")
+    assert "paused at the end" in done.stderr
 
 
 def test_a_signal_of_somebody_else(folder: Path) -> None:

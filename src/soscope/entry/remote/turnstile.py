@@ -171,11 +171,13 @@ class Turnstile:
         """Let a thread end the program that has not come by the turnstile.
 
         It tells the stub's client, too, and waits for an answer, as the one inside may do. That
-        one would take the answer, and goes no further.
+        one would take the answer, and goes no further. A pause ends: the thread that ends the
+        program may stand still for it.
         """
         if self._is_shut or self.is_ending:
             return
         self.is_ending = True
+        self.unpause()
         due = time.monotonic() + _LONGEST_PAUSE
         while (inside := self._inside) is not None and inside.state == _RUNS:
             if time.monotonic() >= due:
@@ -197,8 +199,10 @@ class Turnstile:
     def pause(self) -> None:
         """Have no thread but the one in the stub run in the emulator's own code.
 
-        Who waits in a system call is left there.
+        Who waits in a system call is left there. If the program ends, nobody stands still any more.
         """
+        if self.is_ending:
+            return
         self._is_pausing = True
         end = time.monotonic() + _LONGEST_PAUSE
         while True:
