@@ -180,10 +180,12 @@ def _let_all_go(stub: RemoteStub, points: _PointsOf, first: int, *, programs: bo
 def _let_go_at_stop(connected: socket.socket, detach: bytes) -> None:
     """Let the program go when it stops next, or now; its breakpoints go with that.
 
-    What soscope has asked may be unanswered, or its answer not acknowledged: that is done ahead.
-    The answer to the last word is not: who waits for that finds the connection closed, and is done
-    with it. A signal that the program has stopped for is sent on in the same piece, as a stub that
-    has let go has nothing more to say to it.
+    soscope may not have acknowledged the last answer: acknowledgements are sent ahead. A stub may
+    read these together with a question of soscope's that it has not answered yet, and look for the
+    acknowledgement of its answer behind them. So each answer is acknowledged again when it comes.
+    The answer to the last word is not: a stub that waits for its acknowledgement finds the
+    connection closed, and is done with it. A signal that the program has stopped for is sent on in
+    the same piece, as a stub that has let go has nothing more to say to it.
     """
     _leave_files(connected.fileno())
     stream = PacketStream(connected)
@@ -192,6 +194,7 @@ def _let_go_at_stop(connected: socket.socket, detach: bytes) -> None:
     for packet in _packets(stream):
         if packet.startswith(_MARKED):
             break
+        stream.acknowledge()
         if packet[:1] in (b"T", b"S"):
             stop = stops.parse(packet)
             go = b"vCont;C%02x:%s;c" % (stop.number, stop.thread.encode())
