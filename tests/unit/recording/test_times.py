@@ -15,6 +15,7 @@ from soscope.model.call import Entry, Event, Exit, Signal
 from soscope.recording import clock as clock_module
 from soscope.recording.clock import SPACING, Clock, Sampler
 from soscope.recording.feed import Feed
+from soscope.recording.owners import Owners
 from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Tee
 from soscope.recording.stream import Stream, events
@@ -58,8 +59,12 @@ def shown(found: list[Event]) -> list[object]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_recording_fed_again_says_the_same(seed: int, tmp_path: Path) -> None:
+def test_a_recording_fed_again_says_the_same(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever rests there are, however late a record comes and the reader takes it."""
+    # no such threads are there; the reader would take their chunks as soon as it looked
+    monkeypatch.setattr(Owners, "have_lost", lambda *_: False)
     choose = random.Random(seed).randrange
     path = tmp_path / "run.sosr"
     writer = Writer(str(path), command=["x"], options={}, versions={}, start_ns=EPOCH)
@@ -95,7 +100,7 @@ def test_a_recording_fed_again_says_the_same(seed: int, tmp_path: Path) -> None:
     feed.close()
     block.close()
     assert shown(again) == shown(live)
-    assert len(shown(live)) > 1000
+    assert len(shown(live)) > 2000
 
 
 @pytest.mark.parametrize("length", [20, 200, 20_000])
