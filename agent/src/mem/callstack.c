@@ -122,8 +122,7 @@ bool sosc_call_stack(struct sosc_thread *thread, const struct sosc_regs *regs, u
 		     uint32_t *number)
 {
 	uint64_t start = sosc_ticks();
-	struct sosc_stack_call call = {
-		.thread = thread, .sp = (uint64_t)&regs->ret, .fp = fp, .unlocked = true};
+	struct sosc_stack_call call = {.thread = thread, .sp = (uint64_t)&regs->ret, .fp = fp};
 	struct caller *caller;
 
 	*number = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of Python in stacks: of a thread that holds the interpreter's lock. Nobody else changes
-// them then, nor frees their code. A thread that has let go of it for a call that waits has the same
-// frames until it is back; but the interpreter may end meanwhile, and give their memory away. So then
-// they are only read where they are still there.
+// The frames of Python in stacks. While a thread holds the interpreter's lock, nobody else changes
+// them, nor frees their code. A thread that has let go of the lock for a call has the same frames until
+// it is back; the interpreter names the thread's own state by a value of the thread. But another thread
+// may end the interpreter meanwhile, or the state, and give their memory away. So then they are only
+// read where they are still there.
 //
 // A code object may be gone when a stack is read. So a copy of its names and lines lies among the
 // stacks, and frames name that by its number. Which number a code object has is true until it ends:
@@ -15,11 +16,14 @@
 #include "pythonstack.h"
 #include "arch.h"
 #include "changes.h"
+#include "guard.h"
 #include "image.h"
 #include "memory.h"
 #include "python.h"
+#include "pythonreading.h"
 #include "rules.h"
 #include "sys.h"
+#include "thread.h"
 #include "walk.h"
 
 enum {
@@ -29,7 +33,6 @@ enum {
 	SEEN_BITS = 11,
 	MINOR_WITH_INLINED_CALLS = 11, // before, each frame has a call of its own that runs it
 	CODES = 1 << 19, // numbers of origins
-	PART_MAX = 256, // bytes of a struct that are of interest
 	BYTES_HEAD = 24, // of a bytes object, up to its size
 	TEXTS = 3, // of a code object
 	LAYOUTS_MAX = 32,
@@ -49,6 +52,7 @@ static uint32_t *numbers; // of copies among the stacks, by the number of an ori
 static uint32_t preparing;
 static void (*end_code)(void *code); // what ends a code object; NULL: we are not told of that
 static uint32_t session; // counts them: numbers of an earlier one are of no use
+static uint32_t ends; // of code objects
 
 static struct seen { // a code object that was there not long ago
 	uint32_t version; // odd: it is being written
@@ -89,6 +93,7 @@ void sosc_python_stacks_start(const struct sosc_blocks *given, struct sosc_block
 void sosc_python_stacks_forked(void)
 {
 	preparing = 0;
+	sosc_chains_forked();
 	for (uint32_t i = 0; i < 1 << SEEN_BITS; i++)
 		if (seen[i].version & 1) {
 			seen[i].session = 0;
@@ -114,6 +119,7 @@ static void forget_code(uint64_t code)
 // Stands in the place of what ends a code object.
 static void code_ends(void *code)
 {
+	__atomic_fetch_add(&ends, 1, __ATOMIC_RELEASE);
 	forget_code((uint64_t)code);
 	end_code(code);
 }
@@ -190,7 +196,7 @@ static const struct sosc_python *find_layout(const struct sosc_loaded *image)
 	if (!known)
 		refuse(sosc_python_is_free_threaded(version()) ? SOSC_PYTHON_NO_GIL :
 								 SOSC_PYTHON_NO_LAYOUT);
-	if (!known || !sosc_origins_init())
+	if (!known || !sosc_origins_init() || !sosc_chains_init())
 		return NULL;
 	if (!numbers) {
 		numbers = sosc_mmap(NULL, CODES * sizeof(*numbers), PROT_READ | PROT_WRITE,
@@ -219,63 +225,9 @@ static bool prepare(void)
 	return known;
 }
 
-// ---- memory ------------------------------------------------------------------------
-
 static inline uint64_t word_at(uint64_t addr)
 {
 	return *(const uint64_t *)addr;
-}
-
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-	return a > b ? a : b;
-}
-
-// How many bytes of a frame, and of a code object, are looked at; 0: too many.
-static uint32_t part_of_frame(const struct sosc_python *at)
-{
-	uint32_t size = larger(larger(at->frame_code, at->frame_previous), at->frame_instr) + 8;
-
-	if (at->frame_owner != SOSC_NONE)
-		size = larger(size, at->frame_owner + 1);
-	if (at->frame_entry != SOSC_NONE)
-		size = larger(size, at->frame_entry + 1);
-	return size <= PART_MAX ? size : 0;
-}
-
-static uint32_t part_of_code(const struct sosc_python *at)
-{
-	uint32_t size = larger(larger(at->code_file, at->code_name), at->code_lines) + 8;
-
-	size = larger(size, at->code_first_line + 4);
-	return size <= PART_MAX ? size : 0;
-}
-
-static uint32_t part_of_text(const struct sosc_python *at)
-{
-	uint32_t size = larger(at->text_length + 8, at->text_state + 4);
-
-	return size <= PART_MAX ? size : 0;
-}
-
-struct reading {
-	const struct sosc_python *at;
-	uint32_t tid; // the thread has let go of the lock: its id; else 0
-	_Alignas(uint64_t) uint8_t frame[PART_MAX]; // copies
-	_Alignas(uint64_t) uint8_t code[PART_MAX];
-};
-
-// Where @size bytes of what lies at @addr can be read; 0: nowhere.
-static uint64_t part(const struct reading *reading, uint8_t *copy, uint64_t addr, uint32_t size)
-{
-	if (!reading->tid)
-		return addr;
-	return size && sosc_read(reading->tid, copy, addr, size) == size ? (uint64_t)copy : 0;
-}
-
-static bool read_word(const struct reading *reading, uint64_t addr, uint64_t *value)
-{
-	return sosc_read(reading->tid, value, addr, sizeof(*value)) == sizeof(*value);
 }
 
 // ---- code --------------------------------------------------------------------------
@@ -301,17 +253,17 @@ static struct sosc_text *text_of(struct kept *kept, uint32_t i)
 }
 
 // Only how much there is of each, and where; whether that can be read.
-static bool measure(const struct reading *reading, const struct sosc_origin *code,
+static bool measure(const struct sosc_reading *reading, const struct sosc_origin *code,
 		    struct kept *kept)
 {
-	_Alignas(uint64_t) uint8_t heads[TEXTS][PART_MAX];
+	_Alignas(uint64_t) uint8_t heads[TEXTS][READING_PART];
 	uint32_t most[TEXTS] = {SOSC_CODE_TEXT, SOSC_CODE_TEXT, SOSC_CODE_LINES};
-	uint32_t text = part_of_text(reading->at), parts[TEXTS] = {text, text, BYTES_HEAD};
+	uint32_t text = sosc_part_of_text(reading->at), parts[TEXTS] = {text, text, BYTES_HEAD};
 	uint64_t from[TEXTS] = {code->file, code->name, code->lines};
 	struct sosc_origin copy = *code;
 
 	for (uint32_t i = 0; i < TEXTS; i++)
-		if (!part(reading, heads[i], from[i], parts[i]))
+		if (!sosc_part_copy(reading, heads[i], from[i], parts[i]))
 			return false;
 	copy.file = (uint64_t)heads[0];
 	copy.name = (uint64_t)heads[1];
@@ -337,7 +289,7 @@ static void let_go(const struct kept *kept)
 }
 
 // Whether there was all of it, and memory for it.
-static __attribute__((noinline)) bool keep(const struct reading *reading,
+static __attribute__((noinline)) bool keep(const struct sosc_reading *reading,
 					   const struct sosc_origin *code, struct kept *kept)
 {
 	uint8_t *to;
@@ -364,7 +316,7 @@ static __attribute__((noinline)) bool keep(const struct reading *reading,
 }
 
 // A copy that is not there yet may take new memory.
-static uint32_t make_number(const struct reading *reading, const struct sosc_origin *code,
+static uint32_t make_number(const struct sosc_reading *reading, const struct sosc_origin *code,
 			    bool sealed)
 {
 	struct kept kept;
@@ -385,8 +337,21 @@ static uint32_t make_number(const struct reading *reading, const struct sosc_ori
 	return numbers[origin];
 }
 
+// The number of a code object that a frame has kept since that was made, 0: not known.
+static uint32_t number_seen(uint64_t code)
+{
+	const struct seen *entry = seen_of(code);
+	uint32_t version = __atomic_load_n(&entry->version, __ATOMIC_ACQUIRE);
+	uint32_t number = entry->number;
+	bool is_same = entry->session == __atomic_load_n(&session, __ATOMIC_ACQUIRE) &&
+		       entry->code.code == code;
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return is_same && !(version & 1) && entry->version == version ? number : 0;
+}
+
 // The number of a code object's copy, 0: there is no room for it.
-static uint32_t number_of(const struct reading *reading, struct sosc_origin code, bool sealed)
+static uint32_t number_of(const struct sosc_reading *reading, struct sosc_origin code, bool sealed)
 {
 	struct seen *entry = seen_of(code.code);
 	uint32_t now = __atomic_load_n(&session, __ATOMIC_ACQUIRE);
@@ -422,22 +387,19 @@ static uint64_t own_state(const struct sosc_python *at)
 	return state && word_at(state + at->state_thread) == sosc_thread_pointer() ? state : 0;
 }
 
-// The newest frame of the thread; @tid, not 0: even if it has let go of the lock.
-static uint64_t newest(struct reading *reading, uint32_t tid)
+// The newest frame of a thread that has let go of the lock, whose state this is; 0: it has none.
+static uint64_t newest_released(const struct sosc_reading *reading, uint64_t state)
 {
 	const struct sosc_python *at = reading->at;
-	uint64_t state = own_state(at), thread, frame;
+	uint64_t pointer, frame;
 
-	if (state)
-		return sosc_python_newest(at, state);
-	reading->tid = tid;
-	state = tid && is_initialized() ? (uint64_t)released_state() : 0;
-	if (!state || !read_word(reading, state + at->state_thread, &thread) ||
-	    thread != sosc_thread_pointer() || !read_word(reading, state + at->state_frame, &frame))
+	if (!sosc_read_word(reading, state + at->state_frame, &frame) || !frame ||
+	    !sosc_read_word(reading, state + at->state_thread, &pointer) ||
+	    pointer != sosc_thread_pointer())
 		return 0;
-	if (!frame || at->inner_frame == SOSC_NONE)
+	if (at->inner_frame == SOSC_NONE)
 		return frame;
-	return read_word(reading, frame + at->inner_frame, &frame) ? frame : 0;
+	return sosc_read_word(reading, frame + at->inner_frame, &frame) ? frame : 0;
 }
 
 static uint64_t instr_of(const struct sosc_python *at, uint64_t frame, uint64_t code)
@@ -453,57 +415,112 @@ static bool is_entry(const struct sosc_python *at, uint64_t frame)
 	       (at->frame_entry != SOSC_NONE && *(const uint8_t *)(frame + at->frame_entry));
 }
 
-// The word of a frame that lies at @frame, 0: it has no code.
-static uint64_t word_of(struct reading *reading, uint64_t frame, bool sealed)
+// The word of a frame that lies at @frame, 0: it has no code. What cannot be sure to be there is not read
+// where its number is known.
+static uint64_t word_of(struct sosc_reading *reading, uint64_t frame, bool sealed)
 {
 	const struct sosc_python *at = reading->at;
 	uint64_t code = word_at(frame + at->frame_code) & ~(uint64_t)at->frame_tag, from;
-	struct sosc_origin origin;
+	uint32_t number = code && reading->tid ? number_seen(code) : 0;
 
-	from = code ? part(reading, reading->code, code, part_of_code(at)) : 0;
-	if (!from || word_at(from + TYPE) != code_type)
-		return 0;
-	origin = sosc_python_code(at, from);
-	origin.code = code;
-	return 1ull << SOSC_FRAME_PYTHON | number_of(reading, origin, sealed) |
-	       instr_of(at, frame, code) | (uint64_t)is_entry(at, frame) << SOSC_FRAME_ENTRY;
+	if (!number) {
+		struct sosc_origin origin;
+
+		from = code ? sosc_code_at(reading, code) : 0;
+		if (!from || word_at(from + TYPE) != code_type)
+			return 0;
+		origin = sosc_python_code(at, from);
+		origin.code = code;
+		number = number_of(reading, origin, sealed);
+		if (!number)
+			sosc_chain_spoil(reading->chain);
+	}
+	return 1ull << SOSC_FRAME_PYTHON | number | instr_of(at, frame, code) |
+	       (uint64_t)is_entry(at, frame) << SOSC_FRAME_ENTRY;
 }
 
-/**
- * Store the frames of Python that this thread is in, the innermost first, as stacks have them
- * (SOSC_FRAME_PYTHON). Return how many: at most @room; 0 where it does not hold the interpreter's
- * lock. @tid, the thread's id: even if it has let go of that; 0: not then.
- */
-uint32_t sosc_python_stack(uint64_t *frames, uint32_t room, bool sealed, uint32_t tid)
+static uint32_t walk(struct sosc_reading *reading, uint64_t frame, uint64_t *frames, uint32_t room,
+		     bool sealed)
 {
-	const struct sosc_python *at = __atomic_load_n(&layout, __ATOMIC_ACQUIRE);
-	struct reading reading;
-	uint64_t frame, from;
+	const struct sosc_python *at = reading->at;
 	uint32_t count = 0;
 
-	if (!at && (sealed || !prepare()))
-		return 0;
-	at = layout;
-	if (!at)
-		return 0;
-	reading.at = at;
-	reading.tid = 0;
-	frame = newest(&reading, sealed ? 0 : tid);
 	for (int i = 0; frame && i < LOOK_MAX && count < room; i++) {
-		uint64_t word;
+		uint64_t from = sosc_frame_at(reading, frame), word;
 
-		from = part(&reading, reading.frame, frame, part_of_frame(at));
-		if (!from)
+		if (!from) {
+			sosc_chain_spoil(reading->chain);
 			break;
+		}
 		if (sosc_python_is_shim(at, from)) {
 			if (count)
 				frames[count - 1] |= 1ull << SOSC_FRAME_ENTRY;
 		} else {
-			word = word_of(&reading, from, sealed);
+			word = word_of(reading, from, sealed);
 			if (word)
 				frames[count++] = word;
 		}
 		frame = word_at(from + at->frame_previous);
 	}
 	return count;
+}
+
+// The same of a thread that has let go of the lock.
+static uint32_t walk_released(const struct sosc_python *at, uint64_t *frames, uint32_t room,
+			      uint32_t tid)
+{
+	const struct sosc_chain_time now = {
+		is_initialized() ? (uint64_t)released_state() : 0,
+		__atomic_load_n(&session, __ATOMIC_ACQUIRE),
+		__atomic_load_n(&ends, __ATOMIC_ACQUIRE),
+	};
+	struct sosc_reading reading;
+	uint64_t frame;
+	uint32_t count;
+
+	if (!now.state)
+		return 0; // this interpreter does not know the thread
+	reading.at = at;
+	reading.tid = tid;
+	reading.chain = end_code ? sosc_chain_take(tid) : NULL;
+	reading.low = reading.high = 0;
+	if (reading.chain && sosc_chain_is_same(reading.chain, tid, &now)) {
+		count = reading.chain->count;
+		memcpy(frames, reading.chain->frames, count * sizeof(*frames));
+		sosc_chain_leave(reading.chain);
+		return count;
+	}
+	if (reading.chain)
+		sosc_chain_begin(reading.chain);
+	frame = newest_released(&reading, now.state);
+	count = walk(&reading, frame, frames, room, false);
+	if (count)
+		sosc_chain_keep(reading.chain, tid, &now, frames, count);
+	sosc_chain_leave(reading.chain);
+	return count;
+}
+
+/**
+ * Store the frames of Python that this thread is in, the innermost first, as stacks have them
+ * (SOSC_FRAME_PYTHON). Return how many: at most @room, which is the same in the whole session.
+ */
+uint32_t sosc_python_stack(uint64_t *frames, uint32_t room, const struct sosc_thread *thread)
+{
+	const struct sosc_python *at = __atomic_load_n(&layout, __ATOMIC_ACQUIRE);
+	bool sealed = sosc_is_sealed(thread);
+	struct sosc_reading reading;
+	uint64_t state;
+
+	if (!at && (sealed || !prepare()))
+		return 0;
+	at = layout;
+	if (!at)
+		return 0;
+	state = own_state(at);
+	if (!state)
+		return sealed ? 0 : walk_released(at, frames, room, thread->tid);
+	reading.at = at;
+	reading.tid = 0;
+	reading.chain = NULL;
+	return walk(&reading, sosc_python_newest(at, state), frames, room, sealed);
 }

@@ -471,8 +471,7 @@ static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_stack
 	own.count = 0;
 
 	if (__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED))
-		own.count = sosc_python_stack(own.frames, most, sealed,
-					      call->unlocked ? call->thread->tid : 0);
+		own.count = sosc_python_stack(own.frames, most, call->thread);
 	// a program that has both shows those of the one that it called last, if it is Python
 	if (!own.count && __atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED))
 		own.count = sosc_ruby_stack(own.frames, most, sealed);

@@ -23,7 +23,6 @@ struct sosc_stack_call { // whose stack is wanted
 	uint64_t fp; // the caller's frame pointer, if it has one
 	uint64_t outer; // the return address of a call that a function of ours makes, 0: none is known
 	bool native; // without an interpreter's frames
-	bool unlocked; // an interpreter's frames even where the thread has let go of its lock
 };
 
 // walk.c

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames of a thread that has let go of the interpreter's lock, which may end and give any of their
-// memory away: whatever of it is gone, the walk ends there, and the target does not.
+// Frames of a thread that has let go of the interpreter's lock. The interpreter may end and give any of
+// their memory away: whatever of it is gone, the walk ends there, and the target does not. What is kept
+// of a walk is told again as long as every word that has led to it is the same.
 #include "interpreter.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "thread.h"
 
 enum { DEPTH = 3, ROOM = 8, LONG = 20000 };
 
@@ -74,11 +77,12 @@ static void make_thread(void)
 }
 
 static uint64_t told[ROOM];
+static struct sosc_thread asker;
 
 static uint32_t count_of(void)
 {
 	memset(told, 0, sizeof(told));
-	return sosc_python_stack(told, ROOM, false, (uint32_t)gettid());
+	return sosc_python_stack(told, ROOM, &asker);
 }
 
 static bool is_named(uint64_t word, const struct text *name)
@@ -101,15 +105,79 @@ static void take(const void *addr)
 
 static void check_sound(void)
 {
-	for (holds = 0; holds < 2; holds++) {
-		CHECK(count_of() == DEPTH);
-		for (int i = 0; i < DEPTH; i++)
-			CHECK(is_named(told[i], made[i].name));
+	for (int i = 0; i < 4; i++) {
+		holds = i & 1;
+		asker.sealed = i >> 1;
+		CHECK(count_of() == (holds || !asker.sealed ? DEPTH : 0));
+		for (int k = 0; told[0] && k < DEPTH; k++)
+			CHECK(is_named(told[k], made[k].name));
 	}
-	CHECK(!sosc_python_stack(told, ROOM, true, 0) == !holds);
-	holds = 0;
-	CHECK(!sosc_python_stack(told, ROOM, false, 0)); // it does not want to know then
-	CHECK(!sosc_python_stack(told, ROOM, true, (uint32_t)gettid()));
+	holds = asker.sealed = 0;
+}
+
+// A thread that this interpreter does not know, or whose state says that it is another thread's.
+static void check_strangers(void)
+{
+	struct state *kept = state;
+
+	kept->thread++;
+	CHECK(!count_of());
+	kept->thread--;
+	state = NULL;
+	CHECK(!count_of());
+	state = kept;
+	CHECK(count_of() == DEPTH);
+}
+
+// Whatever has changed since the last walk, nothing is told that was kept of it.
+static void check_kept(void)
+{
+	make_thread();
+	CHECK(count_of() == DEPTH && count_of() == DEPTH);
+	made[1].frame->instr += 2;
+	CHECK(count_of() == DEPTH && (told[1] >> SOSC_FRAME_INSTR & 0xffff) == 4);
+	made[0].frame->previous = made[2].frame;
+	CHECK(count_of() == DEPTH - 1 && is_named(told[1], made[2].name));
+	state->frame = made[1].frame;
+	CHECK(count_of() == DEPTH - 1 && is_named(told[0], made[1].name));
+	made[2].frame->code = made[0].code;
+	CHECK(count_of() == DEPTH - 1 && is_named(told[1], made[0].name));
+	state->thread++;
+	CHECK(!count_of());
+	state->thread--;
+	CHECK(count_of() == DEPTH - 1);
+	// another code object has the place of one that has ended
+	code_type.dealloc(made[1].code);
+	made[1].name->data[0] = 'N';
+	CHECK(count_of() == DEPTH - 1 && is_named(told[0], made[1].name));
+	take(made[0].code); // its number is known: nobody has to read it
+	CHECK(count_of() == DEPTH - 1 && is_named(told[1], made[0].name));
+	take(made[2].frame);
+	CHECK(count_of() == 1);
+}
+
+// Frames that lie side by side, the outermost first, right up to what cannot be read, and across the
+// end of a page.
+static void check_side_by_side(void)
+{
+	enum { PAGE = SOSC_PAGE, MANY = ROOM };
+	const uint32_t shifts[] = {0, 8, 16, PAGE - 8, PAGE - 16, PAGE - 5 * sizeof(struct frame)};
+
+	for (uint32_t i = 0; i < sizeof(shifts) / sizeof(*shifts); i++) {
+		uint8_t *end = (uint8_t *)host_edge(2 * PAGE) + 2 * PAGE - shifts[i];
+		struct frame *frames = (struct frame *)end - MANY;
+
+		make_thread();
+		for (int k = 0; k < MANY; k++)
+			frames[k] = (struct frame){.code = made[k % DEPTH].code,
+						   .previous = k ? &frames[k - 1] : NULL};
+		state->frame = &frames[MANY - 1];
+		CHECK(count_of() == MANY);
+		for (int k = 0; k < MANY; k++)
+			CHECK(is_named(told[MANY - 1 - k], made[k % DEPTH].name));
+		take(frames); // and with it all that is in the page
+		CHECK(count_of() < MANY);
+	}
 }
 
 static void check_frames(void)
@@ -176,12 +244,16 @@ static void check_sizes(void)
 int main(void)
 {
 	host_control(SOSC_INSTRUMENT_BLOCKS, 1);
+	asker.tid = (uint32_t)gettid();
 	code_type.dealloc = code_dealloc;
 	(void)host_image(names, sizeof(names) / sizeof(*names));
 	(void)host_stacks(&layout);
 	sosc_python_stacks_see(&sosc_loaded[0]);
 	make_thread();
 	check_sound();
+	check_strangers();
+	check_kept();
+	check_side_by_side();
 	check_frames();
 	check_texts();
 	check_sizes();

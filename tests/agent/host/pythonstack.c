@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "instrument.h"
+#include "thread.h"
 
 enum { THREADS = 8, TURNS = 400, CODES = 4 };
 
 static int is_asked, may_answer;
+static struct sosc_thread asker; // whoever asks holds the lock
 
 static const char *version(void)
 {
@@ -43,7 +45,7 @@ static uint32_t number_of(struct whole *whole)
 	uint64_t word = 0;
 
 	own_state.frame = &frame;
-	CHECK(sosc_python_stack(&word, 1, false, 0) == 1);
+	CHECK(sosc_python_stack(&word, 1, &asker) == 1);
 	return (uint32_t)word;
 }
 
@@ -109,7 +111,7 @@ static void *prepare(void *whole)
 	uint64_t word;
 
 	own_state.frame = &frame;
-	(void)sosc_python_stack(&word, 1, false, 0);
+	(void)sosc_python_stack(&word, 1, &asker);
 	return NULL;
 }
 

@@ -81,15 +81,44 @@ def in_class(number):
     return [take(number + 1) for _ in range(1)], (lambda: take(number + 2))()
 
 
-def without_lock():
-    """Let C code allocate while this thread does not hold the lock, and then while it does."""
-    for library, size in ((ctypes.CDLL(None), 70_001), (ctypes.PyDLL(None), 70_002)):
-        library.strdup.restype = ctypes.c_void_p
-        library.strdup.argtypes = [ctypes.c_char_p]
+class Library:
+    """The C library, whose functions are called with the lock or without it."""
+
+    def __init__(self, load):
+        self.strdup, self.qsort = load(None).strdup, load(None).qsort
+        self.strdup.restype = ctypes.c_void_p
+        self.strdup.argtypes = [ctypes.c_char_p]
+
+    def take(self, size):
         text = b"a" * (size - 1)
         # both are of one line
-        library.strdup(text); said.append([size, frames(sys._getframe())])  # noqa: E702
-    said[-2][1] = []
+        self.strdup(text); said.append([size, frames(sys._getframe())])  # noqa: E702
+
+    def take_deep(self, size, depth):
+        if depth:
+            self.take_deep(size, depth - 1)
+        else:
+            self.take(size)
+
+    def take_called_back(self, size):
+        def compare(a, b):
+            self.take(size)
+            return 0
+
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        self.qsort((ctypes.c_int * 2)(), 2, 4, kind(compare))
+
+
+def without_lock():
+    """Let C code allocate while this thread does not hold the lock, and then while it does."""
+    for load, size in ((ctypes.CDLL, 70_000), (ctypes.PyDLL, 71_000)):
+        library = Library(load)
+        library.take(size + 1)
+        library.take_deep(size + 2, 20)
+        library.take_called_back(size + 3)
+        other = threading.Thread(target=library.take_deep, args=(size + 4, 20))
+        other.start()
+        other.join()
 
 
 def gone(size):
