@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
+import posixpath
+from collections.abc import Iterable
 from typing import Any
 
 from soscope.errors import RecordingError
@@ -12,7 +15,6 @@ from soscope.model.stackframe import StackFrame
 from soscope.recording.side import document_of, document_text, number_of, text_of
 
 OBJECTS, BLOCKS = "objects", "blocks"
-
 
 # file, line, type
 Place = tuple[str | None, int, str]
@@ -223,9 +225,17 @@ def _frame(said: dict[str, Any]) -> StackFrame:
 
 
 def place_of(api: str, frames: tuple[StackFrame, ...]) -> Place:
-    """Return where a block was made: at the innermost line that is known, else in a function."""
+    """Return where a block was made: at the innermost line that is known, else in a function.
+
+    Where a script's line has led to it, lines of its interpreter's own source are none.
+    """
+    interpreter = _interpreter(frames)
+    source = _source(frame.file for frame in frames if frame.image == interpreter)
     for frame in frames:
-        if frame.file is not None and frame.line is not None:
+        if frame.file is None or frame.line is None:
+            continue
+        is_script = frame.image is None or interpreter is None
+        if is_script or not (frame.image == interpreter or _is_below(frame.file, source)):
             return frame.file, frame.line, api
     if not frames or frames[0].image is None:
         return None, 0, api
@@ -233,3 +243,22 @@ def place_of(api: str, frames: tuple[StackFrame, ...]) -> Place:
     if symbol is not None:
         return f"{image}!{symbol}", 0, api
     return image if offset is None else f"{image}+{offset:#x}", 0, api
+
+
+def _interpreter(frames: tuple[StackFrame, ...]) -> str | None:
+    """Return the image that runs a script's frames: it alone calls its own evaluator."""
+    for callee, caller in itertools.pairwise(frames):
+        if callee.image is None and callee.file is not None and caller.image is not None:
+            return caller.image
+    return None
+
+
+def _source(files: Iterable[str | None]) -> str | None:
+    """Return the folder that an interpreter was built from, with the modules that come with it."""
+    folders = {posixpath.normpath(posixpath.dirname(file)) for file in files if file}
+    shared = posixpath.commonpath(folders) if len({*map(posixpath.isabs, folders)}) == 1 else ""
+    return shared if shared.strip("/") else None
+
+
+def _is_below(file: str, folder: str | None) -> bool:
+    return folder is not None and posixpath.normpath(file).startswith(folder + "/")
