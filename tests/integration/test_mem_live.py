@@ -115,6 +115,42 @@ def test_tables_in_one_place_until_a_signal(number: signal.Signals, every: str) 
         assert not was_counting(process.pid)
 
 
+# Takes memory that is no object's when it gets a line.
+MAPS = """
+import mmap, sys
+sys.stdout.write("here\\n"); sys.stdout.flush()
+sys.stdin.readline()
+kept = mmap.mmap(-1, 8 << 20, mmap.MAP_PRIVATE)
+kept.write(b"a" * (8 << 20))
+sys.stdout.write("there\\n"); sys.stdout.flush()
+sys.stdin.readline()
+"""
+
+
+def test_memory_that_is_no_object_is_told() -> None:
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", MAPS], stdin=pipe, stdout=pipe, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    words = [*LIVE, "-p", str(process.pid), "--every", "1ms"]
+    try:
+        assert process.stdout.readline() == "here\n"
+        with subprocess.Popen(words, stdout=pipe, text=True) as live:
+            shown = live.stdout
+            assert shown is not None
+            shown.readline()
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "there\n"
+            hint = f"soscope mem live --blocks -p {process.pid}"
+            until(lambda: hint in shown.readline(), "the hint", running=live)
+            live.send_signal(signal.SIGINT)
+            live.communicate(timeout=limit())
+            assert live.returncode == 0
+    finally:
+        kill(process)
+
+
 def test_a_process_that_ends_meanwhile() -> None:
     with serving("idle") as process:
         words = [*LIVE, "-p", str(process.pid), "--every", "100ms"]

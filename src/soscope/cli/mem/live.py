@@ -30,8 +30,10 @@ def run(invocation: Invocation) -> int:
 
     from soscope.instruments.mem.live import LiveObjects, counting, unhurried
 
-    with unhurried(), counting(options.pid):
-        watch = LiveObjects(options.pid, collect=options.collect, qualname=options.qualname)
+    with unhurried(), counting(options.pid) as goes_on:
+        watch = LiveObjects(
+            options.pid, collect=options.collect, qualname=options.qualname, goes_on=goes_on
+        )
         watch.look()
         return _show(watch, options)
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from soscope.instruments.mem.diff import OBJECTS, DiffRow, MemSums, changes, sums_of
 from soscope.instruments.mem.snapshot import attach, detach, snapshot
+from soscope.proc.status import read_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,10 +27,24 @@ class Growth:
 
     `what` are OBJECTS or BLOCKS, `live` and `live_bytes` all of them at the end, `notes` say what
     is not known. `frames` are, for the place of a row of blocks (file, line, type), the frames of
-    the stack there that has grown most, the innermost first.
+    the stack there that has grown most, the innermost first. Of objects, `grown` is how many more
+    bytes all of them have, `resident` how many more the process has in memory that is no file's,
+    and `goes_on`: the process counts on afterwards.
     """
 
-    __slots__ = ("frames", "live", "live_bytes", "notes", "pid", "rows", "seconds", "what")
+    __slots__ = (
+        "frames",
+        "goes_on",
+        "grown",
+        "live",
+        "live_bytes",
+        "notes",
+        "pid",
+        "resident",
+        "rows",
+        "seconds",
+        "what",
+    )
 
     def __init__(
         self,
@@ -46,6 +61,8 @@ class Growth:
         self.what = what
         self.notes: list[str] = []
         self.frames: dict[Place, tuple[StackFrame, ...]] = {}
+        self.grown = self.resident = 0
+        self.goes_on = True
 
     def per_minute(self, count: int) -> float:
         """Return what `count` things within the time are in a minute."""
@@ -58,12 +75,16 @@ class LiveObjects:
     A rate is that of the last minute, or of the time since the first look.
     """
 
-    def __init__(self, pid: int, *, collect: bool, qualname: bool) -> None:
-        """`collect`: garbage is collected before each look; `qualname`: qualified names."""
+    def __init__(self, pid: int, *, collect: bool, qualname: bool, goes_on: bool) -> None:
+        """`collect`: garbage is collected before each look; `qualname`: qualified names.
+
+        `goes_on`: the process counts on when nobody looks any more.
+        """
         self.pid = pid
+        self._goes_on = goes_on
         self._collect = collect
         self._qualname = qualname
-        self._looks: list[tuple[float, MemSums]] = []
+        self._looks: list[tuple[float, MemSums, int]] = []
 
     def look(self) -> Growth | None:
         """Look, and return what has changed; None at the first look. Raises as `snapshot`."""
@@ -72,25 +93,35 @@ class LiveObjects:
         assert sums is not None
         while len(self._looks) > 1 and self._looks[1][0] <= now - WINDOW:
             del self._looks[0]
-        self._looks.append((now, sums))
-        before, first = self._looks[0]
+        resident = _anonymous(self.pid)
+        self._looks.append((now, sums, resident))
+        before, first, resident_first = self._looks[0]
         if first is sums:
             return None
         rows = [row for row in changes(first, sums) if row.growth != (0, 0)]
         growth = Growth(self.pid, now - before, rows, sums.total)
         growth.notes = report.notes
+        growth.grown = sums.total[1] - first.total[1]
+        growth.resident = resident - resident_first
+        growth.goes_on = self._goes_on
         return growth
 
 
+def _anonymous(pid: int) -> int:
+    """Return how many bytes of a process are resident that are no file's; 0: nobody says."""
+    said = read_status(pid).get("RssAnon", "")
+    return int(said.split()[0]) * 1024 if said else 0
+
+
 @contextmanager
-def counting(pid: int) -> Iterator[None]:
-    """Have a process count its objects meanwhile; one that did so before goes on with it.
+def counting(pid: int) -> Iterator[bool]:
+    """Have a process count its objects meanwhile; one that did so before, which is given, goes on.
 
     Raises as `attach`.
     """
     did_before = attach(pid)
     try:
-        yield
+        yield did_before
     finally:
         if not did_before:
             detach(pid)

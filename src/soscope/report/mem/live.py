@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from soscope.frames.cppnames import CppNames
 from soscope.instruments.mem.diff import BLOCKS, OBJECTS
 from soscope.model.printable import printable
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "soscope/mem-live/1"
 
+_SLACK = 2 << 20  # bytes by which a process grows for other reasons than blocks of its own
 _WHAT = {OBJECTS: "objects", BLOCKS: "new blocks"}
 
 
@@ -68,13 +71,36 @@ def text(growth: Growth, limit: int | None = None) -> str:
         lines.append(f"{'':10} … {plural(len(growth.rows) - most, 'more row')}: --limit")
     if not growth.rows:
         lines.append("nothing has grown or shrunk")
+    if growth.what == OBJECTS:
+        lines += _next_steps(growth)
     return "".join(f"{printable(line)}\n" for line in (*lines, *growth.notes))
 
 
+def _next_steps(growth: Growth) -> list[str]:
+    """Return the commands that tell more of what has grown."""
+    steps = []
+    if growth.resident - growth.grown > max(_SLACK, growth.grown):
+        objects = size_text(max(growth.grown, 0))
+        sizes = f"RSS grew by {size_text(growth.resident)}, objects by {objects}"
+        steps.append(f"{sizes}: soscope mem live --blocks -p {growth.pid}")
+    row = growth.rows[0] if growth.rows else None
+    if row is not None and row.file is not None and row.line and row.growth[0] > 1:
+        attach = "" if growth.goes_on else f"soscope mem attach -p {growth.pid}; "
+        place = shlex.quote(f"{row.file}:{row.line}")
+        steps.append(f"who holds them: {attach}soscope mem refs -p {growth.pid} {place}")
+    return ["", *steps] if steps else []
+
+
 def _line(row: DiffRow, growth: Growth, names: CppNames) -> str:
+    if abs(row.growth[0]) == 1:  # one that comes and goes is no rate
+        return _row(f"{row.growth[0]:+d} in all", row.growth[1], row, growth, names)
     count, size = (round(growth.per_minute(change)) for change in row.growth)
+    return _row(f"{count:+,d}", size, row, growth, names)
+
+
+def _row(count: str, size: int, row: DiffRow, growth: Growth, names: CppNames) -> str:
     grown = f"{'-' if size < 0 else '+'}{size_text(abs(size))}" if size else "0 B"
     is_line = row.line or growth.what != BLOCKS
     file = names.place(row.file or "?")
     where = f"{file}:{row.line}:{row.type}" if is_line else f"{file}:{row.type}"
-    return f"{count:>+10,d} {grown:>11} {row.count_b:10,d}  {where}"
+    return f"{count:>10} {grown:>11} {row.count_b:10,d}  {where}"
