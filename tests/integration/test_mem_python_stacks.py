@@ -18,7 +18,7 @@ import pytest
 
 from soscope.entry.agent.blob import agent_path
 from soscope.frames.interpreted import PythonFrames, is_python
-from soscope.frames.names import stack_at
+from soscope.frames.names import FrameNames, stack_at
 from soscope.instruments.mem.events import collect
 from soscope.instruments.mem.matched import MatchedBlocks
 from soscope.recording.reader import RecordingFile
@@ -103,6 +103,31 @@ def test_frames_lie_where_the_evaluator_ran_them(tmp_path: Path) -> None:
     assert order[10_001] == ["C", "take", "main", "<module>", "C"]
     chain = ["C", "recurse_in_c"] * 6
     assert order[30_005] == ["C", "take", "take_second", *chain, "main", "<module>", "C"]
+
+
+def named_stacks(path: Path) -> set[tuple[str, ...]]:
+    """Return what the frames of all stacks of a recording are called."""
+    with RecordingFile.open(str(path)) as recording:
+        events, names = collect(recording), FrameNames()
+        stacks = set()
+        for number, thread in zip(events.units["stack"], events.thread, strict=True):
+            index, pid, _ = events.threads[thread]
+            program = recording.programs[index]
+            frames = names.stack(program, pid, stack_at(program, int(number))[1])
+            stacks.add(tuple(str(frame.symbol or frame.image) for frame in frames))
+        return stacks
+
+
+def test_code_that_soscope_runs_is_not_the_programs(tmp_path: Path) -> None:
+    script = tmp_path / "kept.py"
+    script.write_text("import os\nkept = [bytes(100) for _ in range(20_000)]\nos._exit(0)\n")
+    file = tmp_path / "run.sosr"
+    words = [*SOSCOPE, "mem", "run", "--objects", "--blocks", "-o", str(file), "--"]
+    done = run([*words, DISTRIBUTION, "-S", str(script)])  # site has lines of strings executed
+    assert done.returncode == 0, done.stderr
+    stacks = named_stacks(file)
+    assert ("soscope",) in stacks
+    assert [stack for stack in stacks if "PyRun_StringFlags" in stack] == []
 
 
 # Allocates below frames of Python until it gets a line.

@@ -45,6 +45,7 @@ enum {
 	SOSC_FRAME_ENTRY = 62, // a bit: the function that runs its code was called for this one,
 	// and for those inside it that lie in front of it
 	SOSC_FRAME_PYTHON = 63, // a bit
+	SOSC_FRAME_SOSCOPE = 1, // no address: soscope has had the interpreter run code of its own
 	SOSC_BLOCK_TICKS = 28, // bits of the ticks of BLOCK_OVER
 };
 

@@ -14,6 +14,7 @@
 #include "picks.h"
 #include "pythonrecent.h"
 #include "side.h"
+#include "walk.h"
 
 enum {
 	METH_NOARGS = 4, // methodobject.h
@@ -415,14 +416,12 @@ static void refuse(enum sosc_objects_refusal why)
 	sosc_objects_refuse(why, NULL);
 }
 
-static int begin(void *with_older)
+static void begin_counting(bool with_older)
 {
-	if (sosc_objects_count)
-		return 0; // since an earlier session
 	leave(); // a child's, that has gone quiet
 	sosc_side_clear();
 	if (!look_all_up() || !choose_layout() || !look_up_of_version())
-		return 0;
+		return;
 	run_source();
 	is_in_place = true;
 	if (!hear_of_end())
@@ -439,6 +438,16 @@ static int begin(void *with_older)
 		refuse(SOSC_OBJECTS_NO_MEMORY);
 	else
 		sosc_objects_ready();
+}
+
+// What the interpreter allocates meanwhile is nothing that the program has asked for.
+static int begin(void *with_older)
+{
+	if (sosc_objects_count)
+		return 0; // since an earlier session
+	sosc_stack_visitor = sosc_thread_pointer();
+	begin_counting(with_older);
+	sosc_stack_visitor = 0;
 	return 0;
 }
 

@@ -29,6 +29,8 @@ enum {
 	OWN_FRAME_KEEPS = 16, // so many, if it leaves the frame pointer as it is (assembly)
 };
 
+uint64_t sosc_stack_visitor;
+
 // ---- walking ----------------------------------------------------------------------
 
 struct walk {
@@ -465,11 +467,13 @@ static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_stack
 							 enum sosc_block_api api)
 {
 	bool sealed = sosc_is_sealed(call->thread);
+	const uint64_t visited = SOSC_FRAME_SOSCOPE;
 	uint32_t most = sosc_stacks_most();
 	struct own own;
 
+	if (__atomic_load_n(&sosc_stack_visitor, __ATOMIC_RELAXED) == sosc_thread_pointer())
+		return number_of(&visited, 1, false, api);
 	own.count = 0;
-
 	if (__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED))
 		own.count = sosc_python_stack(own.frames, most, call->thread);
 	// a program that has both shows those of the one that it called last, if it is Python

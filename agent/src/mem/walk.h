@@ -26,6 +26,7 @@ struct sosc_stack_call { // whose stack is wanted
 };
 
 // walk.c
+extern uint64_t sosc_stack_visitor; // thread pointer of whom soscope has run its own code; 0: nobody
 uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api api);
 
 enum sosc_nesting { // of a call, and of one that was begun before it

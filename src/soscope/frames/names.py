@@ -149,6 +149,8 @@ class FrameNames:
         return known
 
     def _make(self, program: RecordedProgram, pid: int, addr: int) -> tuple[StackFrame, int, int]:
+        if addr == blocklayout.FRAME_SOSCOPE:
+            return StackFrame("soscope", None, None), NO_PART, 0
         image = _image_of(program, pid, addr)
         if image is None:
             return StackFrame(None, None, addr), NO_PART, 0
