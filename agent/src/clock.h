@@ -20,6 +20,14 @@ static inline uint64_t sosc_ticks(void)
 	return sosc_read_counter();
 }
 
+/** How many ticks it has been since @start, which the processor's clock said. */
+static inline uint64_t sosc_ticks_since(uint64_t start)
+{
+	uint64_t now = sosc_ticks();
+
+	return now > start ? now - start : 0;
+}
+
 uint64_t sosc_clock_ns(int clock);
 uint64_t sosc_wait(const uint32_t *word, uint32_t value, uint32_t ns);
 bool sosc_is_over(uint64_t until);

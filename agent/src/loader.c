@@ -13,6 +13,7 @@
 #include "backtrace.h"
 #include "cell.h"
 #include "changes.h"
+#include "clock.h"
 #include "handler.h"
 #include "hook.h"
 #include "image.h"
@@ -163,6 +164,14 @@ static void hook_new(struct sosc_loaded *image)
 	sosc_turns_count();
 }
 
+// What hooking images has taken since @start. The loader's lock is held.
+static void count_ticks(uint64_t start, uint32_t process)
+{
+	if (!is_unrecorded() && sosc_process() == process)
+		__atomic_fetch_add(&sosc_control->took_images, sosc_ticks_since(start),
+				   __ATOMIC_RELAXED);
+}
+
 // The loader runs this as @cell's image's DT_INIT: relocated, nothing run yet.
 // Returns its own DT_INIT function, or 0.
 uint64_t sosc_image_init(struct sosc_cell *cell)
@@ -172,8 +181,13 @@ uint64_t sosc_image_init(struct sosc_cell *cell)
 
 	*info(image->map, DT_INIT) = own;
 	disarm_init(image);
-	if (wants_looks())
+	if (wants_looks()) {
+		uint64_t start = sosc_ticks();
+		uint32_t process = sosc_process();
+
 		hook_new(image);
+		count_ticks(start, process);
+	}
 	return own ? image->bias + own->d_un.d_ptr : 0;
 }
 
@@ -305,7 +319,8 @@ static void look_at(uint32_t ns, struct link_map *first)
 void sosc_loader_changed(void)
 {
 	struct sosc_namespace all[SOSC_NAMESPACES];
-	uint32_t count = sosc_namespaces(all);
+	uint32_t count = sosc_namespaces(all), process = sosc_process();
+	uint64_t start = sosc_ticks();
 	bool remove = false;
 
 	for (uint32_t ns = 0; ns < count; ns++)
@@ -317,6 +332,7 @@ void sosc_loader_changed(void)
 			look_at(ns, all[ns].first);
 	if (!remove)
 		sosc_rules_hold(false);
+	count_ticks(start, process);
 }
 
 /** Record and hook the images that are there before any code has run. */

@@ -140,4 +140,6 @@ void sosc_tell_exec(const struct sosc_thread *thread, uint64_t name)
 	__atomic_store_n(&sosc_control->executes, name, __ATOMIC_RELAXED);
 	if (put(question, &waiting, process))
 		(void)is_answered(question, &waiting, process);
+	if (sosc_process() == process)
+		__atomic_fetch_add(&sosc_control->waited_exec, waiting.waited, __ATOMIC_RELAXED);
 }

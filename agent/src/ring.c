@@ -25,6 +25,11 @@ enum {
 
 #define FULL (1ull << 32)
 
+struct getting { // a chunk
+	enum sosc_drop why; // there is none
+	uint64_t waited; // ticks
+};
+
 // FULL and what ring_drained was as there was no free chunk: there is none until that has moved.
 // To look through thousands of chunks at each event would take far longer than the event.
 static uint64_t full_at;
@@ -169,11 +174,12 @@ static bool reader_is_gone(uint64_t heartbeat)
 	return __atomic_load_n(&sosc_control->reader_gone, __ATOMIC_RELAXED) == heartbeat + 1;
 }
 
-// Waits until soscope has freed a chunk, or is gone, or says that none will be free.
-static uint32_t wait_free(uint32_t process, enum sosc_drop *why)
+// Waits until soscope has freed a chunk, or is gone, or says that none will be free. @counts:
+// the control block is to say for how long.
+static uint32_t wait_free(uint32_t process, enum sosc_drop *why, bool counts)
 {
 	struct sosc_control *control = sosc_control;
-	uint64_t seen = __atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE), waited = 0;
+	uint64_t seen = __atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE), waited = 0, took;
 
 	while (control->command != SOSC_COMMAND_STOP && sosc_process() == process) {
 		uint32_t drained = __atomic_load_n(&control->ring_drained, __ATOMIC_ACQUIRE);
@@ -196,25 +202,46 @@ static uint32_t wait_free(uint32_t process, enum sosc_drop *why)
 			break;
 		}
 		__atomic_fetch_add(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
-		waited += wait_a_little(drained);
+		took = wait_a_little(drained);
+		waited += took;
 		if (sosc_process() != process)
 			break;
+		if (counts)
+			__atomic_fetch_add(&control->waited_room, took, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
 	}
 	return SOSC_NONE;
 }
 
-static uint32_t next_chunk(enum sosc_drop *why, uint32_t process)
+// A signal handler that interrupts a thread which waits, and waits itself, counts no time: the
+// thread counts that as well. If the handler leaves by siglongjmp, the thread counts none any more.
+static uint32_t wait_in_turn(struct sosc_thread *thread, uint32_t process, enum sosc_drop *why)
+{
+	bool is_first = !(thread->ready & THREAD_WAITS);
+	uint32_t index;
+
+	if (is_first)
+		thread->ready |= THREAD_WAITS;
+	index = wait_free(process, why, is_first);
+	if (is_first && sosc_process() == process)
+		thread->ready &= (uint8_t)~THREAD_WAITS;
+	return index;
+}
+
+static uint32_t next_chunk(struct sosc_thread *thread, struct getting *getting, uint32_t process)
 {
 	uint32_t index = take_free(process);
+	uint64_t start;
 
-	*why = SOSC_DROP_FULL;
+	getting->why = SOSC_DROP_FULL;
 	if (index != SOSC_NONE)
 		return index;
 	switch (sosc_control->when_full) {
 	case SOSC_FULL_BLOCK:
-		*why = SOSC_DROP_READER_GONE;
-		index = wait_free(process, why);
+		getting->why = SOSC_DROP_READER_GONE;
+		start = sosc_ticks();
+		index = wait_in_turn(thread, process, &getting->why);
+		getting->waited += sosc_ticks_since(start);
 		break;
 	case SOSC_FULL_OVERWRITE:
 		index = take_oldest(process);
@@ -374,10 +401,10 @@ uint32_t sosc_ring_leave(struct sosc_thread *thread)
 }
 
 // Gives @thread a chunk with room, or notices that this has become a forked child;
-// of the old one, units up to @end were taken. False: none; *why says so. A signal
+// of the old one, units up to @end were taken. False: none; @getting says why. A signal
 // handler that comes here meanwhile gives it a chunk, too: each step is done only
 // if nobody else has. A position with room always lies in the thread's chunk.
-static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why)
+static bool refill(struct sosc_thread *thread, uint64_t end, struct getting *getting)
 {
 	uint32_t process = sosc_process();
 
@@ -418,10 +445,10 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 			sosc_quiet = true;
 			return false;
 		}
-		index = next_chunk(why, process);
+		index = next_chunk(thread, getting, process);
 		if (sosc_process() != process)
 			return true;
-		if (index == SOSC_NONE && *why == SOSC_DROP_READER_GONE &&
+		if (index == SOSC_NONE && getting->why == SOSC_DROP_READER_GONE &&
 		    sosc_control->command == SOSC_COMMAND_STOP)
 			continue; // it has waited, and nothing is recorded any more
 		if (index == SOSC_NONE)
@@ -439,15 +466,20 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 	}
 }
 
-static void write_overhead(struct sosc_thread *thread, uint64_t start)
+// A thread of @process has been away since @start, and waited meanwhile as @getting says.
+static void write_overhead(struct sosc_thread *thread, uint64_t start,
+			   const struct getting *getting, uint32_t process)
 {
-	uint64_t pos = sosc_local_add(&thread->pos, SOSC_UNIT);
+	uint64_t pos = sosc_local_add(&thread->pos, SOSC_UNIT), ticks = sosc_ticks_since(start);
 	struct sosc_overhead *unit = (void *)pos;
 
+	if (sosc_process() == process && ticks > getting->waited)
+		__atomic_fetch_add(&sosc_control->took_chunks, ticks - getting->waited,
+				   __ATOMIC_RELAXED);
 	if (!has_room(pos))
 		return;
 	unit->tsc = start;
-	unit->ticks = sosc_ticks() - start;
+	unit->ticks = ticks;
 	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_OVERHEAD << 28, __ATOMIC_RELEASE);
 }
 
@@ -457,7 +489,8 @@ static void write_overhead(struct sosc_thread *thread, uint64_t start)
  */
 uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc_loss loss)
 {
-	enum sosc_drop why = SOSC_DROP_FULL;
+	struct getting getting = {.why = SOSC_DROP_FULL};
+	uint32_t process = sosc_process();
 	uint64_t start = 0;
 
 	for (;;) {
@@ -483,16 +516,16 @@ uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc
 		}
 		if (!start)
 			start = sosc_ticks();
-		if (!refill(thread, end, &why))
+		if (!refill(thread, end, &getting))
 			break;
-		write_overhead(thread, start);
+		write_overhead(thread, start, &getting, process);
 	}
 	if (thread->quiet)
 		return 0;
 	if (sosc_quiet)
 		return 0;
 	if (loss == SOSC_LOSS_ENTRY)
-		__atomic_fetch_add(&sosc_control->dropped[why], 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&sosc_control->dropped[getting.why], 1, __ATOMIC_RELAXED);
 	else if (loss == SOSC_LOSS_EXIT)
 		__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
 	return 0;

@@ -323,7 +323,7 @@ static void fill_in(struct sosc_thread *thread)
 	thread->tid_check = tid_check();
 	sosc_instruments_thread(thread);
 	sosc_parked_give(thread);
-	__atomic_store_n(&thread->ready, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&thread->ready, THREAD_READY, __ATOMIC_RELEASE);
 }
 
 static struct sosc_thread *self(void)

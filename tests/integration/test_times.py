@@ -77,7 +77,7 @@ def test_the_cost_of_a_record_is_that_of_nothing_that_was_recorded(tmp_path: Pat
     """The records of it are in no chunk that anybody reads, wherever the agent lies."""
     program, path = str(build.program("clocks")), str(tmp_path / "run.sosr")
     for _ in range(4):  # a chunk ends at one of four pages
-        done = run([*SOSCOPE, "--record", path, "--", program, "1", "1", "1000"])
+        done = run([*SOSCOPE, "-v", "--record", path, "--", program, "1", "1", "1000"])
         assert "soscope: tracing cost the program at least" in done.stderr
         with RecordingFile.open(Path(path)) as recording:
             assert recording.programs[0].fact("cost_outer") > 0

@@ -229,6 +229,12 @@ struct sosc_control {
 	uint64_t executes; // with SOSC_QUESTION_EXEC: address of the file's name, 0: it has none
 	uint32_t answers; // futex word: soscope adds one for each answer
 	uint32_t reserved;
+	// what the program's threads have lost, added up, beside what calls cost
+	uint64_t waited_room; // ns that they waited for soscope to free a chunk
+	uint64_t waited_exec; // ns that they waited for soscope before they executed a program
+	uint64_t took_chunks; // tsc ticks to get and clear chunks, without waiting for them
+	uint64_t took_images; // tsc ticks to hook images that came, with questions about these
+	uint64_t stood_still; // ns at breakpoints of soscope's, where no agent sees the calls
 };
 
 enum {

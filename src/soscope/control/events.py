@@ -37,6 +37,9 @@ class SessionEvents:
     ) -> None:
         """Take note of a process: `event` is "start", "fork" or "exec"."""
 
+    def on_stood(self, what: str, ns: int) -> None:
+        """Hear that a thread stood still for us for so long; `what` for is a word of `cost`."""
+
     def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
         """Take note of a signal that is about to be delivered."""
 

@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
 
+    from soscope.control.cost import Cost
     from soscope.control.outcome import Outcome, ProgramOutcome
     from soscope.prototypes import Prototypes
     from soscope.select.filter import Selection
@@ -286,6 +287,14 @@ class Instrument:
         `is_interrupted`: a signal has ended the observation of processes that go on, and whoever
         sent it waits for soscope's end.
         """
+
+    @property
+    def spent(self) -> Mapping[str, int]:
+        """For how long it has done what threads may have waited for, in ns, by a word of `cost`."""
+        return {}
+
+    def price(self, cost: Cost, ns_per_tick: float, units: int) -> None:
+        """Put down what calls took longer that have made so many units, when all is over."""
 
     def finish(self) -> list[str]:
         """Work all that was drained off: nothing follows. Return remarks for the outcome."""

@@ -9,6 +9,7 @@ from soscope.model.image import TracedImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.control.cost import Cost
     from soscope.control.visited import Visited
 
 # Why a session recorded no more before its programs ended; "" if it did not.
@@ -115,13 +116,15 @@ class Outcome:
     `not_attached` says why others could not be observed. `lacks_children` says that children
     of a program were to be followed and are not, as it needs ptrace itself.
     `arch` and `engine` are those of `ProcessStart`. `is_left`: a program was let go on unobserved.
-    `verdict` is there where two engines were compared.
+    `verdict` is there where two engines were compared. `cost` is what the observation has cost the
+    programs, None where nobody knows.
     """
 
     __slots__ = (
         "arch",
         "attached",
         "command",
+        "cost",
         "dropped",
         "engine",
         "is_left",
@@ -168,6 +171,7 @@ class Outcome:
         self.arch = self.engine = ""
         self.is_left = False
         self.verdict: EngineVerdict | None = None
+        self.cost: Cost | None = None
 
     @property
     def is_whole(self) -> bool:

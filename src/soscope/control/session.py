@@ -16,6 +16,7 @@ from _collections_abc import Callable, Sequence
 
 from soscope.control.blocks import Blocks
 from soscope.control.command import Command
+from soscope.control.cost import DISK, READER, RING, START, Cost, Waits
 from soscope.control.events import SessionEvents
 from soscope.control.instrument import Instrument
 from soscope.control.launch import launch
@@ -103,6 +104,11 @@ class Session(SessionEvents):
         self._longest = min(pauses, default=Instrument.pause)
         self._stop_at = 0.0
         self._end: Stop | None = None
+        self._waits = Waits()
+        self._ends: dict[Program, int] = {}  # when the last process ended, or executed another one
+        self._stopped_ns = 0  # when nothing more was to be recorded
+        self._units = 0  # that programs have recorded which are let go of
+        self._ran_ns = 0  # for how long programs ran that are let go of
         self._target: Target | Attachments | HeldTarget | None = None
         self._attached: Attachments | None = None
 
@@ -164,6 +170,8 @@ class Session(SessionEvents):
                 instrument.started()
             if self.writer is not None:
                 self.writer.begin()
+        if event == "exec":
+            self._note_end(pid, time_ns)
         if event != "fork" and program.note and TRACES_FOLLOWED in program.note:
             program.note = self._tell_rival(program.path, program.note)
         if program.block is not None and event != "fork":
@@ -186,6 +194,15 @@ class Session(SessionEvents):
             self._warned.add(path)
             (self._tell or self._remarks.append)(f"{path}: {TRACES_FOLLOWED}")
         return note.removesuffix(TRACES_FOLLOWED).removesuffix("; ") or None
+
+    def _note_end(self, pid: int, time_ns: int) -> None:
+        for program, drainer in self._drainers.items():
+            if pid in drainer.pids:
+                self._ends[program] = time_ns
+
+    def on_stood(self, what: str, ns: int) -> None:
+        """Take note of what programs wait for beside the ring."""
+        self._waits.stood(what, ns)
 
     def on_ending(self, pid: int, program: Program) -> None:
         """Have instruments look at the memory of a process before it is gone."""
@@ -216,6 +233,7 @@ class Session(SessionEvents):
 
     def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
         """Pass on the end of a process."""
+        self._note_end(pid, time_ns)
         self._tell_event(ProcessExit(time_ns, pid, status, signal))
         if self._flight is not None and status is None:
             self._flight.killed(pid, signal, self._rings())
@@ -250,6 +268,9 @@ class Session(SessionEvents):
 
         number = self._drainers[program].program
         outcome = ProgramOutcome(number, program.path, block.images(number))
+        self._waits.take(block)
+        self._units += self._drainers[program].units
+        self._ran_ns += self._ran(program)
         for instrument in self._instruments:
             instrument.take(outcome, block, self.feed.sink)
         self._ended.setdefault(outcome.key, outcome)
@@ -260,6 +281,13 @@ class Session(SessionEvents):
         is_full = self.settings.when_full == "stop" and block.state == layout.STATE_STOPPED
         if is_full and not self._stopped:
             self._stopped = STOPPED_FULL
+
+    def _ran(self, program: Program) -> int:
+        """Return for how long a program has run, as far as it was observed."""
+        end = self._ends.pop(program, 0) or time.time_ns()
+        if self._stopped_ns:
+            end = min(end, self._stopped_ns)
+        return max(end - program.time_ns, 0)
 
     # ---- the loop ----
 
@@ -424,6 +452,7 @@ class Session(SessionEvents):
     def attend(self) -> bool:
         """Look after the target while nobody reads the output; False: nobody will."""
         self._answer()
+        self._tell_waits([block for _, block in self._rings()], READER)
         if self._target is None or self._has_ended:
             asked = self._target is not None and self._target.is_asked_to_end
             return not (asked or end_is_wanted())
@@ -432,17 +461,8 @@ class Session(SessionEvents):
     def tick(self) -> float:
         """Move data; return how long the loop may sleep."""
         self._answer()
-        are_behind = [instrument.catch_up() for instrument in self._instruments]
-        if any(are_behind):
-            self.feed.beat()  # the ring fills up, and the target waits or drops
-            return 0.0
-        self._check_limits()
-        self._end_calls()  # before the clock says that all is in order
-        units = self.feed.drain()
-        if self._flight is not None:
-            self._flight.look(self._rings())
-        have_moved = [instrument.move() for instrument in self._instruments]
-        if any(have_moved):
+        units = self._work()
+        if units is None:
             return 0.0
         if units:
             self._idle = min(self._idle, 0)
@@ -450,6 +470,48 @@ class Session(SessionEvents):
         self._idle += 1
         idle = min(_BUSY * (1 << max(min(self._idle, _MOST_DOUBLED), 0)), self._longest)
         return max(min(idle, self._stop_at - time.monotonic()), 0.0) if self._stop_at else idle
+
+    def _work(self) -> int | None:
+        """Move data; return how many units came, None where there is more to do at once."""
+        blocks = [block for _, block in self._rings()]
+        self._waits.begin(blocks)
+        before = self._spent()
+        units = self._move()
+        spent = {what: ns - before.get(what, 0) for what, ns in self._spent().items()}
+        self._waits.end(blocks, spent, RING)
+        self._tell_waits(blocks)
+        return units
+
+    def _tell_waits(self, blocks: list[ControlBlock], what: str = "") -> None:
+        """Say once that the programs wait for long; `what` for at this moment, if that is known."""
+        told = None if self._tell is None else self._waits.told(blocks, what)
+        if told is not None and self._tell is not None:
+            from soscope.control.costwords import waits_so_far
+
+            self._tell(waits_so_far(told))
+
+    def _spent(self) -> dict[str, int]:
+        """Return for how long soscope has done what is not taking calls out of rings, in ns."""
+        spent: dict[str, int] = {}
+        for instrument in self._instruments:
+            for what, ns in instrument.spent.items():
+                spent[what] = spent.get(what, 0) + ns
+        if self.writer is not None:
+            spent[DISK] = spent.get(DISK, 0) + self.writer.spent_ns
+        return spent
+
+    def _move(self) -> int | None:
+        are_behind = [instrument.catch_up() for instrument in self._instruments]
+        if any(are_behind):
+            self.feed.beat()  # the ring fills up, and the target waits or drops
+            return None
+        self._check_limits()
+        self._end_calls()  # before the clock says that all is in order
+        units = self.feed.drain()
+        if self._flight is not None:
+            self._flight.look(self._rings())
+        have_moved = [instrument.move() for instrument in self._instruments]
+        return None if any(have_moved) else units
 
     def _answer(self) -> None:
         """Answer the questions of agents: each has a thread that loads an image wait for it."""
@@ -482,6 +544,7 @@ class Session(SessionEvents):
         self._stop_at = 0.0
         if not self._stopped:
             self._stopped = why
+            self._stopped_ns = time.time_ns()
             if self._attached is not None:
                 self._tell_stopping()
                 self._attached.stop()  # its hooks go, and with them what is counted
@@ -558,6 +621,9 @@ class Session(SessionEvents):
             outcome.attached = [attached_outcome(attached) for attached in self._attached.targets]
             outcome.lacks_children = self._attached.lacks_children
             outcome.not_attached = [str(why) for why in self._attached.failures]
+            for attached in outcome.attached:
+                self._waits.stood(START, attached.longest_stop_ns)
+        outcome.cost = self._cost(outcome.ns_per_tick)
         for program in target.programs[:1]:
             outcome.arch, outcome.engine = program.arch, program.engine
         outcome.remarks += target.remarks()
@@ -579,6 +645,12 @@ class Session(SessionEvents):
             instrument.end(outcome)
         return outcome
 
+    def _cost(self, ns_per_tick: float) -> Cost:
+        cost = self._waits.cost(self._ran_ns, ns_per_tick)
+        for instrument in self._instruments:
+            instrument.price(cost, ns_per_tick, self._units)
+        return cost
+
     def _close_recording(self, writer: Writer, outcome: Outcome) -> None:
         detached = not all(attached.has_ended for attached in outcome.attached)
         totals: dict[str, object] = {}
@@ -592,6 +664,7 @@ class Session(SessionEvents):
             totals=totals,
             untraced=outcome.untraced,
             how=(outcome.arch, outcome.engine),
+            cost=None if outcome.cost is None else outcome.cost.document(),
         )
         lost = [(writer.lost_entries, WHY_FILE_ENTRIES), (writer.lost_exits, WHY_FILE_EXITS)]
         if not any(hearer.hears_calls for hearer in self._instruments):

@@ -14,6 +14,7 @@ from _collections_abc import Callable
 
 from soscope.control import preload, rivalry
 from soscope.control.command import may_gain_privileges, text_in
+from soscope.control.cost import START, STOPS
 from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
@@ -124,7 +125,9 @@ class Tracer:
 
     def handle(self, tid: int, wait_status: int) -> None:
         """Take a wait status of thread `tid` and let it go on, if it can."""
+        begun = time.monotonic_ns()
         task = self.tasks.get(tid) or self._adopt(tid)
+        begins, is_traced = task.put_in is not None, task.is_seized
         try:
             if self._stops is not None and self._stops.take(task, wait_status):
                 self._note_stop(task, task.stopped)
@@ -134,6 +137,9 @@ class Tracer:
                 self._ended(task, wait_status)
         except Gone as gone:
             self._ended(task, gone.status)
+        if is_traced and os.WIFSTOPPED(wait_status):
+            what = START if begins or task.put_in is not None else STOPS
+            self._events.on_stood(what, time.monotonic_ns() - begun)
 
     def _stopped(self, task: Task, wait_status: int) -> None:
         number, event = os.WSTOPSIG(wait_status), wait_status >> 16

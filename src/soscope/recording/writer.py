@@ -76,6 +76,7 @@ class Writer(Sink):
         "lost_exits",
         "path",
         "size",
+        "spent_ns",
         "trouble",
     )
 
@@ -105,6 +106,7 @@ class Writer(Sink):
         self.lost_exits = 0
         self.lost_bytes = 0
         self.limit_reached = False
+        self.spent_ns = 0  # to write
         self._limit = limit
         self._warn = warn
         self._owed: list[list[bytes | memoryview]] = []
@@ -303,12 +305,13 @@ class Writer(Sink):
         totals: dict[str, object] | None = None,
         untraced: list[tuple[str, str]] | None = None,
         how: tuple[str, str] = ("", ""),
+        cost: dict[str, object] | None = None,
     ) -> None:
         """Write the last block and close the file.
 
         `complete` says that the recording goes on to the end of the program; `why` it ended.
         `untraced` are programs without the agent: (path, reason). `how` is the architecture of the
-        first program, and the engine that saw its calls.
+        first program, and the engine that saw its calls. `cost` is what recording has cost.
         """
         self._failed_at = 0.0  # one more attempt at what is owed
         said = {
@@ -320,6 +323,7 @@ class Writer(Sink):
             "untraced": untraced or [],
             "arch": how[0],
             "engine": how[1],
+            "cost": cost,
             "lost": {
                 "entries": self.lost_entries,
                 "exits": self.lost_exits,
@@ -416,7 +420,9 @@ class Writer(Sink):
         if self.trouble and time.monotonic() - self._failed_at < _RETRY:
             return False
         try:
+            begun = time.monotonic_ns()
             self._write(block)
+            self.spent_ns += time.monotonic_ns() - begun
         except OSError as error:
             self._failed_at = time.monotonic()
             self._take_back()

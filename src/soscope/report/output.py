@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from _collections_abc import Callable
 
 from soscope.errors import SoscopeError
@@ -33,13 +34,14 @@ class Output(Destination):
     were not written since.
     """
 
-    __slots__ = ("_is_old", "_meanwhile", "error", "fd", "lost", "name")
+    __slots__ = ("_is_old", "_meanwhile", "error", "fd", "lost", "name", "spent_ns")
 
     def __init__(self, fd: int, name: str) -> None:
         self.fd = fd
         self.name = name
         self.error: OSError | None = None
         self.lost = 0
+        self.spent_ns = 0
         self._is_old = False  # it has the content of an earlier time
         self._meanwhile: Callable[[], bool] | None = None
 
@@ -128,7 +130,11 @@ class Output(Destination):
         if self.error is not None:
             self.lost += text.count("\n")
             return
-        data = text.encode("utf-8", "surrogateescape")
+        begun = time.monotonic_ns()
+        self._write_all(text.encode("utf-8", "surrogateescape"))
+        self.spent_ns += time.monotonic_ns() - begun
+
+    def _write_all(self, data: bytes) -> None:
         written = 0
         while written < len(data):
             try:

@@ -411,7 +411,8 @@ CONTROL = Layout(
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
     "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q "
     "reader_gone:Q starved:Q call_sites:Q overwritten:Q turn:Q gates:Q "
-    "question:Q unanswered:Q executes:Q answers:I reserved:I",
+    "question:Q unanswered:Q executes:Q answers:I reserved:I waited_room:Q waited_exec:Q "
+    "took_chunks:Q took_images:Q stood_still:Q",
 )
 AUTOMATON = Layout(
     "sosc_automaton",

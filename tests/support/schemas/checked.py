@@ -63,6 +63,17 @@ FRAME: dict[str, Check] = {
 }
 STACK = _list_of(_object(FRAME))  # a member of calls with -k
 
+COST: dict[str, Check] = {
+    "ran_ns": NUMBER,
+    "cost_ns": NUMBER,
+    "call_ns": lambda value: value is None or isinstance(value, float),
+    "calls_ns": NUMBER_OR_NULL,
+    "waited_ns": NUMBER,
+    "waited_for": TEXT_OR_NULL,
+    "parts_ns": lambda value: all(isinstance(ns, int) for ns in value.values()),
+    "recorded_ns": NUMBER_OR_NULL,
+}
+
 LINES: dict[str, dict[str, Check]] = {
     "call": {
         "type": TEXT,
@@ -118,6 +129,7 @@ LINES: dict[str, dict[str, Check]] = {
         "signal": TEXT_OR_NULL,
     },
     "dropped": {"type": TEXT, "count": NUMBER, "why": TEXT},
+    "cost": {"type": TEXT, **COST},
 }
 
 SUMMARY: dict[str, Check] = {
@@ -143,6 +155,7 @@ SUMMARY: dict[str, Check] = {
     "totals": _object(
         {"calls": NUMBER, "dropped": NUMBER, "complete": lambda value: isinstance(value, bool)}
     ),
+    "cost": lambda value: value is None or _object(COST)(value),
     "images": _list_of(
         _object(
             {

@@ -8,8 +8,9 @@ drained ─► decoder ─ events ─► listener        a program's block ─�
 from __future__ import annotations
 
 import time
-from _collections_abc import Callable, Iterable, Sequence
+from _collections_abc import Callable, Iterable, Mapping, Sequence
 
+from soscope.control.cost import DISK, PRINT, READER
 from soscope.control.instrument import Hooks, Instrument
 from soscope.control.signals import end_is_wanted, take_wish_to_end
 from soscope.instruments.trace.listener import Destination, Listener
@@ -28,6 +29,7 @@ from soscope.wire.block import ControlBlock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control import outcome as session
+    from soscope.control.cost import Cost
     from soscope.control.stacklosses import StackLosses
     from soscope.instruments.trace.described import DescribedFunctions
     from soscope.instruments.trace.outcome import (
@@ -110,6 +112,7 @@ class TraceInstrument(Instrument):
             listener.meet(self._stream.programs)
         self.hears_calls = self._stream is not None
         self._calls = 0
+        self._printed_ns = 0  # to read calls and show them
         self._unprinted = 0  # calls that nobody has waited for
         self._tell: Callable[[str], None] | None = None
         self._is_interrupted = False
@@ -210,10 +213,19 @@ class TraceInstrument(Instrument):
         return some
 
     def _hand_over(self, stream: Stream) -> bool:
+        begun = time.monotonic_ns()
         batch = stream.take(_SLICE)
         if batch:
             self._pass_on(batch)
+        self._printed_ns += time.monotonic_ns() - begun
         return bool(batch)
+
+    @property
+    def spent(self) -> Mapping[str, int]:
+        """For how long it has printed, and waited for whoever reads that."""
+        written = self._output.spent_ns
+        to = READER if self._output.file is None else DISK
+        return {PRINT: self._printed_ns - written, to: written}
 
     def _pass_on(self, batch: list[Event]) -> None:
         self._calls += calls_in(batch)
@@ -306,7 +318,6 @@ class TraceInstrument(Instrument):
                 exits_known=not block.agent_flags & layout.AGENT_NO_EXITS,
                 cut=block.images_dropped + block.slots_dropped,
                 call_ticks=block.cost_outer,
-                ran_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) - block.monotonic_start,
                 records=self._kind == layout.INSTRUMENT_TRACE,
             )
         )
@@ -328,6 +339,13 @@ class TraceInstrument(Instrument):
         return wanted.union(called or ())
 
     # ---- the end ----
+
+    def price(self, cost: Cost, ns_per_tick: float, units: int) -> None:
+        """Put down what calls took longer, as the agents have measured it."""
+        if self._programs is not None:
+            from soscope.instruments.trace.price import price
+
+            price(cost, self._programs.all(), ns_per_tick, units)
 
     def totals(self) -> dict[str, object]:
         """Return how many calls the stream held, 0 where there was none; what stacks lack."""

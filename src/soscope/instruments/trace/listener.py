@@ -57,6 +57,7 @@ class Destination:
     """Where a listener writes to, as far as the trace is concerned. This one is nowhere."""
 
     __slots__ = ()
+    spent_ns = 0  # to write, and to wait for whoever reads
 
     @property
     def file(self) -> tuple[int, int] | None:

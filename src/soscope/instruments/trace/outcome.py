@@ -42,7 +42,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
     `cut` counts images and slots for which there was no room: see `without_room`. `durations`
     are those of the returns, by slot and class (`recording.durations`), where somebody asked.
     `call_ticks` is what a call cost its caller at least, in ticks, as the agent has measured (0: it
-    has not), `ran_ns` for how long the program was observed. `records`: each call was recorded.
+    has not). `records`: each call was recorded.
     """
 
     __slots__ = (
@@ -54,7 +54,6 @@ class TraceProgramOutcome(session.ProgramOutcome):
         "exits_known",
         "loader_refused",
         "ns_per_tick",
-        "ran_ns",
         "records",
         "rules_matched",
         "slots",
@@ -80,7 +79,6 @@ class TraceProgramOutcome(session.ProgramOutcome):
         cut: int = 0,
         durations: dict[int, dict[int, int]] | None = None,
         call_ticks: int = 0,
-        ran_ns: int = 0,
         records: bool = False,
     ) -> None:
         super().__init__(index, path, images)
@@ -96,7 +94,6 @@ class TraceProgramOutcome(session.ProgramOutcome):
         self.cut = cut
         self.durations = durations
         self.call_ticks = call_ticks
-        self.ran_ns = ran_ns
         self.records = records
 
     @property
@@ -193,7 +190,6 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     into.exits_known &= run.exits_known
     into.cut += run.cut
     into.call_ticks = max(into.call_ticks, run.call_ticks)
-    into.ran_ns += run.ran_ns
 
 
 class TraceOutcome(session.Outcome):

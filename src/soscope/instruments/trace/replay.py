@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from soscope.control.cost import Cost
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
 from soscope.errors import FormatError, SoscopeError, UsageError
 from soscope.instruments.trace.choice import Choice
@@ -280,6 +281,7 @@ class Replay:
             untraced=_untraced(end.get("untraced")),
         )
         made.ns_per_tick = recording.clock.rate
+        made.cost = Cost.of(end.get("cost"))
         made.arch, made.engine = str(end.get("arch") or ""), str(end.get("engine") or "")
         return made
 
@@ -303,7 +305,7 @@ class Replay:
         matched = _rules_matched(program.facts)
         if self.injected is not None:  # those of the filter that it had, which is another one
             matched = [1] * len(self.selection.words)
-        stats, clock = self.recording.stats.get(program.index), self.recording.clock
+        stats = self.recording.stats.get(program.index)
         return TraceProgramOutcome(
             program.index,
             program.path,
@@ -311,14 +313,13 @@ class Replay:
             program.slots(),
             counts=self.recording.counts.get(program.index),
             stats=stats,
-            ns_per_tick=clock.rate,
+            ns_per_tick=self.recording.clock.rate,
             rules_matched=matched,
             slots_left=program.fact("slots_left"),
             loader_refused=program.fact("loader_hook") == layout.LOADER_REFUSED,
             errno_known=bool(program.fact("agent_flags") & layout.AGENT_ERRNO),
             exits_known=not program.fact("agent_flags") & layout.AGENT_NO_EXITS,
             call_ticks=program.fact("cost_outer"),
-            ran_ns=round((clock.newest - program.tsc_start) * clock.rate),
             records=_records(program.facts),
         )
 

@@ -29,6 +29,7 @@ from soscope.model.slot import TracedSlot, is_error
 from soscope.proc.signals import signal_name
 from soscope.prototypes import Prototypes
 from soscope.prototypes.argument import Argument
+from soscope.recording.jsontext import compact
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
@@ -36,6 +37,7 @@ from soscope.select.filter import Selection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.control.cost import Cost
     from soscope.instruments.trace.outcome import TraceOutcome
     from soscope.recording.names import Programs
     from soscope.report.trace.callstacks import CallStacks
@@ -54,6 +56,7 @@ class JsonLinesListener(Listener):
         self._slots: dict[TracedSlot, str] = {}
         self._display = display
         self._stacks: CallStacks | None = None
+        self._write = output.write
         self._backlog = Backlog(output.write)
 
     def meet(self, programs: Programs) -> None:
@@ -94,6 +97,8 @@ class JsonLinesListener(Listener):
         for entry in self._backlog.still_open():
             self._backlog.close(entry, self._call(entry, None, ended=ENDED_LOST))
         self._backlog.write(everything=True)
+        if outcome.cost is not None:
+            self._write(_cost(outcome.cost))
 
     def _slot(self, slot: TracedSlot) -> str:
         """Return the members that say which function, and remember them."""
@@ -200,6 +205,11 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _cost(cost: Cost) -> str:
+    """Return the object that says what tracing has cost."""
+    return compact({"type": "cost", **cost.document()}).decode() + "\n"
 
 
 def _other(event: Event) -> str:

@@ -7,6 +7,7 @@ last line is there always.
 
 from __future__ import annotations
 
+from soscope.control.costwords import cost_lines
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
 from soscope.instruments.trace.outcome import DLSYM, STOPPED_CUT, TraceOutcome, TraceProgramOutcome
 from soscope.model.image import (
@@ -91,7 +92,7 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     if outcome.record is not None:
         lines.append(f"recording: {outcome.record}; show it: soscope report {outcome.record}")
     if outcome.programs:
-        lines += [*_cost(outcome, with_stacks=bool(display.stacks)), _last(outcome)]
+        lines += [*_cost(outcome, display), _last(outcome)]
     return lines
 
 
@@ -204,57 +205,15 @@ def _without_room(programs: list[TraceProgramOutcome], *, verbose: bool) -> list
     return []
 
 
-def _cost(outcome: TraceOutcome, *, with_stacks: bool) -> list[str]:
-    """Say what the hooks have cost the programs, as their agents have measured it."""
+def _cost(outcome: TraceOutcome, display: Display) -> list[str]:
+    """Say what the hooks have cost the programs, with all that they waited for."""
     if any(program.records for program in outcome.programs):
-        lines = _cost_of_calls("tracing", outcome)
-        return [f"{line}, without their stacks" for line in lines] if with_stacks else lines
+        without = ", without their stacks" if display.stacks else ""
+        return cost_lines(outcome.cost, "tracing", verbose=display.verbose, note=without)
     if any(program.counts is not None for program in outcome.programs):
-        return _cost_of_calls("counting", outcome)
-    return _cost_of_times(outcome)
-
-
-def _cost_of_calls(what: str, outcome: TraceOutcome) -> list[str]:
-    """Say what each call has cost at least: a string or a structure that is kept costs more."""
-    call_ns = outcome.ns_per_tick * max(program.call_ticks for program in outcome.programs)
-    calls, ran_ns = _calls(outcome), sum(program.ran_ns for program in outcome.programs)
-    if not call_ns or calls == 0:
-        return []
-    least = f"at least {call_ns:.0f} ns" if call_ns >= 1 else "less than 1 ns"
-    each = f"{what} cost the program {least} a call"
-    if calls is None or ran_ns <= 0:
-        return [each]
-    cost_ns = calls * call_ns
-    return [f"{each}, {_time(cost_ns)} in all, {_share(cost_ns / ran_ns)} of the time it ran"]
-
-
-def _cost_of_times(outcome: TraceOutcome) -> list[str]:
-    """Say what taking times has cost the program, beside what the calls themselves took."""
-    calls, cost_ns, own_ns = 0, 0.0, 0.0
-    for program in outcome.programs:
-        if program.stats is None or not program.call_ticks:
-            continue
-        returns = sum(cell[1] for cell in program.stats.values())
-        calls += returns
-        cost_ns += returns * program.call_ticks * program.ns_per_tick
-        own_ns += program.ns_per_tick * sum(cell[6] or 0 for cell in program.stats.values())
-    if not calls:
-        return []
-    ratio = f", {_share(cost_ns / own_ns)} of what they took themselves" if own_ns else ""
-    each = f"about {cost_ns / calls:.0f} ns a call"
-    return [f"-c cost {each}, {_time(cost_ns)} in all{ratio}; the table's times are without it"]
-
-
-def _share(part: float) -> str:
-    return "less than 0.1 %" if part < 0.001 else f"{100 * part:.3g} %"
-
-
-def _time(ns: float) -> str:
-    """Return a time in three digits: 12.3 us."""
-    for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6)):
-        if ns < 999.5 * size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns / 1e9:.3g} s"
+        return cost_lines(outcome.cost, "counting", verbose=display.verbose)
+    without = "; the table's times are without it"
+    return cost_lines(outcome.cost, "-c", verbose=display.verbose, note=without)
 
 
 def _inside(outcome: TraceOutcome, functions: FunctionNames, *, verbose: bool) -> list[str]:

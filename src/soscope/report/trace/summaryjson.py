@@ -79,7 +79,7 @@ def document(
 
 
 def head_of(outcome: TraceOutcome) -> dict[str, object]:
-    """Return the members that say what was traced, and how it ended."""
+    """Return the members that say what was traced, how it ended, and what tracing has cost."""
     return {
         "command": outcome.command,
         "arch": outcome.arch or None,
@@ -88,6 +88,7 @@ def head_of(outcome: TraceOutcome) -> dict[str, object]:
             "status": outcome.status,
             "signal": None if outcome.signal is None else signal_name(outcome.signal),
         },
+        "cost": None if outcome.cost is None else outcome.cost.document(),
     }
 
 

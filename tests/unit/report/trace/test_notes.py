@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from soscope.control import cost
+from soscope.control.cost import Cost
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
+from soscope.instruments.trace.price import price
 from soscope.model.image import (
     IMAGE_LATE,
     IMAGE_MAIN,
@@ -302,47 +305,61 @@ def test_a_recording_is_named_with_what_to_type_next() -> None:
     assert "recording: run.sosr; show it: soscope report run.sosr" in lines
 
 
-def test_what_taking_times_has_cost_is_said_beside_what_the_calls_took() -> None:
+def test_what_taking_times_has_cost_is_said_of_the_whole() -> None:
     made = outcome()
     timed = TraceProgramOutcome(
-        0, "/bin/cat", [IMAGES[0]], [slot("open")], ns_per_tick=0.5, call_ticks=60,
-        stats={0: (900, 800, 0, 900_000, 4, 5000, 480_000)},
+        0, "/bin/cat", [IMAGES[0]], [slot("open")], call_ticks=60,
+        stats={0: (90_000, 80_000, 0, 900_000, 4, 5000, 480_000)},
     )  # fmt: skip
     made.programs = [timed]
+    made.cost = Cost(24_000_000, {cost.IMAGES: 100_000})
+    price(made.cost, [timed], 0.5, None)
     (line,) = [line for line in notes(made, Display()) if "cost" in line]
-    assert line.startswith("-c cost about 30 ns a call, 24 us in all, 10 % of what they took")
-    timed.ns_per_tick = 50.0
-    timed.stats = {0: (1, 1, 0, 1 << 30, 1, 1 << 30, 1 << 30)}
-    (line,) = [line for line in notes(made, Display()) if "cost" in line]
-    assert "3 us in all, less than 0.1 % of what" in line
+    assert line.startswith("-c cost the program at least 30 ns a call, 2.5 ms in all, 10.4 % of")
     timed.call_ticks = 0  # an agent that could not measure it
-    assert not [line for line in notes(made, Display()) if "cost" in line]
+    made.cost = Cost(24_000_000)
+    price(made.cost, [timed], 0.5, None)
+    assert not [line for line in notes(made, Display(verbose=True)) if "cost" in line]
     assert not notes(made, Display(quiet=True))
 
 
 def test_what_records_have_cost_is_said_beside_the_time_the_program_ran() -> None:
-    made = outcome(calls=4000)
-    made.ns_per_tick = 0.5
+    made = outcome(calls=40_000)
     traced = TraceProgramOutcome(
-        0, "/bin/cat", [IMAGES[0]], [slot("open")], call_ticks=48, ran_ns=9_600_000, records=True
+        0, "/bin/cat", [IMAGES[0]], [slot("open")], call_ticks=48, records=True
     )
-    made.programs = [traced]
+    made.programs, made.cost = [traced], Cost(96_000_000)
+    price(made.cost, [traced], 0.5, 80_000)  # each call has kept a string
     (line,) = [line for line in notes(made, Display()) if "cost" in line]
     each, everything, share = line.split(", ")
     assert each == "tracing cost the program at least 24 ns a call"
-    assert (everything, share) == ("96 us in all", "1 % of the time it ran")
+    assert (everything, share) == ("1.92 ms in all", "2 % of the time it ran")
     (deep,) = [line for line in notes(made, Display(stacks=8)) if "cost" in line]
     assert deep == f"{line}, without their stacks"
-    made.calls = 0
+    made.cost.ran_ns = 193_000_000  # less than one in a hundred is worth no line
     assert not [line for line in notes(made, Display()) if "cost" in line]
-    made.calls = None  # a recording alone was made
-    (line,) = [line for line in notes(made, Display()) if "cost" in line]
-    assert line == "tracing cost the program at least 24 ns a call"
-    traced.call_ticks = 0
+    assert [line for line in notes(made, Display(verbose=True)) if "cost" in line]
+    made.cost = None  # a recording of an earlier version
     assert not [line for line in notes(made, Display()) if "cost" in line]
     counted = TraceProgramOutcome(
-        0, "/bin/cat", [IMAGES[0]], [slot("open")], call_ticks=1, ran_ns=0, counts={0: 7}
+        0, "/bin/cat", [IMAGES[0]], [slot("open")], call_ticks=1, counts={0: 7}
     )
-    made.programs = [counted]
-    (line,) = [line for line in notes(made, Display()) if "cost" in line]
-    assert line == "counting cost the program less than 1 ns a call"
+    made.programs, made.cost = [counted], Cost(0)
+    price(made.cost, [counted], 0.5, None)
+    (line,) = [line for line in notes(made, Display(verbose=True)) if "cost" in line]
+    assert line == "counting cost the program less than 1 ns a call, 4 ns in all"
+
+
+def test_the_largest_wait_is_named_with_what_helps() -> None:
+    made = outcome(calls=40_000)
+    made.cost = Cost(11_400_000_000, {cost.PRINT: 11_300_000_000, cost.START: 30_000_000})
+    made.cost.faster_ns = 310_000_000
+    (line,) = [line for line in notes(made, Display()) if "waited" in line]
+    assert line == (
+        "the program waited 11.3 s of 11.4 s for soscope to print; --record FILE takes about 310 ms"
+    )
+    made.cost = Cost(4_000_000_000, {cost.DISK: 5_000_000_000, cost.RING: 1_000_000_000})
+    (line,) = [line for line in notes(made, Display()) if "waited" in line]
+    assert line.startswith("threads of the program waited 6 s in 4 s, 5 s of it for the disk; ")
+    made.cost = Cost(4_000_000_000, {cost.START: 900_000_000})  # that is so each time
+    assert not [line for line in notes(made, Display()) if "waited" in line]

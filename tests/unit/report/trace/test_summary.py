@@ -239,6 +239,7 @@ def test_the_document_has_the_schema_that_is_promised() -> None:
             }
         ],
         "totals": {"calls": 2, "dropped": 3, "complete": False},
+        "cost": None,
         "images": [
             {
                 "name": "prog",

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said of the cost of an observation, by every verb and of every recording."""
+
+from __future__ import annotations
+
+from soscope.control.cost import (
+    DISK,
+    EXEC,
+    PRINT,
+    READER,
+    RING,
+    START,
+    STOPS,
+    Cost,
+)
+
+_LEAST = 0.01  # of the time that the programs ran: less is worth no line,
+_LEAST_NS = 1_000_000  # nor is so little of it
+_LONG_NS = 1_000_000_000  # what is worth a line in any case
+
+_FOR = {
+    PRINT: "for soscope to print",
+    READER: "for whoever reads soscope's output",
+    DISK: "for the disk",
+    RING: "for soscope to empty the ring",
+    START: "for soscope to hook its calls",
+    STOPS: "at stops of soscope's",
+    EXEC: "for soscope before it executed another program",
+}
+_INSTEAD = {
+    PRINT: "--record FILE prints nothing meanwhile",
+    READER: "--record FILE waits for no reader",
+    DISK: "a faster disk helps, or fewer calls",
+    RING: "fewer calls help, or a larger buffer",
+    STOPS: "fewer calls help",
+}
+
+
+def cost_lines(cost: Cost | None, what: str, *, verbose: bool = False, note: str = "") -> list[str]:
+    """Say what an observation has cost: nothing of what is not worth a line.
+
+    `what` has cost it: "tracing". `note` says what is not counted in it.
+    """
+    if cost is None:
+        return []
+    lines = []
+    worth = cost.total_ns - cost.parts.get(START, 0)  # that is there always
+    if verbose or (worth >= _LEAST_NS and worth >= _LEAST * cost.ran_ns):
+        lines += _all(cost, what, note)
+    waited = cost.waited_ns
+    later = waited - cost.parts.get(START, 0)
+    if waited >= _LONG_NS or (lines and later >= max(_LEAST * cost.ran_ns, _LEAST_NS)):
+        lines.append(_waits(cost))
+    return lines
+
+
+def _all(cost: Cost, what: str, note: str) -> list[str]:
+    each = ""
+    if cost.call_ns is not None:
+        least = f"at least {cost.call_ns:.0f} ns" if cost.call_ns >= 1 else "less than 1 ns"
+        each = f"{least} a call"
+    if not cost.total_ns:
+        return [f"{what} cost the program {each}{note}"] if each else []
+    parts = [each] if each else []
+    all_of_it = f"{time_text(cost.total_ns)} in all"
+    if cost.calls_ns is not None and cost.waited_ns:
+        all_of_it += " with its waits"
+    parts.append(all_of_it)
+    if cost.ran_ns > 0:
+        ran = f"{share_text(cost.share)} of the time it ran"
+        if cost.share > 1:  # threads at once
+            ran = f"in threads of a program that ran {time_text(cost.ran_ns)}"
+        parts.append(ran)
+    return [f"{what} cost the program {', '.join(parts)}{note}"]
+
+
+def _waits(cost: Cost) -> str:
+    """Say for how long threads have waited, for what most of it, and what would help."""
+    what, most = cost.largest_wait
+    waited, ran = cost.waited_ns, cost.ran_ns
+    of = f"{time_text(waited)} of {time_text(ran)}"
+    who = "the program waited"
+    if waited > ran:
+        who, of = "threads of the program waited", f"{time_text(waited)} in {time_text(ran)}"
+    for_what = _FOR.get(what, f"for {what}")
+    if most < waited * 0.95:
+        for_what = f"{time_text(most)} of it {for_what}"
+        of += ","
+    line = f"{who} {of} {for_what}"
+    if what in (PRINT, READER) and cost.faster_ns is not None:
+        return f"{line}; --record FILE takes about {time_text(cost.faster_ns)}"
+    return f"{line}; {_INSTEAD[what]}" if what in _INSTEAD else line
+
+
+def waits_so_far(cost: Cost) -> str:
+    """Say, while the programs run, that they wait, for what, and what would help."""
+    what, _ = cost.largest_wait
+    line = f"the program has waited {time_text(cost.waited_ns)} so far, most of it {_FOR[what]}"
+    return f"{line}; {_INSTEAD[what]}" if what in _INSTEAD else line
+
+
+def share_text(part: float) -> str:
+    """Return a part of something in percent."""
+    return "less than 0.1 %" if part < 0.001 else f"{100 * part:.3g} %"
+
+
+def time_text(ns: float) -> str:
+    """Return a time in three digits: 12.3 us."""
+    for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6)):
+        if ns < 999.5 * size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns / 1e9:.3g} s"

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program paid for being traced is said: what it waited for soscope, too.
+
+The program itself says how long it was kept from running, by its clocks and the scheduler's
+account. soscope's part of that lies between two bounds: the time that the thread slept, and the
+time that it was on no processor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any, NamedTuple
+
+from tests.support.processes.run import run
+from tests.support.processes.tracing import SOSCOPE
+from tests.support.targets import build
+
+# Of each thread: its time, and of that how long it slept, and how long it was on no processor.
+CALLER = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static int calls;
+static char name[480]; // so that a few thousand calls fill all that soscope keeps
+static uint64_t slept, absent, ran;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t now(void)
+{
+    struct timespec at;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &at);
+    return at.tv_sec * 1000000000ull + at.tv_nsec;
+}
+
+static void account(uint64_t *on, uint64_t *queued)
+{
+    char text[96] = "";
+    int fd = syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/schedstat", O_RDONLY);
+    syscall(SYS_read, fd, text, sizeof(text) - 1);
+    syscall(SYS_close, fd);
+    char *rest;
+    *on = strtoull(text, &rest, 10);
+    *queued = strtoull(rest, &rest, 10);
+}
+
+static void *work(void *unused)
+{
+    uint64_t on, queued, on_after, queued_after, begin = now();
+    account(&on, &queued);
+    for (int i = 0; i < calls; i++)
+        getenv(name);
+    account(&on_after, &queued_after);
+    uint64_t took = now() - begin, off = took - (on_after - on);
+    pthread_mutex_lock(&lock);
+    ran += took;
+    absent += off;
+    slept += off - (queued_after - queued);
+    pthread_mutex_unlock(&lock);
+    return unused;
+}
+
+int main(int count, char **words)
+{
+    pthread_t threads[16];
+    int others = count > 2 ? atoi(words[2]) : 0;
+    memset(name, 'n', sizeof(name) - 1);
+    calls = atoi(words[1]);
+    for (int i = 0; i < others; i++)
+        pthread_create(&threads[i], 0, work, 0);
+    if (!others)
+        work(0);
+    for (int i = 0; i < others; i++)
+        pthread_join(threads[i], 0);
+    printf("%llu %llu %llu\n", (unsigned long long)ran, (unsigned long long)slept,
+           (unsigned long long)absent);
+    return 0;
+}
+"""
+CALLS = ["-e", "getenv", "-s", "500"]
+SLACK = 10_000_000  # ns: a tick of the scheduler's account each way, and soscope's own clocks
+
+
+class Truth(NamedTuple):
+    """What the program says: ns of all its threads."""
+
+    ran: int
+    slept: int
+    absent: int
+
+
+def caller() -> str:
+    return str(build.made({"caller.c": CALLER}, "gcc -O1 -pthread caller.c -o caller") / "caller")
+
+
+def traced(path: Path, *words: str, options: tuple[str, ...] = ()) -> tuple[Truth, dict[str, Any]]:
+    """Return what the program says, and what soscope says that it cost."""
+    lines = path / "lines"
+    done = run(
+        [*SOSCOPE, "--json", "-o", str(lines), "-e", "getenv", "-s", "500", *options, "--", *words]
+    )
+    assert done.returncode == 0, done.stderr
+    last = json.loads(lines.read_text().splitlines()[-1])
+    assert last["type"] == "cost"
+    return Truth(*map(int, done.stdout.split())), last
+
+
+def check(truth: Truth, cost: dict[str, Any]) -> None:
+    """Compare what soscope says with what the program knows."""
+    waited = cost["waited_ns"] - cost["parts_ns"].get("start", 0)
+    assert truth.slept > 5 * SLACK, "it has to wait for this to mean anything"
+    assert truth.slept - SLACK <= waited <= truth.absent + SLACK
+    assert cost["ran_ns"] >= cost["cost_ns"] - SLACK
+
+
+def test_what_a_program_waits_for_printing_is_in_its_cost(tmp_path: Path) -> None:
+    truth, cost = traced(tmp_path, caller(), "40000")
+    check(truth, cost)
+    assert cost["parts_ns"]["print"] > 0
+    assert cost["ran_ns"] >= truth.ran
+
+
+def test_who_does_not_read_is_named_as_soon_as_the_program_has_waited_a_second(
+    tmp_path: Path,
+) -> None:
+    pipe = tmp_path / "lines"
+    os.mkfifo(pipe)
+    command = [*SOSCOPE, "--json", "-o", str(pipe), *CALLS, "--buffer", "512K", "--"]
+    with Popen([*command, caller(), "5000"], stderr=PIPE, stdout=PIPE, text=True) as soscope:
+        assert soscope.stderr is not None
+        with pipe.open() as lines:
+            early = soscope.stderr.readline()  # nothing is read until it is there
+            read = lines.read()
+        told, _ = soscope.communicate()
+    assert early.startswith("soscope: the program has waited 1"), early
+    assert "most of it for whoever reads soscope's output; --record FILE" in early
+    cost = json.loads(read.splitlines()[-1])
+    check(Truth(*map(int, told.split())), cost)
+    assert cost["waited_for"] == "reader"
+    assert cost["waited_ns"] >= 1_000_000_000
