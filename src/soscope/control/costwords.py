@@ -11,7 +11,7 @@ from soscope.control.cost import (
     RING,
     START,
     STOPS,
-    Cost,
+    Price,
 )
 
 _LEAST = 0.01  # of the time that the programs ran: less is worth no line,
@@ -36,7 +36,9 @@ _INSTEAD = {
 }
 
 
-def cost_lines(cost: Cost | None, what: str, *, verbose: bool = False, note: str = "") -> list[str]:
+def cost_lines(
+    cost: Price | None, what: str, *, verbose: bool = False, note: str = ""
+) -> list[str]:
     """Say what an observation has cost: nothing of what is not worth a line.
 
     `what` has cost it: "tracing". `note` says what is not counted in it.
@@ -54,7 +56,7 @@ def cost_lines(cost: Cost | None, what: str, *, verbose: bool = False, note: str
     return lines
 
 
-def _all(cost: Cost, what: str, note: str) -> list[str]:
+def _all(cost: Price, what: str, note: str) -> list[str]:
     each = ""
     if cost.call_ns is not None:
         least = f"at least {cost.call_ns:.0f} ns" if cost.call_ns >= 1 else "less than 1 ns"
@@ -74,7 +76,7 @@ def _all(cost: Cost, what: str, note: str) -> list[str]:
     return [f"{what} cost the program {', '.join(parts)}{note}"]
 
 
-def _waits(cost: Cost) -> str:
+def _waits(cost: Price) -> str:
     """Say for how long threads have waited, for what most of it, and what would help."""
     what, most = cost.largest_wait
     waited, ran = cost.waited_ns, cost.ran_ns
@@ -92,7 +94,7 @@ def _waits(cost: Cost) -> str:
     return f"{line}; {_INSTEAD[what]}" if what in _INSTEAD else line
 
 
-def waits_so_far(cost: Cost) -> str:
+def waits_so_far(cost: Price) -> str:
     """Say, while the programs run, that they wait, for what, and what would help."""
     what, _ = cost.largest_wait
     line = f"the program has waited {time_text(cost.waited_ns)} so far, most of it {_FOR[what]}"

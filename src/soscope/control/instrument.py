@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
 
-    from soscope.control.cost import Cost
+    from soscope.control.cost import Price
     from soscope.control.outcome import Outcome, ProgramOutcome
     from soscope.prototypes import Prototypes
     from soscope.select.filter import Selection
@@ -293,7 +293,7 @@ class Instrument:
         """For how long it has done what threads may have waited for, in ns, by a word of `cost`."""
         return {}
 
-    def price(self, cost: Cost, ns_per_tick: float, units: int) -> None:
+    def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
         """Put down what calls took longer that have made so many units, when all is over."""
 
     def finish(self) -> list[str]:

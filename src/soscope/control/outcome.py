@@ -9,7 +9,7 @@ from soscope.model.image import TracedImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.control.cost import Cost
+    from soscope.control.cost import Price
     from soscope.control.visited import Visited
 
 # Why a session recorded no more before its programs ended; "" if it did not.
@@ -171,7 +171,7 @@ class Outcome:
         self.arch = self.engine = ""
         self.is_left = False
         self.verdict: EngineVerdict | None = None
-        self.cost: Cost | None = None
+        self.cost: Price | None = None
 
     @property
     def is_whole(self) -> bool:

@@ -14,20 +14,17 @@ import os
 import time
 from _collections_abc import Callable, Sequence
 
+from soscope.control.beginning import Beginning
 from soscope.control.blocks import Blocks
-from soscope.control.command import Command
-from soscope.control.cost import DISK, READER, RING, START, Cost, Waits
-from soscope.control.events import SessionEvents
+from soscope.control.cost import DISK, READER, START
 from soscope.control.instrument import Instrument
-from soscope.control.launch import launch
 from soscope.control.program import Program
 from soscope.control.rivalry import LEAKS_FOLLOWED, TRACES_FOLLOWED
-from soscope.control.settings import AGENT, POISON, SLOT, SessionSettings
+from soscope.control.settings import AGENT, SessionSettings
 from soscope.control.signals import end_is_wanted
 from soscope.control.supervise import Target
-from soscope.errors import UsageError
+from soscope.control.waits import Waits
 from soscope.model.call import ProcessExit, ProcessStart, Signal
-from soscope.proc.reasons import FOREIGN
 from soscope.recording.clock import Sampler
 from soscope.recording.drain import Drainer
 from soscope.recording.feed import Feed
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
     from soscope.control.flight import Flight, FlightRecorder
     from soscope.control.outcome import Outcome, ProgramOutcome
     from soscope.control.remote.held.target import HeldTarget
-    from soscope.control.visited import Visited
     from soscope.recording.writer import Writer
 
 _BUSY = 0.001  # seconds to the next look when there was much
@@ -51,7 +47,7 @@ _SOON = 200  # looks after a question: there may be another one
 _NO_ROOM = "types of some functions of libraries that were loaded later were not used: too many"
 
 
-class Session(SessionEvents):
+class Session(Beginning):
     """One observation, from launch or attachment to its outcome.
 
     `writer` writes the recording, None: there is none. `flown` hears of each recording of the
@@ -105,10 +101,6 @@ class Session(SessionEvents):
         self._stop_at = 0.0
         self._end: Stop | None = None
         self._waits = Waits()
-        self._ends: dict[Program, int] = {}  # when the last process ended, or executed another one
-        self._stopped_ns = 0  # when nothing more was to be recorded
-        self._units = 0  # that programs have recorded which are let go of
-        self._ran_ns = 0  # for how long programs ran that are let go of
         self._target: Target | Attachments | HeldTarget | None = None
         self._attached: Attachments | None = None
 
@@ -171,7 +163,7 @@ class Session(SessionEvents):
             if self.writer is not None:
                 self.writer.begin()
         if event == "exec":
-            self._note_end(pid, time_ns)
+            self._waits.ended(pid, time_ns, self._drainers)
         if event != "fork" and program.note and TRACES_FOLLOWED in program.note:
             program.note = self._tell_rival(program.path, program.note)
         if program.block is not None and event != "fork":
@@ -194,11 +186,6 @@ class Session(SessionEvents):
             self._warned.add(path)
             (self._tell or self._remarks.append)(f"{path}: {TRACES_FOLLOWED}")
         return note.removesuffix(TRACES_FOLLOWED).removesuffix("; ") or None
-
-    def _note_end(self, pid: int, time_ns: int) -> None:
-        for program, drainer in self._drainers.items():
-            if pid in drainer.pids:
-                self._ends[program] = time_ns
 
     def on_stood(self, what: str, ns: int) -> None:
         """Take note of what programs wait for beside the ring."""
@@ -233,7 +220,7 @@ class Session(SessionEvents):
 
     def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
         """Pass on the end of a process."""
-        self._note_end(pid, time_ns)
+        self._waits.ended(pid, time_ns, self._drainers)
         self._tell_event(ProcessExit(time_ns, pid, status, signal))
         if self._flight is not None and status is None:
             self._flight.killed(pid, signal, self._rings())
@@ -268,9 +255,7 @@ class Session(SessionEvents):
 
         number = self._drainers[program].program
         outcome = ProgramOutcome(number, program.path, block.images(number))
-        self._waits.take(block)
-        self._units += self._drainers[program].units
-        self._ran_ns += self._ran(program)
+        self._waits.take(program, block, self._drainers[program])
         for instrument in self._instruments:
             instrument.take(outcome, block, self.feed.sink)
         self._ended.setdefault(outcome.key, outcome)
@@ -281,13 +266,6 @@ class Session(SessionEvents):
         is_full = self.settings.when_full == "stop" and block.state == layout.STATE_STOPPED
         if is_full and not self._stopped:
             self._stopped = STOPPED_FULL
-
-    def _ran(self, program: Program) -> int:
-        """Return for how long a program has run, as far as it was observed."""
-        end = self._ends.pop(program, 0) or time.time_ns()
-        if self._stopped_ns:
-            end = min(end, self._stopped_ns)
-        return max(end - program.time_ns, 0)
 
     # ---- the loop ----
 
@@ -321,110 +299,6 @@ class Session(SessionEvents):
                         program.block.give_back()
             self._close(target)
 
-    def _begin(self) -> Target | Attachments | HeldTarget:
-        settings = self.settings
-        if settings.pids:
-            from soscope.control.attachments import Attachments
-
-            self._target = self._attached = attached = Attachments(self)
-            attached.attach(
-                settings.pids,
-                self._blocks.make,
-                follow=settings.follow,
-                between=self.feed.drain,
-                by_sites=self._by_sites,
-            )
-            return attached
-        if settings.remote is not None:
-            return self._begin_held()
-        if settings.goes_by_breakpoints and not settings.wants_emulator:
-            return self._begin_by_sites()
-        if settings.wants_no_agent:
-            return self._begin_foreign()
-        self._target = target = launch(
-            settings.command,
-            self._blocks.make,
-            cwd=settings.cwd,
-            environ=settings.environ,
-            user=settings.user,
-            follow=settings.follow,
-            stay=any(instrument.wants_signals for instrument in self._instruments),
-            threads=any(instrument.wants_threads for instrument in self._instruments),
-            ends=any(instrument.wants_ends for instrument in self._instruments),
-            events=self,
-            agentless=self._begin_agentless,
-        )
-        self._blocks.await_exec = target.await_exec
-        return target
-
-    def _by_sites(self, pid: int) -> Visited | None:
-        """Trace a process by breakpoints where that is asked for, or no agent is made for it.
-
-        Where no agent is made for it and breakpoints would not do, the agent's way in says why.
-        """
-        from soscope.control.native.agentless import agentless
-
-        engine = self.settings.engine
-        if engine in (POISON, SLOT):
-            raise UsageError(f"--engine {engine}: not with -p: who runs already must outlive us")
-        machine = agentless(pid)
-        if not self.settings.goes_by_breakpoints and not machine:
-            return None
-        from soscope.control.native.target import attach_by_sites, engine_line, needs_agent
-
-        if not self.settings.goes_by_breakpoints and needs_agent(self.settings, self._instruments):
-            return None
-        target = attach_by_sites(pid, self._blocks.make, self.settings, self._instruments, self)
-        self.on_engine(f"process {pid}: {engine_line(self.settings, machine)}")
-        return target
-
-    def _begin_by_sites(self) -> Target:
-        """Start the command, whose calls are to be seen by breakpoints, on whatever machine."""
-        settings = self.settings
-        command = Command(settings.command, settings.cwd, settings.environ, settings.user)
-        target = None if command.reason != FOREIGN else self._begin_agentless(command)
-        return target or self._begin_native(command)
-
-    def _begin_agentless(self, command: Command) -> Target | None:
-        """Start a command for whose machine no agent is made, None where nothing sees its calls."""
-        from soscope.control.remote.program import is_foreign
-
-        if is_foreign(os.fsdecode(command.files[0]), self.settings.cwd):
-            return self._begin_foreign()
-        from soscope.control.native.launch import is_understood
-        from soscope.control.native.target import needs_agent
-
-        if not is_understood(command) or needs_agent(self.settings, self._instruments):
-            return None
-        return self._begin_native(command)
-
-    def _begin_native(self, command: Command) -> Target:
-        """Start a command of this machine by breakpoints."""
-        from soscope.control.native.launch import start_by_sites
-
-        self._target = target = start_by_sites(
-            command, self.settings, self._instruments, self._blocks.make, self
-        )
-        return target
-
-    def _begin_foreign(self) -> Target:
-        """Start the command, which is a program of another architecture."""
-        from soscope.control.remote.start import start_foreign
-
-        self._target = target = start_foreign(
-            self.settings, self._instruments, self._blocks.make, self, self.feed.drain
-        )
-        return target
-
-    def _begin_held(self) -> HeldTarget:
-        """Go to the program that a stub holds."""
-        from soscope.control.remote.held.start import trace_held
-
-        self._target = target = trace_held(
-            self.settings, self._instruments, self._blocks.make, self, self.feed.drain
-        )
-        return target
-
     def _check_start(self) -> None:
         """Have said at once what is wrong with what the programs began with."""
         if self._tell is None:
@@ -452,7 +326,7 @@ class Session(SessionEvents):
     def attend(self) -> bool:
         """Look after the target while nobody reads the output; False: nobody will."""
         self._answer()
-        self._tell_waits([block for _, block in self._rings()], READER)
+        self._tell_waits(READER)
         if self._target is None or self._has_ended:
             asked = self._target is not None and self._target.is_asked_to_end
             return not (asked or end_is_wanted())
@@ -461,7 +335,8 @@ class Session(SessionEvents):
     def tick(self) -> float:
         """Move data; return how long the loop may sleep."""
         self._answer()
-        units = self._work()
+        units = self._waits.during(self._drainers, self._move, self._spent)
+        self._tell_waits("")
         if units is None:
             return 0.0
         if units:
@@ -471,20 +346,9 @@ class Session(SessionEvents):
         idle = min(_BUSY * (1 << max(min(self._idle, _MOST_DOUBLED), 0)), self._longest)
         return max(min(idle, self._stop_at - time.monotonic()), 0.0) if self._stop_at else idle
 
-    def _work(self) -> int | None:
-        """Move data; return how many units came, None where there is more to do at once."""
-        blocks = [block for _, block in self._rings()]
-        self._waits.begin(blocks)
-        before = self._spent()
-        units = self._move()
-        spent = {what: ns - before.get(what, 0) for what, ns in self._spent().items()}
-        self._waits.end(blocks, spent, RING)
-        self._tell_waits(blocks)
-        return units
-
-    def _tell_waits(self, blocks: list[ControlBlock], what: str = "") -> None:
+    def _tell_waits(self, what: str) -> None:
         """Say once that the programs wait for long; `what` for at this moment, if that is known."""
-        told = None if self._tell is None else self._waits.told(blocks, what)
+        told = None if self._tell is None else self._waits.told(self._drainers, what)
         if told is not None and self._tell is not None:
             from soscope.control.costwords import waits_so_far
 
@@ -544,7 +408,7 @@ class Session(SessionEvents):
         self._stop_at = 0.0
         if not self._stopped:
             self._stopped = why
-            self._stopped_ns = time.time_ns()
+            self._waits.stopped_ns = time.time_ns()
             if self._attached is not None:
                 self._tell_stopping()
                 self._attached.stop()  # its hooks go, and with them what is counted
@@ -623,7 +487,9 @@ class Session(SessionEvents):
             outcome.not_attached = [str(why) for why in self._attached.failures]
             for attached in outcome.attached:
                 self._waits.stood(START, attached.longest_stop_ns)
-        outcome.cost = self._cost(outcome.ns_per_tick)
+        outcome.cost = self._waits.price(outcome.ns_per_tick)
+        for instrument in self._instruments:
+            instrument.price(outcome.cost, outcome.ns_per_tick, self._waits.units)
         for program in target.programs[:1]:
             outcome.arch, outcome.engine = program.arch, program.engine
         outcome.remarks += target.remarks()
@@ -644,12 +510,6 @@ class Session(SessionEvents):
         for instrument in self._instruments:
             instrument.end(outcome)
         return outcome
-
-    def _cost(self, ns_per_tick: float) -> Cost:
-        cost = self._waits.cost(self._ran_ns, ns_per_tick)
-        for instrument in self._instruments:
-            instrument.price(cost, ns_per_tick, self._units)
-        return cost
 
     def _close_recording(self, writer: Writer, outcome: Outcome) -> None:
         detached = not all(attached.has_ended for attached in outcome.attached)

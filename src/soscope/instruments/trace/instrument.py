@@ -29,7 +29,7 @@ from soscope.wire.block import ControlBlock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control import outcome as session
-    from soscope.control.cost import Cost
+    from soscope.control.cost import Price
     from soscope.control.stacklosses import StackLosses
     from soscope.instruments.trace.described import DescribedFunctions
     from soscope.instruments.trace.outcome import (
@@ -340,7 +340,7 @@ class TraceInstrument(Instrument):
 
     # ---- the end ----
 
-    def price(self, cost: Cost, ns_per_tick: float, units: int) -> None:
+    def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
         """Put down what calls took longer, as the agents have measured it."""
         if self._programs is not None:
             from soscope.instruments.trace.price import price

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from soscope.control.cost import Cost
+from soscope.control.cost import Price
 from soscope.instruments.trace.outcome import TraceProgramOutcome
 
 
 def price(
-    cost: Cost, programs: list[TraceProgramOutcome], ns_per_tick: float, units: int | None
+    cost: Price, programs: list[TraceProgramOutcome], ns_per_tick: float, units: int | None
 ) -> None:
     """Put down what calls took longer; `units` were recorded, None: nobody knows how many.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from soscope.control.cost import Cost
+from soscope.control.cost import Price
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
 from soscope.errors import FormatError, SoscopeError, UsageError
 from soscope.instruments.trace.choice import Choice
@@ -281,7 +281,7 @@ class Replay:
             untraced=_untraced(end.get("untraced")),
         )
         made.ns_per_tick = recording.clock.rate
-        made.cost = Cost.of(end.get("cost"))
+        made.cost = Price.of(end.get("cost"))
         made.arch, made.engine = str(end.get("arch") or ""), str(end.get("engine") or "")
         return made
 

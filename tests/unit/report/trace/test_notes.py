@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.control import cost
-from soscope.control.cost import Cost
+from soscope.control.cost import Price
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
 from soscope.instruments.trace.price import price
 from soscope.model.image import (
@@ -312,12 +312,12 @@ def test_what_taking_times_has_cost_is_said_of_the_whole() -> None:
         stats={0: (90_000, 80_000, 0, 900_000, 4, 5000, 480_000)},
     )  # fmt: skip
     made.programs = [timed]
-    made.cost = Cost(24_000_000, {cost.IMAGES: 100_000})
+    made.cost = Price(24_000_000, {cost.IMAGES: 100_000})
     price(made.cost, [timed], 0.5, None)
     (line,) = [line for line in notes(made, Display()) if "cost" in line]
     assert line.startswith("-c cost the program at least 30 ns a call, 2.5 ms in all, 10.4 % of")
     timed.call_ticks = 0  # an agent that could not measure it
-    made.cost = Cost(24_000_000)
+    made.cost = Price(24_000_000)
     price(made.cost, [timed], 0.5, None)
     assert not [line for line in notes(made, Display(verbose=True)) if "cost" in line]
     assert not notes(made, Display(quiet=True))
@@ -328,7 +328,7 @@ def test_what_records_have_cost_is_said_beside_the_time_the_program_ran() -> Non
     traced = TraceProgramOutcome(
         0, "/bin/cat", [IMAGES[0]], [slot("open")], call_ticks=48, records=True
     )
-    made.programs, made.cost = [traced], Cost(96_000_000)
+    made.programs, made.cost = [traced], Price(96_000_000)
     price(made.cost, [traced], 0.5, 80_000)  # each call has kept a string
     (line,) = [line for line in notes(made, Display()) if "cost" in line]
     each, everything, share = line.split(", ")
@@ -344,7 +344,7 @@ def test_what_records_have_cost_is_said_beside_the_time_the_program_ran() -> Non
     counted = TraceProgramOutcome(
         0, "/bin/cat", [IMAGES[0]], [slot("open")], call_ticks=1, counts={0: 7}
     )
-    made.programs, made.cost = [counted], Cost(0)
+    made.programs, made.cost = [counted], Price(0)
     price(made.cost, [counted], 0.5, None)
     (line,) = [line for line in notes(made, Display(verbose=True)) if "cost" in line]
     assert line == "counting cost the program less than 1 ns a call, 4 ns in all"
@@ -352,14 +352,14 @@ def test_what_records_have_cost_is_said_beside_the_time_the_program_ran() -> Non
 
 def test_the_largest_wait_is_named_with_what_helps() -> None:
     made = outcome(calls=40_000)
-    made.cost = Cost(11_400_000_000, {cost.PRINT: 11_300_000_000, cost.START: 30_000_000})
+    made.cost = Price(11_400_000_000, {cost.PRINT: 11_300_000_000, cost.START: 30_000_000})
     made.cost.faster_ns = 310_000_000
     (line,) = [line for line in notes(made, Display()) if "waited" in line]
     assert line == (
         "the program waited 11.3 s of 11.4 s for soscope to print; --record FILE takes about 310 ms"
     )
-    made.cost = Cost(4_000_000_000, {cost.DISK: 5_000_000_000, cost.RING: 1_000_000_000})
+    made.cost = Price(4_000_000_000, {cost.DISK: 5_000_000_000, cost.RING: 1_000_000_000})
     (line,) = [line for line in notes(made, Display()) if "waited" in line]
     assert line.startswith("threads of the program waited 6 s in 4 s, 5 s of it for the disk; ")
-    made.cost = Cost(4_000_000_000, {cost.START: 900_000_000})  # that is so each time
+    made.cost = Price(4_000_000_000, {cost.START: 900_000_000})  # that is so each time
     assert not [line for line in notes(made, Display()) if "waited" in line]
