@@ -60,6 +60,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledImage]) -> list[str]:
+    from soscope.control.costwords import cost_lines
     from soscope.instruments.trace.called import unmatched
     from soscope.model.printable import printable
     from soscope.proc.signals import signal_name
@@ -85,4 +86,4 @@ def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledIma
     if any(function.is_uncertain or function.is_lower_bound for function in functions):
         lines.append("+ and ?: its address is taken; calls through pointers are not seen")
     lines.append("not seen: calls inside one library")
-    return lines + unseen_lines(outcome)
+    return [*lines, *unseen_lines(outcome), *cost_lines(outcome.cost, "counting")]

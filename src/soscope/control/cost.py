@@ -11,12 +11,14 @@ READER = "reader"
 DISK = "disk"
 RING = "ring"
 START = "start"
+END = "end"
 STOPS = "stops"
 EXEC = "exec"
 # What their threads did that was soscope's work, beside their calls.
 CHUNKS = "chunks"
 IMAGES = "images"
 WORK = (CHUNKS, IMAGES)
+ONCE = (START, END)  # there each time, and for a short while
 
 
 class Price:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from soscope.control.cost import (
     DISK,
+    END,
     EXEC,
+    ONCE,
     PRINT,
     READER,
     RING,
@@ -16,6 +18,7 @@ from soscope.control.cost import (
 
 _LEAST = 0.01  # of the time that the programs ran: less is worth no line,
 _LEAST_NS = 1_000_000  # nor is so little of it
+_LEAST_WAIT_NS = 100_000_000  # nor that, where nobody knows what a call costs
 _LONG_NS = 1_000_000_000  # what is worth a line in any case
 
 _FOR = {
@@ -24,7 +27,8 @@ _FOR = {
     DISK: "for the disk",
     RING: "for soscope to empty the ring",
     START: "for soscope to hook its calls",
-    STOPS: "at stops of soscope's",
+    END: "for soscope to look at its memory at its end",
+    STOPS: "while soscope had stopped it",
     EXEC: "for soscope before it executed another program",
 }
 _INSTEAD = {
@@ -43,15 +47,16 @@ def cost_lines(
 
     `what` has cost it: "tracing". `note` says what is not counted in it.
     """
-    if cost is None:
+    if cost is None or (cost.ran_ns <= 0 and not verbose):
         return []
     lines = []
-    worth = cost.total_ns - cost.parts.get(START, 0)  # that is there always
-    if verbose or (worth >= _LEAST_NS and worth >= _LEAST * cost.ran_ns):
+    once = sum(cost.parts.get(what, 0) for what in ONCE)
+    worth = cost.total_ns - once
+    least_ns = _LEAST_NS if cost.call_ns is not None else _LEAST_WAIT_NS
+    if verbose or worth >= max(least_ns, _LEAST * cost.ran_ns):
         lines += _all(cost, what, note)
     waited = cost.waited_ns
-    later = waited - cost.parts.get(START, 0)
-    if waited >= _LONG_NS or (lines and later >= max(_LEAST * cost.ran_ns, _LEAST_NS)):
+    if waited >= _LONG_NS or (lines and waited - once >= max(_LEAST * cost.ran_ns, _LEAST_NS)):
         lines.append(_waits(cost))
     return lines
 

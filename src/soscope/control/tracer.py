@@ -14,7 +14,7 @@ from _collections_abc import Callable
 
 from soscope.control import preload, rivalry
 from soscope.control.command import may_gain_privileges, text_in
-from soscope.control.cost import START, STOPS
+from soscope.control.cost import END, START, STOPS
 from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
@@ -139,6 +139,8 @@ class Tracer:
             self._ended(task, gone.status)
         if is_traced and os.WIFSTOPPED(wait_status):
             what = START if begins or task.put_in is not None else STOPS
+            if wait_status >> 16 == ptrace.EVENT_EXIT:
+                what = END
             self._events.on_stood(what, time.monotonic_ns() - begun)
 
     def _stopped(self, task: Task, wait_status: int) -> None:

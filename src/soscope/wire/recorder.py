@@ -69,6 +69,10 @@ class Recorder:
         """Say that errno of calls that fail is written down."""
         self._block.agent_flags |= layout.AGENT_ERRNO
 
+    def stood(self, ns: int) -> None:
+        """Say that a thread has stood still for so long."""
+        self._block.stood_still += ns
+
     @property
     def is_stopped(self) -> bool:
         """Return whether nothing more is to be recorded."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.schemas.checked import (
+    COST,
     NUMBER,
     NUMBER_OR_NULL,
     TEXT,
@@ -131,6 +132,7 @@ REPORT: dict[str, Check] = {
             }
         )
     ),
+    "cost": _or_null(_object(COST)),
     "notes": _list_of(TEXT),
 }
 

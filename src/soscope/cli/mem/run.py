@@ -112,7 +112,11 @@ def _say_notes(outcome: Outcome, options: MemRunOptions) -> None:
         note(line)
     if options.output is None:
         return  # the report has said so
+    from soscope.control.costwords import cost_lines
+
     for path, reason in outcome.untraced:
         note(f"{path}: nothing was recorded: {in_full(reason)}")
     for count, why in outcome.dropped:
         note(f"{count:,} events lost: {why}")
+    for line in cost_lines(outcome.cost, "recording"):
+        note(line)

@@ -76,6 +76,7 @@ def _shown(path: str, form: Form) -> str:
 
 def say_notes(outcome: Outcome) -> None:
     """Say what could not be profiled, and how a process was left."""
+    from soscope.control.costwords import cost_lines
     from soscope.proc.reasons import in_full
     from soscope.report.attached import attached_lines
 
@@ -86,4 +87,6 @@ def say_notes(outcome: Outcome) -> None:
     for count, why in outcome.dropped:
         note(f"{count:,} events lost: {why}")
     if outcome.record is not None and not outcome.record.startswith("/proc/self/fd/"):
+        for line in cost_lines(outcome.cost, "profiling"):  # else the profile says so
+            note(line)
         note(f"recording: {outcome.record}; show it: soscope prof report {outcome.record}")

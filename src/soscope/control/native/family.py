@@ -66,6 +66,7 @@ class NativeFamily:
         """Begin with the process of `first`; `make_run` is for programs that are executed."""
         self.executed: str | None = None
         self.is_over = False
+        self.stood_ns = 0  # threads, while their stops were handled
         self._first = first
         self._company = company
         self._tasks = company.tasks
@@ -84,11 +85,13 @@ class NativeFamily:
 
     def work(self, is_due: Callable[[], bool]) -> None:
         """Handle stops until `is_due`, asked when a signal came to us, or nobody is traced."""
-        wait, handle = self._waiting.wait, self._handle
+        wait, handle, now = self._waiting.wait, self._handle, time.monotonic_ns
         while True:
             tid, wait_status = wait()
             if tid > 0:
+                begun = now()
                 handle(tid, wait_status)
+                self.stood_ns += now() - begun
                 if not is_due():
                     continue
             elif tid < 0:

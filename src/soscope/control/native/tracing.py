@@ -104,6 +104,7 @@ class NativeTracer:
             while not family.is_over and not self._is_told():
                 self._is_due = False
                 family.work(lambda: self._is_due)
+                self._count(family)
         except Exception as error:  # noqa: BLE001  the process comes first, then soscope hears
             company.say(f"tracing ended early: {type(error).__name__}: {error}")
         finally:
@@ -111,6 +112,11 @@ class NativeTracer:
             if family.executed is None:
                 family.let_go()
         self._finish(family)
+
+    def _count(self, family: NativeFamily) -> None:
+        """Say in the control block for how long threads have stood still."""
+        if (block := self._program.block) is not None:
+            block.stood_still = family.stood_ns
 
     def _run_of(self, native: NativeProgram, program: Program) -> NativeRun:
         hooks, block = self._hooks, program.block

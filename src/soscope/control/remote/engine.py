@@ -203,7 +203,7 @@ class Engine:
         """
         some, is_silent = serve(
             self._stub,
-            self._handle,
+            self._handle_timed,
             lambda: self.is_over or (until_started and self._hooks.has_started),
             seconds,
         )
@@ -211,6 +211,11 @@ class Engine:
             self.is_over |= self._stub.is_over
             self.has_ended |= self.turnstile is not None and self.turnstile.is_ending
         return some
+
+    def _handle_timed(self, stop: RemoteStop) -> None:
+        begun = time.monotonic_ns()
+        self._handle(stop)
+        self._recorder.stood(time.monotonic_ns() - begun)
 
     def _handle(self, stop: RemoteStop) -> None:
         if stop.kind != stops.SIGNAL:

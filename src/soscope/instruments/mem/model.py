@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.control.cost import Price
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
 
@@ -224,6 +225,7 @@ class MemReport(Record):
 
     __slots__ = (
         "command",
+        "cost",
         "cut",
         "dropped",
         "exit",
@@ -253,6 +255,7 @@ class MemReport(Record):
         self.command = command
         self.pid = pid
         self.exit: EndOf | None = None
+        self.cost: Price | None = None  # what it has cost the programs
         self.runtime: dict[str, object] = {}
         self.state = CUT
         self.cut: Cut | None = None

@@ -7,6 +7,7 @@ but this. Functions are named by their places in `Profile.functions`.
 
 from __future__ import annotations
 
+from soscope.control.cost import Price
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
 
@@ -162,7 +163,8 @@ class Profile(Record):
     "time" or None. `sums` are those of `functions`, in the same order. `nodes` are there where
     whole trees were recorded, and `arcs` where calls were. `timeline` has the calls one by
     one, None: they were not recorded so, or nobody asks. `sample_ns` is the time that a sample
-    stands for, None: there are none. `calls` and `dropped` are numbers of calls.
+    stands for, None: there are none. `calls` and `dropped` are numbers of calls. `cost` is what it
+    has cost the programs, None where nobody knows.
     """
 
     __slots__ = (
@@ -170,6 +172,7 @@ class Profile(Record):
         "boundary",
         "calls",
         "command",
+        "cost",
         "dropped",
         "functions",
         "mode",
@@ -212,6 +215,7 @@ class Profile(Record):
         self.timeline: list[ThreadTimeline] | None = None
         self.calls = 0
         self.dropped = 0
+        self.cost: Price | None = None
         self.notes: list[str] = []
 
     @property

@@ -52,6 +52,7 @@ def document(
                 for image in images
             ],
             "complete": not outcome.shortfalls,
+            "cost": None if outcome.cost is None else outcome.cost.document(),
             "notes": notes,
         }
     )

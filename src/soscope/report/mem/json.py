@@ -56,6 +56,7 @@ def document(
                 "dropped": report.dropped,
             },
             "processes": [_process(process) for process in report.processes],
+            "cost": None if report.cost is None else report.cost.document(),
             "notes": report.notes,
         }
         | ({} if groups is None else {"groups": groups})

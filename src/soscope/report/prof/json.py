@@ -51,6 +51,7 @@ def document(profile: Profile, limit: int | None = None, by: str = BY_FUNCTION) 
                 "dropped": profile.dropped,
                 "threads": profile.thread_count or None,
             },
+            "cost": None if profile.cost is None else profile.cost.document(),
             "notes": profile.notes,
         }
         | ({} if by == BY_FUNCTION else {"groups": _groups(profile, by, limit)})

@@ -212,8 +212,10 @@ def _cost(outcome: TraceOutcome, display: Display) -> list[str]:
         return cost_lines(outcome.cost, "tracing", verbose=display.verbose, note=without)
     if any(program.counts is not None for program in outcome.programs):
         return cost_lines(outcome.cost, "counting", verbose=display.verbose)
-    without = "; the table's times are without it"
-    return cost_lines(outcome.cost, "-c", verbose=display.verbose, note=without)
+    if any(program.stats is not None for program in outcome.programs):
+        without = "; the table's times are without it"
+        return cost_lines(outcome.cost, "-c", verbose=display.verbose, note=without)
+    return cost_lines(outcome.cost, "injecting", verbose=display.verbose)
 
 
 def _inside(outcome: TraceOutcome, functions: FunctionNames, *, verbose: bool) -> list[str]:

@@ -34,6 +34,7 @@ def test_an_empty_profile() -> None:
         "sampled": [],
         "samples": [],
         "totals": {"calls": 0, "dropped": 0, "threads": None},
+        "cost": None,
         "notes": [],
     }
 
