@@ -174,9 +174,19 @@ static bool reader_is_gone(uint64_t heartbeat)
 	return __atomic_load_n(&sosc_control->reader_gone, __ATOMIC_RELAXED) == heartbeat + 1;
 }
 
-// Waits until soscope has freed a chunk, or is gone, or says that none will be free. @counts:
-// the control block is to say for how long.
-static uint32_t wait_free(uint32_t process, enum sosc_drop *why, bool counts)
+// Puts down that @thread has waited for @ns. A signal handler may have interrupted that, and waited
+// itself: then the handler has put its time down, and both times are the same.
+static void count_wait(struct sosc_thread *thread, uint64_t ns)
+{
+	uint8_t ready = THREAD_READY; // 0 in a child that a handler forks here
+
+	if (__atomic_compare_exchange_n(&thread->ready, &ready, THREAD_READY | THREAD_WAITED, false,
+					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		__atomic_fetch_add(&sosc_control->waited_room, ns, __ATOMIC_RELAXED);
+}
+
+// Waits until soscope has freed a chunk, or is gone, or says that none will be free.
+static uint32_t wait_free(struct sosc_thread *thread, uint32_t process, enum sosc_drop *why)
 {
 	struct sosc_control *control = sosc_control;
 	uint64_t seen = __atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE), waited = 0, took;
@@ -202,30 +212,15 @@ static uint32_t wait_free(uint32_t process, enum sosc_drop *why, bool counts)
 			break;
 		}
 		__atomic_fetch_add(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
+		__atomic_fetch_and(&thread->ready, (uint8_t)~THREAD_WAITED, __ATOMIC_RELAXED);
 		took = wait_a_little(drained);
 		waited += took;
 		if (sosc_process() != process)
 			break;
-		if (counts)
-			__atomic_fetch_add(&control->waited_room, took, __ATOMIC_RELAXED);
+		count_wait(thread, took);
 		__atomic_fetch_sub(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
 	}
 	return SOSC_NONE;
-}
-
-// A signal handler that interrupts a thread which waits, and waits itself, counts no time: the
-// thread counts that as well. If the handler leaves by siglongjmp, the thread counts none any more.
-static uint32_t wait_in_turn(struct sosc_thread *thread, uint32_t process, enum sosc_drop *why)
-{
-	bool is_first = !(thread->ready & THREAD_WAITS);
-	uint32_t index;
-
-	if (is_first)
-		thread->ready |= THREAD_WAITS;
-	index = wait_free(process, why, is_first);
-	if (is_first && sosc_process() == process)
-		thread->ready &= (uint8_t)~THREAD_WAITS;
-	return index;
 }
 
 static uint32_t next_chunk(struct sosc_thread *thread, struct getting *getting, uint32_t process)
@@ -240,7 +235,7 @@ static uint32_t next_chunk(struct sosc_thread *thread, struct getting *getting, 
 	case SOSC_FULL_BLOCK:
 		getting->why = SOSC_DROP_READER_GONE;
 		start = sosc_ticks();
-		index = wait_in_turn(thread, process, &getting->why);
+		index = wait_free(thread, process, &getting->why);
 		getting->waited += sosc_ticks_since(start);
 		break;
 	case SOSC_FULL_OVERWRITE:

@@ -14,7 +14,7 @@ struct sosc_parked;
 enum {
 	THREAD_HELD = 6,
 	THREAD_READY = 1,
-	THREAD_WAITS = 2, // for a chunk
+	THREAD_WAITED = 2, // for a chunk, since it has begun to wait for one
 };
 
 struct sosc_thread { // found by thread pointer; wiped in a forked child
@@ -36,7 +36,7 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint8_t borrowed; // 1: a vfork child goes on in its parent's place
 	uint8_t quiet; // 1: a vfork child that is not followed
 	uint8_t sealed; // a vfork child's own sosc_sealed
-	uint8_t ready; // THREAD_READY once filled in, with THREAD_WAITS
+	uint8_t ready; // THREAD_READY once filled in, with THREAD_WAITED
 	uint32_t turns; // makes every pos without room another one
 };
 
