@@ -15,6 +15,7 @@ from soscope.errors import UsageError
 from soscope.select import expression
 from soscope.select.automaton import Automaton, compile_bre, compile_glob
 from soscope.select.expression import ANY, Pattern, Rule
+from soscope.select.twins import compile_names_of
 from soscope.wire import layout
 
 ALL = "all"
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Sets = Callable[[], dict[str, Automaton]]
+    Compile = Callable[[Pattern], Automaton]
 
 Image = tuple[str, str, bool]  # its name and path; whether it is the program
 
@@ -74,18 +76,20 @@ def compile_selection(
     to: list[str] | None = None,
     *,
     sets: Sets | None = None,
+    is_exact: bool = False,
 ) -> Selection:
     """Compile the arguments of all `-e`, `--from` and `--to`, in their order.
 
     `sets` returns what matches the functions of each set that an expression may name; it is asked
-    where one does. Raises UsageError for a faulty expression or pattern.
+    where one does. `is_exact`: names mean no twins, as code that knows functions by name is to
+    have these. Raises UsageError for a faulty expression or pattern.
     """
     from_words = [word for text in from_ or () for word in expression.split_commas(text)]
     to_words = [word for text in to or () for word in expression.split_commas(text)]
     chosen = Selection(
         names_caller=bool(select or from_words or to_words), by_image=ALL in from_words
     )
-    compiler = _Compiler(chosen)
+    compiler = _Compiler(chosen, compile_pattern if is_exact else compile_symbol)
     for text in select:
         flags = layout.RULE_FIRST
         for rule in expression.parse(text):
@@ -112,10 +116,11 @@ def compile_selection(
 class _Compiler:
     """Collects rules, and each different pattern once."""
 
-    def __init__(self, chosen: Selection) -> None:
+    def __init__(self, chosen: Selection, compile_: Compile) -> None:
         self.chosen = chosen
+        self.compile = compile_  # of patterns for functions
         self.packed: list[bytes] = []
-        self.numbers: dict[tuple[str, bool], int] = {}
+        self.numbers: dict[tuple[str, bool, Compile], int] = {}
 
     def add_rule(self, rule: Rule, flags: int) -> None:
         kind = layout.RULE_INCLUDE if rule.include else layout.RULE_EXCLUDE
@@ -128,26 +133,33 @@ class _Compiler:
         image = word.image
         if image.is_path:
             flags |= layout.RULE_PATH
-        number = layout.PATTERN_MAIN if image.is_main else self.number(image)
-        symbol = self.number(word.symbol)
+        number = layout.PATTERN_MAIN if image.is_main else self.number(image, compile_pattern)
+        symbol = self.number(word.symbol, self.compile)
         self.packed.append(pack("<BBHHH", word.kind, flags, symbol, number, 0))
         self.chosen.words.append(word)
 
-    def number(self, pattern: Pattern) -> int:
+    def number(self, pattern: Pattern, compile_: Compile) -> int:
         if pattern.is_any:
             return layout.PATTERN_ANY
-        key = (pattern.text, pattern.is_regex)
+        key = (pattern.text, pattern.is_regex, compile_)
         number = self.numbers.get(key)
         if number is None:
             number = self.numbers[key] = len(self.chosen.patterns)
-            self.chosen.patterns.append(compile_pattern(pattern))
+            self.chosen.patterns.append(compile_(pattern))
         return number
 
 
-def compile_pattern(pattern: Pattern) -> Automaton:
-    """Compile a pattern; a glob may have the anchors of a regular expression, too."""
+def compile_symbol(pattern: Pattern) -> Automaton:
+    """Compile a pattern for functions: `open` means `__open_2`, too (select/twins.py)."""
     if pattern.members is not None:
         return pattern.members
+    if pattern.is_regex:
+        return compile_bre(pattern.text)
+    return compile_names_of(without_anchors(pattern.text))
+
+
+def compile_pattern(pattern: Pattern) -> Automaton:
+    """Compile a pattern for images; a glob may have the anchors of a regular expression, too."""
     if pattern.is_regex:
         return compile_bre(pattern.text)
     return compile_glob(without_anchors(pattern.text))

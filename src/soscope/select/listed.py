@@ -14,8 +14,11 @@ _ALL = b"*"  # what may still come: anything
 _ANYTHING = frozenset((_ALL,))
 
 
-def compile_names(names: Iterable[str]) -> Automaton:
-    """Compile names, which stand for themselves; one that ends in `*` is for all that begin so."""
+def compile_names(names: Iterable[str], text: str = "") -> Automaton:
+    """Compile names, which stand for themselves; one that ends in `*` is for all that begin so.
+
+    `text` is what the user wrote for them.
+    """
     wanted = frozenset(name.encode("utf-8", "surrogateescape") for name in names)
     letters = sorted({byte for name in wanted for byte in name})
     class_of = bytearray(256)  # class 0: bytes that no name has
@@ -43,4 +46,28 @@ def compile_names(names: Iterable[str]) -> Automaton:
             row[class_of[byte]] = states[key]
         table += row
     accept = bytes(b"" in rest or rest == _ANYTHING for rest in rows)
-    return Automaton("", bytes(class_of), classes, table, accept)
+    return Automaton(text, bytes(class_of), classes, table, accept)
+
+
+def either(first: Automaton, second: Automaton) -> Automaton:
+    """Return what accepts the names of both."""
+    pairs: dict[tuple[int, int], int] = {}
+    class_of = bytearray(256)
+    for byte in range(256):
+        pair = first.class_of[byte], second.class_of[byte]
+        class_of[byte] = pairs.setdefault(pair, len(pairs))
+    states = {(0, 0): 0, (START, START): START}
+    rows = list(states)
+    table: list[int] = []
+    for left, right in rows:  # which grows
+        for mine, other in pairs:
+            key = (
+                first.next[left * first.classes + mine],
+                second.next[right * second.classes + other],
+            )
+            if key not in states:
+                states[key] = len(rows)
+                rows.append(key)
+            table.append(states[key])
+    accept = bytes(first.accept[left] | second.accept[right] for left, right in rows)
+    return Automaton(first.pattern, bytes(class_of), len(pairs), table, accept)

@@ -113,8 +113,9 @@ def test_a_faulty_pattern_is_a_usage_error() -> None:
 
 
 def test_a_pattern_is_compiled_once() -> None:
-    selection = compile_selection(["free@libx,free"], ["free"])
-    assert [pattern.pattern for pattern in selection.patterns] == ["libx", "free"]
+    selection = compile_selection(["free@libx,free,foo"], ["free", "foo"])
+    compiled = [pattern.pattern for pattern in selection.patterns]
+    assert compiled == ["libx", "free", "foo", "free", "foo"]  # of functions, then of images
 
 
 def test_the_rules_are_packed_as_wire_h_says() -> None:

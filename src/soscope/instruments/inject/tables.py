@@ -15,15 +15,17 @@ from soscope.instruments.inject.spec import CERTAIN, InjectRule, seed_of
 from soscope.prototypes import Prototypes
 from soscope.prototypes.failures import errno_number
 from soscope.prototypes.undeclared import RESULT_KINDS
-from soscope.select.automaton import Automaton
 from soscope.select.expression import ANY, Pattern
-from soscope.select.filter import Selection, Word, compile_pattern
+from soscope.select.filter import Selection, Word, compile_pattern, compile_symbol
 from soscope.select.listed import compile_names
+from soscope.select.twins import twins
 from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from soscope.select.filter import Compile
 
 MOST_RULES = 64  # inject.c knows
 _MOST_FILTER_RULES = 1024  # select.c knows
@@ -84,7 +86,7 @@ class Tables:
         self._prototypes = prototypes
         self._packed: list[bytes] = []
         self._outcomes: list[bytes] = []
-        self._numbers: dict[tuple[str, ...], int] = {}
+        self._numbers: dict[tuple[tuple[str, ...], Compile], int] = {}
         self._sites: list[int] = []
         self.selection = InjectSelection()
         for number, rule in enumerate(rules):
@@ -108,7 +110,8 @@ class Tables:
                     flags = layout.RULE_FIRST if is_first else 0
                     text = symbol.text if kind == layout.RULE_INCLUDE else ""
                     word = Word("-e", text, kind, pattern, caller)
-                    self._append(word, flags, self._number(automaton), number, outcome)
+                    of_symbol = self._number(automaton, compile_symbol)
+                    self._append(word, flags, of_symbol, number, outcome)
                     is_first = False
         self._sites.append(layout.NONE)
         if rule.site:
@@ -119,12 +122,16 @@ class Tables:
     def _of(self, rule: InjectRule, symbol: Pattern) -> list[_Row]:
         """Return what a word of a rule becomes."""
         include = layout.RULE_INCLUDE
+        groups: dict[_Outcome, list[str]] = {}
         if symbol.is_plain:
             outcome = self._outcome(rule, symbol.text)
-            return [(symbol, (symbol.text,), include, outcome)]
+            groups[outcome] = [symbol.text]
+            for name in twins(symbol.text):
+                groups.setdefault(self._outcome_of_twin(rule, name, outcome), []).append(name)
+            return [(symbol, ("", *names), include, each) for each, names in groups.items()]
         if not rule.returns:
             return [(symbol, (symbol.text,), include, None)]
-        automaton = compile_pattern(symbol)
+        automaton = compile_symbol(symbol)
         known = (*self._prototypes.names(), *RESULT_KINDS)
         names = [name for name in known if automaton.matches(name.encode())]
         if rule.retval is not None:
@@ -134,7 +141,6 @@ class Tables:
             if refused:
                 rows.append((symbol, ("", *refused), layout.RULE_EXCLUDE, None))
             return rows
-        groups: dict[_Outcome, list[str]] = {}
         for name in names:
             failure = self._prototypes.failure(name)
             if failure is None or self._prototypes.result_kind(name):
@@ -167,6 +173,16 @@ class Tables:
             )
         return failure.outcome(rule.error)
 
+    def _outcome_of_twin(self, rule: InjectRule, name: str, outcome: _Outcome) -> _Outcome:
+        """Return what a name's twin does: it fails in its own way if that is known."""
+        failure = self._prototypes.failure(name)
+        if not rule.returns or rule.retval is not None or failure is None:
+            return outcome
+        try:
+            return failure.outcome(rule.error)
+        except UsageError:
+            return outcome
+
     def _errno(self, rule: InjectRule) -> int | None:
         return None if rule.errno is None else errno_number(rule.errno)
 
@@ -176,7 +192,9 @@ class Tables:
         image = word.image
         if image.is_path:
             flags |= layout.RULE_PATH
-        number = layout.PATTERN_MAIN if image.is_main else self._number((image.text,))
+        number = layout.PATTERN_MAIN
+        if not image.is_main:
+            number = self._number((image.text,), compile_pattern)
         self._packed.append(pack("<BBHHH", word.kind, flags, symbol, number, 0))
         value, errno, what = 0, None, 0
         if outcome is not None:
@@ -188,14 +206,15 @@ class Tables:
         self.selection.words.append(word)
         self.selection.owners.append(owner)
 
-    def _number(self, key: tuple[str, ...]) -> int:
+    def _number(self, key: tuple[str, ...], compile_: Compile) -> int:
         """Return the number of a pattern: a glob, or names behind an empty one."""
         if key in (("*",), ("",)):
             return layout.PATTERN_ANY
-        number = self._numbers.get(key)
+        number = self._numbers.get((key, compile_))
         if number is None:
-            number = self._numbers[key] = len(self.selection.patterns)
-            self.selection.patterns.append(_automaton(key))
+            number = self._numbers[key, compile_] = len(self.selection.patterns)
+            automaton = compile_(Pattern(key[0])) if key[0] else compile_names(key[1:])
+            self.selection.patterns.append(automaton)
         return number
 
     # ---- the agent's memory
@@ -218,7 +237,10 @@ class Tables:
                 )
             )
         has_globs = any(not symbol.is_plain for rule in rules for symbol in rule.symbols)
-        points = _MOST_POINTS if has_globs else sum(len(rule.symbols) for rule in rules)
+        points = _MOST_POINTS
+        if not has_globs:
+            names = [symbol.text for rule in rules for symbol in rule.symbols]
+            points = sum(1 + len(twins(name)) for name in names)
         size = layout.INJECT_POINT.size * points
         places = min(_MOST_PLACES, _PLACES_SIZE // size) if follow else 1
         first_rule = layout.INJECT.size
@@ -237,9 +259,3 @@ class Tables:
             first_place,
         )
         return b"".join([header, *packed, *self._outcomes]), first_place + places * size
-
-
-def _automaton(key: tuple[str, ...]) -> Automaton:
-    if key[0]:
-        return compile_pattern(Pattern(key[0]))
-    return compile_names(key[1:])

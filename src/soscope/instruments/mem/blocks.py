@@ -133,7 +133,7 @@ class BlocksInstrument(Instrument):
         own, size = own_memory(self.mode, sample_bytes)
         self.hooks: Hooks = Hooks(
             layout.INSTRUMENT_BLOCKS,
-            compile_selection(list(FUNCTIONS), [ALL]),
+            compile_selection(list(FUNCTIONS), [ALL], is_exact=True),
             load(),
             entry_only=True,  # the functions are called by the agent: they return to it
             own_size=size,

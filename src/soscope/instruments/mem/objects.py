@@ -109,7 +109,7 @@ class ObjectsInstrument(Instrument):
         )
         self.hooks: Hooks = Hooks(
             wire.INSTRUMENT_OBJECTS,
-            compile_selection([_NONE if is_visit else _CALLS], [ALL]),
+            compile_selection([_NONE if is_visit else _CALLS], [ALL], is_exact=True),
             load(),
             entry_only=True,
             own_size=first_place + layout.OBJECTS_PLACES * layout.OBJECTS_PLACE.size,

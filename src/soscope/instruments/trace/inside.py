@@ -7,7 +7,7 @@ from _collections_abc import Iterable
 
 from soscope.model.image import TracedImage
 from soscope.model.slot import SLOT_METHOD, TracedSlot
-from soscope.select.filter import Selection, chooses, compile_pattern
+from soscope.select.filter import Selection, chooses, compile_symbol
 from soscope.wire import layout
 
 
@@ -18,7 +18,7 @@ def called_inside(selection: Selection, slots: Iterable[TracedSlot]) -> dict[str
     that anybody calls by a method table.
     """
     named = [
-        compile_pattern(word.symbol)
+        compile_symbol(word.symbol)
         for word in selection.words
         if word.kind == layout.RULE_INCLUDE and word.text and not word.symbol.is_any
     ]

@@ -11,8 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from soscope.model.image import TracedImage
+from soscope.select.automaton import Automaton
 from soscope.select.expression import Pattern
-from soscope.select.filter import Selection, Word, compile_pattern, without_anchors
+from soscope.select.filter import (
+    Selection,
+    Word,
+    compile_pattern,
+    compile_symbol,
+    without_anchors,
+)
 from soscope.select.near_misses import near_misses
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
@@ -77,7 +84,7 @@ def _explain(
         return [
             f"{shown} matches no {what}{so_far}{_did_you_mean(_near_images(word.image, images))}"
         ]
-    known = word.symbol.is_any or _any_matches(word.symbol, symbols)
+    known = word.symbol.is_any or _any_matches(compile_symbol(word.symbol), symbols)
     if word.kind == layout.RULE_EXCLUDE:
         if known or not word.symbol.is_plain:
             return []
@@ -105,9 +112,8 @@ def _did_you_mean(words: list[str]) -> str:
     return f"; did you mean {', '.join(words)}?" if words else ""
 
 
-def _any_matches(pattern: Pattern, names: list[str]) -> bool:
-    """Return whether a pattern matches one of the names."""
-    automaton = compile_pattern(pattern)
+def _any_matches(automaton: Automaton, names: list[str]) -> bool:
+    """Return whether one of the names matches."""
     return any(automaton.matches(name.encode("utf-8", "surrogateescape")) for name in names)
 
 
@@ -117,7 +123,8 @@ def _matches_image(pattern: Pattern, image: TracedImage) -> bool:
         return image.is_main
     if pattern.is_any:
         return True
-    return _any_matches(pattern, [image.path if pattern.is_path else image.name])
+    name = image.path if pattern.is_path else image.name
+    return _any_matches(compile_pattern(pattern), [name])
 
 
 def _near_images(pattern: Pattern, images: list[TracedImage]) -> list[str]:

@@ -28,7 +28,7 @@ from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.percentiles import histogram
 from soscope.report.trace.tablecolumns import Base, Column, column
 from soscope.report.trace.tablesettings import TableSettings
-from soscope.select.filter import Selection, compile_pattern
+from soscope.select.filter import Selection, compile_symbol
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -158,7 +158,7 @@ def _base(rows: list[SummaryRow], selection: Selection | None) -> Base | None:
     for word in () if selection is None else selection.words:
         if word.option != "-e" or word.kind != layout.RULE_INCLUDE or word.symbol.is_any:
             continue
-        pattern = compile_pattern(word.symbol)
+        pattern = compile_symbol(word.symbol)
         named = [row for row in rows if pattern.matches(row.symbol.encode(errors="replace"))]
         symbols = {row.symbol for row in named}
         if symbols:

@@ -100,9 +100,19 @@ def test_a_word_is_unmatched_if_none_of_its_callers_calls() -> None:
 
 def test_processes_that_are_followed_have_places() -> None:
     (alone, several) = (tables("fault=malloc", follow=follow) for follow in (False, True))
-    assert layout.INJECT.struct.unpack_from(alone.own)[2:4] == (1, 1)
-    assert layout.INJECT.struct.unpack_from(several.own)[2:4] == (1, 4096)
-    assert several.own_size - alone.own_size == 4095 * layout.INJECT_POINT.size
+    names = 2  # malloc, and __libc_malloc, which means it
+    assert layout.INJECT.struct.unpack_from(alone.own)[2:4] == (names, 1)
+    assert layout.INJECT.struct.unpack_from(several.own)[2:4] == (names, 4096)
+    assert several.own_size - alone.own_size == 4095 * names * layout.INJECT_POINT.size
+
+
+def test_a_name_fails_as_its_twins_do() -> None:
+    made = tables("fault=open:error=EMFILE", "inject=basename:retval=0")
+    for name in ("open64", "__open_2", "__open64_2"):
+        assert outcome(made, name) == outcome(made, "open"), name
+    assert outcome(made, "__xpg_basename") == outcome(made, "basename")
+    assert None not in (outcome(made, "open"), outcome(made, "basename"))
+    assert outcome(tables("fault=__open_2:error=EMFILE"), "open") is None
     assert tables("fault=m*", follow=True).own_size < 65 << 20
 
 
