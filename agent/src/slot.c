@@ -303,7 +303,7 @@ static void finish_record(const struct sosc_candidate *at, const struct sosc_pla
 	slot->refusal = (uint8_t)refusal;
 	if (is_entry_only(place->chosen))
 		slot->flags |= SOSC_SLOT_ENTRY_ONLY;
-	if (at->kind == SOSC_SLOT_CALL_SITES && at->uses->uses & (SOSC_USE_LOAD | SOSC_USE_LEFT))
+	if (is_in_code(at) && at->uses->uses & (SOSC_USE_LOAD | SOSC_USE_LEFT))
 		slot->flags |= SOSC_SLOT_PARTIAL;
 	__atomic_store_n(&slot->ready, 1, __ATOMIC_RELEASE);
 }

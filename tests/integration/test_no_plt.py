@@ -132,3 +132,40 @@ def test_a_library_that_is_loaded_later_has_room_near_it(tmp_path: Path) -> None
     done = run([*tracing.SOSCOPE, *options, "--", str(program), str(library)])
     assert (done.returncode, done.stdout) == (0, "8\n"), done.stderr
     assert json.loads(output.read_text())["totals"]["calls"] == 3, done.stderr
+
+
+POINTED = r"""
+#include <stdio.h>
+#include <stdlib.h>
+
+int (*pick(void))(int)
+{
+	return abs;
+}
+
+int main(int argc, char **argv)
+{
+	int (*by_pointer)(int) = pick();
+
+	fprintf(stderr, "abs %d\n", abs(-argc) + by_pointer(-1) + (argv[1] ? abs(-9) : 0));
+	return 0;
+}
+"""
+
+
+def test_a_pointer_that_is_made_beside_a_stub_is_named() -> None:
+    """The stub shows its calls, and the slot gives the address away: there may be more."""
+    commands = {
+        "stub": "gcc -O1 -fno-builtin -fPIC pointed.c -o stub",
+        "calls": "gcc -O1 -fno-builtin -fPIC -fno-plt pointed.c -o calls",
+        "canonical": "gcc -O1 -fno-builtin -fno-pic -no-pie pointed.c -o canonical",
+    }
+    there = made({"pointed.c": POINTED}, *commands.values())
+    for name in commands:
+        done = run([*tracing.SOSCOPE, "--count-only", "-e", "abs", "--", str(there / name)])
+        assert "abs 2" in done.stderr
+        calls = int(re.findall(r"soscope: (\d) calls? through", done.stderr)[0])
+        is_named = "counts are lower bounds" in done.stderr
+        assert calls == 2 or is_named, (name, done.stderr)
+        end = "; not complete" if is_named else "; complete"
+        assert done.stderr.rstrip().endswith(end), (name, done.stderr)
