@@ -31,25 +31,36 @@ void sosc_parked_give(struct sosc_thread *thread)
 		(void)sosc_sys3(SYS_MUNMAP, (long)map, SOSC_PARKED_SIZE, 0);
 }
 
+// Where a call may lie: by its own window, or where it would if the window above went on. A
+// recursion of small frames that goes from one window to the next meets itself by the first way,
+// and goes on by the second.
+enum { WAYS = 2 };
+
 // NULL in a child that a handler has forked since @thread was found.
-static struct sosc_parked *first_place(struct sosc_thread *thread, uint64_t sp)
+static struct sosc_parked *first_place(struct sosc_thread *thread, uint64_t sp, int way)
 {
 	struct sosc_parked *parked = __atomic_load_n(&thread->parked, __ATOMIC_RELAXED);
-	uint64_t spread = sp + (sp >> PARKED_WINDOW) * PARKED_SPREAD;
+	uint64_t spread = sp + ((sp >> PARKED_WINDOW) + (uint64_t)way) * PARKED_SPREAD;
 
 	return parked ? parked + (spread >> 4 & (PARKED_COUNT - 1)) : NULL;
 }
 
 struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell)
 {
-	struct sosc_parked *parked = first_place(thread, sp), *latest = NULL;
+	struct sosc_parked *parked, *latest = NULL;
+	bool is_full = true;
 
-	if (!parked)
-		return NULL;
-	// Two of the same are one that has tail-called itself: the later returns first.
-	for (int i = 0; i < PARKED_PROBES; i++, parked++)
-		if (parked->sp == sp && parked->cell == cell && (!latest || parked->a >= latest->a))
-			latest = parked;
+	// Two of the same are one that has tail-called itself: the later returns first. The calls
+	// that a second way went round are still open when this one returns.
+	for (int way = 0; way < WAYS && !latest && is_full; way++) {
+		parked = first_place(thread, sp, way);
+		for (int i = 0; parked && i < PARKED_PROBES; i++, parked++) {
+			if (parked->sp == sp && parked->cell == cell &&
+			    (!latest || parked->a >= latest->a))
+				latest = parked;
+			is_full &= parked->sp != 0;
+		}
+	}
 	return latest;
 }
 
@@ -74,18 +85,18 @@ static bool same_instrument(uint64_t key, const struct sosc_cell *cell)
 struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp,
 				      const struct sosc_cell *cell, bool tail_called)
 {
-	struct sosc_parked *parked = first_place(thread, sp);
-	struct sosc_parked *place = NULL, *below = NULL;
+	struct sosc_parked *parked, *place = NULL, *below = NULL;
 
-	if (!parked)
-		return NULL;
-	for (int i = 0; i < PARKED_PROBES; i++, parked++) {
-		if (parked->sp == sp && !tail_called && same_instrument(parked->cell, cell))
-			parked->sp = 0;
-		if (!parked->sp && !place)
-			place = parked;
-		if (parked->sp < sp && sp - parked->sp < 1 << 20)
-			below = parked;
+	for (int way = 0; way < WAYS && !place; way++) {
+		parked = first_place(thread, sp, way);
+		for (int i = 0; parked && i < PARKED_PROBES; i++, parked++) {
+			if (parked->sp == sp && !tail_called && same_instrument(parked->cell, cell))
+				parked->sp = 0;
+			if (!parked->sp && !place)
+				place = parked;
+			if (parked->sp < sp && sp - parked->sp < 1 << 20)
+				below = parked;
+		}
 	}
 	if (!place && below) {
 		below->sp = 0;

@@ -8,7 +8,7 @@
 #include "park.h"
 #include "thread.h"
 
-enum { STEPS = 400000, DEPTH = 6000 };
+enum { STEPS = 400000, DEPTH = 6000, RECURSION = 5000 };
 
 struct frame {
 	uint64_t sp, cell, stamp;
@@ -65,6 +65,28 @@ static void jump(uint64_t *seed)
 		depth--; // with a frame goes all that has been tail-called in it
 }
 
+// A recursion of small frames, wherever its stack lies: all of it has places.
+static void recursion(struct sosc_thread *thread, uint64_t *seed)
+{
+	uint64_t top = 0x7f0000000000 + host_random(seed) % (1 << 20) * 16;
+	uint64_t step = 16 + host_random(seed) % 3 * 16;
+
+	for (uint64_t i = 0; i < RECURSION; i++) {
+		struct sosc_cell *cell = &sosc_cells[i & 1];
+		struct sosc_parked *place = sosc_parked_place(thread, top - i * step, cell, false);
+
+		CHECK(place && !place->sp);
+		*place = (struct sosc_parked){top - i * step, (uint64_t)cell, i, 0};
+	}
+	for (uint64_t i = RECURSION; i-- > 0;) {
+		uint64_t cell = (uint64_t)&sosc_cells[i & 1];
+		struct sosc_parked *place = sosc_parked_find(thread, top - i * step, cell);
+
+		CHECK(place && place->a == i);
+		place->sp = 0;
+	}
+}
+
 // A call that another session interrupts while it is parked: the table is wiped meanwhile.
 static void interrupted(struct sosc_thread *thread)
 {
@@ -107,6 +129,9 @@ int main(int argc, char **argv)
 	while (depth)
 		leave(thread);
 	interrupted(thread);
+	sosc_threads_again(0);
+	for (int i = 0; i < 200; i++)
+		recursion(thread, &seed);
 	CHECK(missing * 100 < stamp);
 	printf("%lu calls, %lu without a place\n", stamp, missing);
 	return 0;
