@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
     """Write the profile; return 0, or 1 if the recording is damaged or ends too early."""
-    from soscope.instruments.prof.model import COMPLETE
+    from soscope.instruments.prof.model import COMPLETE, EMPTY
     from soscope.instruments.prof.report import profile_of
 
     name = options.format
@@ -28,8 +28,8 @@ def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
             hint=f"--format {', '.join(PROFILE_FORMATS)}",
         )
     profile = profile_of(recording, timeline=name in TIMED_FORMATS, lines=name in LINED_FORMATS)
-    if not (profile.arcs or profile.nodes or profile.samples) and name != "json":
-        raise RecordingError(f"{options.path}: it has neither calls nor samples")
+    if profile.is_empty and name != "json":
+        raise RecordingError(f"'{options.path}' {EMPTY}")
     notes = _gmon(profile, options) if name == "gmon" else _file(profile, options)
     for line in [*profile.notes, *notes]:
         note(line)

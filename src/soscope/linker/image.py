@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from typing import overload
 
 from soscope.binfmt.elf.filemap import ElfMap
+from soscope.binfmt.kinds import LONGEST, kind_of
 from soscope.errors import AmbiguousError, FormatError, SoscopeError
 from soscope.linker.library import open_image
 from soscope.linker.openfile import OwnedFile
@@ -466,9 +467,15 @@ def _maps(
         damaged = list(dict.fromkeys([*damaged, *hidden.damaged]))
     if not parts and not maps:
         what = "no image in it" if embedded else "neither an ELF nor a Mach-O file"
-        if source.read(0, 8) == fat.ARCHIVE:
+        begin = source.read(0, LONGEST)
+        kind, hint = kind_of(begin, path)
+        if begin == fat.ARCHIVE:
             what = "an archive without a Mach-O image"
-        raise FormatError(f"{path}: magic at offset 0x0: {what}", field="magic", offset=0)
+        elif hint and not embedded:
+            what = f"{kind}, {what}"
+        raise FormatError(
+            f"{path}: magic at offset 0x0: {what}", field="magic", offset=0, hint=hint
+        )
     for part in parts:
         try:
             maps.append(read_map(source, part))

@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator
 from typing import Any, Self
 
+from soscope.binfmt.kinds import kind_of
 from soscope.errors import FormatError, RecordingError
 from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
@@ -38,15 +39,7 @@ _NO_TIME = 1 << 63  # ns and ticks are below it for centuries
 # what recordings of other verbs than trace's have among their options
 _FAMILIES = {"prof": "prof", "blocks": "mem", "objects": "mem"}
 _TRACE = "trace"
-# what people take for a recording: how the file begins, what it is, and what reads it
-_OTHERS = (
-    (b"\x7fELF", "an ELF file", "soscope check {0} reads it"),
-    (b"gmon", "a profile of gprof", "soscope prof report --image PROGRAM {0} shows it"),
-    (b"PERFILE2", "a recording of perf", "perf report -i {0} shows it"),
-    (b"\x1f\x8b", "compressed by gzip", "gunzip < {0} gives what is in it"),
-    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unzstd < {0} gives what is in it"),
-    (b"{", "a JSON document", "soscope writes it and does not read it"),
-)
+_MAGIC = form.MAGIC.to_bytes(4, "little")
 _TABLES = {form.IMAGES, form.SLOTS, form.STRINGS, form.CALL_SITES, form.STACKS}
 
 
@@ -222,26 +215,26 @@ class RecordingFile:
             )
 
         header = self._read(0, form.HEADER.size)
-        for begin, what, hint in _OTHERS:
-            if header.startswith(begin):
-                raise FormatError(
-                    f"'{self.path}' is {what}, not a recording of soscope: magic at offset 0",
-                    field="magic",
-                    offset=0,
-                    hint=hint.format(self.path),
-                )
+        if not header or not header.startswith(_MAGIC[: len(header)]):
+            what, hint = kind_of(header, self.path)
+            if not what:
+                raise refuse("magic", 0, f"the file begins with {header[:4].hex(' ')}")
+            raise FormatError(
+                f"'{self.path}' is {what}, not a recording of soscope: magic at offset 0",
+                field="magic",
+                offset=0,
+                hint=hint,
+            )
         if len(header) < form.HEADER.size:
-            raise refuse("magic", 0, f"the file has {len(header)} bytes")
-        magic, kind, length, crc, flags = form.HEADER.unpack(header)
-        if magic != form.MAGIC:
-            raise refuse("magic", 0, f"{magic:#010x} instead of {form.MAGIC:#010x}")
+            raise refuse("magic", 0, f"it was cut: the file has {len(header)} bytes")
+        _, kind, length, crc, flags = form.HEADER.unpack(header)
         if kind != form.META:
             raise refuse("type", 4, f"{kind} instead of META")
         if length > form.MAX_LENGTH:
             raise refuse("length", 8, f"{length} bytes")
         body = self._read(form.HEADER.size, length)
         if len(body) < length:
-            raise refuse("length", 8, "the file ends before")
+            raise refuse("length", 8, f"it was cut: the file has {len(header) + len(body)} bytes")
         if form.checksum(kind, flags, (body,)) != crc:
             raise refuse("crc32", 16, "does not match")
         at = form.HEADER.size

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import Encoding, encoding
+from soscope.binfmt.kinds import kind_of
 from soscope.binfmt.source import ByteSource, broken, require, take
 
 _LARGEST = 64  # bytes of an ELF header
@@ -85,7 +86,12 @@ def read_header(source: ByteSource, at: int = 0) -> Header:
     require(data, 16, source, at, "e_ident")
     ident = data[:16]
     if ident[:4] != b"\x7fELF":
-        raise broken(source, "e_ident", at, "not an ELF file")
+        what, hint = kind_of(ident, source.name)
+        error = broken(
+            source, "e_ident", at, f"{what}, not an ELF file" if hint else "not an ELF file"
+        )
+        error.hint = hint
+        raise error
     bits = {1: 32, 2: 64}.get(ident[4])
     if bits is None:
         raise broken(source, "EI_CLASS", at + 4, f"unknown class {ident[4]}")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
+from soscope.errors import RecordingError
 from soscope.options.prof.flame import parse
 
 
@@ -15,10 +16,12 @@ def run(invocation: Invocation) -> int:
     # --help and usage errors need none of these
     from soscope.cli.flamefile import write_flame
     from soscope.cli.prof.reading import profile_at
-    from soscope.instruments.prof.model import COMPLETE
+    from soscope.instruments.prof.model import COMPLETE, EMPTY
     from soscope.report.prof.flame import document, page
 
     profile = profile_at(options.file)
+    if profile.is_empty:
+        raise RecordingError(f"'{options.file.path}' {EMPTY}")
     draw = page if options.is_page else document
     text = draw(profile, threads=options.by_thread)
     was_written = write_flame(text, options.output, options.file.path)

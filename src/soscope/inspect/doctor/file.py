@@ -9,6 +9,7 @@ import shutil
 import stat
 
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.kinds import LONGEST, kind_of
 from soscope.control.command import is_text, reason_without_agent
 from soscope.entry.agent import locking
 from soscope.errors import FormatError, NotPermitted, SoscopeError
@@ -81,11 +82,13 @@ def _open(subject: Subject, path: str) -> ElfImage:
         subject.say("script", INFO, f"{path}: it is run by {program}")
         path = program
     if not head.startswith(b"\x7fELF"):
+        hint = None
         if head and is_text(head):
             what = "a text, neither ELF file nor script with #!"
         else:
-            what = "empty" if not head else "not an ELF file"
-        raise FormatError(f"'{path}': {what}", field="e_ident", offset=0)
+            kind, hint = kind_of(head[:LONGEST], path)
+            what = f"{kind}, not an ELF file" if hint else kind or "not an ELF file"
+        raise FormatError(f"'{path}': {what}", field="e_ident", offset=0, hint=hint)
     try:
         return open_image(path)
     except FormatError as error:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SCHEMA = "soscope/prof-report/1"  # of a report as a document
 
 COMPLETE = "complete"
+EMPTY = "is a recording of soscope prof without calls and samples"
 CUT = "cut"
 DISK_FULL = "disk-full"
 STATES = (COMPLETE, CUT, DISK_FULL)  # the worst is the last
@@ -217,6 +218,11 @@ class Profile(Record):
         self.dropped = 0
         self.cost: Price | None = None
         self.notes: list[str] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to show."""
+        return not (self.arcs or self.nodes or self.samples)
 
     @property
     def thread_count(self) -> int:

@@ -67,6 +67,11 @@ class Replay:
         return self.mode == MODE_TRACE
 
     @property
+    def is_empty(self) -> bool:
+        """Return whether there is not a single call."""
+        return not any(calls_in(batch) for batch in batches(self.recording, stretches=True))
+
+    @property
     def stack_depth(self) -> int:
         """The frames that were kept of each call's stack, 0: there are no stacks."""
         kept = self._options.get("stacks")
