@@ -31,7 +31,7 @@ def run(invocation: Invocation) -> int:
             is_whole = False
             continue
         try:
-            checked = check(image, run=options.run)
+            checked = check(image, run=options.run, hardening=options.hardening)
             said = document(checked, is_first=is_first) if options.json else text(checked)
         except (OSError, MemoryError) as lack:
             note(f"{image.path}: {shortfall(lack)}")

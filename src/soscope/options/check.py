@@ -16,9 +16,10 @@ usage: {USAGE}
 
 Say what does not fit together in the linking of ELF and Mach-O files.
 
-  --strict   remarks on hardening count as faults
-  --run      run every stub under an emulator, too (the extra "emulate")
-  --json     for programs
+  --strict     remarks count as faults
+  --hardening  say which files are not made for IBT and shadow stacks, too
+  --run        run every stub under an emulator, too (the extra "emulate")
+  --json       for programs
 
   soscope check /usr/lib/libfoo.so
 
@@ -43,7 +44,14 @@ OPTIONS = [
         "--strict",
         dest="strict",
         group="what to look for",
-        help="remarks on hardening count as faults",
+        help="remarks count as faults",
+    ),
+    Option(
+        "--hardening",
+        dest="hardening",
+        group="what to look for",
+        help="say which files are not made for IBT and shadow stacks (x86), BTI and PAC"
+        " (aarch64), too",
     ),
     Option(
         "--run",
@@ -67,10 +75,11 @@ OPTIONS = [
 class CheckOptions:
     """What `soscope check` was told."""
 
-    __slots__ = ("arch", "debug", "files", "json", "run", "strict")
+    __slots__ = ("arch", "debug", "files", "hardening", "json", "run", "strict")
 
     def __init__(self, values: Values, files: list[str]) -> None:
         self.files = files
+        self.hardening: bool = values.hardening
         self.strict: bool = values.strict
         self.run: bool = values.run
         self.arch: str | None = values.arch

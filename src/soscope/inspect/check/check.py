@@ -38,8 +38,10 @@ class Checked:
         return not any(fault.severity == FAULT for fault in self.faults)
 
 
-def check(image: Image, *, run: bool = False) -> Checked:
+def check(image: Image, *, run: bool = False, hardening: bool = False) -> Checked:
     """Check one image; with `run` every stub is run under Unicorn, too.
+
+    `hardening`: IBT, shadow stacks, BTI and PAC are looked for.
 
     Raises SoscopeError (no-extra) where that is not installed.
     """
@@ -48,7 +50,7 @@ def check(image: Image, *, run: bool = False) -> Checked:
     if isinstance(mapped, ElfMap):
         faults += check_elf(mapped)
         faults += check_search_path(mapped, image.path)
-        faults += check_hardening(mapped)
+        faults += check_hardening(mapped, branches=hardening)
     elif isinstance(mapped, MachoMap):
         faults += check_macho(mapped)
     checked = Checked(image, faults)

@@ -16,8 +16,8 @@ _PT_GNU_STACK = 0x6474E551
 _RUNS = ("executable", "pie", "shared", "static", "static-pie")
 
 
-def check_hardening(mapped: ElfMap) -> Iterator[Fault]:
-    """Give the remarks on one file."""
+def check_hardening(mapped: ElfMap, *, branches: bool) -> Iterator[Fault]:
+    """Give the remarks on one file; `branches`: on what few files are made for, too."""
     if mapped.kind not in _RUNS or mapped.is_hollow:
         return
     try:
@@ -27,7 +27,8 @@ def check_hardening(mapped: ElfMap) -> Iterator[Fault]:
     if dynamic.get(c.DT_TEXTREL) is not None or (dynamic.get(c.DT_FLAGS) or 0) & c.DF_TEXTREL:
         yield Fault("text-relocations", REMARK, "the loader has to write into its code")
     yield from _writable(mapped)
-    yield from _branches(mapped)
+    if branches:
+        yield from _branches(mapped)
 
 
 def _writable(mapped: ElfMap) -> Iterator[Fault]:
