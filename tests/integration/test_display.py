@@ -294,7 +294,7 @@ def test_a_path_chooses_what_is_done_with_its_descriptor(tmp_path: Path) -> None
         "-P",
         os.fspath(file),
         "-e",
-        "%file",
+        "%file,%desc",
         "--",
         need("perl"),
         "-e",

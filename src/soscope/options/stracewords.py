@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _QUALIFIER = re.compile(r"([a-z][a-z-]*)=(.*)", re.DOTALL)
 # strace's classes of system calls, and our sets.
 _CLASSES = {
-    "file": "%file", "desc": "%file", "process": "%process", "network": "%net", "net": "%net",
+    "file": "%file", "desc": "%desc", "process": "%process", "network": "%net", "net": "%net",
     "signal": "%signal", "memory": "%mem", "clock": "%time",
     "stat": "stat,stat64", "lstat": "lstat,lstat64", "fstat": "fstat,fstat64,fstatat,fstatat64",
     "%stat": "*stat,*stat64,*statx", "statfs": "statfs,statfs64", "fstatfs": "fstatfs,fstatfs64",

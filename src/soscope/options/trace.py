@@ -77,8 +77,8 @@ EXPR is ltrace's filter expression: rules [+-]SYMBOL@CALLER one after the other;
 one that matches a call decides. Patterns are globs on the whole name, or POSIX basic
 regular expressions between slashes; a comma separates rules like a plus. Behind the @
 stands the image that CALLS (MAIN is the program); -l names the image that is called.
-%mem, %file, %net, %string, %thread, %process, %dl, %time, %signal and %syscall are sets of
-functions.
+%mem, %file, %desc, %stream, %net, %string, %thread, %process, %dl, %time, %signal and
+%syscall are sets of functions.
 Without -e, --from and -l, the calls of the program itself are shown.
 
 CONDITION compares the arguments of a call (by their names in its declaration, or arg1,
@@ -96,7 +96,7 @@ examples:
   soscope trace ls                                  what ls calls
   soscope trace -c --from all -- python3 -c 'import json'
   soscope trace -e 'malloc,free-@libc.so*' -- prog  but not libc's own
-  soscope trace -e %file -y --slower 1ms -p 4711    slow calls about files
+  soscope trace -e %desc -y --slower 1ms -p 4711    slow calls on descriptors
   soscope trace --record run.sosr -- prog           then: soscope report run.sosr
 """
 

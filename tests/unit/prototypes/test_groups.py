@@ -36,7 +36,21 @@ def test_a_set_that_is_there_twice_is_a_mistake() -> None:
     ("name", "inside", "outside"),
     [
         ("mem", "malloc free _Znwm _ZdlPvm mmap strdup __libc_malloc", "memcpy memfd read"),
-        ("file", "open read fopen stat readdir __isoc99_fscanf getxattr gzread", "socket malloc"),
+        (
+            "file",
+            "open fopen stat lstat64 openat __openat_2 getxattr gzopen execve rename posix_spawn",
+            "read close fstat fread readdir fgetxattr dup socket malloc fexecve",
+        ),
+        (
+            "desc",
+            "read close fstat openat __openat_2 dup2 fgetxattr mmap poll recv fexecve getdents64",
+            "open fopen stat readdir fread getxattr malloc socket",
+        ),
+        (
+            "stream",
+            "fread readdir __isoc99_fscanf gzread printf closedir",
+            "read open close sscanf",
+        ),
         (
             "net",
             "socket SSL_read SSL_a_new_one curl_easy_perform getaddrinfo poll",
@@ -57,7 +71,7 @@ def test_the_sets_are_what_their_names_say(name: str, inside: str, outside: str)
 
 
 def test_there_are_no_others() -> None:
-    assert len(SETS) == 10
+    assert len(SETS) == 12
 
 
 def test_an_expression_names_sets_among_functions() -> None:
@@ -76,6 +90,6 @@ def test_an_expression_names_sets_among_functions() -> None:
 def test_a_set_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(UsageError, match="'%memory': there is no such set") as caught:
         compile_selection(["%memory"], sets=lambda: SETS)
-    assert (caught.value.hint or "").startswith("did you mean %mem? There are %mem, %file, %net")
+    assert (caught.value.hint or "").startswith("did you mean %mem? There are %mem, %file, %desc")
     with pytest.raises(UsageError, match="no such set"):
         compile_selection(["%mem"])

@@ -151,7 +151,7 @@ class Descriptors:
         if self.nameless:
             lines.append(
                 f"uses of descriptors that no call was seen to open: {self.nameless:,}, without a"
-                " name (-e '%file,%net' sees more calls)"
+                " name (-e '%file,%desc' sees more calls)"
             )
         return lines
 
