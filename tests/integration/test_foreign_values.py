@@ -12,6 +12,7 @@ from tests.support.machines.crossed import SECURE, TRIPLETS, compiler_of, sysroo
 from tests.support.machines.tools import need
 from tests.support.processes import attached
 from tests.support.processes.run import soscope
+from tests.support.processes.tracing import is_whole
 from tests.support.targets.build import made_in
 
 pytestmark = pytest.mark.shares
@@ -56,7 +57,7 @@ def _lines(folder: Path, compiler: list[str], words: list[str | Path]) -> tuple[
     path, log = _built(folder, compiler), folder / "log"
     done = soscope("trace", *_words(log), *words, "--", path)
     assert done.returncode == 0, done.stderr
-    assert "complete" in done.stderr.splitlines()[-1]
+    assert is_whole(done.stderr.splitlines()[-1])
     return done.stdout.splitlines(), _shown(log)
 
 
@@ -80,7 +81,7 @@ def test_its_lines_are_the_same_where_it_runs_already(tmp_path: Path, how: str) 
         status, told, _ = attached.finish(process)
         notes = tracer.communicate(timeout=attached.LIMIT)[1]
     assert (status, tracer.returncode) == (0, 0)
-    assert "complete" in notes.splitlines()[-1]
+    assert is_whole(notes.splitlines()[-1])
     assert _shown(log).splitlines() == told.splitlines()
 
 

@@ -241,3 +241,9 @@ def faults(
             bounds = {name: (0, high) for name, (_, high) in bounds.items()}
         lines += wrong(got.counted, bounds)
     return lines + got.problems
+
+
+def is_whole(notes: str) -> bool:
+    """Return whether soscope's last line says that no call is missing that it can see."""
+    last = notes.rstrip().rpartition("\n")[2]
+    return "; complete" in last or "; all calls" in last

@@ -30,6 +30,7 @@ from soscope.model.slot import (
 )
 from soscope.report.attached import attached_lines
 from soscope.report.trace.display import Display
+from soscope.report.trace.launcher import launcher_lines
 from soscope.report.trace.names import FunctionNames
 from soscope.report.words import plural
 from soscope.wire import layout
@@ -60,7 +61,8 @@ _STOPPED = {
 
 # By the words of process.reasons, which reports may not import.
 _UNTRACED = {
-    "static": "it is statically linked, so its calls go through no slots",
+    "static": "it is statically linked, so its calls go through no slots:"
+    " strace shows its system calls, perf record -g its functions",
     "started by its loader": "it is a loader, and has started no program that can be seen",
     "setuid": "it gains privileges when it starts, and would lose them",
     "setuid, traced": "it should have gained privileges, but -f traces it, which forbids that",
@@ -79,20 +81,21 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     if display.quiet:
         return []
     lines = [*untraced_lines(outcome.untraced), *outcome.remarks, *display.remarks]
+    unseen: list[str] = []
     lines += attached_lines(outcome, verbose=display.verbose)
     if outcome.programs:
         functions = FunctionNames(display)
         lines += _unmatched(outcome)
         lines += _not_hooked(outcome.programs, functions, verbose=display.verbose)
-        lines += _inside(outcome, functions, verbose=display.verbose)
-        lines += unseen_lines(outcome)
+        unseen = _inside(outcome, functions, verbose=display.verbose) + unseen_lines(outcome)
+        lines += [*launcher_lines(outcome), *unseen]
     lines += [f"{plural(count, 'event')} dropped: {why}" for count, why in outcome.dropped if count]
     if outcome.stopped:
         lines.append(_STOPPED.get(outcome.stopped, outcome.stopped))
     if outcome.record is not None:
         lines.append(f"recording: {outcome.record}; show it: soscope report {outcome.record}")
     if outcome.programs:
-        lines += [*_cost(outcome, display), _last(outcome)]
+        lines += [*_cost(outcome, display), _last(outcome, unseen)]
     return lines
 
 
@@ -270,15 +273,17 @@ def unseen_lines(outcome: TraceOutcome) -> list[str]:
     return lines
 
 
-def _last(outcome: TraceOutcome) -> str:
+def _last(outcome: TraceOutcome, unseen: list[str]) -> str:
     """Return the line that says how much there was and whether it is all."""
     images: list[TracedImage] = [image for program in outcome.programs for image in program.images]
     hooked = [image for image in images if image.slots_hooked]
     others = [image for image in images if not image.slots_hooked and image.slots_left]
     slots = plural(sum(image.slots_hooked for image in hooked), "slot")
-    names = {image.name for image in hooked}
-    if names:
-        slots += f" of {hooked[0].name if len(names) == 1 else plural(len(hooked), 'image')}"
+    whose = ""
+    if hooked:
+        is_one = len({image.name for image in hooked}) == 1
+        whose = hooked[0].name if is_one else plural(len(hooked), "image")
+        slots += f" of {whose}"
     calls = _calls(outcome)
     inside = sum(slot.kind == SLOT_ENTRY for program in outcome.programs for slot in program.slots)
     ways = [f"through {slots}"] * bool(hooked or not inside)
@@ -289,8 +294,17 @@ def _last(outcome: TraceOutcome) -> str:
     left = sum(image.slots_left for image in others)
     if others:
         parts.append(f"{plural(left, 'slot')} of {plural(len(others), 'other image')} left alone")
-    parts.append(", ".join(outcome.shortfalls) or "complete")
+    parts.append(", ".join(outcome.shortfalls) or _all(outcome, whose, unseen))
     return "; ".join(parts)
+
+
+def _all(outcome: TraceOutcome, whose: str, unseen: list[str]) -> str:
+    """Say what the trace has all of; it is not complete if there are calls that nobody saw."""
+    if not whose:
+        return "nothing was hooked" if unseen else "complete"
+    are_named = any(word.option == "-e" and word.text for word in outcome.selection.words)
+    calls = f"all calls{' of these functions' if are_named else ''} from {whose}"
+    return f"{calls} through slots" if unseen else f"complete: {calls}"
 
 
 def _calls(outcome: TraceOutcome) -> int | None:

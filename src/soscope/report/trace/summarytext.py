@@ -59,7 +59,9 @@ class SummaryListener(Listener):
         self._selection = selection
 
     def end(self, outcome: TraceOutcome) -> None:
-        """Write the table."""
+        """Write the table; of a program that ran untraced there is none, and a note says why."""
+        if outcome.untraced and not outcome.programs:
+            return
         timed = any(program.stats is not None for program in outcome.programs)
         rows = rows_of(outcome.programs)
         shown = self._function_names.shown

@@ -67,7 +67,7 @@ LAST = "5 calls through 3 slots of cat; 42 slots of 2 other images left alone"
 
 
 def test_a_whole_trace_ends_with_how_much_there_was() -> None:
-    assert notes(outcome(), Display()) == [f"{LAST}; complete"]
+    assert notes(outcome(), Display()) == [f"{LAST}; complete: all calls from cat"]
     assert UNSEEN in notes(outcome(), Display(verbose=True))
 
 
@@ -189,7 +189,7 @@ def test_what_lacks_anything_is_not_complete(lacking: dict[str, object]) -> None
     made = outcome(**lacking)
     last = notes(made, Display())[-1].rpartition("; ")[2]
     assert last == ", ".join(made.shortfalls) != ""
-    assert last != "complete"
+    assert not last.startswith("complete")
     assert is_complete(made) is False
 
 
@@ -235,9 +235,9 @@ def test_pointers_from_dlsym_are_not_seen() -> None:
 
 def test_a_static_program_is_said_and_nothing_else() -> None:
     made = TraceOutcome(["hello"], compile_selection([]), untraced=[("/bin/hello", "static")])
-    assert notes(made, Display()) == [
-        "/bin/hello ran untraced: it is statically linked, so its calls go through no slots"
-    ]
+    said = "it is statically linked, so its calls go through no slots:"
+    next_ = "strace shows its system calls, perf record -g its functions"
+    assert notes(made, Display()) == [f"/bin/hello ran untraced: {said} {next_}"]
 
 
 def test_programs_of_one_reason_are_one_line() -> None:
@@ -258,7 +258,7 @@ def test_a_word_that_one_program_matched_is_not_named() -> None:
     made = outcome(selection=compile_selection(["open"]))
     made.programs[0].rules_matched = [0]
     made.programs.append(TraceProgramOutcome(1, "/bin/b", [], [], rules_matched=[2]))
-    assert notes(made, Display()) == [f"{LAST}; complete"]
+    assert notes(made, Display()) == [f"{LAST}; complete: all calls of these functions from cat"]
 
 
 def test_images_that_came_late_or_not_at_all_are_named() -> None:
@@ -363,3 +363,35 @@ def test_the_largest_wait_is_named_with_what_helps() -> None:
     assert line.startswith("threads of the program waited 6 s in 4 s, 5 s of it for the disk; ")
     made.cost = Price(4_000_000_000, {cost.START: 900_000_000})  # that is so each time
     assert not [line for line in notes(made, Display()) if "waited" in line]
+
+
+def test_complete_names_whose_calls_and_stands_beside_nothing_unseen() -> None:
+    named = outcome(selection=compile_selection(["open"]))
+    named.programs[0].rules_matched = [1]
+    assert notes(named, Display())[-1] == f"{LAST}; complete: all calls of these functions from cat"
+    lines = notes(outcome(), Display(verbose=True))
+    assert any(line.startswith("not seen") for line in lines)
+    assert lines[-1] == f"{LAST}; all calls from cat through slots"
+
+
+@pytest.mark.parametrize(
+    ("main", "library", "left", "is_started"),
+    [
+        ("ruby3.1", "libruby-3.1.so.3.1", 1626, True),
+        ("R", "libR.so", 900, True),
+        ("node", "libnode.so.108", 4000, True),
+        ("ruby3.1", "libruby-3.1.so.3.1", 12, False),  # as little as the program
+        ("ruby3.1", "librubber.so", 1626, False),
+        ("cat", "libc.so.6", 1626, False),
+    ],
+)
+def test_a_program_that_only_starts_a_library_gets_a_hint(
+    main: str, library: str, left: int, *, is_started: bool
+) -> None:
+    images = [image(0, main, 9, 0, IMAGE_MAIN), image(1, library, 0, left)]
+    program = TraceProgramOutcome(0, main, images, [slot("open")], rules_matched=[3, 1])
+    hint = f"{main} only starts {library}: --from all shows its calls"
+    for words in ([], ["open"]):
+        selection = compile_selection(words)
+        made = TraceOutcome([main], selection, status=0, programs=[program], calls=5)
+        assert (hint in notes(made, Display())) == (is_started and not words)
