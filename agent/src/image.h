@@ -41,6 +41,7 @@ struct sosc_loaded { // an image of the link map, as long as it is there
 	bool waits; // for soscope_agent_hook
 	bool fresh; // what is to become of it is not known yet
 	bool asked; // no question more is asked about its functions
+	bool told_apart; // another image was there before: addrs need its number
 	uint8_t described; // enum sosc_described
 };
 

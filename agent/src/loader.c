@@ -37,6 +37,7 @@ enum {
 };
 
 static uint64_t loader_bias;
+static uint64_t removing; // tsc when the loader began to remove images, 0: it does not
 static bool relocates_first; // musl says that its list is consistent when all is relocated
 static Elf64_Dyn init_entries[SOSC_MAX_IMAGES]; // indexed like sosc_loaded
 
@@ -247,21 +248,20 @@ static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *st
 	if (image->loader && (image->index = index_of_loader(image)) != SOSC_NONE)
 		return image;
 	sosc_image_record(image, flags);
+	if (!start)
+		sosc_rules_renew(); // code that no image had may have called from there
 	return image;
 }
 
 static void forget(struct sosc_loaded *image)
 {
-	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
-
 	disarm_init(image); // its load has failed
 	sosc_turns_forget(image);
 	sosc_unwinder_forget(image);
 	sosc_changes_forget(image);
 	sosc_patches_lose(image);
 	if (!is_unrecorded() && !has_ended()) {
-		if (image->index != SOSC_NONE && !image->loader)
-			images[image->index].flags |= SOSC_IMAGE_CLOSED;
+		sosc_image_closed(image, removing);
 		sosc_instruments_closed(image);
 	}
 	sosc_stacks_forget(image);
@@ -325,13 +325,17 @@ void sosc_loader_changed(void)
 
 	for (uint32_t ns = 0; ns < count; ns++)
 		remove |= all[ns].removes;
-	if (remove)
+	if (remove) {
 		sosc_rules_hold(true);
+		removing = sosc_ticks();
+	}
 	for (uint32_t ns = 0; ns < count; ns++)
 		if (all[ns].consistent)
 			look_at(ns, all[ns].first);
-	if (!remove)
+	if (!remove) {
 		sosc_rules_hold(false);
+		removing = 0;
+	}
 	count_ticks(start, process);
 }
 
@@ -349,6 +353,7 @@ int sosc_images_start(const struct sosc_start *start)
 	sosc_unwinders_forget();
 	sosc_rules_forget();
 	sosc_rules_hold(false);
+	sosc_images_again();
 	loader_bias = start->loader;
 	sosc_namespaces_init(r_debug, NULL);
 	(void)sosc_namespaces(all);

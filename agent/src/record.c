@@ -101,12 +101,110 @@ static void wait_for_record(struct sosc_image *record)
 	}
 }
 
+// ---- which image was where --------------------------------------------------------
+
+bool sosc_images_told_apart;
+
+static uint64_t last_move; // of this process and those that it was forked by, 0: none
+
+static void move(enum sosc_move_kind kind, uint32_t image, uint32_t pid, uint32_t parent,
+		 uint64_t tsc)
+{
+	struct sosc_move *moves = sosc_section(SOSC_SEC_MOVES), *mine;
+	uint32_t at = __atomic_load_n(&sosc_control->moves, __ATOMIC_RELAXED);
+
+	if (at <= SOSC_MAX_MOVES) // else it is known that some are lost
+		at = __atomic_fetch_add(&sosc_control->moves, 1, __ATOMIC_RELAXED);
+	if (at < SOSC_MAX_MOVES) {
+		mine = &moves[at];
+		mine->image = image;
+		mine->pid = pid;
+		mine->parent = parent;
+		mine->tsc = tsc;
+		mine->since = last_move;
+		__atomic_store_n(&mine->kind, kind, __ATOMIC_RELEASE);
+	}
+	if (kind != SOSC_MOVE_FORKED)
+		last_move = tsc;
+}
+
+/** This process, @pid, was forked by @parent, and has its images. */
+void sosc_images_forked(uint32_t pid, uint32_t parent)
+{
+	if (last_move && pid)
+		move(SOSC_MOVE_FORKED, SOSC_NONE, pid, parent, sosc_ticks());
+}
+
+static uint32_t this_process(void)
+{
+	return (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+}
+
+/** Another control block. */
+void sosc_images_again(void)
+{
+	sosc_images_told_apart = false;
+	last_move = 0;
+}
+
+/** What stands for an image in front of an addr (SOSC_IMAGE_SHIFT). */
+uint64_t sosc_image_number(const struct sosc_loaded *image)
+{
+	return image && image->index < SOSC_MAX_IMAGES ? image->index + 1 : SOSC_NO_IMAGE;
+}
+
 /**
- * Give the image its record. An image that was here before, closed and loaded
- * again at the same place, gets its old one, and so does one that another process
- * has loaded, whose records we share: where both write one, the first stays.
+ * A return address, with its image if another one was there before: nobody could tell them apart
+ * by the address. So an address without one is in the first image that was there.
  */
-void sosc_image_record(struct sosc_loaded *image, uint32_t flags)
+uint64_t sosc_with_image(uint64_t ret)
+{
+	const struct sosc_loaded *image = sosc_image_of(ret - 1);
+
+	if (ret >> SOSC_IMAGE_SHIFT || (image && !image->told_apart))
+		return ret;
+	return ret | sosc_image_number(image) << SOSC_IMAGE_SHIFT;
+}
+
+// Whether an image with an earlier record was where this one is. Those are written by now.
+static bool has_followed(const struct sosc_loaded *image)
+{
+	const struct sosc_image *records = sosc_section(SOSC_SEC_IMAGES);
+
+	if (image->index >= SOSC_MAX_IMAGES)
+		return true;
+	for (uint32_t i = 0; i < image->index; i++)
+		if (records[i].ready && records[i].start < image->end &&
+		    image->start < records[i].end)
+			return true;
+	return false;
+}
+
+// Nothing of the image has run.
+static void has_come(struct sosc_loaded *image)
+{
+	image->told_apart = has_followed(image);
+	if (image->told_apart)
+		sosc_images_told_apart = true;
+	if (image->index < SOSC_MAX_IMAGES)
+		move(SOSC_MOVE_CAME, image->index, this_process(), 0, sosc_ticks());
+}
+
+/** The image is gone. None of its code has run @since then; 0: nobody knows, and it is now. */
+void sosc_image_closed(const struct sosc_loaded *image, uint64_t since)
+{
+	struct sosc_image *records = sosc_section(SOSC_SEC_IMAGES);
+
+	if (image->index >= SOSC_MAX_IMAGES || image->loader)
+		return;
+	records[image->index].flags |= SOSC_IMAGE_CLOSED;
+	move(SOSC_MOVE_WENT, image->index, this_process(), 0, since ? since : sosc_ticks());
+}
+
+// An image that was here before, closed and loaded again at the same place, gets its old record,
+// and so does one that another process has loaded, whose records we share: where both write one,
+// the first stays.
+static void give_record(struct sosc_loaded *image, uint32_t flags)
 {
 	struct sosc_image *records = sosc_section(SOSC_SEC_IMAGES), *record;
 	uint32_t index = SOSC_NONE;
@@ -135,7 +233,7 @@ void sosc_image_record(struct sosc_loaded *image, uint32_t flags)
 	record->flags = flags | (image->main ? SOSC_IMAGE_MAIN : 0) |
 			(image->loader ? SOSC_IMAGE_LOADER : 0);
 	record->ns = image->ns;
-	record->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	record->pid = this_process();
 	record->tsc = sosc_ticks();
 	image->index = index;
 	if (!(flags & SOSC_IMAGE_STARTUP) && sosc_session->flags & SOSC_FLAG_FOLLOW) {
@@ -149,4 +247,12 @@ void sosc_image_record(struct sosc_loaded *image, uint32_t flags)
 		image->index = index;
 	}
 	__atomic_store_n(&record->ready, 1, __ATOMIC_RELEASE);
+}
+
+/** Give the image its record; it is there from now on. */
+void sosc_image_record(struct sosc_loaded *image, uint32_t flags)
+{
+	give_record(image, flags);
+	if (!(flags & SOSC_IMAGE_STARTUP))
+		has_come(image);
 }

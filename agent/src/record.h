@@ -11,7 +11,14 @@
 
 struct sosc_loaded;
 
+extern bool sosc_images_told_apart; // some image of this process is
+
 void sosc_image_record(struct sosc_loaded *image, uint32_t flags);
+void sosc_image_closed(const struct sosc_loaded *image, uint64_t since);
+void sosc_images_forked(uint32_t pid, uint32_t parent);
+void sosc_images_again(void);
+uint64_t sosc_image_number(const struct sosc_loaded *image);
+uint64_t sosc_with_image(uint64_t ret);
 uint32_t sosc_string(const char *text); // offset in SEC_STRINGS, 0 when full
 const char *sosc_string_at(uint32_t offset);
 void sosc_strings_again(void);

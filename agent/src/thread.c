@@ -17,6 +17,7 @@
 #include "handler.h"
 #include "instrument.h"
 #include "park.h"
+#include "record.h"
 #include "ring.h"
 #include "session.h"
 #include "sys.h"
@@ -341,6 +342,8 @@ static struct sosc_thread *self(void)
 
 static void notice_fork(void)
 {
+	uint32_t parent = process_id;
+
 	*alive = ++generation;
 	forked_tp = sosc_thread_pointer();
 	forked_sp = (uint64_t)__builtin_frame_address(0);
@@ -350,6 +353,8 @@ static void notice_fork(void)
 	if (!is_followed()) {
 		sosc_quiet = true;
 		sosc_session_leave();
+	} else {
+		sosc_images_forked(process_id, parent);
 	}
 	sosc_gate_forked();
 	sosc_instruments_forked();

@@ -17,6 +17,7 @@ from soscope.frames.interpreted import PythonFrames, is_python
 from soscope.frames.names import stack_at
 from soscope.model.call import Entry
 from soscope.model.capture import STACK_ITEM
+from soscope.recording.moves import in_image
 from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
 from tests.integration.test_mem_ruby_stacks import is_own
@@ -64,7 +65,7 @@ def stacks_of(
             if (index, number) not in known:
                 program = recording.programs[index]
                 _, words, is_cut = stack_at(program, number)
-                addrs = tuple(word for word in words if not is_python(word))
+                addrs = tuple(in_image(word)[1] for word in words if not is_python(word))
                 assert is_cut <= (MOST in (len(addrs), len(words) - len(addrs)))
                 names.setdefault(index, PythonFrames(program))
                 found = [names[index].of(word) for word in words if is_python(word)]

@@ -18,6 +18,7 @@ import pytest
 from soscope.frames.names import stack_at
 from soscope.instruments.mem.events import collect
 from soscope.instruments.mem.matched import MatchedBlocks
+from soscope.recording.moves import in_image
 from soscope.recording.reader import RecordingFile
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
@@ -64,7 +65,7 @@ def seen(path: Path) -> Stacks:
             program = recording.programs[events.threads[thread][0]]
             _, addrs, is_cut = stack_at(program, int(number))
             assert is_cut == (len(addrs) == MOST) or len(addrs) == MOST
-            stacks[int(size)].add(addrs[1:])
+            stacks[int(size)].add(tuple(in_image(addr)[1] for addr in addrs[1:]))
     return stacks
 
 

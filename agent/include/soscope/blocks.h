@@ -10,7 +10,8 @@
  *	 | struct sosc_python[]
  *
  * Words hold stacks, one behind the other and never changed: a head, return addresses with
- * the innermost first, and behind them the frames of an interpreter (SOSC_FRAME_PYTHON), the
+ * the innermost first, each with its image if another one was there before
+ * (SOSC_IMAGE_SHIFT), and behind them the frames of an interpreter (SOSC_FRAME_PYTHON), the
  * innermost first. A stack is named by the number of its head. A bucket is the upper half of
  * a stack's hash << 32 | its number, 0 = empty. Among the stacks lie codes, which frames of an
  * interpreter name by the number of their head (SOSC_STACK_CODE): struct sosc_code with what

@@ -38,10 +38,6 @@ enum {
 	SOSC_PROF_NO_CALLER = 1, // in the place of a return address that is not known
 	SOSC_PROF_PAGE_NODES = 64, // nodes of a page
 	SOSC_PROF_FILLED_WORDS = 8, // a bit for each page of nodes
-	// of an addr, once its image was closed: from this bit on the image's index + 1; of one
-	// that has no record, SOSC_PROF_NO_IMAGE
-	SOSC_PROF_IMAGE_SHIFT = 48,
-	SOSC_PROF_NO_IMAGE = 0x7fff,
 };
 
 #define SOSC_PROF_INSIDE 0x8000000000000000ull // of a key: the rest is the offset of the parent
@@ -96,6 +92,7 @@ struct sosc_prof {
 };
 
 // A function, by the way to it. Node 0 of a table stands for all that found no room.
+// Once an image was closed, addrs in its nodes have its index (SOSC_IMAGE_SHIFT).
 struct sosc_prof_node {
 	uint64_t key; // SOSC_PROF_INSIDE | offset of the parent from the first node, else the
 		// return address of the call; 0: nobody's

@@ -40,6 +40,7 @@ enum {
 	SOSC_MAX_IMAGES = 8192,
 	SOSC_MAX_SITES = 131072,
 	SOSC_MAX_COUNTERS = 16384,
+	SOSC_MAX_MOVES = 131072,
 	SOSC_MAX_CALL_SITES = 262144, // their numbers have 18 bits
 	SOSC_CALL_SITE_SLOT = 17, // bits of a slot's index in one
 	SOSC_CALL_SITE_HEADS = 4096, // a power of two
@@ -125,7 +126,8 @@ enum sosc_section {
 	SOSC_SEC_PATCHED =
 		15, // both: the table of SEC_PATCHES as soscope made it, and then as it is
 	// when the agent has loaded the libraries
-	SOSC_SECTIONS = 16,
+	SOSC_SEC_MOVES = 16, // agent: struct sosc_move[SOSC_MAX_MOVES], one behind the other
+	SOSC_SECTIONS = 17,
 };
 
 struct sosc_range {
@@ -228,7 +230,7 @@ struct sosc_control {
 	uint64_t unanswered; // images whose question nobody has answered, or that had to ask none
 	uint64_t executes; // with SOSC_QUESTION_EXEC: address of the file's name, 0: it has none
 	uint32_t answers; // futex word: soscope adds one for each answer
-	uint32_t reserved;
+	uint32_t moves; // used entries, agent adds; more than there is room for: the rest is lost
 	// what the program's threads have lost, added up, beside what calls cost
 	uint64_t waited_room; // ns that they waited for soscope to free a chunk
 	uint64_t waited_exec; // ns that they waited for soscope before they executed a program
@@ -389,6 +391,30 @@ struct sosc_image {
 	uint64_t tsc; // when it was seen
 	uint32_t ready; // 1 once the rest is written
 	uint32_t ns; // namespace, 0 but for dlmopen and LD_AUDIT
+};
+
+// An image that a process has loaded or closed, or a process that was forked: who tells which
+// image an address was in at some time. What was there at the start has not moved.
+enum sosc_move_kind {
+	SOSC_MOVE_CAME = 1,
+	SOSC_MOVE_WENT = 2, // from then on none of its code can run
+	SOSC_MOVE_FORKED = 3, // it has the images that its parent had after the move at `since`
+};
+
+struct sosc_move {
+	uint32_t kind; // enum sosc_move_kind; written last, 0 before
+	uint32_t image; // index
+	uint32_t pid; // the process
+	uint32_t parent; // of FORKED: who was forked
+	uint64_t tsc;
+	uint64_t since; // of FORKED: tsc of the parent's last move before it
+};
+
+// An addr with its image: from this bit on the index + 1. Of one that lies in no image, or whose
+// image has no record, SOSC_NO_IMAGE. 0: nothing is said.
+enum {
+	SOSC_IMAGE_SHIFT = 48,
+	SOSC_NO_IMAGE = 0x7fff,
 };
 
 enum sosc_slot_kind {

@@ -49,7 +49,8 @@ enum {
 _Static_assert(RULE_TAG_BITS + RULE_BITS == 64, "a word of the cache");
 
 extern uint64_t sosc_rules[2 << RULE_PAIR_BITS];
-extern uint32_t sosc_rules_epoch; // counts images that have gone, and interpreters that have come
+extern uint32_t
+	sosc_rules_epoch; // counts images that have come or gone, and interpreters that have come
 extern bool sosc_rules_used;
 extern uint32_t sosc_rules_held; // images are about to go: a guess may lead to one of them
 
@@ -83,10 +84,16 @@ static inline uint32_t sosc_rule_of(uint64_t addr, bool is_guessed)
 	return sosc_rule_learn(addr, is_guessed);
 }
 
+/** What was walked before may have been in other images: walk again. The rules stay. */
+static inline void sosc_rules_renew(void)
+{
+	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELAXED);
+}
+
 /** Images have gone. Here, so that nobody's code page is needed who has no rules. */
 static inline void sosc_rules_forget(void)
 {
-	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELAXED);
+	sosc_rules_renew();
 	if (__atomic_load_n(&sosc_rules_used, __ATOMIC_RELAXED))
 		sosc_rules_wipe();
 }

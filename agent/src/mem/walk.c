@@ -13,6 +13,7 @@
 #include "memo.h"
 #include "memory.h"
 #include "pythonstack.h"
+#include "record.h"
 #include "rubystack.h"
 #include "rules.h"
 #include "site.h"
@@ -273,9 +274,11 @@ static uint32_t find_frames(struct walk *walk, const struct sosc_thread *thread,
 	uint64_t addr;
 	bool goes_on;
 
-	if (!rule)
-		rule = RULE_POINTER; // code that no image has
 	frames[count++] = ret;
+	if (!rule) { // code that no image has, where one may have been, or come
+		rule = RULE_POINTER;
+		frames[0] = sosc_with_image(ret);
+	}
 	do {
 		uint16_t words = walk->memo ? walk->memo->words : 0;
 
@@ -356,6 +359,9 @@ static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct so
 	walk.memo = memo;
 	walk.place = place;
 	count = find_frames(&walk, call->thread, behind_trampolines(ret), frames, &is_cut);
+	if (sosc_images_told_apart)
+		for (uint32_t i = 0; i < count; i++)
+			frames[i] = sosc_with_image(frames[i]);
 	number = number_with(frames, count, is_cut, own, api);
 	memo = walk.memo;
 	if (memo && number && own)

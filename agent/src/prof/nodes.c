@@ -4,6 +4,7 @@
 
 #include "image.h"
 #include "prof.h"
+#include "record.h"
 #include "site.h"
 
 enum {
@@ -85,10 +86,8 @@ uint64_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
 
 static void mark(uint64_t *addr, const struct sosc_loaded *image)
 {
-	uint64_t number = image->index < SOSC_MAX_IMAGES ? image->index + 1 : SOSC_PROF_NO_IMAGE;
-
 	if (*addr - image->start < image->end - image->start)
-		*addr |= number << SOSC_PROF_IMAGE_SHIFT;
+		*addr |= sosc_image_number(image) << SOSC_IMAGE_SHIFT;
 }
 
 /**

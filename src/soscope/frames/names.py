@@ -14,8 +14,8 @@ from soscope.frames.evaluator import NO_PART, Evaluator
 from soscope.frames.interpreted import PythonFrames, is_entry, is_python, mix
 from soscope.live.names.locate import Locator
 from soscope.live.names.staticnames import ImageNames, open_regular
-from soscope.model.image import TracedImage
 from soscope.model.stackframe import StackFrame
+from soscope.recording.moves import in_image
 from soscope.recording.names import RecordedProgram
 from soscope.wire import blocklayout
 
@@ -109,28 +109,23 @@ class FrameNames:
 
     def __init__(self) -> None:
         self._files: dict[tuple[str, bytes], _NamedFile] = {}
-        self._known: dict[tuple[int, int, int], tuple[StackFrame, int, int]] = {}
+        self._known: dict[tuple[int, int], tuple[StackFrame, int, int]] = {}
         self._python: dict[int, PythonFrames] = {}
         self.others: set[str] = set()
 
-    def stack(
-        self, program: RecordedProgram, pid: int, words: tuple[int, ...]
-    ) -> tuple[StackFrame, ...]:
-        """Return the frames that the words of a stack stand for in process `pid`."""
-        return tuple([frame for frame, _ in self.places(program, pid, words)])
+    def stack(self, program: RecordedProgram, words: tuple[int, ...]) -> tuple[StackFrame, ...]:
+        """Return the frames that the words of a stack stand for."""
+        return tuple([frame for frame, _ in self.places(program, words)])
 
     def places(
-        self, program: RecordedProgram, pid: int, words: tuple[int, ...], *, is_cut: bool = False
+        self, program: RecordedProgram, words: tuple[int, ...], *, is_cut: bool = False
     ) -> list[Place]:
         """Return the same with the address of each, None for frames of an interpreter.
 
         Addresses are link-time ones where the image is known. `is_cut`: there were more frames.
         """
-        addrs = [word for word in words if not is_python(word)]
-        native = [self._of(program, pid, addr) for addr in addrs]
-        frames: list[Place] = [
-            (frame, addr - bias) for addr, (frame, _, bias) in zip(addrs, native, strict=True)
-        ]
+        native = [self._of(program, word) for word in words if not is_python(word)]
+        frames: list[Place] = [(frame, addr) for frame, _, addr in native]
         if len(native) == len(words):
             return frames
         python = self._python.setdefault(program.index, PythonFrames(program))
@@ -140,20 +135,21 @@ class FrameNames:
         ]
         return mix(frames, [part for _, part, _ in native], own, is_cut=is_cut)
 
-    def _of(self, program: RecordedProgram, pid: int, addr: int) -> tuple[StackFrame, int, int]:
-        """Return (frame, part of the evaluator, load bias) of `addr`."""
-        key = program.index, pid, addr
+    def _of(self, program: RecordedProgram, word: int) -> tuple[StackFrame, int, int]:
+        """Return (frame, part of the evaluator, address) of a return address."""
+        key = program.index, word
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._make(program, pid, addr)
+            known = self._known[key] = self._make(program, word)
         return known
 
-    def _make(self, program: RecordedProgram, pid: int, addr: int) -> tuple[StackFrame, int, int]:
-        if addr == blocklayout.FRAME_SOSCOPE:
+    def _make(self, program: RecordedProgram, word: int) -> tuple[StackFrame, int, int]:
+        if word == blocklayout.FRAME_SOSCOPE:
             return StackFrame("soscope", None, None), NO_PART, 0
-        image = _image_of(program, pid, addr)
+        image = program.image_of(word)
+        _, addr = in_image(word)
         if image is None:
-            return StackFrame(None, None, addr), NO_PART, 0
+            return StackFrame(None, None, addr), NO_PART, addr
         key = image.path, image.build_id
         file = self._files.get(key)
         if file is None:
@@ -161,12 +157,4 @@ class FrameNames:
             if file.is_other:
                 self.others.add(image.path)
         vaddr = addr - image.load_bias
-        return file.frame(image.name, vaddr), file.part(vaddr), image.load_bias
-
-
-def _image_of(program: RecordedProgram, pid: int, addr: int) -> TracedImage | None:
-    """Return the image that lay at an address; the process's own go before its parent's."""
-    there = [image for image in program.images().values() if image.start < addr <= image.end]
-    if not there:
-        return None
-    return max(there, key=lambda image: (image.pid == pid, image.index))
+        return file.frame(image.name, vaddr), file.part(vaddr), vaddr

@@ -26,10 +26,10 @@ class CallFrames:
         """Return frames and their addresses, the innermost first; [] where nothing is known."""
         known = self._places.get(key)
         if known is None:
-            index, pid, number = key
+            index, _, number = key
             program = self.programs[index]
             _, words, is_cut = stack_at(program, number)
-            known = self._names.places(program, pid, words, is_cut=is_cut)
+            known = self._names.places(program, words, is_cut=is_cut)
             if len(self._places) > _MOST_KEPT:
                 self._places.clear()
             if known:  # else it may still come

@@ -17,6 +17,7 @@ IMAGES      u32 program, u32 first index, then `struct sosc_image[]` of wire.h; 
 SLOTS       the same with `struct sosc_slot[]`
 STRINGS     u32 program, u32 offset, then bytes of the program's strings
 CALL_SITES  as SLOTS with `struct sosc_call_site[]`: what OPEN and WHOLE units name by number
+MOVES       as SLOTS with `struct sosc_move[]`: when images were loaded and closed
 PROTOTYPES  UTF-8 text: C declarations that soscope itself does not know; any number of them
 CHUNK       u32 program, u32 number of the first unit, `struct sosc_chunk`, then units
 CHUNKS      u32 program, u32 count, then whole chunks with their headers
@@ -87,6 +88,7 @@ SELF_TIMES = 21
 REPORTED = 22
 SAMPLES = 24
 SPOILED = 25
+MOVES = 26
 
 HEADS = 1  # a flag of older versions: the CRC covers the headers of chunks, not their units
 REWRITTEN = 2  # a flag: the CRC covers the header of the block alone

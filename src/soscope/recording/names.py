@@ -8,6 +8,8 @@ import os
 from soscope.model.image import IMAGE_CLOSED, TracedImage
 from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.recording import format as form
+from soscope.recording.clock import Clock
+from soscope.recording.moves import Moves, in_image, with_image
 from soscope.wire import layout, records
 
 TYPE_CHECKING = False
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 _STRINGS_MOST = 256 << 20
 _STACKS_MOST = 4 << 30
+_PLACES_MOST = 1 << 16  # addresses that are looked up
 _FUNCTION_FLAGS = layout.SLOT.offset("function_flags")
 _READY = layout.SLOT.offset("ready")
 _INSTRUMENT = layout.SLOT.offset("instrument")
@@ -38,6 +41,8 @@ class RecordedProgram:
         "_facts",
         "_image_records",
         "_images",
+        "_move_records",
+        "_places",
         "_slot_records",
         "_slots",
         "_stacks",
@@ -45,6 +50,7 @@ class RecordedProgram:
         "_twice",
         "index",
         "knows_errno",
+        "moves",
         "sites",
         "sites_once",
         "slots_once",
@@ -68,6 +74,9 @@ class RecordedProgram:
         self._image_records = bytearray()
         self._slot_records = bytearray()
         self._call_sites = bytearray()
+        self._move_records = bytearray()
+        self.moves = Moves()  # when its images came and went
+        self._places: dict[int, list[TracedImage]] = {}  # what may have been at an address
         self._stacks = bytearray(8)  # no stack has number 0
         self._images: dict[int, TracedImage] | None = None
         self._slots: dict[int, TracedSlot] = {}
@@ -89,18 +98,25 @@ class RecordedProgram:
         elif kind == form.CALL_SITES:
             size = layout.CALL_SITE.size
             table, start, most = self._call_sites, first * size, layout.MAX_CALL_SITES * size
+        elif kind == form.MOVES:
+            size = layout.MOVE.size
+            table, start, most = self._move_records, first * size, layout.MAX_MOVES * size
         else:
             size = layout.SLOT.size
             table, start, most = self._slot_records, first * size, layout.MAX_SLOTS * size
         if start > len(table) or start + len(data) > most:
             raise ValueError("records behind a gap or beyond the limit")
         table[start : start + len(data)] = data
+        if kind == form.MOVES:
+            self.moves.read(table)
+            return
         self.sites_once.clear()
         self.slots_once.clear()
         if kind in (form.CALL_SITES, form.STACKS):
             return
         # Slots name their images; made anew, they name the newest ones.
         self._images = None
+        self._places.clear()
         self._slots.clear()
         self._twice.clear()
 
@@ -151,10 +167,49 @@ class RecordedProgram:
             self._images = images
         return self._images
 
+    def image_of(self, word: int) -> TracedImage | None:
+        """Return the image that a return address of a stack is behind a call in, None: none.
+
+        One that does not say which is in the first image that was there: see `sosc_with_image`.
+        """
+        index, addr = in_image(word)
+        if index is not None:
+            return self.images().get(index)
+        there = self._at(addr - 1)
+        if len(there) > 1 and not self.moves.count:
+            return self.image_at(addr - 1)  # it was recorded before stacks said which
+        return there[0] if there else None
+
+    def word(
+        self, addr: int, pid: int, time_ns: int, clock: Clock, caller: TracedImage | None = None
+    ) -> int:
+        """Return a return address as a stack has it: with its image, where there may be several.
+
+        `caller` is an image that was there at that time for certain.
+        """
+        if caller is not None and caller.start < addr <= caller.end:
+            return with_image(addr, caller)
+        there = self._at(addr - 1)
+        if not there or (len(there) == 1 and not self.moves.has_moved(there[0])):
+            return addr
+        at_that_time = [self.moves.there(image, pid, time_ns, clock.time_ns) for image in there]
+        images = [image for image, was in zip(there, at_that_time, strict=True) if was]
+        return with_image(addr, images[0] if len(images) == 1 else None)
+
+    def _at(self, addr: int) -> list[TracedImage]:
+        """Return the images that may have had `addr`, by index."""
+        there = self._places.get(addr)
+        if there is None:
+            images = self.images().values()
+            there = [image for image in images if image.start <= addr < image.end]
+            if len(self._places) >= _PLACES_MOST:
+                self._places.clear()
+            self._places[addr] = there
+        return there
+
     def files_at(self, addr: int) -> list[TracedImage]:
         """Return the images that had `addr` in turn; the same one at the same place once."""
-        there = [image for image in self.images().values() if image.start <= addr < image.end]
-        files = {(image.path, image.build_id, image.load_bias): image for image in there}
+        files = {(image.path, image.build_id, image.load_bias): image for image in self._at(addr)}
         return list(files.values())
 
     def image_at(self, addr: int) -> TracedImage | None:
@@ -268,11 +323,13 @@ class _SlotsOnce(dict[int, TracedSlot | None]):
 class Programs:
     """The traced programs of a recording or of a live run, by number."""
 
-    __slots__ = ("_programs",)
+    __slots__ = ("_programs", "clock")
 
     _MOST = 1 << 20
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        """Begin with none; `clock` is that of what they have recorded."""
+        self.clock = Clock() if clock is None else clock
         self._programs: dict[int, RecordedProgram] = {}
 
     def __getitem__(self, index: int) -> RecordedProgram:

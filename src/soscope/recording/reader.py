@@ -40,7 +40,7 @@ _NO_TIME = 1 << 63  # ns and ticks are below it for centuries
 _FAMILIES = {"prof": "prof", "blocks": "mem", "objects": "mem"}
 _TRACE = "trace"
 _MAGIC = form.MAGIC.to_bytes(4, "little")
-_TABLES = {form.IMAGES, form.SLOTS, form.STRINGS, form.CALL_SITES, form.STACKS}
+_TABLES = {form.IMAGES, form.SLOTS, form.STRINGS, form.CALL_SITES, form.STACKS, form.MOVES}
 
 
 class RecordingFile:
@@ -66,8 +66,8 @@ class RecordingFile:
         self.end: dict[str, Any] | None = None
         self.events: list[Told] = []
         self.prototypes: list[str] = []
-        self.programs = Programs()
         self.clock = Clock()
+        self.programs = Programs(self.clock)
         self.losses = Losses()
         self.counts: dict[int, dict[int, int]] = {}
         self.stats: dict[int, Stats] = {}

@@ -37,9 +37,9 @@ class Sink:
         """Take what is known of the traced program `index`; replaces what was known."""
 
     def table(self, kind: int, program: int, first: int, data: bytes) -> None:
-        """Take records of `format.IMAGES`, SLOTS, CALL_SITES or STACKS from index `first` on.
+        """Take records of a kind from index `first` on; of STRINGS that is an offset.
 
-        Or STRINGS, where `first` is an offset.
+        Kinds are `format.IMAGES`, SLOTS, CALL_SITES, MOVES, STACKS and STRINGS.
         """
 
     def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:

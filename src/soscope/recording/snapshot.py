@@ -32,6 +32,7 @@ def copy_of(block: ControlBlock) -> ControlBlock:
             (layout.SEC_STRINGS, block.strings_used),
             (layout.SEC_IMAGES, block.image_count * layout.IMAGE.size),
             (layout.SEC_SLOTS, block.slot_count * layout.SLOT.size),
+            (layout.SEC_MOVES, block.move_count * layout.MOVE.size),
             (layout.SEC_CALL_SITES, block.call_site_count * layout.CALL_SITE.size),
         ):
             with block.view(section, 0, size) as known:

@@ -91,11 +91,11 @@ class Stream(Sink):
     )
 
     def __init__(self, programs: Programs | None = None, *, stretches: bool = False) -> None:
-        self.programs = programs or Programs()
         self._stretches = stretches
         self._waiting = [0]
         self._given = programs is not None
         self._clock = Clock()
+        self.programs = programs or Programs(self._clock)
         self._pairing = pairing.Pairing()
         self._losses = Losses()
         self._by_thread: dict[tuple[int, int, int], Source] = {}

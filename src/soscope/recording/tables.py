@@ -20,6 +20,7 @@ from soscope.wire.block import ControlBlock
 _LAYOUTS = {
     layout.SEC_IMAGES: (form.IMAGES, layout.IMAGE, "ready", layout.MAX_IMAGES),
     layout.SEC_SLOTS: (form.SLOTS, layout.SLOT, "ready", layout.MAX_SLOTS),
+    layout.SEC_MOVES: (form.MOVES, layout.MOVE, "kind", layout.MAX_MOVES),
     layout.SEC_CALL_SITES: (form.CALL_SITES, layout.CALL_SITE, "word", layout.MAX_CALL_SITES),
 }
 
@@ -39,6 +40,7 @@ def _staying(record: layout.Layout, names: str) -> tuple[int, slice, bytes]:
 _STAYS = {
     form.STRINGS: (1, slice(0, 1), b"\xff"),
     form.CALL_SITES: (layout.CALL_SITE.size, slice(0, 8), b"\xff" * layout.CALL_SITE.size),
+    form.MOVES: (layout.MOVE.size, slice(0, 4), b"\xff" * layout.MOVE.size),
     form.IMAGES: _staying(
         layout.IMAGE,
         "name path load_bias start end build_id build_id_size reserved tsc ready ns",
@@ -52,7 +54,10 @@ _SLOT_FLAGS = layout.SLOT_LAZY | layout.SLOT_ENTRY_ONLY | layout.SLOT_PARTIAL
 
 
 class _Table:
-    """One section of records: `ready`, or the lower half of `word`, is 0 in unfinished ones."""
+    """One section of records.
+
+    In unfinished ones `ready`, `kind` or the lower half of `word` is 0.
+    """
 
     __slots__ = ("_block", "_kind", "_most", "_ready", "_section", "done", "seen", "size")
 
@@ -86,6 +91,8 @@ class _Table:
             return self._block.image_count
         if self._kind == form.SLOTS:
             return self._block.slot_count
+        if self._kind == form.MOVES:
+            return self._block.move_count
         return self._block.call_site_count
 
     def data(self, first: int, end: int) -> bytes:
@@ -102,6 +109,7 @@ class TableReader:
         "_call_sites",
         "_images",
         "_kept",
+        "_moves",
         "_passed",
         "_program",
         "_sink",
@@ -118,6 +126,7 @@ class TableReader:
         self._images = _Table(block, layout.SEC_IMAGES)
         self._slots = _Table(block, layout.SEC_SLOTS)
         self._call_sites = _Table(block, layout.SEC_CALL_SITES)
+        self._moves = _Table(block, layout.SEC_MOVES)
         self._stacks = StackTable(block)
         self._tail = (0, 0, 0)  # start, end, CRC of the strings passed on last
         # kind -> end and CRC of what was passed on; a CRC of -1: in pieces that overlap
@@ -130,6 +139,9 @@ class TableReader:
         sites = self._call_sites.fresh()
         if sites is not None:
             self._pass_records(form.CALL_SITES, self._call_sites, *sites)
+        moves = self._moves.fresh()
+        if moves is not None:
+            self._pass_records(form.MOVES, self._moves, *moves)
         stacks = self._stacks.fresh()
         if stacks is not None:
             self._sink.table(form.STACKS, self._program, *stacks)
@@ -157,6 +169,7 @@ class TableReader:
             (form.IMAGES, self._images),
             (form.SLOTS, self._slots),
             (form.CALL_SITES, self._call_sites),
+            (form.MOVES, self._moves),
         ):
             self._pass_if_changed(kind, table.data(0, table.seen[0]))
 
@@ -167,6 +180,7 @@ class TableReader:
             form.IMAGES: self._images.data(0, self._images.seen[0]),
             form.SLOTS: self._slots.data(0, self._slots.seen[0]),
             form.CALL_SITES: self._call_sites.data(0, self._call_sites.seen[0]),
+            form.MOVES: self._moves.data(0, self._moves.seen[0]),
         }
         kept = self._kept
         self.spoiled = sum(_changed(kept[kind], now, kind) for kind, now in tables.items())

@@ -122,6 +122,7 @@ class ControlBlock:
     reader_gone = _Word("reader_gone")
     starved = _Word("starved")
     call_site_count = _Count("call_sites", layout.MAX_CALL_SITES)
+    move_count = _Count("moves", layout.MAX_MOVES)
     overwritten = _Word("overwritten")
     turn = _Word("turn")
     gates = _Word("gates")

@@ -64,6 +64,7 @@ class LaidOut:
             layout.SEC_CHUNK_STATES: chunks * 4,
             layout.SEC_RING: chunks * layout.CHUNK_SIZE,
             layout.SEC_PLACES: plan.slot_places * 4,
+            layout.SEC_MOVES: layout.MAX_MOVES * layout.MOVE.size,
             layout.SEC_CALL_SITES: numbers * layout.CALL_SITE.size,
             layout.SEC_CALL_SITE_CHAINS: chains * 4,
             layout.SEC_MATCHES: rules * 4,

@@ -61,6 +61,7 @@ SLOT_PLACES = 1048576
 MAX_IMAGES = 8192
 MAX_SITES = 131072
 MAX_COUNTERS = 16384
+MAX_MOVES = 131072
 MAX_CALL_SITES = 262144
 CALL_SITE_SLOT = 17
 CALL_SITE_HEADS = 4096
@@ -128,7 +129,8 @@ SEC_PATCHES = 12
 SEC_GATES = 13
 SEC_MATCHES = 14
 SEC_PATCHED = 15
-SECTIONS = 16
+SEC_MOVES = 16
+SECTIONS = 17
 
 # Reasons for which calls were not seen; indices of control.dropped.
 DROP_FULL = 0
@@ -258,6 +260,14 @@ IMAGE_CLOSED = 32
 IMAGE_WRITE_REFUSED = 64
 IMAGE_ASKED = 128
 IMAGE_METHODS_UNSEEN = 256
+
+# Images that come and go.
+MOVE_CAME = 1
+MOVE_WENT = 2
+MOVE_FORKED = 3
+# Of an addr that says which image it is in: where the image's index + 1 begins.
+IMAGE_SHIFT = 48
+NO_IMAGE = 0x7FFF
 
 # What a slot is.
 SLOT_JUMP_SLOT = 1
@@ -400,7 +410,7 @@ PLAN = Layout(
 PLAN_HEAD = Layout(
     "sosc_plan_head",
     "magic:Q head_size:I plans:I flags:I string_limit:I chunks:I spare_chunks:I count_arrays:I "
-    "main_name:I main_path:I functions_used:I section:32Q plan:28Q",
+    "main_name:I main_path:I functions_used:I section:34Q plan:28Q",
 )
 CONTROL = Layout(
     "sosc_control",
@@ -411,7 +421,7 @@ CONTROL = Layout(
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
     "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q "
     "reader_gone:Q starved:Q call_sites:Q overwritten:Q turn:Q gates:Q "
-    "question:Q unanswered:Q executes:Q answers:I reserved:I waited_room:Q waited_exec:Q "
+    "question:Q unanswered:Q executes:Q answers:I moves:I waited_room:Q waited_exec:Q "
     "took_chunks:Q took_images:Q stood_still:Q",
 )
 AUTOMATON = Layout(
@@ -450,6 +460,7 @@ SLOT = Layout(
     "symbol:I version:I caller:I callee:I addr:Q saved:Q original:Q prototype:I kind:B "
     "refusal:B flags:B error_rule:B ready:I function_flags:H instrument:B reserved:B tsc:Q",
 )
+MOVE = Layout("sosc_move", "kind:I image:I pid:I parent:I tsc:Q since:Q")
 CALL_SITE = Layout(
     "sosc_call_site",
     "word:Q",

@@ -32,6 +32,7 @@ _COUNTED = (
     "images_dropped",
     "slots_dropped",
     "call_sites",
+    "moves",
     "unanswered",
 )
 _MOST = {

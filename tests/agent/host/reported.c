@@ -197,7 +197,7 @@ static void check_room(void)
 static void check_closed(void)
 {
 	const struct sosc_loaded image = {.start = function(60), .end = function(61), .index = 6};
-	const uint64_t number = 7ull << SOSC_PROF_IMAGE_SHIFT;
+	const uint64_t number = 7ull << SOSC_IMAGE_SHIFT;
 	uint64_t first = function(60), seen = 0, from = 0;
 
 	for (int round = 0; round < 2; round++) {

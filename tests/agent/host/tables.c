@@ -213,7 +213,7 @@ static void *share(void *unused)
 static void check_child(void)
 {
 	const struct sosc_loaded image = {.start = function(0), .end = function(9), .index = 6};
-	const uint64_t moved = 7ull << SOSC_PROF_IMAGE_SHIFT;
+	const uint64_t moved = 7ull << SOSC_IMAGE_SHIFT;
 	struct sosc_prof_table *mine = sosc_prof_self()->table;
 	pthread_t all[AT_ONCE];
 	int status;

@@ -86,6 +86,7 @@ def test_every_scalar_of_the_control_struct_is_an_attribute(block: ControlBlock)
         "slots": "slot_count",
         "strings": "strings_used",
         "call_sites": "call_site_count",
+        "moves": "move_count",
     }
     for field, (_, size, code) in layout.CONTROL.fields.items():
         if code == "s" or size > 8 or field == "reserved":

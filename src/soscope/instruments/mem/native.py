@@ -136,7 +136,7 @@ def _name(
         row.threads.add(tid)
     named: dict[tuple[int, int, tuple[StackFrame, ...]], _Sum] = {}
     for (program, pid, api, words), row in rows.items():
-        frames = names.stack(programs[program], pid, words)
+        frames = names.stack(programs[program], words)
         same = named.setdefault((pid, api, frames), row)
         if same is not row:  # other instructions of the same lines
             same.add(row)

@@ -19,14 +19,8 @@ from soscope.instruments.prof.nodetimes import means_of, node_times
 from soscope.instruments.prof.recordednames import RecordedNames
 from soscope.instruments.prof.reported import is_logged, unpack
 from soscope.instruments.prof.sums import ArcSums
-from soscope.instruments.prof.tree import (
-    ROOT,
-    CallNode,
-    LoggedThread,
-    ReportedCalls,
-    ThreadCalls,
-    in_image,
-)
+from soscope.instruments.prof.tree import ROOT, CallNode, LoggedThread, ReportedCalls, ThreadCalls
+from soscope.recording.moves import in_image
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
 from soscope.wire import proflayout
@@ -192,7 +186,9 @@ class _Program:
         index, addr = in_image(addr)
         if index is not None:
             image = self._program.images().get(index)
-        elif (image := self._program.image_at(addr)) is None and not self._calls.is_followed:
+        elif self._calls.is_followed:
+            image = self._program.image_at(addr)
+        else:  # all that was closed says so
             image = self._program.open_at(addr)
         if image is None:
             self.mixed |= {other.label for other in self._program.files_at(addr)}

@@ -177,15 +177,6 @@ class ReportedCalls(Record):
         self.threads: list[ThreadCalls] = []
 
 
-def in_image(addr: int) -> tuple[int | None, int]:
-    """Return the index of the image that `addr` was in when that was closed, and what it was.
-
-    None: it was not closed since. An index that no image has: that one has no record.
-    """
-    number = addr >> proflayout.PROF_IMAGE_SHIFT & proflayout.PROF_NO_IMAGE
-    return number - 1 if number else None, addr & (1 << proflayout.PROF_IMAGE_SHIFT) - 1
-
-
 def own_memory(mode: int, period: int = 1, tables: int = 48) -> tuple[bytes, int]:
     """Return what the instrument's memory begins with, and its bytes; it is sparse.
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.frames.names import FrameNames
-    from soscope.recording.names import Programs
+    from soscope.model.call import Entry
+    from soscope.recording.names import Programs, RecordedProgram
 
 _POINTS = "(*"  # in the type of a pointer to a function
 _TYPES = frozenset({"sighandler_t", "__sighandler_t"})
@@ -24,24 +25,30 @@ class Callbacks:
     def __init__(self, programs: Programs) -> None:
         self._programs = programs
         self._names: FrameNames | None = None
-        self._known: dict[tuple[int, int, int], str | None] = {}
+        self._known: dict[tuple[int, int], str | None] = {}
 
-    def name(self, process: int, pid: int, addr: int) -> str | None:
-        """Return `image!symbol`, None where no function is known to begin at `addr`."""
-        key = process, pid, addr
+    def name(self, entry: Entry, addr: int) -> str | None:
+        """Return `image!symbol`, None where no function is known to begin at `addr`.
+
+        It is passed to the call of `entry`: what was there at that time counts.
+        """
+        process = entry.slot.process
+        program = self._programs[process]
+        # names are those of return addresses: of what stands before them
+        word = program.word(addr + 1, entry.pid, entry.time_ns, self._programs.clock)
+        key = process, word
         if key not in self._known:
             if len(self._known) > _MOST_KEPT:
                 self._known.clear()
-            self._known[key] = self._look(*key)
+            self._known[key] = self._look(program, word)
         return self._known[key]
 
-    def _look(self, process: int, pid: int, addr: int) -> str | None:
+    def _look(self, program: RecordedProgram, word: int) -> str | None:
         if self._names is None:
             from soscope.frames.names import FrameNames  # reads files: few traces need it
 
             self._names = FrameNames()
-        # they are names of return addresses: of what stands before them
-        (frame,) = self._names.stack(self._programs[process], pid, (addr + 1,))
+        (frame,) = self._names.stack(program, (word,))
         if frame.image is None or frame.symbol is None or frame.offset != 1:
             return None
         return f"{frame.image}!{frame.symbol}"

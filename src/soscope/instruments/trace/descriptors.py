@@ -232,7 +232,7 @@ class Descriptors:
         for place, argument in enumerate(arguments):
             pointer = _pointer_of(arguments, place) if is_callback(argument.type) else 0
             if self._callbacks is not None and pointer > 0:
-                name = self._callbacks.name(entry.slot.process, entry.pid, pointer)
+                name = self._callbacks.name(entry, pointer)
                 if name is not None:
                     names[place] = _escaped(name)
         return names

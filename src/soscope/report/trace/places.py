@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.frames.names import FrameNames
 from soscope.model.call import Entry
 from soscope.model.printable import printable
-from soscope.recording.names import Programs
+from soscope.recording.names import Programs, RecordedProgram
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
 
@@ -24,7 +24,7 @@ class CallPlaces:
         self._programs = programs
         self._functions = FunctionNames(display)
         self._names = FrameNames()
-        self._kept: dict[tuple[int, int, int], str] = {}
+        self._kept: dict[tuple[int, int], str] = {}
 
     def text(self, entry: Entry) -> str:
         """Return where a call returns to: `prog+0x1234 main+0x20 prog.c:12`.
@@ -34,32 +34,24 @@ class CallPlaces:
         addr = entry.return_addr
         if not addr:
             return _UNKNOWN
-        key = entry.slot.process, entry.pid, addr
+        slot = entry.slot
+        program = self._programs[slot.process]
+        word = program.word(addr, entry.pid, entry.time_ns, self._programs.clock, slot.caller)
+        key = slot.process, word
         text = self._kept.get(key)
         if text is None:
             if len(self._kept) > _MOST_KEPT:
                 self._kept.clear()
-            text = self._kept[key] = self._made(*key)
+            text = self._kept[key] = self._made(program, word)
         return text
 
-    def _made(self, process: int, pid: int, addr: int) -> str:
-        (frame,) = self._names.stack(self._programs[process], pid, (addr,))
+    def _made(self, program: RecordedProgram, word: int) -> str:
+        ((frame, addr),) = self._names.places(program, (word,))
         if frame.image is None:
             return f"{addr:#x}"
-        parts = [f"{frame.image}+{frame.offset:#x}"]
+        parts = [f"{frame.image}+{addr:#x}"]
         if frame.symbol is not None:
-            parts = [f"{frame.image}+{self._vaddr(process, pid, addr):#x}"]
             parts.append(f"{self._functions.short(frame.symbol)}+{frame.offset:#x}")
         if frame.file is not None and frame.line is not None:
             parts.append(f"{frame.file.rpartition('/')[2]}:{frame.line}")
         return printable(" ".join(parts))
-
-    def _vaddr(self, process: int, pid: int, addr: int) -> int:
-        """Return the link-time address of what lies at `addr`."""
-        images = [
-            image
-            for image in self._programs[process].images().values()
-            if image.start < addr <= image.end
-        ]
-        image = max(images, key=lambda image: (image.pid == pid, image.index))
-        return addr - image.load_bias

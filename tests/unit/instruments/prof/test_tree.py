@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from soscope.instruments.prof import tree
-from soscope.wire import proflayout
+from soscope.recording.moves import in_image
+from soscope.wire import layout, proflayout
 from soscope.wire.proflayout import PROF_FRAME, PROF_NODE, PROF_TABLE
 
 INSIDE = proflayout.PROF_INSIDE
@@ -71,9 +72,9 @@ def test_parents_stand_in_front_and_two_of_the_same_are_one() -> None:
 
 def test_an_addr_knows_its_image_once_that_is_closed() -> None:
     addr = 0x7FFF_1234_5678
-    assert tree.in_image(addr) == (None, addr)
-    assert tree.in_image(8 << proflayout.PROF_IMAGE_SHIFT | addr) == (7, addr)
-    assert tree.in_image(8 << proflayout.PROF_IMAGE_SHIFT | INSIDE | addr) == (7, addr)
+    assert in_image(addr) == (None, addr)
+    assert in_image(8 << layout.IMAGE_SHIFT | addr) == (7, addr)
+    assert in_image(8 << layout.IMAGE_SHIFT | INSIDE | addr) == (7, addr)
 
 
 def test_what_found_no_room_is_nobody_s_and_what_is_inside_it_has_no_parent() -> None:

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code that comes and goes at one address: each call is its own, whoever lies there later.
+
+The program itself says which library has made a block of which size, and that all of them were
+loaded at one place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.processes.run import run, soscope
+from tests.support.targets.build import made_in
+
+LIBRARY = """\
+#include <stdlib.h>
+void *volatile NAME_last;
+void *work(int n) { return NAME_last = malloc(n); }
+void *tail(void *(*f)(int), int n) { return f(n); }
+void *around(void *(*f)(int), int n) { void *p = f(n); return NAME_last = p; }
+"""
+PROGRAM = """\
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+typedef void *work_function(int);
+static char *place;
+// the call returns to who has called this
+__attribute__((noinline)) void *jumps(int n) { return malloc(n); }
+static void use(const char *path, int n)
+{
+	void *library = dlopen(path, RTLD_NOW);
+	work_function *work = (work_function *)dlsym(library, "work");
+	void *(*around)(work_function *, int) = dlsym(library, "around");
+	Dl_info info;
+	if (!dladdr((void *)work, &info) || (place && place != info.dli_fbase))
+		exit(9);  // not where the first one was: nothing would be tested
+	place = info.dli_fbase;
+	for (int i = 0; i < 10; i++)
+		work(n);
+	around(jumps, n + 1);
+	printf("%s %d\\n", path, n);
+	dlclose(library);
+}
+static void use_code(int n) // code that no file has, where the libraries were
+{
+	// sub $8,%rsp; mov $jumps,%rax; call *%rax; add $8,%rsp; ret
+	unsigned char code[] = {0x48, 0x83, 0xec, 8, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0,
+				0xff, 0xd0, 0x48, 0x83, 0xc4, 8, 0xc3};
+	uintptr_t to = (uintptr_t)jumps;
+	unsigned char *at = mmap(place, 0x4000, PROT_READ | PROT_WRITE | PROT_EXEC,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (at != (unsigned char *)place)
+		exit(8);
+	memcpy(code + 6, &to, 8);
+	memcpy(at + 0x1100, code, sizeof(code));
+	((work_function *)(at + 0x1100))(n);
+	printf("code %d\\n", n);
+	munmap(at, 0x4000);
+}
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IONBF, 0);
+	if (argc > 1) { // as two children do that each have one of them
+		use("./one.so", 1001);
+		if (!fork()) {
+			use("./two.so", 3001);
+			return 0;
+		}
+		wait(NULL);
+		return 0;
+	}
+	use("./one.so", 1001);
+	use("./two.so", 3001);
+	use("./one.so", 1001);
+	use_code(5002);
+	use("./two.so", 3001);
+	return 0;
+}
+"""
+ONE_AFTER_ANOTHER = {
+    (1001, "one.so", "work"): 20,
+    (1002, "one.so", "around"): 2,
+    (3001, "two.so", "work"): 20,
+    (3002, "two.so", "around"): 2,
+    (5002, None, None): 1,
+}
+FORKED = {
+    (1001, "one.so", "work"): 10,
+    (1002, "one.so", "around"): 1,
+    (3001, "two.so", "work"): 10,
+    (3002, "two.so", "around"): 1,
+}
+SIZES = {1001, 1002, 3001, 3002, 5002}
+Owners = Counter[tuple[int, str | None, str | None]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("same_place")
+    how = ["-O2", "-g", "-fno-builtin", "-fPIC", "-shared"]
+    for name in ("one", "two"):
+        (folder / f"{name}.c").write_text(LIBRARY.replace("NAME", name))
+        made_in(folder, "gcc", *how, f"{name}.c", "-o", f"{name}.so")
+    (folder / "main.c").write_text(PROGRAM)
+    made_in(folder, "gcc", "-O2", "-g", "-fno-builtin", "main.c", "-o", "main")
+    return folder
+
+
+def traced(folder: Path, *options: str, argv: tuple[str, ...] = ()) -> str:
+    """Trace the program's mallocs; return what soscope has said."""
+    words = ["trace", "-q", *options, "--from", "all", "-e", "malloc", "--", "./main", *argv]
+    done = soscope(*words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == run(["./main", *argv], cwd=folder).stdout
+    return str(done.stderr)
+
+
+def owners_of_lines(said: str) -> Owners:
+    """Return who has called by the lines of `trace -i`, for the sizes that count."""
+    owners: Owners = Counter()
+    for line in said.splitlines():
+        call = re.search(r"\[([^][]*)\] \S*malloc\((\d+)\)", line)
+        if call is None or int(call[2]) not in SIZES:
+            continue
+        image, symbol, *_ = [*re.split(r"\+0x[0-9a-f]+ ?", call[1]), ""]
+        known = not image.startswith("0x")
+        owners[int(call[2]), image if known else None, symbol if known else None] += 1
+    return owners
+
+
+def owners_of_calls(said: str) -> Owners:
+    """Return who has called by the objects of `trace -k --json`."""
+    owners: Owners = Counter()
+    for line in said.splitlines():
+        call: dict[str, Any] = json.loads(line)
+        if call.get("symbol") == "malloc" and call["args"][0]["value"] in SIZES:
+            frame = call["stack"][0]
+            owners[call["args"][0]["value"], frame["image"], frame["symbol"]] += 1
+    return owners
+
+
+@pytest.mark.parametrize(("argv", "right"), [((), ONE_AFTER_ANOTHER), (("fork",), FORKED)])
+def test_the_caller_is_the_image_of_that_time(
+    folder: Path, tmp_path: Path, argv: tuple[str, ...], right: Owners
+) -> None:
+    file = str(tmp_path / "run.sosr")
+    assert owners_of_lines(traced(folder, "-f", "-i", argv=argv)) == right
+    traced(folder, "-f", "-k", "--record", file, argv=argv)
+    assert owners_of_lines(soscope("report", "-i", file, cwd=folder).stdout) == right
+    assert owners_of_calls(soscope("report", "-k", "--json", file, cwd=folder).stdout) == right
+
+
+@pytest.mark.parametrize("how", [(), ("--aggregate",), ("--mode", "sample=16")])
+def test_blocks_are_those_of_the_image_that_made_them(folder: Path, how: tuple[str, ...]) -> None:
+    done = soscope("mem", "run", "-f", "--blocks", *how, "--json", "--", "./main", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    rows: Owners = Counter()
+    for row in json.loads(done.stderr)["native"]:
+        size, *rest = divmod(row["bytes"], row["count"])
+        if size in SIZES:
+            assert rest == [0]
+            rows[size, row["frames"][0]["image"], row["frames"][0]["symbol"]] += row["count"]
+    assert rows == ONE_AFTER_ANOTHER
+
+
+def test_exports_have_the_image_of_that_time(folder: Path, tmp_path: Path) -> None:
+    recording, exported = str(tmp_path / "run.sosr"), tmp_path / "run.folded"
+    traced(folder, "-k", "--record", recording)
+    done = soscope("export", "--format", "folded", "-o", str(exported), recording, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    stacks = [line.rsplit(" ", 1)[0].split(";") for line in exported.read_text().splitlines()]
+    callers = {stack[-2] for stack in stacks if stack[-1] == "libc.so.6`malloc"}
+    named = {caller for caller in callers if not caller.startswith(("ld-linux", "libc", "?"))}
+    assert named == {
+        f"{name}.so`{symbol}" for name in ("one", "two") for symbol in ("work", "around")
+    }
+    assert len([caller for caller in callers if caller.startswith("?`0x")]) == 1
