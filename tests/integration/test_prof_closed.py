@@ -24,7 +24,7 @@ PROGRAM = """\
 #include <stdio.h>
 #include <stdlib.h>
 static void *place;
-static int use(const char *path, int n)
+static int use(const char *path, int n, int keeps)
 {
 	void *library = dlopen(path, RTLD_NOW);
 	int (*work)(int) = (int (*)(int))dlsym(library, "work");
@@ -33,13 +33,13 @@ static int use(const char *path, int n)
 		exit(9);  // not where the first one was: nothing would be tested
 	place = info.dli_fbase;
 	printf("%d\\n", work(n));
-	return dlclose(library);
+	return keeps ? 0 : dlclose(library);
 }
 int main(int argc, char **argv)
 {
-	if (use("./one.so", 3) || use("./two.so", 50) || use("./one.so", 400))
+	if (use("./one.so", 3, 0) || use("./two.so", 50, 0) || use("./one.so", 400, 0))
 		return 8;
-	return argc > 1 ? use("./two.so", 1000) : 3;
+	return argc > 1 ? use("./two.so", 1000, argv[1][0] == 'k') : 3;
 }
 """
 
@@ -56,10 +56,12 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder
 
 
-def calls(folder: Path, mode: str, *options: str) -> dict[tuple[str, str], int]:
-    words = ["prof", "run", "-q", *options, "--mode", mode, "--json", "--", "./main", "again"]
+def calls(
+    folder: Path, mode: str, *options: str, argument: str = "again"
+) -> dict[tuple[str, str], int]:
+    words = ["prof", "run", "-q", *options, "--mode", mode, "--json", "--", "./main", argument]
     done = soscope(*words, cwd=folder)
-    plain = run(["./main", "again"], cwd=folder)
+    plain = run(["./main", argument], cwd=folder)
     assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
     assert plain.stdout.count("goes") == 4
     said: dict[str, Any] = json.loads(done.stderr)
@@ -68,7 +70,7 @@ def calls(folder: Path, mode: str, *options: str) -> dict[tuple[str, str], int]:
 
 
 @pytest.mark.covering(1)
-@pytest.mark.parametrize("mode", ["count", "time"])
+@pytest.mark.parametrize("mode", ["count", "time", "log"])
 def test_each_library_has_its_own_calls(folder: Path, mode: str) -> None:
     seen = calls(folder, mode)
     assert seen["one.so", "one_leaf"] == 403
@@ -81,3 +83,11 @@ def test_forked_children_share_records_and_names_are_still_right(folder: Path) -
     seen = calls(folder, "count", "-f")
     assert seen["one.so", "one_leaf"] == 403
     assert seen["two.so", "two_leaf"] == 1050
+
+
+def test_one_that_is_still_open_has_its_own_calls_in_programs_that_are_followed(
+    folder: Path,
+) -> None:
+    seen = calls(folder, "count", "-f", argument="keep")
+    assert (seen["one.so", "one_leaf"], seen["two.so", "two_leaf"]) == (403, 1050)
+    assert not [name for image, name in seen if name == "?"]

@@ -71,6 +71,11 @@ class Moves:
                 there.append(kind == layout.MOVE_CAME)
                 self._moved.add(image)
 
+    def times(self) -> list[int]:
+        """Return when something has changed (tsc)."""
+        own = {time for times, _ in self._own.values() for time in times}
+        return sorted(own.union(*(times for times, _ in self._forks.values())))
+
     def has_moved(self, image: TracedImage) -> bool:
         """Return whether an image may have come or gone while the program was watched."""
         return not image.flags & IMAGE_STARTUP or image.index in self._moved

@@ -181,20 +181,31 @@ class RecordedProgram:
         return there[0] if there else None
 
     def word(
-        self, addr: int, pid: int, time_ns: int, clock: Clock, caller: TracedImage | None = None
+        self,
+        addr: int,
+        pid: int,
+        time: int,
+        ns: Callable[[int], int] = int,
+        caller: TracedImage | None = None,
     ) -> int:
         """Return a return address as a stack has it: with its image, where there may be several.
 
-        `caller` is an image that was there at that time for certain.
+        `ns` turns a tsc into what `time` is. `caller` is an image that was there at that time for
+        certain.
         """
         if caller is not None and caller.start < addr <= caller.end:
             return with_image(addr, caller)
-        there = self._at(addr - 1)
-        if not there or (len(there) == 1 and not self.moves.has_moved(there[0])):
+        if not self.needs_time(addr):
             return addr
-        at_that_time = [self.moves.there(image, pid, time_ns, clock.time_ns) for image in there]
-        images = [image for image, was in zip(there, at_that_time, strict=True) if was]
-        return with_image(addr, images[0] if len(images) == 1 else None)
+        there = [image for image in self._at(addr - 1) if self.moves.there(image, pid, time, ns)]
+        return with_image(addr, there[0] if len(there) == 1 else None)
+
+    def needs_time(self, addr: int) -> bool:
+        """Return whether the image of a return address depends on the time, as far as is known."""
+        if not self.moves.count:
+            return False
+        there = self._at(addr - 1)
+        return len(there) > 1 or (len(there) == 1 and self.moves.has_moved(there[0]))
 
     def _at(self, addr: int) -> list[TracedImage]:
         """Return the images that may have had `addr`, by index."""

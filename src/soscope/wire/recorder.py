@@ -127,8 +127,16 @@ class Recorder:
         self._put(layout.SEC_IMAGES, at, data)
         self._block.slots_left += left
 
+    def move(self, kind: int, pid: int, index: int = layout.NONE, parent: int = 0) -> None:
+        """Say that an image has come or gone in a process, or that this one was forked."""
+        row, now = self._block.move_count, self.ticks()
+        if row < layout.MAX_MOVES:
+            move = layout.MOVE.struct.pack(kind, index, pid, parent, now, now)
+            self._put(layout.SEC_MOVES, row * layout.MOVE.size, move)
+            self._block.move_count = row + 1
+
     def close_image(self, index: int) -> None:
-        """Say that an image is gone."""
+        """Say that no process has an image any more."""
         at = index * layout.IMAGE.size + layout.IMAGE.offset("flags")
         flags = int.from_bytes(self._block.view(layout.SEC_IMAGES, at, at + 4), "little")
         self._put(layout.SEC_IMAGES, at, (flags | layout.IMAGE_CLOSED).to_bytes(4, "little"))

@@ -74,7 +74,7 @@ def clock() -> Clock:
 
 def index_at(program: RecordedProgram, time: int, pid: int = 1, addr: int = 0x1900) -> int | None:
     """Return the index of the image that a process had at a time, None: none."""
-    index, alone = in_image(program.word(addr, pid, time, clock()))
+    index, alone = in_image(program.word(addr, pid, time, clock().time_ns))
     assert alone == addr
     return None if index == layout.NO_IMAGE - 1 else index
 
@@ -92,9 +92,9 @@ def test_a_place_is_whose_it_was_at_that_time() -> None:
     assert at == {100: 0, 199: 0, 300: 1, 399: 1, 500: 0} | nobody
     assert index_at(program, 0) is None  # its time is not known
     assert index_at(program, 250, addr=0x9900) is None  # it needs none: nobody else was there
-    assert program.word(0x9900, 1, 250, clock()) == 0x9900
+    assert program.word(0x9900, 1, 250, clock().time_ns) == 0x9900
     caller = program.images()[1]
-    assert in_image(program.word(0x1900, 1, 150, clock(), caller))[0] == 1
+    assert in_image(program.word(0x1900, 1, 150, clock().time_ns, caller))[0] == 1
 
 
 def test_a_forked_child_has_what_its_parent_had_then() -> None:
@@ -118,7 +118,7 @@ def test_moves_that_found_no_room_leave_a_place_to_nobody() -> None:
     program.add(form.MOVES, 0, row * layout.MAX_MOVES)
     assert index_at(program, 99) is None
     assert index_at(program, 100) is None
-    assert in_image(program.word(0x1900, 1, 100, clock(), program.images()[0]))[0] == 0
+    assert in_image(program.word(0x1900, 1, 100, clock().time_ns, program.images()[0]))[0] == 0
 
 
 def test_an_addr_of_a_stack_that_names_no_image_is_in_the_first_one() -> None:

@@ -132,6 +132,7 @@ class ImageHooks:
                 self.hook(image, flags=flags)
             return
         for image in images:
+            image.is_late = True
             self._wait_for(image)
 
     def _open(self, entry: linkmaps.Linked, *, is_main: bool) -> ForeignImage | None:
@@ -203,6 +204,8 @@ class ImageHooks:
         self._images = dict(parent._images)
         for image in self._images.values():
             image.processes += 1
+        pid, parent_pid = self._memory.pid, parent._memory.pid
+        self._recorder.move(layout.MOVE_FORKED, pid, parent=parent_pid)
 
     def leave(self) -> None:
         """Hear that the process has ended, or executed another program."""
@@ -224,11 +227,14 @@ class ImageHooks:
         self.slots.forget(image)
         self.entries.forget(image)
         image.processes -= 1
-        if image.index >= 0 and not image.processes:
-            self._recorder.close_image(image.index)
+        if image.index >= 0:
+            self._recorder.move(layout.MOVE_WENT, self._memory.pid, image.index)
+            if not image.processes:
+                self._recorder.close_image(image.index)
 
     def _record_image(self, image: ForeignImage, flags: int) -> None:
         if image.index < 0:
+            flags &= ~IMAGE_STARTUP if image.is_late else ~0
             image.index = self._recorder.image(
                 image.name,
                 image.path,
@@ -239,6 +245,8 @@ class ImageHooks:
                 flags=flags | (layout.IMAGE_MAIN if image.is_main else 0),
                 pid=self._memory.pid,
             )
+            if image.is_late and image.index != layout.NONE:
+                self._recorder.move(layout.MOVE_CAME, self._memory.pid, image.index)
 
     def hook(self, image: ForeignImage, *, flags: int) -> None:
         """Have the slots of an image lead to us."""

@@ -79,6 +79,7 @@ class ForeignImage:
         self.is_main = is_main
         self.index = -1
         self.processes = 1
+        self.is_late = False  # it has come when the program ran already
         loads = [segment for segment in elf.segments if segment.type == c.PT_LOAD]
         self.start = linked.load_bias + min((each.vaddr for each in loads), default=0)
         self.end = linked.load_bias + max((each.vaddr + each.memsz for each in loads), default=0)

@@ -71,7 +71,9 @@ class _ArcEnds:
 
     def _caller(self, slot: TracedSlot, addr: int) -> int:
         """Return the function whose call returns to `addr`; 0: nobody knows where it was."""
-        image = self._program.image_at(addr - 1) if addr else None
+        image = slot.caller
+        if image is None or not image.start < addr <= image.end:
+            image = self._program.open_at(addr - 1) if addr else None
         if image is None:
             return self._sums.image(slot.caller)
         return self._sums.function(self._names.of(image).at(addr - 1 - image.load_bias))

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from soscope.model.record import Record
+from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Sink, Stop
 from soscope.wire import layout
@@ -104,9 +105,32 @@ def logs_of(
             before = calls["start"] < taken.until
             calls, is_open = calls[before], is_open[before]
         if len(calls):
+            _tell_apart(calls, recording.programs[program], pid)
             waits = units[kind == layout.UNIT_OVERHEAD]
             logs.setdefault(program, []).append(ThreadLog(pid, tid, calls, waits, is_open))
     return logs
+
+
+def _tell_apart(calls: _Units, program: RecordedProgram, pid: int) -> None:
+    """Have each address say which image it was in then, where several may have been there."""
+    moves = np.array(program.moves.times(), np.int64)
+    if not len(moves):
+        return
+    is_root = calls["commit"] & layout.REPORTED_ROOT != 0
+    for name, are_addrs in (("function", np.ones(len(calls), np.bool_)), ("around", is_root)):
+        addrs = [each for each in np.unique(calls[name][are_addrs]).tolist() if each > 0]
+        several = [each for each in addrs if program.needs_time(each)]
+        rows = np.flatnonzero(are_addrs & np.isin(calls[name], several))
+        # between two moves nothing changes
+        since = np.searchsorted(moves, calls["start"][rows], side="right")
+        keys = np.stack([calls[name][rows], since], axis=1)
+        distinct, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        starts = calls["start"][rows[first]].tolist()
+        words = [
+            program.word(addr, pid, start)
+            for addr, start in zip(distinct[:, 0].tolist(), starts, strict=True)
+        ]
+        calls[name][rows] = np.array(words, np.int64)[which.reshape(-1)]
 
 
 def _ticks(units: _Units) -> Integers:

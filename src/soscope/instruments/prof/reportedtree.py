@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from soscope.instruments.prof.timeline import ThreadTimeline
     from soscope.recording.clock import Clock
 
+_AT_THE_END = (1 << 64) - 1
 _NO_CALLER = (0, proflayout.PROF_NO_CALLER)
 _LOST = (
     ("left", "calls did not return: longjmp, an exception, a coroutine or the end of a thread"),
@@ -138,7 +139,8 @@ class _Program:
     def add(self, thread: ThreadCalls, profile: Profile) -> None:
         """Add the calls of a thread."""
         nodes = thread.nodes
-        functions = [self._function(node) for node in nodes]
+        pid = thread.pid
+        functions = [self._function(node, pid) for node in nodes]
         times = node_times(self._calls, thread, self._means)
         is_tree = self._calls.mode != proflayout.PROF_COUNT
         at = len(profile.threads)
@@ -153,7 +155,7 @@ class _Program:
             probes = self._ns(times[index].overhead)
             outside = frozenset[int]() if is_root else around[node.parent]
             around.append(outside | {function})
-            caller = self._outside(node.caller) if is_root else functions[node.parent]
+            caller = self._outside(node.caller, pid) if is_root else functions[node.parent]
             is_outermost = function not in outside
             inclusive = 0 if total is not None and not is_outermost else total
             self._sums.add(caller, function, node.calls, inclusive, own)
@@ -168,27 +170,32 @@ class _Program:
         from soscope.instruments.prof.logged import timeline_of
         from soscope.recording.times import Times
 
-        functions = {(node.function, node.hook): self._function(node) for node in thread.nodes}
+        pid = thread.pid
+        functions = {(node.function, node.hook): self._function(node, pid) for node in thread.nodes}
         return timeline_of(len(profile.threads) - 1, thread.log, functions, Times(clock))
 
     def _ns(self, ticks: int | None) -> int | None:
         return None if ticks is None else round(ticks * self._rate)
 
-    def _function(self, node: CallNode) -> int:
+    def _function(self, node: CallNode, pid: int) -> int:
         """Return the function of a node: its hook tells it, or an address inside."""
         is_start = node.hook == proflayout.PROF_CYG
-        return self._at(node.function if is_start else node.function - 1)
+        return self._at(node.function if is_start else node.function - 1, pid)
 
-    def _outside(self, addr: int) -> int:
-        return NOBODY if addr in _NO_CALLER else self._at(addr - 1)
+    def _outside(self, addr: int, pid: int) -> int:
+        return NOBODY if addr in _NO_CALLER else self._at(addr - 1, pid)
 
-    def _at(self, addr: int) -> int:
+    def _at(self, addr: int, pid: int) -> int:
+        """Return the function at an address, which says its image if process `pid` has closed it.
+
+        `pid` 0: several processes have written it down.
+        """
+        if pid:
+            addr = self._program.word(addr + 1, pid, _AT_THE_END) - 1
         index, addr = in_image(addr)
         if index is not None:
             image = self._program.images().get(index)
-        elif self._calls.is_followed:
-            image = self._program.image_at(addr)
-        else:  # all that was closed says so
+        elif (image := self._program.image_at(addr)) is None and not self._calls.is_followed:
             image = self._program.open_at(addr)
         if image is None:
             self.mixed |= {other.label for other in self._program.files_at(addr)}

@@ -35,7 +35,7 @@ class Callbacks:
         process = entry.slot.process
         program = self._programs[process]
         # names are those of return addresses: of what stands before them
-        word = program.word(addr + 1, entry.pid, entry.time_ns, self._programs.clock)
+        word = program.word(addr + 1, entry.pid, entry.time_ns, self._programs.clock.time_ns)
         key = process, word
         if key not in self._known:
             if len(self._known) > _MOST_KEPT:

@@ -22,6 +22,7 @@ class CallPlaces:
 
     def __init__(self, programs: Programs, display: Display) -> None:
         self._programs = programs
+        self._time_ns = programs.clock.time_ns
         self._functions = FunctionNames(display)
         self._names = FrameNames()
         self._kept: dict[tuple[int, int], str] = {}
@@ -36,7 +37,7 @@ class CallPlaces:
             return _UNKNOWN
         slot = entry.slot
         program = self._programs[slot.process]
-        word = program.word(addr, entry.pid, entry.time_ns, self._programs.clock, slot.caller)
+        word = program.word(addr, entry.pid, entry.time_ns, self._time_ns, slot.caller)
         key = slot.process, word
         text = self._kept.get(key)
         if text is None:
