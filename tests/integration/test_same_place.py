@@ -188,3 +188,60 @@ def test_exports_have_the_image_of_that_time(folder: Path, tmp_path: Path) -> No
         f"{name}.so`{symbol}" for name in ("one", "two") for symbol in ("work", "around")
     }
     assert len([caller for caller in callers if caller.startswith("?`0x")]) == 1
+
+
+BURNING = """\
+#include <time.h>
+static long now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+__attribute__((noinline)) long NAME_burns(long ns)
+{
+	long begun = now(), spent;
+	while ((spent = now() - begun) < ns)
+		for (volatile int i = 0; i < 20000; i++)
+			;
+	return spent;
+}
+"""
+BURNER = """\
+#include <dlfcn.h>
+#include <stdio.h>
+int main(void)
+{
+	long spent[2] = {0, 0};
+	void *place = 0;
+	for (int i = 0; i < 24; i++) {
+		void *library = dlopen(i % 2 ? "./second.so" : "./first.so", RTLD_NOW);
+		long (*burns)(long) = dlsym(library, i % 2 ? "second_burns" : "first_burns");
+		if (place && place != (void *)burns)
+			return 9;
+		place = (void *)burns;
+		spent[i % 2] += burns(i % 2 ? 30000000 : 10000000);
+		dlclose(library);
+	}
+	printf("%ld %ld\\n", spent[0], spent[1]);
+	return 0;
+}
+"""
+
+
+def test_samples_are_those_of_the_image_that_ran(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.c").write_text(BURNING.replace("NAME", name))
+        made_in(tmp_path, "gcc", "-O1", "-fPIC", "-shared", f"{name}.c", "-o", f"{name}.so")
+    (tmp_path / "burner.c").write_text(BURNER)
+    made_in(tmp_path, "gcc", "-O1", "burner.c", "-o", "burner")
+    done = soscope("prof", "run", "--sample", "997", "--json", "--", "./burner", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, second = map(int, done.stdout.split())
+    rows = {
+        (row["image"], row["symbol"]): row["samples"] for row in json.loads(done.stderr)["sampled"]
+    }
+    seen = rows["first.so", "first_burns"], rows["second.so", "second_burns"]
+    assert seen[0] / sum(seen) == pytest.approx(first / (first + second), abs=0.1)
+    assert ("first.so", "second_burns") not in rows
+    assert ("second.so", "first_burns") not in rows

@@ -12,6 +12,7 @@ import errno
 import mmap
 import os
 from collections.abc import Iterator
+from operator import itemgetter
 from struct import Struct, pack_into, unpack_from
 
 from soscope.entry.isa import arch
@@ -19,14 +20,22 @@ from soscope.proc import status
 
 _ATTR_SIZE = 128
 _SOFTWARE, _TASK_CLOCK = 1, 1
-_TID, _REGS_USER, _STACK_USER = 1 << 1, 1 << 12, 1 << 13
+_TID, _TIME, _REGS_USER, _STACK_USER = 1 << 1, 1 << 2, 1 << 12, 1 << 13
 _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HV = 1 << 1, 1 << 5, 1 << 6
-_COMM, _TASK, _COMM_EXEC = 1 << 9, 1 << 13, 1 << 24
+_MMAP, _COMM, _TASK, _ID_ALL, _MMAP2, _COMM_EXEC = (
+    1 << 8,
+    1 << 9,
+    1 << 13,
+    1 << 18,
+    1 << 23,
+    1 << 24,
+)
 _CLOEXEC = 8
 _SET_OUTPUT, _DISABLE = 0x2405, 0x2401
 _HEAD, _TAIL = 1024, 1032  # of struct perf_event_mmap_page
 _RECORD = Struct("<IHH")
-_LOST, _COMM_RECORD, _FORK, _SAMPLE = 2, 3, 7, 9
+_LOST, _COMM_RECORD, _FORK, _SAMPLE, _MAPPED = 2, 3, 7, 9, 10
+_MAP = Struct("<QQQIIQQII")  # from, bytes, offset in the file, device, its number, rights
 _IS_EXEC = 1 << 13
 _STACK = 16384  # bytes that are copied
 _PAGES = (512, 256, 128, 64, 32)  # of a ring: as many as are allowed
@@ -66,6 +75,23 @@ class TaskEvent:
         self.name = name
         self.count = count
         self.parent = parent
+
+
+class MapEvent:
+    """Code was mapped: [start, end), from `offset` of the file that the kernel calls `path`."""
+
+    __slots__ = ("end", "inode", "offset", "path", "pid", "start")
+
+    def __init__(self, pid: int, start: int, end: int, offset: int, inode: int, path: str) -> None:
+        self.pid = pid
+        self.start = start
+        self.end = end
+        self.offset = offset
+        self.inode = inode
+        self.path = path
+
+
+Event = KernelSample | TaskEvent | MapEvent
 
 
 class PerfEvents:
@@ -160,8 +186,8 @@ class PerfEvents:
 
     def _attr(self) -> bytes:
         attr = bytearray(_ATTR_SIZE)
-        sample = _TID | _REGS_USER | _STACK_USER
-        flags = _INHERIT | _EXCLUDE_HV | _COMM | _TASK | _COMM_EXEC
+        sample = _TID | _TIME | _REGS_USER | _STACK_USER
+        flags = _INHERIT | _EXCLUDE_HV | _COMM | _TASK | _COMM_EXEC | _MMAP | _MMAP2 | _ID_ALL
         if not self.has_kernel:
             flags |= _EXCLUDE_KERNEL
         head = (_SOFTWARE, _ATTR_SIZE, _TASK_CLOCK, self._period, sample, 0, flags)
@@ -188,8 +214,12 @@ class PerfEvents:
 
     # ---- what the kernel has written ----
 
-    def records(self, *, is_look: bool = False) -> Iterator[KernelSample | TaskEvent]:
-        """Yield what is in the rings, each in its own order; `is_look`: it stays there."""
+    def records(self, *, is_look: bool = False) -> list[Event]:
+        """Return what is in the rings, in the order of time; `is_look`: it stays there."""
+        found = sorted(self._records(is_look=is_look), key=itemgetter(0))
+        return [record for _, record in found]
+
+    def _records(self, *, is_look: bool) -> Iterator[tuple[int, Event]]:
         for ring, _, size in self._rings.values():
             (head,) = unpack_from("<Q", ring, _HEAD)
             (tail,) = unpack_from("<Q", ring, _TAIL)
@@ -213,7 +243,15 @@ class PerfEvents:
         return ring[_PAGE + first : _PAGE + size] + ring[_PAGE : _PAGE + last]
 
 
-def _decoded(kind: int, misc: int, body: bytes) -> KernelSample | TaskEvent | None:
+def _decoded(kind: int, misc: int, body: bytes) -> tuple[int, Event] | None:
+    """Return the time of a record, and what it says."""
+    if kind == _SAMPLE:
+        return unpack_from("<Q", body, 8)[0], _sample(body)
+    event = _event(kind, misc, body)
+    return None if event is None else (unpack_from("<Q", body, len(body) - 8)[0], event)
+
+
+def _event(kind: int, misc: int, body: bytes) -> Event | None:
     if kind == _LOST:
         return TaskEvent(TaskEvent.LOST, 0, 0, count=unpack_from("<Q", body, 8)[0])
     pid, tid = unpack_from("<II", body, 0)
@@ -223,13 +261,20 @@ def _decoded(kind: int, misc: int, body: bytes) -> KernelSample | TaskEvent | No
     if kind == _COMM_RECORD:
         name = os.fsdecode(body[8:].split(b"\0", 1)[0])
         return TaskEvent(TaskEvent.EXEC if misc & _IS_EXEC else TaskEvent.NAME, pid, tid, name)
-    if kind != _SAMPLE:
+    if kind != _MAPPED:
         return None
-    if not unpack_from("<Q", body, 8)[0]:
+    start, size, offset, _, _, inode, *_ = _MAP.unpack_from(body, 8)
+    path = os.fsdecode(body[8 + _MAP.size :].split(b"\0", 1)[0])
+    return MapEvent(pid, start, start + size, offset, inode, path)
+
+
+def _sample(body: bytes) -> KernelSample:
+    pid, tid = unpack_from("<II", body, 0)
+    if not unpack_from("<Q", body, 16)[0]:
         return KernelSample(pid, tid, {}, 0, b"")  # a thread without registers of its own
-    words = unpack_from(f"<{len(arch.PERF_COLUMNS)}Q", body, 16)
+    words = unpack_from(f"<{len(arch.PERF_COLUMNS)}Q", body, 24)
     registers: dict[int, int | None] = dict(zip(arch.PERF_COLUMNS, words, strict=True))
-    at = 16 + 8 * len(words)
+    at = 24 + 8 * len(words)
     (size,) = unpack_from("<Q", body, at)
     copied = unpack_from("<Q", body, at + 8 + size)[0] if size else 0
     return KernelSample(

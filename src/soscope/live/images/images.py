@@ -8,6 +8,7 @@ not needed for that; it only tells which files they are, and what no list names.
 
 from __future__ import annotations
 
+import os
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
@@ -299,6 +300,8 @@ def _walk(images: Images, namespace: int, head: int, segments: list[Segment]) ->
         if image.is_main:
             images.main = image
         images.watched.append((addr, data))
+        if name:  # another image may have got the node, and all else that is in it
+            images.watched.append((name, os.fsencode(image.loader_name) + b"\0"))
         images.by_link_map[addr] = image
         images.linked.append(image)
         listed.append(image)

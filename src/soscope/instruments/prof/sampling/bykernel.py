@@ -7,16 +7,15 @@ still.
 
 from __future__ import annotations
 
-import time
+from collections import deque
 
-from soscope.entry.perf import KernelSample, PerfEvents, TaskEvent
+from soscope.entry.perf import Event, KernelSample, MapEvent, PerfEvents, TaskEvent
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.sampling.imagemap import ImageMap
 from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.unwind import Unwinder
 from soscope.proc.cputime import process_ns
 
-_LOOK = 0.25  # seconds between looks at images that come and go
 _FULL = "more samples than were read in time"
 _GONE = "processes had ended before their images were looked at"
 _EARLY = "images and threads were being looked for"
@@ -53,7 +52,7 @@ class KernelSampling:
         self._follows = follows
         self._events = PerfEvents(period)
         self._processes: dict[int, _KnownProcess] = {}
-        self._next_look = 0.0
+        self._pending: deque[Event] = deque()  # what the kernel has told, and nobody has heard
         self._names: dict[tuple[int, int], str] = {}
         self._left: set[int] = set()  # processes that others sample, with their children
 
@@ -78,7 +77,18 @@ class KernelSampling:
 
     def show(self, pid: int, images: ImageMap) -> None:
         """Take the images of the program that a process runs now."""
-        self._processes[pid].show(images)
+        self._show(pid, self._processes[pid], images)
+
+    def _show(self, pid: int, known: _KnownProcess, images: ImageMap | None) -> None:
+        """Take images as they are now: what is told of code that was mapped may be from before."""
+        known.show(images)
+        if images is None:
+            return
+        images.is_told = True
+        self._pending += self._events.records()
+        for event in self._pending:
+            if isinstance(event, MapEvent) and event.pid == pid:
+                images.gone(event)
 
     def hand_out(self, pid: int) -> ImageMap | None:
         """Return the images that are known of a process, as they are now, to be shown again.
@@ -88,6 +98,7 @@ class KernelSampling:
         known = self._processes.get(pid)
         if known is None or known.images is None:
             return None
+        known.images.is_told = False
         known.images.look()
         images, known.images, known.unwinder = known.images, None, None
         return images
@@ -103,26 +114,24 @@ class KernelSampling:
         self._events.remove(pid)
         known = self._processes.pop(pid)
         if not self._processes:
-            for _ in self._events.records():
-                pass  # nobody asks for these, nor for what found no room beside them
+            self._pending.clear()
+            self._events.records()  # nobody asks for these, nor for what found no room beside them
         if known.images is not None:
             known.images.close()
 
     def take(self) -> None:
         """Take the samples that are there."""
-        for record in self._events.records():
+        self._pending += self._events.records()
+        while self._pending:
+            record = self._pending.popleft()
             if isinstance(record, KernelSample):
                 self._take(record)
-            else:
+            elif isinstance(record, TaskEvent):
                 self._hear(record)
-        now = time.monotonic()
-        is_due = now >= self._next_look
-        if is_due:
-            self._next_look = now + _LOOK
+            elif (known := self._processes.get(record.pid)) is not None and known.images:
+                known.images.mapped(record)
         for pid, known in self._processes.items():
             try:
-                if is_due and known.images is not None:
-                    known.images.look()
                 known.ran = max(known.ran, process_ns(pid))
             except (SoscopeError, OSError):
                 continue  # it has ended, or runs another program, which is told
@@ -146,7 +155,7 @@ class KernelSampling:
         if event.name:
             self._names[event.pid, event.tid] = event.name
         if event.kind == TaskEvent.EXEC and event.pid in self._processes:
-            self._processes[event.pid].show(_images_of(event.pid))
+            self._show(event.pid, self._processes[event.pid], _images_of(event.pid))
         elif event.kind == TaskEvent.FORK and event.pid != event.parent and self._follows:
             self._forked(event.pid, event.parent)
 
@@ -156,7 +165,8 @@ class KernelSampling:
             return
         self._left.discard(pid)  # another one had the number
         if pid not in self._processes:
-            self._processes[pid] = _KnownProcess(_images_of(pid), 0)
+            known = self._processes[pid] = _KnownProcess(None, 0)
+            self._show(pid, known, _images_of(pid))
 
     def _take(self, sample: KernelSample) -> None:
         known = self._processes.get(sample.pid)
@@ -164,7 +174,7 @@ class KernelSampling:
             return  # a child that is not followed
         known.samples += 1
         if known.images is None:
-            known.show(_images_of(sample.pid))
+            self._show(sample.pid, known, _images_of(sample.pid))
         if known.images is None or known.unwinder is None or not sample.registers:
             self._tally.miss(_GONE, self._period)
             return

@@ -3,28 +3,51 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import time
 from bisect import bisect_right
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.cfi import FrameTable, Row
+from soscope.binfmt.elf.header import Segment
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.source import ByteSource
+from soscope.binfmt.source import ByteSource, FileSource
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, SoscopeError
+from soscope.live.images.imagefile import ImageFile
 from soscope.live.images.images import Images, find_images
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
 from soscope.live.images.watch import Watch
+from soscope.live.names.staticnames import open_regular
 from soscope.wire import layout
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.entry.perf import MapEvent
+
+_PAGE = mmap.PAGESIZE
 _PAUSE = 0.1  # seconds between looks at images that come
 
 
 class SampledImage:
     """Code of one image, [start, end) at run time; `image` None: it is the agent's."""
 
-    __slots__ = ("_memory", "_table", "bias", "build_id", "end", "image", "name", "path", "start")
+    __slots__ = (
+        "_file",
+        "_memory",
+        "_table",
+        "bias",
+        "build_id",
+        "end",
+        "image",
+        "inode",
+        "name",
+        "offset",
+        "path",
+        "start",
+    )
 
     def __init__(
         self, image: LoadedImage | None, start: int, end: int, memory: ByteSource | None = None
@@ -37,15 +60,47 @@ class SampledImage:
         self.name = self.path = ""
         self.build_id = b""
         self._memory = memory
+        self._file: ImageFile | None = None
+        self.inode = self.offset = 0
         self._table: FrameTable | bool | None = True
         if image is not None:
             self.bias = image.load_bias
             self.name = image.name
             self.path = "" if image.is_vdso else image.path
+            self.inode = 0 if image.mapping is None else image.mapping.inode
             try:
                 self.build_id = image.build_id
             except FormatError:
                 pass  # its notes are damaged
+
+    @classmethod
+    def of_file(cls, file: ImageFile, segment: Segment, bias: int) -> SampledImage:
+        """Return a segment of a file that may be mapped no more."""
+        start = segment.vaddr + bias
+        made = cls(None, start, start + segment.memsz)
+        made._file, made.bias, made.inode = file, bias, file.inode
+        made.offset = segment.offset
+        made.path, made.name = file.path, os.path.basename(file.path)
+        made.build_id = file.build_id or b""
+        return made
+
+    def has(self, event: MapEvent) -> bool:
+        """Return whether what was mapped is this code, or a part of it."""
+        return (
+            self.inode == event.inode
+            and self.start - event.start == self.offset - event.offset
+            and self.start - _PAGE < event.start < self.end
+            and (self.path == event.path or not (self.inode and self.path))
+        )
+
+    def is_replaced_by(self, event: MapEvent) -> bool:
+        """Return whether something else was mapped where this code is."""
+        return event.start < self.end and self.start < event.end and not self.has(event)
+
+    @property
+    def is_agent(self) -> bool:
+        """Return whether it is soscope's own."""
+        return self._memory is not None
 
     def row(self, addr: int) -> tuple[Row, int, int] | None:
         """Return what the unwind tables say of an address, and of which ones that is true."""
@@ -75,6 +130,8 @@ class SampledImage:
     def _make_table(self) -> FrameTable | None:
         image = self.image
         try:
+            if self._file is not None:
+                return FrameTable(self._file.elf)
             if image is None:
                 assert self._memory is not None
                 return FrameTable(ElfImage.from_memory(self._memory, self.start))
@@ -102,6 +159,8 @@ class ImageMap:
         self._there: list[SampledImage] = []
         self._known: dict[tuple[int, int, str, bytes], SampledImage] = {}
         self._next = 0.0
+        self._hidden: set[SampledImage] = set()
+        self.is_told = False  # the kernel tells of all that is mapped
         self._take()
 
     def close(self) -> None:
@@ -111,7 +170,12 @@ class ImageMap:
     def at(self, addr: int) -> SampledImage | None:
         """Return the image whose code is at an address."""
         there = self._at(addr)
-        if there is None and time.monotonic() >= self._next and self._has_changed():
+        if (
+            there is None
+            and not self.is_told
+            and time.monotonic() >= self._next
+            and self._has_changed()
+        ):
             there = self._at(addr)
         return there
 
@@ -124,15 +188,97 @@ class ImageMap:
         if not self._watch.holds():
             self._look_again()
 
+    def are_same(self) -> bool:
+        """Return whether the loader's lists are still the same."""
+        return self._watch.holds()
+
+    def look_late(self) -> None:
+        """Look at images that had changed when a stack was copied.
+
+        Until `show_all`, those that have come are not shown: nobody knows whether it was before.
+        """
+        before = set(self._there)
+        self._look_again()
+        self._hidden = set(self._there) - before
+
+    def show_all(self) -> None:
+        """Show all images again."""
+        self._hidden = set()
+        self.generation += 1
+
+    # ---- where the kernel tells of all code that is mapped ----
+
+    def gone(self, event: MapEvent) -> None:
+        """Forget what was where code is mapped."""
+        kept = [each for each in self._there if each.is_agent or not each.is_replaced_by(event)]
+        if len(kept) != len(self._there):
+            self._there = kept
+            self._renew()
+
+    def mapped(self, event: MapEvent) -> None:
+        """Hear that code was mapped: of a file, or of none (`at` knows no image there)."""
+        if any(each.has(event) for each in self._there):
+            return  # a part of it has got other rights, or it came with the picture
+        self.gone(event)
+        image = self._known_at(event)
+        if image is None and event.inode and self._find_more():
+            image = self._known_at(event)
+        if image is None:
+            image = self._of_file(event) if event.inode else None
+        there = self._agent_at(event.start) if image is None else image
+        if there is not None:
+            self._there.append(there)
+            self._there.sort(key=lambda each: each.start)
+            self._renew()
+
+    def _known_at(self, event: MapEvent) -> SampledImage | None:
+        return next((known for known in self._known.values() if known.has(event)), None)
+
+    def _find_more(self) -> bool:
+        try:
+            self._segments(self._find())
+        except (SoscopeError, OSError):
+            return False  # it ends, or executes another program
+        return True
+
+    def _of_file(self, event: MapEvent) -> SampledImage | None:
+        """Return code of a file that may be mapped no more, None if another one has its name."""
+        descriptor = open_regular(f"/proc/{self.space.tid}/root{event.path}")
+        if descriptor is None:
+            return None
+        try:
+            elf = ElfImage.from_source(FileSource(descriptor, event.path))
+            file = ImageFile(descriptor, event.path, event.inode, 0, elf)
+            segments = elf.segments
+        except (SoscopeError, OSError):
+            os.close(descriptor)
+            return None
+        if os.fstat(descriptor).st_ino != event.inode:
+            return None
+        for segment in segments:
+            if segment.type == c.PT_LOAD and segment.flags & c.PF_X:
+                start = event.start + segment.vaddr % _PAGE
+                made = SampledImage.of_file(file, segment, start - segment.vaddr)
+                if made.has(event):
+                    key = made.start, made.end, made.path, made.build_id
+                    return self._known.setdefault(key, made)
+        return None
+
+    def _renew(self) -> None:
+        self.generation += 1
+        self._starts = [image.start for image in self._there]
+
     def is_agent(self, addr: int) -> bool:
         """Return whether the code in front of an address is soscope's own."""
         there = self._at(addr - 1)
-        return there is not None and there.image is None
+        return there is not None and there.is_agent
 
     def _at(self, addr: int) -> SampledImage | None:
         at = bisect_right(self._starts, addr) - 1
         there = self._there[at] if at >= 0 else None
-        return there if there is not None and addr < there.end else None
+        if there is None or addr >= there.end or there in self._hidden:
+            return None
+        return there
 
     def _find(self) -> Images:
         images = find_images(self.space)
@@ -160,32 +306,40 @@ class ImageMap:
         return True
 
     def _take(self) -> None:
-        self.generation += 1
-        there = []
-        for image in self.images.all:
-            for segment in image.segments:
-                if segment.type == c.PT_LOAD and segment.flags & c.PF_X:
-                    start = segment.vaddr + image.load_bias
-                    there.append(self._image(image, start, start + segment.memsz))
+        there = self._segments(self.images)
         there += self._agents()
         there.sort(key=lambda image: image.start)
         self._there = there
-        self._starts = [image.start for image in there]
+        self._renew()
+
+    def _segments(self, images: Images) -> list[SampledImage]:
+        return [
+            self._image(image, segment)
+            for image in images.all
+            for segment in image.segments
+            if segment.type == c.PT_LOAD and segment.flags & c.PF_X
+        ]
 
     def _agents(self) -> list[SampledImage]:
         """Return the code of soscope's agents: return addresses may lead through it."""
-        memory, agents = self.space.memory, []
-        magic = layout.INSIDE_MAGIC.to_bytes(8, "little")
-        for mapping in self.space.mappings:
-            start = mapping.start
-            is_first = mapping.flags[2] == "x" and not mapping.offset
-            if is_first and memory.read(start + layout.BLOB_DATA, 8) == magic:
-                agents.append(SampledImage(None, start, start + layout.BLOB_SIZE, memory))
-        return agents
+        agents = [
+            self._agent_at(mapping.start)
+            for mapping in self.space.mappings
+            if mapping.flags[2] == "x" and not mapping.offset
+        ]
+        return [agent for agent in agents if agent is not None]
 
-    def _image(self, image: LoadedImage, start: int, end: int) -> SampledImage:
-        new = SampledImage(image, start, end)
-        key = start, end, new.path or new.name, new.build_id
+    def _agent_at(self, start: int) -> SampledImage | None:
+        memory = self.space.memory
+        if memory.read(start + layout.BLOB_DATA, 8) != layout.INSIDE_MAGIC.to_bytes(8, "little"):
+            return None
+        return SampledImage(None, start, start + layout.BLOB_SIZE, memory)
+
+    def _image(self, image: LoadedImage, segment: Segment) -> SampledImage:
+        start = segment.vaddr + image.load_bias
+        new = SampledImage(image, start, start + segment.memsz)
+        new.offset = segment.offset
+        key = start, new.end, new.path or new.name, new.build_id
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = new

@@ -207,17 +207,21 @@ class SampledProcess:
         reader = self._find_own()
         if reader is not None:
             own = reader.frames(thread_pointer, _MOST_FRAMES)
-        return start, stack, own
+        return start, stack, own, self.images.are_same()
 
     def add(self, thread: SampledThread, registers: dict[int, int | None], look: Look) -> None:
         """Count what was seen of a thread; it may run again."""
-        start, stack, own = look
+        start, stack, own, are_same = look
+        if not are_same:
+            self.images.look_late()
         addrs, is_whole = self._unwinder.walk(registers, start, stack)
         if not is_whole and len(stack) == thread.size < _MOST_STACK:
             thread.size *= 2  # for the next time
         weight, thread.owed = divmod(thread.owed, self._period)
         thread.next = thread.looked + self._period - thread.owed
         self._tally.add(thread.number, self.images, addrs, own, is_whole=is_whole, weight=weight)
+        if not are_same:
+            self.images.show_all()
 
     def _find_own(self) -> OwnStacks | None:
         """Return what reads frames of an interpreter, as soon as there is one."""
@@ -227,8 +231,9 @@ class SampledProcess:
         return self._own
 
 
-# where the copy of the stack begins, the copy, frames of an interpreter
-Look = tuple[int, bytes, list[tuple[OwnFrame, bool]]]
+# where the copy of the stack begins, the copy, frames of an interpreter, and whether the images
+# that are known were there
+Look = tuple[int, bytes, list[tuple[OwnFrame, bool]], bool]
 
 
 def _waits(thread: SampledThread) -> bool:
