@@ -201,7 +201,7 @@ class Entries:
         self._string_offsets = string_offsets
         self._tables: dict[int, dict[int, _Abbreviation]] = {}
         self._units: dict[int, Unit] = {}
-        self._starts = self._headers()
+        self.starts = self._headers()  # of its units
         self.is_cut = False
 
     def _headers(self) -> list[int]:
@@ -218,10 +218,10 @@ class Entries:
 
     def unit_at(self, at: int) -> Unit:
         """Return the unit that holds an offset. Raises EntryError."""
-        index = bisect_right(self._starts, at) - 1
+        index = bisect_right(self.starts, at) - 1
         if index < 0 or at >= self._end:
             raise EntryError("outside of all units")
-        start = self._starts[index]
+        start = self.starts[index]
         unit = self._units.get(start)
         if unit is None:
             unit = self._units[start] = self._read_unit(start)
@@ -363,6 +363,13 @@ class Entries:
         """Return the entry at an offset of .debug_info. Raises EntryError."""
         return self._read(self.unit_at(offset), offset)[0]
 
+    def top_at(self, start: int) -> DwarfEntry:
+        """Return the entry of the unit that begins at an offset. Raises EntryError."""
+        unit = self._units.get(start)
+        if unit is None:
+            unit = self._units[start] = self._read_unit(start)
+        return self.top(unit)
+
     def top(self, unit: Unit) -> DwarfEntry:
         """Return the entry of a unit itself. Raises EntryError."""
         return self._read(unit, unit.first)[0]
@@ -448,7 +455,7 @@ class Entries:
         offsets = [_U32.unpack(needle)[0] for needle in needles if len(needle) == 4]
         tables = tables_with(self._string_offsets, offsets)
         left = _MOST_WALKED
-        for start in self._starts if tables else ():
+        for start in self.starts if tables else ():
             try:
                 unit = self.unit_at(start + _FIRST)
                 left -= _UNIT

@@ -1,147 +1,185 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and lines of code, by the line tables of DWARF.
+"""Files and lines of code, by the line tables of DWARF 2 to 5.
 
-The reading is pyelftools'. A unit is read when the first of its addresses is asked for.
+A unit is read when the first of its addresses is asked for, and nothing else of the file but
+which unit an address is in. Little-endian 64-bit images and 32-bit DWARF alone.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from io import BytesIO
 
-from soscope.binfmt.dwarf import check_size
+from soscope.binfmt.dwarfentries import Entries, EntryError, uleb
+from soscope.binfmt.dwarffiles import LineHead, line_head
+from soscope.binfmt.dwarfranges import UnitRanges
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.sections import Sections
+from soscope.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import IO, Any
+    from soscope.binfmt.foreignlines import ForeignLines
 
-_NO_LINES: tuple[list[int], list[tuple[str, int] | None]] = ([], [])
+Place = tuple[str, int] | None
+_Rows = tuple[list[int], list[Place]]
+_NO_LINES: _Rows = ([], [])
+_MOST = 1 << 29  # bytes of all sections
+_AT_STMT_LIST, _AT_COMP_DIR = 0x10, 0x1B
+_OF_ENTRIES = (
+    ".debug_info",
+    ".debug_abbrev",
+    ".debug_str",
+    ".debug_line_str",
+    ".debug_str_offsets",
+    ".debug_line",
+)
+_OF_RANGES = (".debug_aranges", ".debug_ranges", ".debug_rnglists", ".debug_addr")
+
+# Opcodes of line number programs (DWARF 5, 6.2.5), the standard ones and the extended ones.
+_EXTENDED, _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = range(5)
+_CONST_ADD_PC, _FIXED_ADVANCE_PC = 8, 9
+_END_SEQUENCE, _SET_ADDRESS = 1, 2
 
 
 class DwarfLines:
-    """The lines of an open file, which must stay open; one without DWARF has none.
+    """The lines of a file; one without DWARF has none.
 
-    Raises ImportError where pyelftools is not installed.
+    Those of images that are not little-endian or not of 64 bits take pyelftools.
     """
 
-    __slots__ = ("_aranges", "_info", "_ranges", "_units")
+    __slots__ = ("_entries", "_foreign", "_lines", "_ranges", "_strings", "_units")
 
-    def __init__(self, file: IO[bytes]) -> None:
-        from elftools.elf.elffile import ELFFile
-
-        self._units: dict[int, tuple[list[int], list[tuple[str, int] | None]]] = {}
-        self._ranges: list[tuple[int, int, Any]] | None = None
-        self._aranges: Any = None
-        try:
-            elf = ELFFile(file)
-            check_size(elf)
-            self._info: Any = (
-                elf.get_dwarf_info(follow_links=False) if elf.has_dwarf_info() else None
-            )
-        except Exception:  # noqa: BLE001  pyelftools raises all kinds for what is damaged
-            self._info = None
+    def __init__(self, image: ElfImage) -> None:
+        self._units: dict[int, _Rows] = {}
+        self._entries: Entries | None = None
+        self._foreign = _foreign_lines(image)
+        contents = _contents(image)
+        if contents is None:
+            return
+        self._lines = contents[".debug_line"]
+        self._strings = contents[".debug_str"], contents[".debug_line_str"]
+        self._entries = Entries(*(contents[name] for name in _OF_ENTRIES))
+        self._ranges = UnitRanges(self._entries, contents)
 
     def at(self, vaddr: int) -> tuple[str, int] | None:
         """Return (file, line) of link-time address `vaddr`, None where they are not known."""
-        if self._info is None:
+        if self._entries is None:
+            return None if self._foreign is None else self._foreign.at(vaddr)
+        unit = self._ranges.unit_at(vaddr)
+        if unit is None:
             return None
-        try:
-            unit = self._unit_at(vaddr)
-            if unit is None:
-                return None
-            starts, places = self._lines(unit)
-        except Exception:  # noqa: BLE001  see above
-            return None
+        rows = self._units.get(unit)
+        if rows is None:
+            try:
+                rows = self._read(self._entries, unit)
+            except (EntryError, IndexError, ValueError):
+                rows = _NO_LINES  # damaged, or of a kind that is not read
+            self._units[unit] = rows
+        starts, places = rows
         at = bisect_right(starts, vaddr) - 1
         return places[at] if at >= 0 else None
 
-    def _unit_at(self, vaddr: int) -> Any:
-        info = self._info
-        if self._aranges is None:
-            self._aranges = info.get_aranges() or False
-        offset = self._aranges and self._aranges.cu_offset_at_addr(vaddr)
-        if offset:
-            return info.get_CU_at(offset)
-        if offset == 0 and self._aranges is not False:
-            return info.get_CU_at(0)
-        if self._ranges is None:
-            self._ranges = [
-                (start, end, unit)
-                for unit in info.iter_CUs()
-                for start, end in self._ranges_of(unit)
-            ]
-        return next((unit for start, end, unit in self._ranges if start <= vaddr < end), None)
-
-    def _ranges_of(self, unit: Any) -> list[tuple[int, int]]:
-        """Return the addresses of a unit: those of its line table, whole sequences."""
-        starts, places = self._lines(unit)
-        pairs: list[tuple[int, int]] = []
-        begin: int | None = None
-        for start, place in zip(starts, places, strict=True):
-            if begin is None:
-                begin = start
-            if place is None:
-                pairs.append((begin, start))
-                begin = None
-        return pairs
-
-    def _lines(self, unit: Any) -> tuple[list[int], list[tuple[str, int] | None]]:
-        known = self._units.get(unit.cu_offset)
-        if known is None:
-            known = self._units[unit.cu_offset] = self._read(unit)
-        return known
-
-    def _read(self, unit: Any) -> tuple[list[int], list[tuple[str, int] | None]]:
-        program = self._info.line_program_for_CU(unit)
+    def _read(self, entries: Entries, unit: int) -> _Rows:
+        top = entries.top_at(unit)
+        program, folder = top.number(_AT_STMT_LIST), top.values.get(_AT_COMP_DIR, b"")
         if program is None:
             return _NO_LINES
-        names = _Names(unit, program)
-        rows: list[tuple[int, int, tuple[str, int] | None]] = []
-        for number, entry in enumerate(program.get_entries()):
-            state = entry.state
-            if state is None:
-                continue
-            # where one sequence ends another may begin
-            place = None if state.end_sequence else (names.of(state.file), state.line)
-            rows.append((state.address, 0 if place is None else number + 1, place))
-        rows.sort(key=lambda row: row[:2])
-        return [row[0] for row in rows], [row[2] for row in rows]
+        head = line_head(self._lines, program, *self._strings)
+        paths = head.paths(
+            folder.decode("utf-8", "surrogateescape") if isinstance(folder, bytes) else ""
+        )
+        rows = sorted(_rows(self._lines, head), key=lambda row: row[:2])
+        places: dict[tuple[int, int], Place] = {}
+        for _, is_row, file, line in rows:
+            if is_row and (file, line) not in places:
+                places[file, line] = (
+                    (paths[file], line) if line and 0 <= file < len(paths) else None
+                )
+        return (
+            [row[0] for row in rows],
+            [places[file, line] if is_row else None for _, is_row, file, line in rows],
+        )
 
 
-class _Names:
-    """The names of the files of one line table."""
+def _foreign_lines(image: ElfImage) -> ForeignLines | None:
+    header = image.header
+    if header is None or (header.encoding.bits == 64 and header.encoding.order == "<"):
+        return None
+    try:
+        from soscope.binfmt.foreignlines import ForeignLines
 
-    __slots__ = ("_known", "_offset", "_program", "_top")
-
-    def __init__(self, unit: Any, program: Any) -> None:
-        self._program = program
-        # version 5 counts files and directories from 0 on, and has the unit's own first
-        self._offset = 0 if program.header.version >= 5 else 1
-        attributes = unit.get_top_DIE().attributes
-        top = attributes.get("DW_AT_comp_dir")
-        self._top = _text(top.value) if top is not None else ""
-        self._known: dict[int, str] = {}
-
-    def of(self, number: int) -> str:
-        name = self._known.get(number)
-        if name is None:
-            name = self._known[number] = self._make(number)
-        return name
-
-    def _make(self, number: int) -> str:
-        header = self._program.header
-        entry = header["file_entry"][number - self._offset]
-        name = _text(entry.name)
-        directories = header["include_directory"]
-        directory = ""
-        if self._offset == 0:
-            directory = _text(directories[entry.dir_index])
-        elif entry.dir_index:
-            directory = _text(directories[entry.dir_index - 1])
-        for prefix in (directory, self._top):
-            if prefix and not name.startswith("/"):
-                name = f"{prefix}/{name}"
-        return name
+        return ForeignLines(BytesIO(image.source.read(0, _MOST)))
+    except (ImportError, OSError):
+        return None
 
 
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+def _contents(image: ElfImage) -> dict[str, bytes] | None:
+    """Return the sections that matter by name, None where the file has no lines to be read."""
+    header = image.header
+    if header is None or header.encoding.bits != 64 or header.encoding.order != "<":
+        return None
+    contents: dict[str, bytes] = {}
+    room = _MOST
+    try:
+        sections = Sections.read(image)
+        if sections.named(".debug_line") is None or sections.named(".debug_info") is None:
+            return None
+        for name in (*_OF_ENTRIES, *_OF_RANGES):
+            section = sections.named(name)
+            content: bytes | None = b""
+            if section is not None and section.size:
+                content = sections.unpacked(section, header.encoding, room)
+            if content is None:
+                return None  # it is packed in a way that is not known
+            contents[name] = content
+            room -= len(content)
+    except (FormatError, OSError):
+        return None
+    return contents
+
+
+def _rows(data: bytes, head: LineHead) -> list[tuple[int, int, int, int]]:
+    """Return (address, 0 at the end of a sequence, else the row's number, file, line)."""
+    rows: list[tuple[int, int, int, int]] = []
+    at, end, step = head.first, head.end, head.step
+    base, line_base, line_range = head.opcode_base, head.line_base, head.line_range
+    constant = (255 - base) // line_range * step
+    addr, file, line = 0, 1, 1
+    while at < end:
+        opcode = data[at]
+        at += 1
+        if opcode >= base:
+            opcode -= base
+            addr += opcode // line_range * step
+            line += line_base + opcode % line_range
+            rows.append((addr, len(rows) + 1, file, line))
+        elif opcode == _COPY:
+            rows.append((addr, len(rows) + 1, file, line))
+        elif opcode == _ADVANCE_PC:
+            delta, at = uleb(data, at)
+            addr += delta * step
+        elif opcode == _ADVANCE_LINE:
+            start = at
+            delta, at = uleb(data, at)
+            line += delta - (1 << 7 * (at - start)) if data[at - 1] & 0x40 else delta
+        elif opcode == _SET_FILE:
+            file, at = uleb(data, at)
+        elif opcode == _CONST_ADD_PC:
+            addr += constant
+        elif opcode == _FIXED_ADVANCE_PC:
+            addr += int.from_bytes(data[at : at + 2], "little")
+            at += 2
+        elif opcode == _EXTENDED:
+            size, at = uleb(data, at)
+            kind = data[at]
+            if kind == _END_SEQUENCE:
+                rows.append((addr, 0, 0, 0))  # another one may begin here
+                addr, file, line = 0, 1, 1
+            elif kind == _SET_ADDRESS:
+                addr = int.from_bytes(data[at + 1 : at + size], "little")
+            at += size
+        else:
+            for _ in range(head.operands[opcode - 1]):
+                _, at = uleb(data, at)
+    return rows

@@ -72,10 +72,7 @@ class _NamedFile:
             self._evaluator = Evaluator(image, names)
         except (SoscopeError, OSError):
             return  # its functions stay without names
-        try:
-            self._lines = DwarfLines(os.fdopen(self._fd, "rb", closefd=False))
-        except (ImportError, OSError):
-            pass  # lines are not known
+        self._lines = DwarfLines(image)
 
     def __del__(self) -> None:
         """Close the file: whoever reads a recording in Python lets go of it without a word."""

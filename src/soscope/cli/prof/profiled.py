@@ -64,7 +64,7 @@ def _shown(path: str, form: Form) -> str:
     from soscope.recording.reader import RecordingFile
 
     with RecordingFile.open(path) as recording:
-        profile = profile_of(recording)
+        profile = profile_of(recording, sample_lines=bool(form))  # text has none
     if form:
         from soscope.report.prof.json import document
 

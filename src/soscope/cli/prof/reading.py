@@ -11,8 +11,8 @@ from soscope.options.prof.image import ProfFile
 from soscope.recording.reader import RecordingFile
 
 
-def profile_at(file: ProfFile) -> Profile:
-    """Return the profile in a file.
+def profile_at(file: ProfFile, *, sample_lines: bool = True) -> Profile:
+    """Return the profile in a file; `sample_lines` as for `profile_of`.
 
     Raises RecordingError, FormatError or SoscopeError where there is none, UsageError where the
     options do not fit the file.
@@ -27,4 +27,4 @@ def profile_at(file: ProfFile) -> Profile:
     with RecordingFile.open(file.path) as recording:
         if file.is_said_to_be_foreign:
             raise UsageError("--image and --load-bias are for profiles of gprof and LD_PROFILE")
-        return profile_of(recording)
+        return profile_of(recording, sample_lines=sample_lines)

@@ -21,7 +21,7 @@ def run(invocation: Invocation) -> int:
     from soscope.cli.prof.reading import profile_at
     from soscope.instruments.prof.model import COMPLETE
 
-    profile = profile_at(options.file)
+    profile = profile_at(options.file, sample_lines=bool(options.json))  # text has none
     shown = _ways(profile, options) if options.is_tree else _rows(profile, options)
     was_shown = show(options.json.shaped(shown, options.file.path))
     return 0 if was_shown and profile.state == COMPLETE else 1

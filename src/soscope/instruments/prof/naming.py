@@ -30,8 +30,7 @@ class ImageFunctions:
 
     `build_id` is that of the image that was profiled, b"" where nobody knows it: the file of
     another has no names. `notes` says what has no names, and why. Each function is made once.
-    Without `with_lines`, or without pyelftools, no function has a file and line: the first answer
-    of a large file may take seconds.
+    Without `with_lines` no function has a file and line.
     """
 
     def __init__(
@@ -221,15 +220,11 @@ class ImageFunctions:
         try:
             sections = names.sections
             if sections is not None and sections.named(".debug_line") is not None:
-                return DwarfLines(os.fdopen(self._fds[0], "rb", closefd=False)), 0
-            if names.debug_elf is None or names.debug_path is None:
+                return None if self.elf is None else (DwarfLines(self.elf), 0)
+            if names.debug_elf is None:
                 return None
-            fd = open_regular(names.debug_path)
-            if fd is None:
-                return None
-            self._fds.append(fd)
-            return DwarfLines(os.fdopen(fd, "rb", closefd=False)), names.shift
-        except (ImportError, OSError, SoscopeError):
+            return DwarfLines(names.debug_elf), names.shift
+        except (OSError, SoscopeError):
             return None  # lines are not known
 
 

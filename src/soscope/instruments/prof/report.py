@@ -19,11 +19,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def profile_of(recording: RecordingFile, *, timeline: bool = False, lines: bool = False) -> Profile:
+def profile_of(
+    recording: RecordingFile,
+    *,
+    timeline: bool = False,
+    lines: bool = False,
+    sample_lines: bool = True,
+) -> Profile:
     """Return what a recording of `soscope prof` says; `timeline`: its single calls, too.
 
-    `lines`: with file and line of functions that were called, where debug information says them. Of
-    a large file that may take seconds. Raises RecordingError for a recording of something else.
+    `lines`: with file and line of functions that were called, where debug information says them.
+    `sample_lines`: with those of sampled frames. Raises RecordingError for a recording of
+    something else.
     """
     recording.expect("prof")
     options = prof_options(recording)
@@ -49,7 +56,7 @@ def profile_of(recording: RecordingFile, *, timeline: bool = False, lines: bool 
     if recording.samples:
         from soscope.instruments.prof.samples import add_samples
 
-        add_samples(recording.samples, profile)
+        add_samples(recording.samples, profile, with_lines=sample_lines)
     profile.dropped += sum(count for count, _ in recording.losses.messages())
     profile.notes += [f"{count:,} lost: {why}" for count, why in recording.losses.messages()]
     profile.cost = Price.of(end.get("cost"))
