@@ -216,8 +216,8 @@ class PerfEvents:
 
     def records(self, *, is_look: bool = False) -> list[Event]:
         """Return what is in the rings, in the order of time; `is_look`: it stays there."""
-        found = sorted(self._records(is_look=is_look), key=itemgetter(0))
-        return [record for _, record in found]
+        records = sorted(self._records(is_look=is_look), key=itemgetter(0))
+        return [record for _, record in records]
 
     def _records(self, *, is_look: bool) -> Iterator[tuple[int, Event]]:
         for ring, _, size in self._rings.values():

@@ -221,9 +221,14 @@ class ImageFunctions:
             sections = names.sections
             if sections is not None and sections.named(".debug_line") is not None:
                 return None if self.elf is None else (DwarfLines(self.elf), 0)
-            if names.debug_elf is None:
+            if names.debug_elf is None or names.debug_path is None:
                 return None
-            return DwarfLines(names.debug_elf), names.shift
+            fd = open_regular(names.debug_path)
+            if fd is None:
+                return None
+            self._fds.append(fd)
+            source = FileSource(fd, names.debug_path)
+            return DwarfLines(ElfImage.from_source(source)), names.shift
         except (OSError, SoscopeError):
             return None  # lines are not known
 
