@@ -27,12 +27,13 @@ FUNCTION sosc_x_call
 	xor	%ecx, %ecx
 	cmpb	$0, sosc_clock_off(%rip)
 	jne	1f
-	rdtsc
+24:	rdtsc
 	mov	%rdx, %rcx
 	shl	$32, %rcx
 	or	%rax, %rcx
-1:	FIND_THREAD 7f, 1
-2:	RESERVE	32, 8f
+	FIND_THREAD 7f, 1
+2:	IF_LONG	%rcx, %rax, 25f
+26:	RESERVE	32, 8f
 	// Is the entry in front of it, with nothing but its own data in between?
 	mov	SOSC_DISTANCE + SITE_OPEN(%r11), %edx
 	test	%edx, %edx
@@ -148,11 +149,18 @@ FUNCTION sosc_x_call
 	mov	%rcx, %rax
 	mov	%rdx, %rcx
 	jmp	23b
+	// the time is not wanted
+1:	FIND_THREAD 7f, 1
+	jmp	26b
+25:	SLOW	sosc_delay_passed
+	jmp	24b
 7:	SLOW	sosc_thread_slow_exit
 	mov	%rax, %r10
 	test	%rax, %rax
+	jz	4b
+	test	%rcx, %rcx
 	jnz	2b
-	jmp	4b
+	jmp	26b
 8:	mov	$32, %edx
 	lea	sosc_ring_slow_exit(%rip), %rax
 	call	sosc_slow_reserve

@@ -28,21 +28,23 @@ FUNCTION sosc_h_stats
 	mov	%rax, PARKED_SP(%rdx)
 	mov	THREAD_DONE(%r10), %rax
 	mov	%rax, PARKED_B(%rdx)
-	mov	%rcx, %r11
-	mov	THREAD_OVERHEAD(%r10), %rcx
-	mov	%rdx, %r10
+	mov	%rdx, %r11
 	xor	%eax, %eax
 	cmpb	$0, sosc_clock_off(%rip)
 	jne	11f
-	rdtsc
+12:	rdtsc
 	shl	$32, %rdx
 	or	%rdx, %rax
-	sub	%rcx, %rax
-11:	mov	%rax, PARKED_A(%r10)
+	IF_LONG	%rax, %rdx, 13f
+	sub	THREAD_OVERHEAD(%r10), %rax
+11:	mov	%rax, PARKED_A(%r11)
+	mov	%rcx, %r11
 	RESTORE_FOUR
 	jmp	*%r11
-4:	.cfi_adjust_cfa_offset 32
-	RESTORE_FOUR
+13:	.cfi_adjust_cfa_offset 32
+	SLOW	sosc_delay_passed
+	jmp	12b
+4:	RESTORE_FOUR
 	jmp	*CELL_ORIGINAL(%r11)
 	// the first place is taken: look at the others
 5:	.cfi_adjust_cfa_offset 32
@@ -89,11 +91,12 @@ FUNCTION sosc_x_stats
 	xor	%ecx, %ecx
 	cmpb	$0, sosc_clock_off(%rip)
 	jne	7f
-	rdtsc
+14:	rdtsc
 	mov	%rdx, %rcx
 	shl	$32, %rcx
 	or	%rax, %rcx
 	FIND_THREAD 7f, 0
+	IF_LONG	%rcx, %rax, 15f
 	lea	RETURN_SLOT(%rsp), %rax
 	FIND_PARKED 7f
 	cmp	%rax, PARKED_SP(%rdx)
@@ -159,6 +162,8 @@ FUNCTION sosc_x_stats
 	jmp	12b
 13:	mov	%rcx, %rax
 	jmp	12b
+15:	SLOW	sosc_delay_passed
+	jmp	14b
 	// enum sosc_error_rule, from 1 on
 20:	mov	SAVED_RAX(%rsp), %rax
 	IF_FAILED %ecx, %rax, %eax, 29f, 10b

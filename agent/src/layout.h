@@ -44,8 +44,8 @@
 #define SITE_FLAG_OLD 8 // of an earlier session: its exits are nobody's
 #define SITE_FLAGS_C 9 // of these, an exit of TRACE is done in C
 
-// struct sosc_thread: 128 bytes in a table indexed by the thread pointer
-#define THREAD_SHIFT 7
+// struct sosc_thread: 256 bytes in a table indexed by the thread pointer
+#define THREAD_SHIFT 8
 #define THREAD_BITS 13
 #define THREAD_COUNT (1 << THREAD_BITS)
 // Stacks lie in equal steps, which may be a multiple of any power of two.
@@ -58,7 +58,11 @@
 #define THREAD_PARKED 40
 #define THREAD_DONE 48
 #define THREAD_TID 56
+#define THREAD_LAST 128
 #define THREAD_QUIET 121
+
+// Ticks, some 20 us: a thread that was at none of our hooks for longer may have waited meanwhile
+#define DELAY_LONG 0x10000
 
 // parked calls of a thread (-c, and exits that want arguments): 32 bytes each
 #define PARKED_SHIFT 5
@@ -90,7 +94,8 @@
 #define STATS_MAX 40
 #define STATS_SELF 48
 
-// struct sosc_block_thread
+// struct sosc_block_thread: 128 bytes in a table like that of threads
+#define BLOCK_THREAD_SHIFT 7
 #define BLOCK_THREAD_TID 0
 #define BLOCK_THREAD_SP 8
 #define BLOCK_THREAD_RET 16

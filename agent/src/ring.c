@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "guard.h"
 #include "chunk.h"
+#include "delay.h"
 #include "handler.h"
 #include "thread.h"
 
@@ -474,7 +475,8 @@ static void write_overhead(struct sosc_thread *thread, uint64_t start,
 	if (!has_room(pos))
 		return;
 	unit->tsc = start;
-	unit->ticks = ticks;
+	sosc_delay_ours(thread, start);
+	unit->ticks = sosc_ticks_since(start);
 	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_OVERHEAD << 28, __ATOMIC_RELEASE);
 }
 

@@ -8,6 +8,7 @@
 #include "cell.h"
 #include "clock.h"
 #include "counts.h"
+#include "delay.h"
 #include "handler.h"
 #include "image.h"
 #include "instrument.h"
@@ -335,9 +336,11 @@ void sosc_sites_retarget(struct sosc_cell *cell, uint64_t original)
 /** Time since @start is ours: say so before the call's clock is read. */
 void sosc_account(struct sosc_thread *thread, uint64_t start)
 {
-	uint64_t ticks = sosc_ticks() - start;
 	struct sosc_overhead *unit;
+	uint64_t ticks;
 
+	sosc_delay_ours(thread, start);
+	ticks = sosc_ticks() - start;
 	thread->overhead += ticks;
 	if (!sosc_session->chunks)
 		return;

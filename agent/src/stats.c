@@ -7,6 +7,7 @@
 #include "cell.h"
 #include "cost.h"
 #include "counts.h"
+#include "delay.h"
 #include "handler.h"
 #include "instrument.h"
 #include "park.h"
@@ -147,6 +148,8 @@ void sosc_stats_exit(struct sosc_regs *regs, uint64_t now)
 					   __ATOMIC_RELAXED);
 		return;
 	}
+	if (now)
+		now = sosc_delay_at_exit(thread, now);
 	if (now && parked->a)
 		ticks = (int64_t)(now - thread->overhead - parked->a - sosc_cost_inner);
 	if (ticks < 0)

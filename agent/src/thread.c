@@ -143,6 +143,7 @@ static void identify(struct sosc_thread *thread)
 {
 	static uint32_t known_pid, known_generation;
 
+	thread->asked = 0; // another thread's waits
 	if (!(sosc_needs & SOSC_NEEDS_IDS))
 		return; // nobody asks
 	if (sosc_is_sealed(thread)) {

@@ -38,6 +38,15 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint8_t sealed; // a vfork child's own sosc_sealed
 	uint8_t ready; // THREAD_READY once filled in, with THREAD_WAITED
 	uint32_t turns; // makes every pos without room another one
+	// see delay.c
+	uint64_t last; // tsc of the last entry or exit
+	uint64_t asked; // tsc when the kernel was asked how long the thread has waited; 0: not yet
+	uint64_t sure; // tsc up to which all waits are known
+	uint64_t waited; // what the kernel said, in ns
+	uint64_t switches; // to other threads, then
+	uint64_t taken; // ticks that were taken out of all times
+	uint64_t told; // of those, prof's
+	uint64_t unused[9];
 };
 
 extern struct sosc_thread *sosc_threads;
@@ -77,6 +86,7 @@ _Static_assert(offsetof(struct sosc_thread, overhead) == THREAD_OVERHEAD, "layou
 _Static_assert(offsetof(struct sosc_thread, parked) == THREAD_PARKED, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, done) == THREAD_DONE, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, tid_check) == THREAD_TID, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, last) == THREAD_LAST, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, quiet) == THREAD_QUIET, "layout.h");
 
 #endif

@@ -8,6 +8,7 @@
 #include "chunk.h"
 #include "clock.h"
 #include "cost.h"
+#include "delay.h"
 #include "handler.h"
 #include "instrument.h"
 #include "mem/callstack.h"
@@ -174,18 +175,30 @@ static uint64_t write_entry(struct sosc_entry *unit, struct sosc_regs *regs,
 {
 	uint32_t index = sosc_cell_index(cell), commit = 0;
 	const struct sosc_function *function = sosc_layers[index].function;
-	uint64_t end = (uint64_t)unit + capture->total, start;
+	bool parks = site && function->flags & SOSC_FN_EXIT_PROGRAM && function->exit_words;
+	uint64_t end, now, start;
 
-	if (!sosc_capture_write(capture, (struct sosc_data *)(unit + 1)))
-		return site ? site : target;
-	if (site && function->flags & SOSC_FN_EXIT_PROGRAM && function->exit_words)
-		park(thread, cell, function, capture);
-	unit->sp = (uint32_t)(uint64_t)&regs->ret;
-	unit->arg0 = *sosc_argument(regs, 0);
-	if (site)
-		commit = ((struct sosc_site *)(site + SOSC_DISTANCE))->open;
-	start = sosc_ticks() - sosc_tsc_start;
-	if (sosc_clock_off || start >> SOSC_START_BITS)
+	for (;;) {
+		end = (uint64_t)unit + capture->total;
+		if (!sosc_capture_write(capture, (struct sosc_data *)(unit + 1)))
+			return site ? site : target;
+		if (parks)
+			park(thread, cell, function, capture);
+		parks = false;
+		unit->sp = (uint32_t)(uint64_t)&regs->ret;
+		unit->arg0 = *sosc_argument(regs, 0);
+		if (site)
+			commit = ((struct sosc_site *)(site + SOSC_DISTANCE))->open;
+		now = sosc_ticks();
+		if (!now || !sosc_is_long(thread->last, now))
+			break;
+		unit = (void *)sosc_delay_at_entry(capture->total, thread, (uint64_t)unit);
+		if (!unit)
+			return target;
+	}
+	thread->last = now;
+	start = now - sosc_tsc_start;
+	if (!now || start >> SOSC_START_BITS)
 		commit = 0;
 	if (commit && __atomic_load_n(&thread->pos, __ATOMIC_RELAXED) != end) {
 		// a signal handler has recorded, or forked: then an exit may have changed the unit
@@ -337,7 +350,7 @@ void sosc_record_result(struct sosc_regs *regs, const struct sosc_cell *cell, in
 /** The exit of a call: its result, and what its capture program asks for. */
 void sosc_record_exit(struct sosc_regs *regs)
 {
-	uint64_t tsc = sosc_ticks();
+	uint64_t now = sosc_ticks(), tsc;
 	struct sosc_site *site = sosc_returned_to(regs);
 	struct sosc_cell *cell = (void *)site->cell;
 	uint32_t index = sosc_cell_index(cell);
@@ -357,6 +370,7 @@ void sosc_record_exit(struct sosc_regs *regs)
 			__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
 		return;
 	}
+	tsc = now ? sosc_delay_at_exit(thread, now) : 0;
 	capture.regs = regs;
 	capture.thread = thread;
 	capture.at_exit = true;

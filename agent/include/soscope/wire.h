@@ -237,6 +237,10 @@ struct sosc_control {
 	uint64_t took_chunks; // tsc ticks to get and clear chunks, without waiting for them
 	uint64_t took_images; // tsc ticks to hook images that came, with questions about these
 	uint64_t stood_still; // ns at breakpoints of soscope's, where no agent sees the calls
+	// of all threads, from the first to the last time that each has asked the kernel
+	uint64_t delayed; // ns for which they waited for a processor
+	uint64_t delays_over; // ns of all of that time
+	uint64_t delays_unknown; // times of threads that may have waited, and nobody knows how long
 };
 
 enum {

@@ -91,7 +91,7 @@ FUNCTION sosc_h_thread_begins
 	shr	$12, %r10
 	imul	$THREAD_FACTOR, %r10d, %r10d
 	shr	$(32 - THREAD_BITS), %r10d
-	shl	$THREAD_SHIFT, %r10
+	shl	$BLOCK_THREAD_SHIFT, %r10
 	add	sosc_block_threads(%rip), %r10
 	cmp	%rax, BLOCK_THREAD_TP(%r10)
 	jne	\miss

@@ -237,7 +237,7 @@ uint64_t sosc_block_mremap(struct sosc_mapping_call *call);
 
 #pragma GCC visibility pop
 
-_Static_assert(sizeof(struct sosc_block_thread) == 1 << THREAD_SHIFT, "layout.h");
+_Static_assert(sizeof(struct sosc_block_thread) == 1 << BLOCK_THREAD_SHIFT, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, tid_check) == BLOCK_THREAD_TID, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, sp) == BLOCK_THREAD_SP, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, ret) == BLOCK_THREAD_RET, "layout.h");

@@ -161,8 +161,9 @@ FUNCTION \name
 	jmp	84b
 .endm
 
-// Opens the call of the frame at r8, which is timed. The clock is read last.
-.macro PROF_BEGIN_TIMED
+// Opens the call of the frame at r8, which is timed. The clock is read last. To \long where the thread
+// may have waited for a processor.
+.macro PROF_BEGIN_TIMED long
 	mov	PROF_TABLE_DONE(%r9), %rax
 	mov	%rax, PROF_FRAME_DONE(%r8)
 	movl	$1, PROF_FRAME_FLAGS(%r8)
@@ -171,6 +172,7 @@ FUNCTION \name
 	shl	$32, %rdx
 	or	%rax, %rdx
 	mov	%rdx, PROF_FRAME_START(%r8)
+	PROF_IF_LONG %rdx, %r9, %rax, \long
 	mov	%rdx, PROF_TABLE_LAST(%r9)
 .endm
 
@@ -181,7 +183,7 @@ FUNCTION \name
 
 // Counts and opens the call of the node at rdx, from \site, in the frame at r8. \all: it is timed,
 // as all are, and not one of some.
-.macro PROF_OPEN site, all
+.macro PROF_OPEN site, all, long
 	incq	PROF_NODES + PROF_NODE_CALLS(%r9, %rdx)
 	mov	%rsi, PROF_FRAME_FROM(%r8)
 	mov	\site, %rax
@@ -190,7 +192,7 @@ FUNCTION \name
 .if \all
 	cmpb	$0, sosc_clock_off(%rip)
 	jne	85f
-	PROF_BEGIN_TIMED
+	PROF_BEGIN_TIMED \long
 .else
 	imul	$PROF_PHASE, %edx, %eax
 	shr	$8, %eax
@@ -203,13 +205,13 @@ FUNCTION \name
 .endm
 
 // The rest of it, out of the way.
-.macro PROF_OPEN_MORE all
+.macro PROF_OPEN_MORE all, long
 .if \all
 85:	PROF_BEGIN_UNTIMED
 .else
 85:	cmpb	$0, sosc_clock_off(%rip)
 	jne	86b
-	PROF_BEGIN_TIMED
+	PROF_BEGIN_TIMED \long
 .endif
 	jmp	87b
 .endm
@@ -238,6 +240,7 @@ FUNCTION \name
 .macro PROF_END_TIMED slow, closed
 	mov	PROF_FRAME_KEY(%r10), %eax
 	and	$PROF_NODE_OFFSETS, %eax // the table is shared: it may say anything
+	PROF_IF_LONG %r8, %r9, %rdx, \slow
 	mov	%r8, %rdx
 	sub	PROF_FRAME_START(%r10), %rdx
 	jb	\slow
@@ -296,9 +299,12 @@ FUNCTION \name
 	lea	8(%rsp), %r10
 	PROF_THREAD %rcx, %ecx, 9f
 	PROF_FIND_NODE 9f
-	PROF_OPEN (%rsp), \all
+	PROF_OPEN (%rsp), \all, 6f
 	ret
-	PROF_OPEN_MORE \all
+	PROF_OPEN_MORE \all, 6f
+6:	mov	%r9, %rdi
+	mov	%r8, %rsi
+	jmp	sosc_prof_begin_late
 	PROF_FIND_MORE 9f, 7f
 	// at the same address: the compiler has put this function into that one
 7:	cmp	%rsi, PROF_FRAME_FROM - PROF_FRAME_SIZE(%r8)
@@ -366,13 +372,17 @@ FUNCTION \name
 	PROF_FIND_NODE 7f
 	lea	SITE_RETURNS(%r11), %rax
 	mov	%rax, (%r10)
-	PROF_OPEN %rdi, \all
+	PROF_OPEN %rdi, \all, 6f
 8:	BACK_ARGUMENTS
 	BACK	%rcx
 	BACK	%rax
 	HOOK_RETURN \above
 	.cfi_adjust_cfa_offset 64 + \above
-	PROF_OPEN_MORE \all
+	PROF_OPEN_MORE \all, 6f
+6:	mov	%r9, %rdi
+	mov	%r8, %rsi
+	call	sosc_prof_begin_late
+	jmp	8b
 	PROF_FIND_MORE 7f, 7f
 7:	mov	SOSC_DISTANCE + SITE_CELL(%r11), %r11
 9:	mov	64 + \above(%rsp), %rdi

@@ -43,8 +43,9 @@
 	jmp	81b
 .endm
 
-// Opens the call, whose hook returns to \site. It is one that others see when its clock is read.
-.macro LOG_OPEN site
+// Opens the call, whose hook returns to \site. It is one that others see when its clock is read. To
+// \long, before that, where the thread may have waited for a processor: its place is in r10.
+.macro LOG_OPEN site, long
 	lea	PROF_FRAME_SIZE(%r8), %rax
 	mov	%rax, PROF_THREAD_NEXT(%rcx)
 	mov	%rdx, PROF_FRAME_KEY(%r8)
@@ -58,6 +59,7 @@
 	shl	$32, %rdx
 	or	%rax, %rdx
 	mov	%rdx, PROF_FRAME_START(%r8)
+	PROF_IF_LONG %rdx, %r9, %rax, \long
 	mov	%rdx, PROF_TABLE_LAST(%r9)
 	mov	%r10, PROF_FRAME_PLACE(%r8)
 .endm
@@ -90,6 +92,7 @@
 	je	\slow
 	cmp	PROF_FRAME_START(%r10), %r8
 	jb	\slow
+	PROF_IF_LONG %r8, %rdx, %rax, \slow
 	mov	%r8, PROF_TABLE_LAST(%rdx)
 	mov	%r10, %r9
 	mov	%rcx, %r10
@@ -142,8 +145,12 @@ FUNCTION sosc_h_prof_log_enter
 	lea	8(%rsp), %r10
 	PROF_THREAD %rcx, %ecx, 9f
 	LOG_AROUND CYG, 9f, 7f
-	LOG_OPEN (%rsp)
+	LOG_OPEN (%rsp), 6f
 	ret
+6:	mov	%r9, %rdi
+	mov	%r8, %rsi
+	mov	%r10, %rdx
+	jmp	sosc_prof_log_begin_late
 	// at the same address: the compiler has put this function into that one
 7:	jne	8f
 	cmp	%rsi, PROF_FRAME_FROM - PROF_FRAME_SIZE(%r8)
@@ -224,12 +231,17 @@ FUNCTION \name
 	LOG_AROUND \hook, 8f, 7f
 	mov	%rdi, (%r10)
 	mov	64 + \above(%rsp), %rdi
-	LOG_OPEN %rdi
+	LOG_OPEN %rdi, 5f
 6:	BACK_ARGUMENTS
 	BACK	%rcx
 	BACK	%rax
 	HOOK_RETURN \above
 	.cfi_adjust_cfa_offset 64 + \above
+5:	mov	%r9, %rdi
+	mov	%r8, %rsi
+	mov	%r10, %rdx
+	call	sosc_prof_log_begin_late
+	jmp	6b
 7:	je	8f
 	LOG_ROOT \hook, 8f
 8:	mov	SOSC_DISTANCE + SITE_CELL - SITE_RETURNS(%rdi), %r11

@@ -2,6 +2,7 @@
 // A call is reported, or its return: whatever the assembly does not do in a few instructions.
 
 #include "clock.h"
+#include "delay.h"
 #include "prof.h"
 #include "site.h"
 #include "thread.h"
@@ -109,6 +110,37 @@ static struct sosc_prof_frame *open_call(struct sosc_prof_thread *thread,
 	return frame;
 }
 
+static bool is_timed(const struct sosc_prof_frame *frame)
+{
+	return frame->place && frame->flags & SOSC_PROF_FRAME_TIMED;
+}
+
+/**
+ * The time, of a thread to which nothing was reported since the table's last. What it waited for a
+ * processor meanwhile is taken out of the calls that are open: they begin later.
+ */
+static uint64_t time_after(struct sosc_prof_table *table, const struct sosc_prof_frame *end)
+{
+	uint64_t last = table->last, now = sosc_ticks(), ticks;
+
+	if (!sosc_is_long(last, now))
+		return now;
+	ticks = sosc_delay_of_prof(last);
+	now = sosc_ticks();
+	if (ticks > now - last)
+		ticks = now - last;
+	for (struct sosc_prof_frame *frame = sosc_prof_frames(table); frame < end; frame++)
+		if (is_timed(frame))
+			frame->start += ticks;
+	return now;
+}
+
+/** @frame has begun, but for its clock. For the assembly. */
+void sosc_prof_begin_late(struct sosc_prof_table *table, struct sosc_prof_frame *frame)
+{
+	table->last = frame->start = time_after(table, frame);
+}
+
 // The clock is read last: what comes before is not the call's time.
 static void begin(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t sp,
 		  uint32_t flags, uint64_t number)
@@ -120,7 +152,7 @@ static void begin(struct sosc_prof_table *table, struct sosc_prof_frame *frame, 
 	frame->flags = flags;
 	__atomic_store_n(&frame->place, ~sp, __ATOMIC_RELEASE);
 	if (flags & SOSC_PROF_FRAME_TIMED)
-		table->last = frame->start = sosc_read_counter();
+		sosc_prof_begin_late(table, frame);
 }
 
 /** __cyg_profile_func_enter, where calls are timed. */
@@ -154,8 +186,8 @@ static void end(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
 		return;
 	}
 	if (frame->flags & SOSC_PROF_FRAME_TIMED) {
-		if (!now)
-			now = sosc_ticks();
+		if (!now || sosc_is_long(table->last, now))
+			now = time_after(table, thread->next);
 		table->last = now;
 		sosc_prof_close(table, frame, now);
 	}

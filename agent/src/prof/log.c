@@ -6,6 +6,7 @@
 // before its unit is written.
 
 #include "clock.h"
+#include "delay.h"
 #include "handler.h"
 #include "instrument.h"
 #include "log.h"
@@ -109,11 +110,30 @@ static struct sosc_prof_frame *take(struct sosc_prof_thread *thread, struct sosc
 	return frame;
 }
 
+// The time, of a thread to which nothing was reported since the table's last. A unit says how much of
+// that it waited for a processor.
+static uint64_t time_after(const struct sosc_prof_table *table)
+{
+	uint64_t now = sosc_ticks();
+
+	if (!sosc_is_long(table->last, now))
+		return now;
+	(void)sosc_delay_of_prof(table->last);
+	return sosc_ticks();
+}
+
+/** @frame has begun, but for its clock, and for its @place. For the assembly. */
+void sosc_prof_log_begin_late(struct sosc_prof_table *table, struct sosc_prof_frame *frame,
+			      uint64_t place)
+{
+	table->last = frame->start = time_after(table);
+	__atomic_store_n(&frame->place, place, __ATOMIC_RELEASE);
+}
+
 // The clock is read last but for what makes the frame one that others see: they ask when it began.
 static void begin(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t sp)
 {
-	table->last = frame->start = sosc_read_counter();
-	__atomic_store_n(&frame->place, ~sp, __ATOMIC_RELEASE);
+	sosc_prof_log_begin_late(table, frame, ~sp);
 }
 
 /** __cyg_profile_func_enter */
@@ -151,8 +171,8 @@ static void end(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
 			sosc_local_increment(&table->unpaired);
 		return;
 	}
-	if (!now)
-		now = sosc_ticks();
+	if (!now || sosc_is_long(table->last, now))
+		now = time_after(table);
 	call = *frame;
 	if (!sosc_local_swap(&frame->place, call.place, PROF_RETURNED))
 		return; // a signal handler was here

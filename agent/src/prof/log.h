@@ -28,6 +28,8 @@ void sosc_x_prof_log(void);
 void sosc_prof_log_enter(uint64_t function, uint64_t from, uint64_t site, uint64_t sp);
 void sosc_prof_log_exit(uint64_t function, uint64_t from, uint64_t sp, uint64_t now);
 void sosc_prof_log_bare(uint64_t site);
+void sosc_prof_log_begin_late(struct sosc_prof_table *table, struct sosc_prof_frame *frame,
+			      uint64_t place);
 void sosc_prof_log_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell, uint32_t hook);
 void sosc_prof_log_returned(uint64_t code, uint64_t sp, uint64_t now);
 

@@ -113,6 +113,7 @@ void sosc_prof_fake_fentry(void);
 void sosc_prof_fake_cyg(void);
 void sosc_prof_enter(uint64_t function, uint64_t from, uint64_t site, uint64_t sp);
 void sosc_prof_exit(uint64_t function, uint64_t from, uint64_t sp, uint64_t now);
+void sosc_prof_begin_late(struct sosc_prof_table *table, struct sosc_prof_frame *frame);
 void sosc_prof_bare(uint64_t site);
 void sosc_prof_count_slow(uint64_t function, uint64_t from, uint64_t site);
 void sosc_prof_count_hook(uint64_t site, uint64_t *slot, uint32_t hook);

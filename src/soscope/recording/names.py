@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from soscope.model.delays import Delays
 from soscope.model.image import IMAGE_CLOSED, TracedImage
 from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.recording import format as form
@@ -15,6 +16,8 @@ from soscope.wire import layout, records
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from soscope.recording.clock import Clock
 
 _STRINGS_MOST = 256 << 20
 _STACKS_MOST = 4 << 30
@@ -142,6 +145,15 @@ class RecordedProgram:
     def path(self) -> str:
         """The path of the program."""
         return str(self.facts.get("path") or "")
+
+    def ran_ns(self, clock: Clock) -> int:
+        """Return for how long it was observed."""
+        return round((clock.newest - self.tsc_start) * clock.rate)
+
+    def delays(self, clock: Clock) -> Delays:
+        """Return what its threads waited for a processor."""
+        waited, over, unknown = map(self.fact, ("delayed", "delays_over", "delays_unknown"))
+        return Delays(waited, over, unknown, self.ran_ns(clock))
 
     # ---- what it says ----
 

@@ -34,6 +34,9 @@ _COUNTED = (
     "call_sites",
     "moves",
     "unanswered",
+    "delayed",
+    "delays_over",
+    "delays_unknown",
 )
 _MOST = {
     "images": ("images_dropped", layout.MAX_IMAGES),

@@ -59,6 +59,7 @@ static void call(struct sosc_cell *cell, uint64_t ticks, uint64_t result)
 	CHECK(parked);
 	*parked = (struct sosc_parked){(uint64_t)&frame.regs.ret, (uint64_t)cell,
 				       1000 - thread->overhead, thread->done};
+	thread->last = 1000;
 	frame.regs.r11 = code;
 	sosc_stats_exit(&frame.regs, 1000 + ticks);
 	CHECK(!sosc_parked_find(thread, (uint64_t)&frame.regs.ret, (uint64_t)cell));
@@ -106,6 +107,7 @@ static void enters(int frame, uint32_t index, uint64_t now)
 	parked = sosc_park_slow(cell, thread, (uint64_t)&regs->ret);
 	CHECK(parked);
 	*parked = (struct sosc_parked){(uint64_t)&regs->ret, (uint64_t)cell, now, thread->done};
+	thread->last = now;
 }
 
 static void leaves(int frame, uint64_t now)

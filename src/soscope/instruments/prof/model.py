@@ -8,6 +8,7 @@ but this. Functions are named by their places in `Profile.functions`.
 from __future__ import annotations
 
 from soscope.control.cost import Price
+from soscope.model.delays import Delays
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
 
@@ -165,7 +166,8 @@ class Profile(Record):
     whole trees were recorded, and `arcs` where calls were. `timeline` has the calls one by
     one, None: they were not recorded so, or nobody asks. `sample_ns` is the time that a sample
     stands for, None: there are none. `calls` and `dropped` are numbers of calls. `cost` is what it
-    has cost the programs, None where nobody knows.
+    has cost the programs, None where nobody knows. `delays` are waits for a processor, which times of
+    calls are without.
     """
 
     __slots__ = (
@@ -174,6 +176,7 @@ class Profile(Record):
         "calls",
         "command",
         "cost",
+        "delays",
         "dropped",
         "functions",
         "mode",
@@ -214,6 +217,7 @@ class Profile(Record):
         self.samples: list[ProfSample] = []
         self.threads: list[ProfThread] = []
         self.timeline: list[ThreadTimeline] | None = None
+        self.delays = Delays()
         self.calls = 0
         self.dropped = 0
         self.cost: Price | None = None

@@ -52,6 +52,8 @@ def profile_of(
         _add_calls(recording, profile, lines=lines)
         if profile.boundary in _TIMED or profile.mode in _TIMED:
             profile.notes += _without_clock(recording)
+            for program in recording.programs.all():
+                profile.delays.add(program.delays(recording.clock))
         profile.notes += _unmet(recording, options)
     if recording.samples:
         from soscope.instruments.prof.samples import add_samples

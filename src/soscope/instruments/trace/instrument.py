@@ -20,6 +20,7 @@ from soscope.instruments.trace.settings import (
     TraceSettings,
 )
 from soscope.model.call import Event, calls_in
+from soscope.model.delays import Delays
 from soscope.prototypes import load
 from soscope.recording.sink import Sink
 from soscope.select.filter import compile_selection
@@ -298,6 +299,7 @@ class TraceInstrument(Instrument):
         if self._losses is not None:
             self._losses.take(block, self._kind)
         self._programs = self._programs or MergedPrograms()
+        ran_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) - block.monotonic_start
         self._programs.add(
             TraceProgramOutcome(
                 number,
@@ -318,6 +320,7 @@ class TraceInstrument(Instrument):
                 exits_known=not block.agent_flags & layout.AGENT_NO_EXITS,
                 cut=block.images_dropped + block.slots_dropped,
                 call_ticks=block.cost_outer,
+                delays=Delays(block.delayed, block.delays_over, block.delays_unknown, ran_ns),
                 records=self._kind == layout.INSTRUMENT_TRACE,
             )
         )

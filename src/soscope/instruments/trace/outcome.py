@@ -8,6 +8,7 @@ nothing else.
 from __future__ import annotations
 
 from soscope.control import outcome as session
+from soscope.model.delays import Delays
 from soscope.model.image import (
     IMAGE_LATE,
     IMAGE_METHODS_UNSEEN,
@@ -42,13 +43,15 @@ class TraceProgramOutcome(session.ProgramOutcome):
     `cut` counts images and slots for which there was no room: see `without_room`. `durations`
     are those of the returns, by slot and class (`recording.durations`), where somebody asked.
     `call_ticks` is what a call cost its caller at least, in ticks, as the agent has measured (0: it
-    has not). `records`: each call was recorded.
+    has not). `delays` are waits for a processor in what has times. `records`: each call was
+    recorded.
     """
 
     __slots__ = (
         "call_ticks",
         "counts",
         "cut",
+        "delays",
         "durations",
         "errno_known",
         "exits_known",
@@ -79,6 +82,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         cut: int = 0,
         durations: dict[int, dict[int, int]] | None = None,
         call_ticks: int = 0,
+        delays: Delays | None = None,
         records: bool = False,
     ) -> None:
         super().__init__(index, path, images)
@@ -94,6 +98,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         self.cut = cut
         self.durations = durations
         self.call_ticks = call_ticks
+        self.delays = delays or Delays()
         self.records = records
 
     @property
@@ -190,6 +195,7 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     into.exits_known &= run.exits_known
     into.cut += run.cut
     into.call_ticks = max(into.call_ticks, run.call_ticks)
+    into.delays.add(run.delays)
 
 
 class TraceOutcome(session.Outcome):
@@ -236,6 +242,14 @@ class TraceOutcome(session.Outcome):
         self.calls = calls
         self.shown: int | None = None
         self.imported = imported or set()
+
+    @property
+    def delays(self) -> Delays:
+        """Return what threads of all programs waited for a processor."""
+        delays = Delays()
+        for program in self.programs:
+            delays.add(program.delays)
+        return delays
 
     @classmethod
     def of(

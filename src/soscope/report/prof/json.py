@@ -20,6 +20,7 @@ from soscope.instruments.prof.model import (
     ProfSample,
     ProfSums,
 )
+from soscope.report.delays import delay_members
 from soscope.report.jsontext import json_document
 
 _NOT_KNOWN = -1  # sorts behind all that is
@@ -50,6 +51,7 @@ def document(profile: Profile, limit: int | None = None, by: str = BY_FUNCTION) 
                 "calls": profile.calls,
                 "dropped": profile.dropped,
                 "threads": profile.thread_count or None,
+                **delay_members(profile.delays),
             },
             "cost": None if profile.cost is None else profile.cost.document(),
             "notes": profile.notes,

@@ -11,6 +11,7 @@ from soscope.instruments.prof.flat import FlatRow
 from soscope.instruments.prof.model import COMPLETE, MODE_QUIET, Profile
 from soscope.model.printable import printable
 from soscope.model.stackframe import StackFrame
+from soscope.report.delays import delay_lines
 from soscope.report.markdown.values import time_text
 from soscope.report.tabletext import Heading, table_text
 from soscope.report.words import plural
@@ -121,7 +122,7 @@ def seconds_text(ns: int | None) -> str:
 
 def remarks(profile: Profile) -> list[str]:
     """Say what the profile has cost, what is missing of it, and its notes."""
-    said = cost_lines(profile)
+    said = cost_lines(profile) + delay_lines(profile.delays)
     if profile.state != COMPLETE:
         said.append(f"the recording is not complete ({profile.state})")
     if profile.dropped:
@@ -138,4 +139,5 @@ def cost_lines(profile: Profile) -> list[str]:
         return []
     measured = cost + sum(sums.self_ns or 0 for sums in known)
     part = f"{time_text(cost)} of the {time_text(measured)} that were measured"
-    return [f"the hooks cost about {cost / calls:.0f} ns a call, {part}; the times are without it"]
+    without = "" if profile.delays.unknown else "; the times are without it"
+    return [f"the hooks cost about {cost / calls:.0f} ns a call, {part}{without}"]

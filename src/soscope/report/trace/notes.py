@@ -29,6 +29,7 @@ from soscope.model.slot import (
     SLOT_ENTRY,
 )
 from soscope.report.attached import attached_lines
+from soscope.report.delays import delay_lines
 from soscope.report.trace.display import Display
 from soscope.report.trace.launcher import launcher_lines
 from soscope.report.trace.names import FunctionNames
@@ -95,7 +96,8 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     if outcome.record is not None:
         lines.append(f"recording: {outcome.record}; show it: soscope report {outcome.record}")
     if outcome.programs:
-        lines += [*_cost(outcome, display), _last(outcome, unseen)]
+        lines += [*_cost(outcome, display), *delay_lines(outcome.delays)]
+        lines.append(_last(outcome, unseen))
     return lines
 
 
@@ -216,7 +218,7 @@ def _cost(outcome: TraceOutcome, display: Display) -> list[str]:
     if any(program.counts is not None for program in outcome.programs):
         return cost_lines(outcome.cost, "counting", verbose=display.verbose)
     if any(program.stats is not None for program in outcome.programs):
-        without = "; the table's times are without it"
+        without = "" if outcome.delays.unknown else "; the table's times are without it"
         return cost_lines(outcome.cost, "-c", verbose=display.verbose, note=without)
     return cost_lines(outcome.cost, "injecting", verbose=display.verbose)
 

@@ -8,6 +8,7 @@ from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
 from soscope.instruments.trace.summary import SummaryRow, rows_of
 from soscope.model.slot import REFUSAL_NAMES
 from soscope.proc.signals import signal_name
+from soscope.report.delays import delay_members
 from soscope.report.form import JSON, Form
 from soscope.report.jsontext import json_document
 from soscope.report.output import Output
@@ -98,6 +99,7 @@ def totals_of(outcome: TraceOutcome, calls: int) -> dict[str, object]:
         "calls": calls,
         "dropped": outcome.dropped_count,
         "complete": not outcome.shortfalls,
+        **delay_members(outcome.delays),
     }
 
 

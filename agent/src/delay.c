@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long threads that could run have waited for a processor.
+//
+// A thread is at one of our hooks after another. It can have waited for long only between two that
+// lie far apart, and there is time to ask the kernel: whether it has switched to other threads since
+// then, and if it has, how long this thread has waited. That is taken out of the time between the
+// two hooks: our clock stands still meanwhile, for all calls that are open. A thread that sleeps
+// does not wait for a processor: how long a call sleeps is its own time.
+
+#include "delay.h"
+#include "arch.h"
+#include "clock.h"
+#include "handler.h"
+#include "ring.h"
+#include "signals.h"
+#include "sys.h"
+
+enum {
+	OUT_OF_THE_WAY = 900, // programs seldom have descriptors with such numbers
+	RUSAGE_THREAD = 1,
+	RATE_BITS = 10,
+	SLACK_NS = 1000000, // clocks differ
+	ROUNDS = 3,
+};
+
+// In the place of a thread's `last`, until it reads the clock: however slow it is, that is not long.
+static const uint64_t AT_HOOK = INT64_MAX;
+
+struct usage { // struct rusage
+	uint64_t other[16];
+	uint64_t voluntary;
+	uint64_t involuntary;
+};
+
+static bool count_switches(uint64_t *count)
+{
+	struct usage usage;
+
+	if (sosc_sys3(SYS_GETRUSAGE, RUSAGE_THREAD, (long)&usage, 0) != 0)
+		return false;
+	*count = usage.voluntary + usage.involuntary;
+	return true;
+}
+
+static const char *number(const char *at, const char *end, uint64_t *value)
+{
+	for (*value = 0; at < end && *at >= '0' && *at <= '9'; at++)
+		*value = *value * 10 + (uint64_t)(*at - '0');
+	return at < end ? at + 1 : at;
+}
+
+// For how many ns the thread has waited since it began; false: the kernel does not tell. Other
+// threads may close what they have not opened: so the file has a number out of their way.
+static bool read_waited(uint64_t *waited)
+{
+	static const char path[] = "/proc/thread-self/schedstat"; // ns it ran, ns it waited, turns
+	long low = sosc_sys3(SYS_OPEN, (long)path, O_CLOEXEC, 0), fd, got;
+	char text[96];
+	const char *at = text, *end;
+	uint64_t ran, turns;
+
+	if (low < 0)
+		return false;
+	fd = sosc_sys3(SYS_FCNTL, low, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+	if (fd < 0) // beyond a limit
+		fd = low;
+	else
+		(void)sosc_sys3(SYS_CLOSE, low, 0, 0);
+	got = sosc_sys6(SYS_PREAD64, fd, (long)text, sizeof(text), 0, 0, 0);
+	(void)sosc_sys3(SYS_CLOSE, fd, 0, 0);
+	if (got <= 0)
+		return false;
+	end = text + got;
+	at = number(at, end, &ran);
+	at = number(at, end, waited);
+	(void)number(at, end, &turns);
+	return turns; // 0: the kernel keeps no account
+}
+
+// Ticks of a ns, << RATE_BITS, since the session began; 0: it has only begun.
+static uint64_t rate_at(uint64_t now)
+{
+	uint64_t ns = sosc_clock_ns(CLOCK_MONOTONIC_RAW) - sosc_control->monotonic_start;
+
+	return ns ? ((now - sosc_tsc_start) << RATE_BITS) / ns : 0;
+}
+
+static void add(uint64_t *shared, uint64_t value)
+{
+	__atomic_fetch_add(shared, value, __ATOMIC_RELAXED);
+}
+
+/**
+ * Of @ticks, for which the thread has waited in @turns, at least so many are in its last @span. Each
+ * of the other turns can have taken a little of the time @before, in which it was at hooks.
+ */
+static uint64_t part_in(uint64_t span, uint64_t ticks, uint64_t turns, uint64_t before)
+{
+	uint64_t others = turns > 1 ? (turns - 1) * DELAY_LONG : 0;
+
+	if (others > before)
+		others = before;
+	ticks = ticks > others ? ticks - others : 0;
+	return ticks < span ? ticks : span;
+}
+
+// The same of what the kernel says, at @end, after some time from @now on that is ours.
+static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, uint64_t switches)
+{
+	uint64_t asked = thread->asked, sure = thread->sure, waited, end, rate, ns, ticks, turns;
+
+	if (!read_waited(&waited)) {
+		add(&sosc_control->delays_unknown, 1);
+		return 0;
+	}
+	end = sosc_ticks();
+	rate = rate_at(end);
+	ns = waited - thread->waited;
+	turns = switches - thread->switches;
+	thread->asked = thread->sure = end;
+	thread->waited = waited;
+	thread->switches = switches;
+	if (!asked || !rate)
+		return 0;
+	ticks = ns * rate >> RATE_BITS;
+	if ((int64_t)ns < 0 || ticks > end - asked + (SLACK_NS * rate >> RATE_BITS)) {
+		add(&sosc_control->delays_unknown, 1); // somebody else's account
+		return 0;
+	}
+	add(&sosc_control->delayed, ns);
+	add(&sosc_control->delays_over, ((end - asked) << RATE_BITS) / rate);
+	return ticks > end - now ? part_in(now - last, ticks, turns, last - sure) : 0;
+}
+
+// Of the time from @last to @now, the ticks for which the thread has waited.
+static uint64_t ask(struct sosc_thread *thread, uint64_t last, uint64_t now)
+{
+	uint64_t switches, before, ticks = 0;
+
+	if (sosc_is_sealed(thread) || !count_switches(&switches)) {
+		add(&sosc_control->delays_unknown, 1);
+		return 0;
+	}
+	if (thread->asked && switches == thread->switches) {
+		thread->sure = now;
+		return 0;
+	}
+	// a handler would ask as well, and take the same time out once more
+	if (!sosc_signals_hold(thread, &before))
+		return 0;
+	if (count_switches(&switches))
+		ticks = take(thread, last, now, switches);
+	sosc_signals_release(&before);
+	return ticks;
+}
+
+/** Since @start @thread has done what is no call's time: nor is what it waited meanwhile. */
+void sosc_delay_ours(struct sosc_thread *thread, uint64_t start)
+{
+	for (int i = 0; i < ROUNDS && thread->asked && sosc_is_long(start, sosc_ticks()); i++) {
+		start = sosc_ticks();
+		thread->asked = 0;
+		(void)ask(thread, start, start);
+	}
+}
+
+// The clock stands still for what @thread has waited since @last, and for what it takes to ask.
+static void pass(struct sosc_thread *thread, uint64_t last)
+{
+	struct sosc_overhead *unit = NULL;
+	uint64_t now = sosc_ticks(), ticks, before;
+
+	if (last < thread->sure)
+		last = thread->sure;
+	ticks = ask(thread, last, now);
+	if (sosc_session->chunks) {
+		before = sosc_ticks();
+		if (!ticks && !sosc_is_long(now, before))
+			return;
+		unit = (void *)sosc_ring_reserve(thread, SOSC_UNIT, SOSC_LOSS_NOTHING);
+		ticks -= sosc_ticks() - before; // what that takes has a unit of its own
+	}
+	sosc_delay_ours(thread, now);
+	ticks += sosc_ticks() - now;
+	thread->overhead += ticks;
+	thread->taken += ticks;
+	if (!unit)
+		return;
+	unit->tsc = last;
+	unit->ticks = ticks;
+	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_OVERHEAD << 28, __ATOMIC_RELEASE);
+}
+
+/** @thread was at no hook for long: the clock is to be read again. For the assembly. */
+void sosc_delay_passed(const void *unused, struct sosc_thread *thread)
+{
+	(void)unused;
+	if (thread->ready) // else a child, forked just now
+		pass(thread, thread->last);
+	thread->last = AT_HOOK;
+}
+
+/** The time of an exit for which the clock was read at @now. */
+uint64_t sosc_delay_at_exit(struct sosc_thread *thread, uint64_t now)
+{
+	if (!sosc_is_long(thread->last, now)) {
+		thread->last = now;
+		return now;
+	}
+	sosc_delay_passed(NULL, thread);
+	thread->last = sosc_ticks();
+	return thread->last;
+}
+
+/**
+ * The same at an entry, for which @thread has taken @bytes of units at @unit: it gives them back
+ * meanwhile. Returns others, or 0.
+ */
+uint64_t sosc_delay_at_entry(uint64_t bytes, struct sosc_thread *thread, uint64_t unit)
+{
+	uint64_t end = unit + bytes;
+
+	if (__atomic_load_n(&thread->pos, __ATOMIC_RELAXED) == end &&
+	    sosc_ring_is_ours(NULL, thread, unit)) {
+		memset((void *)unit, 0, bytes);
+		if (sosc_local_swap(&thread->pos, end, unit)) {
+			sosc_delay_passed(NULL, thread);
+			return sosc_ring_reserve(thread, (uint32_t)bytes, SOSC_LOSS_ENTRY);
+		}
+	}
+	thread->last = AT_HOOK; // a signal handler was here
+	return unit;
+}
+
+/** The ticks to be taken out of calls that were open at @last, of the thread that asks. */
+uint64_t sosc_delay_of_prof(uint64_t last)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+	uint64_t ticks;
+
+	if (!thread)
+		return 0;
+	pass(thread, last);
+	ticks = thread->taken - thread->told;
+	thread->told = thread->taken;
+	return ticks;
+}

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What threads waited for a processor, in words and in JSON."""
+
+from __future__ import annotations
+
+from soscope.model.delays import Delays
+from soscope.report.words import short_time
+
+_LITTLE = 0.01  # of the traced time: not worth a line
+
+
+def delay_lines(delays: Delays) -> list[str]:
+    """Say how much of the traced time was waiting, and what nobody knows of it."""
+    lines = []
+    if delays.share >= _LITTLE:
+        waited = f"threads waited {short_time(delays.waited_ns)} for a processor"
+        part = f"{100 * delays.share:.3g} % of the traced time"
+        without = "" if delays.unknown else "; the times are without it"
+        lines.append(f"{waited}, {part}{without}")
+    if delays.unknown:
+        lines.append(
+            f"{delays.unknown:,} times a thread may have waited for a processor, and nobody knows "
+            "how long: that is in the times"
+        )
+    return lines
+
+
+def delay_members(delays: Delays) -> dict[str, object]:
+    """Return the same as members of a JSON object."""
+    return {
+        "waited_ns": delays.waited_ns,
+        "waited_of_ns": delays.over_ns,
+        "waits_unknown": delays.unknown,
+    }
