@@ -111,9 +111,8 @@ def named_stacks(path: Path) -> set[tuple[str, ...]]:
         events, names = collect(recording), FrameNames()
         stacks = set()
         for number, thread in zip(events.units["stack"], events.thread, strict=True):
-            index, pid, _ = events.threads[thread]
-            program = recording.programs[index]
-            frames = names.stack(program, pid, stack_at(program, int(number))[1])
+            program = recording.programs[events.threads[thread][0]]
+            frames = names.stack(program, stack_at(program, int(number))[1])
             stacks.add(tuple(str(frame.symbol or frame.image) for frame in frames))
         return stacks
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from soscope.control.costwords import time_text
 from soscope.model.delays import Delays
-from soscope.report.words import short_time
 
 _LITTLE = 0.01  # of the traced time: not worth a line
 
@@ -13,7 +13,7 @@ def delay_lines(delays: Delays) -> list[str]:
     """Say how much of the traced time was waiting, and what nobody knows of it."""
     lines = []
     if delays.share >= _LITTLE:
-        waited = f"threads waited {short_time(delays.waited_ns)} for a processor"
+        waited = f"threads waited {time_text(delays.waited_ns)} for a processor"
         part = f"{100 * delays.share:.3g} % of the traced time"
         without = "" if delays.unknown else "; the times are without it"
         lines.append(f"{waited}, {part}{without}")

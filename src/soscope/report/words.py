@@ -21,14 +21,6 @@ def plural(count: int, singular: str, more: str | None = None) -> str:
     return f"{count:,} {singular if count == 1 else more or singular + 's'}"
 
 
-def short_time(ns: float) -> str:
-    """Return a time in three digits: 12.3 us."""
-    for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6)):
-        if ns < 999.5 * size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns / 1e9:.3g} s"
-
-
 def ending(status: int | None, signal_number: int | None) -> str:
     """Return how a process ended, in ltrace's words."""
     if signal_number is not None:

@@ -166,8 +166,8 @@ class Profile(Record):
     whole trees were recorded, and `arcs` where calls were. `timeline` has the calls one by
     one, None: they were not recorded so, or nobody asks. `sample_ns` is the time that a sample
     stands for, None: there are none. `calls` and `dropped` are numbers of calls. `cost` is what it
-    has cost the programs, None where nobody knows. `delays` are waits for a processor, which times of
-    calls are without.
+    has cost the programs, None where nobody knows. `delays` are waits for a processor, which times
+    of calls are without.
     """
 
     __slots__ = (
