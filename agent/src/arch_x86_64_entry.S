@@ -292,10 +292,10 @@ FUNCTION \name
 .endm
 
 // Makes the unit in rax an entry of the call site whose trampoline is in rcx, and goes to
-// \plain where it cannot be one, to \taken where somebody may have taken it from us, or to \long
-// where the thread may have waited for a processor: then rax and rcx are as they were. Clobbers rdx
-// and r11; rcx stays.
-.macro WRITE_OPEN size, plain, taken, long
+// \plain where it cannot be one, or to \taken where somebody may have taken it from us: then rax
+// and rcx are as they were. To \long, and from there back to \on with the time in rdx, where the
+// thread may have waited for a processor. Clobbers rdx and r11; rcx stays.
+.macro WRITE_OPEN size, plain, taken, long, on
 	cmpl	$0, SOSC_DISTANCE + SITE_OPEN(%rcx)
 	je	\plain
 	cmpb	$0, sosc_clock_off(%rip)
@@ -310,10 +310,9 @@ FUNCTION \name
 	mov	%rdx, %rax
 	sub	THREAD_LAST(%r10), %rax
 	cmp	$DELAY_LONG, %rax
-	mov	%r11, %rax
 	jg	\long
 	mov	%rdx, THREAD_LAST(%r10)
-	sub	sosc_tsc_start(%rip), %rdx
+\on:	sub	sosc_tsc_start(%rip), %rdx
 	mov	%rdx, %rax
 	shr	$START_BITS, %rax
 	mov	%r11, %rax
@@ -325,17 +324,12 @@ FUNCTION \name
 	or	%r11d, (%rax)
 .endm
 
-// The thread was at no hook for long: the unit in rax is given back meanwhile, and the clock read
-// again. No room: as CALL_ROOM.
-.macro CALL_LONG size, there, none
-	mov	%rax, %rdx
-	mov	$\size, %r11d
+// The thread was at no hook for long.
+.macro CALL_LONG on
 	lea	sosc_delay_at_entry(%rip), %rax
 	call	sosc_slow_reserve
-	mov	SOSC_DISTANCE + SITE_CELL(%rcx), %r11
-	test	%rax, %rax
-	jnz	\there
-	jmp	\none
+	mov	%rax, %rdx
+	jmp	\on
 .endm
 
 // A signal handler has recorded more behind the unit in rax: no exit makes it whole. Or it has
@@ -358,7 +352,7 @@ FUNCTION sosc_h_call
 	FIND_THREAD 7f, 1
 1:	FIND_SITE 6f
 2:	RESERVE	32, 8f
-3:	WRITE_OPEN 32, 9f, 5f, 10f
+3:	WRITE_OPEN 32, 9f, 5f, 10f, 11
 	CALL_THROUGH
 4:	.cfi_adjust_cfa_offset 32
 	RESTORE_FOUR
@@ -367,7 +361,7 @@ FUNCTION sosc_h_call
 	CALL_SITE entry_only_tail, 2b
 7:	CALL_THREAD 1b, 4b
 8:	CALL_ROOM 32, 3b, 4b
-10:	CALL_LONG 32, 3b, 4b
+10:	CALL_LONG 11b
 5:	CALL_TAKEN 9f
 9:	CALL_PLAIN
 	.cfi_endproc
@@ -412,12 +406,12 @@ FUNCTION sosc_h_call_six
 	movzwl	%dx, %edx
 	or	$UNIT_PACKED, %edx
 	mov	%edx, 32(%rax)
-	WRITE_OPEN 64, 9f, 5f, 13f
+	WRITE_OPEN 64, 9f, 5f, 13f, 15
 	CALL_THROUGH
 10:	.cfi_adjust_cfa_offset 32
 	RESERVE	96, 12f
 11:	WRITE_SIX
-	WRITE_OPEN 96, 9f, 5f, 14f
+	WRITE_OPEN 96, 9f, 5f, 14f, 16
 	CALL_THROUGH
 4:	.cfi_adjust_cfa_offset 32
 	RESTORE_FOUR
@@ -427,8 +421,8 @@ FUNCTION sosc_h_call_six
 7:	CALL_THREAD 1b, 4b
 8:	CALL_ROOM 64, 3b, 4b
 12:	CALL_ROOM 96, 11b, 4b
-13:	CALL_LONG 64, 3b, 4b
-14:	CALL_LONG 96, 11b, 4b
+13:	CALL_LONG 15b
+14:	CALL_LONG 16b
 5:	CALL_TAKEN 9f
 9:	CALL_PLAIN
 	.cfi_endproc

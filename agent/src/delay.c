@@ -20,7 +20,7 @@ enum {
 	RUSAGE_THREAD = 1,
 	RATE_BITS = 10,
 	SLACK_NS = 1000000, // clocks differ
-	ROUNDS = 3,
+	ROUNDS = 1,
 };
 
 // In the place of a thread's `last`, until it reads the clock: however slow it is, that is not long.
@@ -164,72 +164,82 @@ void sosc_delay_ours(struct sosc_thread *thread, uint64_t start)
 	}
 }
 
+// The clock of @thread stands still for @ticks behind @last. A unit says so, as soon as the thread is
+// where it can write one: a hook that has taken another unit cannot.
+static void stand_still(struct sosc_thread *thread, uint64_t last, uint64_t ticks)
+{
+	thread->overhead += ticks;
+	thread->taken += ticks;
+	if (!sosc_session->chunks)
+		return;
+	if (!thread->owed)
+		thread->owed_since = last;
+	thread->owed += ticks;
+}
+
+static void write_owed(struct sosc_thread *thread)
+{
+	struct sosc_overhead *unit;
+	uint64_t ticks = thread->owed, since = thread->owed_since;
+
+	if (!ticks)
+		return;
+	unit = (void *)sosc_ring_reserve(thread, SOSC_UNIT, SOSC_LOSS_NOTHING);
+	thread->owed = 0;
+	if (!unit)
+		return;
+	unit->tsc = since;
+	unit->ticks = ticks;
+	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_OVERHEAD << 28, __ATOMIC_RELEASE);
+}
+
 // The clock stands still for what @thread has waited since @last, and for what it takes to ask.
 static void pass(struct sosc_thread *thread, uint64_t last)
 {
-	struct sosc_overhead *unit = NULL;
-	uint64_t now = sosc_ticks(), ticks, before;
+	uint64_t now = sosc_ticks(), ticks;
 
 	if (last < thread->sure)
 		last = thread->sure;
 	ticks = ask(thread, last, now);
-	if (sosc_session->chunks) {
-		before = sosc_ticks();
-		if (!ticks && !sosc_is_long(now, before))
-			return;
-		unit = (void *)sosc_ring_reserve(thread, SOSC_UNIT, SOSC_LOSS_NOTHING);
-		ticks -= sosc_ticks() - before; // what that takes has a unit of its own
+	if (ticks || !sosc_session->chunks || sosc_is_long(now, sosc_ticks())) {
+		sosc_delay_ours(thread, now);
+		stand_still(thread, last, ticks + sosc_ticks() - now);
 	}
-	sosc_delay_ours(thread, now);
-	ticks += sosc_ticks() - now;
-	thread->overhead += ticks;
-	thread->taken += ticks;
-	if (!unit)
-		return;
-	unit->tsc = last;
-	unit->ticks = ticks;
-	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_OVERHEAD << 28, __ATOMIC_RELEASE);
 }
 
 /** @thread was at no hook for long: the clock is to be read again. For the assembly. */
 void sosc_delay_passed(const void *unused, struct sosc_thread *thread)
 {
 	(void)unused;
-	if (thread->ready) // else a child, forked just now
+	if (thread->ready) { // else a child, forked just now
 		pass(thread, thread->last);
+		write_owed(thread);
+	}
 	thread->last = AT_HOOK;
 }
 
 /** The time of an exit for which the clock was read at @now. */
 uint64_t sosc_delay_at_exit(struct sosc_thread *thread, uint64_t now)
 {
-	if (!sosc_is_long(thread->last, now)) {
-		thread->last = now;
-		return now;
+	if (sosc_is_long(thread->last, now)) {
+		sosc_delay_passed(NULL, thread);
+		now = sosc_ticks();
 	}
-	sosc_delay_passed(NULL, thread);
-	thread->last = sosc_ticks();
-	return thread->last;
+	thread->last = now;
+	return now;
 }
 
-/**
- * The same at an entry, for which @thread has taken @bytes of units at @unit: it gives them back
- * meanwhile. Returns others, or 0.
- */
-uint64_t sosc_delay_at_entry(uint64_t bytes, struct sosc_thread *thread, uint64_t unit)
+/** The time of an entry of @thread, which was at no hook for long, and has taken a unit by now. */
+uint64_t sosc_delay_at_entry(const void *unused, struct sosc_thread *thread)
 {
-	uint64_t end = unit + bytes;
+	uint64_t now;
 
-	if (__atomic_load_n(&thread->pos, __ATOMIC_RELAXED) == end &&
-	    sosc_ring_is_ours(NULL, thread, unit)) {
-		memset((void *)unit, 0, bytes);
-		if (sosc_local_swap(&thread->pos, end, unit)) {
-			sosc_delay_passed(NULL, thread);
-			return sosc_ring_reserve(thread, (uint32_t)bytes, SOSC_LOSS_ENTRY);
-		}
-	}
-	thread->last = AT_HOOK; // a signal handler was here
-	return unit;
+	(void)unused;
+	if (thread->ready)
+		pass(thread, thread->last);
+	now = sosc_ticks();
+	thread->last = thread->owed ? 0 : now; // 0: the next exit comes here, too
+	return now;
 }
 
 /** The ticks to be taken out of calls that were open at @last, of the thread that asks. */
@@ -241,6 +251,7 @@ uint64_t sosc_delay_of_prof(uint64_t last)
 	if (!thread)
 		return 0;
 	pass(thread, last);
+	write_owed(thread);
 	ticks = thread->taken - thread->told;
 	thread->told = thread->taken;
 	return ticks;

@@ -18,7 +18,7 @@ static inline bool sosc_is_long(uint64_t last, uint64_t now)
 void sosc_delay_ours(struct sosc_thread *thread, uint64_t start);
 void sosc_delay_passed(const void *unused, struct sosc_thread *thread);
 uint64_t sosc_delay_at_exit(struct sosc_thread *thread, uint64_t now);
-uint64_t sosc_delay_at_entry(uint64_t bytes, struct sosc_thread *thread, uint64_t unit);
+uint64_t sosc_delay_at_entry(const void *unused, struct sosc_thread *thread);
 uint64_t sosc_delay_of_prof(uint64_t last);
 
 #pragma GCC visibility pop

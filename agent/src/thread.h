@@ -46,7 +46,9 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint64_t switches; // to other threads, then
 	uint64_t taken; // ticks that were taken out of all times
 	uint64_t told; // of those, prof's
-	uint64_t unused[9];
+	uint64_t owed; // of those, ticks that no unit has yet
+	uint64_t owed_since; // tsc
+	uint64_t unused[7];
 };
 
 extern struct sosc_thread *sosc_threads;

@@ -175,28 +175,21 @@ static uint64_t write_entry(struct sosc_entry *unit, struct sosc_regs *regs,
 {
 	uint32_t index = sosc_cell_index(cell), commit = 0;
 	const struct sosc_function *function = sosc_layers[index].function;
-	bool parks = site && function->flags & SOSC_FN_EXIT_PROGRAM && function->exit_words;
-	uint64_t end, now, start;
+	uint64_t end = (uint64_t)unit + capture->total, now, start;
 
-	for (;;) {
-		end = (uint64_t)unit + capture->total;
-		if (!sosc_capture_write(capture, (struct sosc_data *)(unit + 1)))
-			return site ? site : target;
-		if (parks)
-			park(thread, cell, function, capture);
-		parks = false;
-		unit->sp = (uint32_t)(uint64_t)&regs->ret;
-		unit->arg0 = *sosc_argument(regs, 0);
-		if (site)
-			commit = ((struct sosc_site *)(site + SOSC_DISTANCE))->open;
-		now = sosc_ticks();
-		if (!now || !sosc_is_long(thread->last, now))
-			break;
-		unit = (void *)sosc_delay_at_entry(capture->total, thread, (uint64_t)unit);
-		if (!unit)
-			return target;
-	}
-	thread->last = now;
+	if (!sosc_capture_write(capture, (struct sosc_data *)(unit + 1)))
+		return site ? site : target;
+	if (site && function->flags & SOSC_FN_EXIT_PROGRAM && function->exit_words)
+		park(thread, cell, function, capture);
+	unit->sp = (uint32_t)(uint64_t)&regs->ret;
+	unit->arg0 = *sosc_argument(regs, 0);
+	if (site)
+		commit = ((struct sosc_site *)(site + SOSC_DISTANCE))->open;
+	now = sosc_ticks();
+	if (now && sosc_is_long(thread->last, now))
+		now = sosc_delay_at_entry(NULL, thread);
+	else
+		thread->last = now;
 	start = now - sosc_tsc_start;
 	if (!now || start >> SOSC_START_BITS)
 		commit = 0;

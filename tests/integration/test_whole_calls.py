@@ -88,7 +88,7 @@ def test_handlers_that_record_at_each_instruction_lose_nothing(tmp_path: Path) -
         assert (np.diff(mine.time_ns) >= 0).all()
 
 
-@pytest.mark.parametrize("step", sizes(3, 1))
+@pytest.mark.parametrize("step", sizes(29, 7))
 @pytest.mark.parametrize("first", ["parent", "child"])
 def test_a_handler_that_forks_at_each_instruction(tmp_path: Path, first: str, step: int) -> None:
     """Parent and child go on in the same record: neither may spoil what the other has made."""
