@@ -33,7 +33,14 @@ def test_an_empty_profile() -> None:
         "arcs": [],
         "sampled": [],
         "samples": [],
-        "totals": {"calls": 0, "dropped": 0, "threads": None},
+        "totals": {
+            "calls": 0,
+            "dropped": 0,
+            "threads": None,
+            "waited_ns": 0,
+            "waited_of_ns": 0,
+            "waits_unknown": 0,
+        },
         "cost": None,
         "notes": [],
     }
@@ -83,7 +90,14 @@ def test_largest_self_time_comes_first() -> None:
     assert said["functions"][2]["calls"] is None
     assert said["state"] == "cut"
     assert said["exit"] == {"status": None, "signal": "SIGKILL"}
-    assert said["totals"] == {"calls": (1 << 40) + 2, "dropped": 3, "threads": 2}
+    assert said["totals"] == {
+        "calls": (1 << 40) + 2,
+        "dropped": 3,
+        "threads": 2,
+        "waited_ns": 0,
+        "waited_of_ns": 0,
+        "waits_unknown": 0,
+    }
 
 
 def test_a_caller_outside_is_its_image_and_symbol() -> None:

@@ -238,7 +238,14 @@ def test_the_document_has_the_schema_that_is_promised() -> None:
                 "lower_bound": False,
             }
         ],
-        "totals": {"calls": 2, "dropped": 3, "complete": False},
+        "totals": {
+            "calls": 2,
+            "dropped": 3,
+            "complete": False,
+            "waited_ns": 0,
+            "waited_of_ns": 0,
+            "waits_unknown": 0,
+        },
         "cost": None,
         "images": [
             {
