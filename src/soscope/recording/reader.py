@@ -220,7 +220,7 @@ class RecordingFile:
             if not what:
                 raise refuse("magic", 0, f"the file begins with {header[:4].hex(' ')}")
             raise FormatError(
-                f"'{self.path}' is {what}, not a recording of soscope: magic at offset 0",
+                f"'{self.path}' is {what}, not a recording of soscope",
                 field="magic",
                 offset=0,
                 hint=hint,

@@ -96,7 +96,7 @@ def test_the_text_is_that_of_the_trace(path: Path, capfd: pytest.CaptureFixture[
     assert lines[0] == "program->malloc(64)                              = 0x5000 <0.000000005>"
     assert len(lines) == 4
     assert lines[-1] == "+++ exited (status 0) +++"
-    assert err.splitlines()[-1].endswith("complete")
+    assert err.splitlines()[-1] == "soscope: 3 calls through 0 slots; nothing was hooked"
 
 
 def test_json_has_every_call(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +160,7 @@ def test_what_is_no_recording_is_an_error(
 ) -> None:
     path.write_bytes(content)
     assert main(["report", os.fspath(path)]) == 1
-    assert "is not a recording" in capfd.readouterr().err
+    assert "not a recording of soscope\n" in capfd.readouterr().err
 
 
 def test_a_recording_that_is_not_there_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
