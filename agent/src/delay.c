@@ -200,6 +200,8 @@ static void pass(struct sosc_thread *thread, uint64_t last)
 
 	if (last < thread->sure)
 		last = thread->sure;
+	if (!last)
+		last = now; // this is the thread's first hook
 	ticks = ask(thread, last, now);
 	if (ticks || !sosc_session->chunks || sosc_is_long(now, sosc_ticks())) {
 		sosc_delay_ours(thread, now);

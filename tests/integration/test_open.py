@@ -164,7 +164,7 @@ def test_a_file_that_nobody_closes_is_closed(file: Path) -> None:
 
 
 def test_what_is_no_recording(tmp_path: Path) -> None:
-    with pytest.raises(soscope.SoscopeError, match="is not a recording"):
+    with pytest.raises(soscope.SoscopeError, match="is a text, not a recording of soscope"):
         soscope.open(__file__)
     with pytest.raises(soscope.SoscopeError, match="No such file"):
         soscope.open(tmp_path / "nope")

@@ -129,7 +129,7 @@ LINES: dict[str, dict[str, Check]] = {
         "signal": TEXT_OR_NULL,
     },
     "dropped": {"type": TEXT, "count": NUMBER, "why": TEXT},
-    "cost": {"type": TEXT, "time_ns": NUMBER, "pid": NUMBER, **COST},
+    "cost": {"type": TEXT, **COST},
 }
 
 SUMMARY: dict[str, Check] = {

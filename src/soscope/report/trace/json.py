@@ -58,7 +58,6 @@ class JsonLinesListener(Listener):
         self._display = display
         self._stacks: CallStacks | None = None
         self._write = output.write
-        self._last: Event | None = None
         self._backlog = Backlog(output.write)
 
     def meet(self, programs: Programs) -> None:
@@ -75,7 +74,6 @@ class JsonLinesListener(Listener):
     def events(self, batch: list[Event]) -> None:
         """Add objects; write those that nothing earlier holds back."""
         backlog = self._backlog
-        self._last = batch[-1] if batch else self._last
         for event in batch:
             if isinstance(event, Entry):
                 if event.entry_only:
@@ -101,7 +99,7 @@ class JsonLinesListener(Listener):
             self._backlog.close(entry, self._call(entry, None, ended=ENDED_LOST))
         self._backlog.write(everything=True)
         if outcome.cost is not None:
-            self._write(_cost(outcome.cost, self._last))
+            self._write(_cost(outcome.cost))
 
     def _slot(self, slot: TracedSlot) -> str:
         """Return the members that say which function, and remember them."""
@@ -210,15 +208,9 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _cost(cost: Price, last: Event | None) -> str:
-    """Return the object that says what tracing has cost, at the time of the last event."""
-    at = (
-        (last.time_ns, last.pid)
-        if last is not None and not isinstance(last, Dropped | Stretch)
-        else None
-    )
-    known = {} if at is None else {"time_ns": at[0], "pid": at[1]}
-    return compact({"type": "cost", **known, **cost.document()}).decode() + "\n"
+def _cost(cost: Price) -> str:
+    """Return the object that says what tracing has cost."""
+    return compact({"type": "cost", **cost.document()}).decode() + "\n"
 
 
 def _other(event: Event) -> str:
