@@ -24,7 +24,6 @@ from soscope.model.call import (
     ProcessExit,
     ProcessStart,
     Signal,
-    Stretch,
 )
 from soscope.model.slot import TracedSlot, is_error
 from soscope.proc.signals import signal_name
