@@ -8,6 +8,7 @@
 #include "image.h"
 
 struct sosc_change sosc_changes[SOSC_MAX_CHANGES];
+bool sosc_is_turn;
 
 // Those of images that are gone make room.
 static void squeeze(void)
@@ -51,6 +52,23 @@ bool sosc_change_code(const struct sosc_loaded *image, struct sosc_change change
 {
 	change.flags |= SOSC_CHANGE_CODE;
 	return note(image, change);
+}
+
+/**
+ * The change that was noted last, of code at @addr, is one that this process may not make: soscope
+ * makes it before the process goes on. Return whether soscope is there.
+ */
+bool sosc_change_hand_over(uint64_t addr)
+{
+	struct sosc_change *last;
+
+	if (!sosc_is_turn || !sosc_inside.change_count)
+		return false;
+	last = &sosc_changes[sosc_inside.change_count - 1];
+	if (last->addr != addr)
+		return false;
+	last->flags |= SOSC_CHANGE_CODE;
+	return true;
 }
 
 /** The same of the loader's function, which patches that stand may have left changed. */

@@ -12,10 +12,13 @@
 struct sosc_loaded;
 
 extern struct sosc_change sosc_changes[SOSC_MAX_CHANGES];
+extern bool
+	sosc_is_turn; // soscope has stopped the process, and makes what changes of code are left to it
 
 bool sosc_change_note(const struct sosc_loaded *image, uint64_t addr, uint64_t before,
 		      uint64_t after, uint8_t size);
 bool sosc_change_code(const struct sosc_loaded *image, struct sosc_change change);
+bool sosc_change_hand_over(uint64_t addr);
 bool sosc_change_word(const struct sosc_loaded *image, uint64_t addr, uint64_t value);
 bool sosc_change_loader(uint64_t addr, uint64_t before, uint64_t after);
 bool sosc_change_patch(const struct sosc_loaded *image, uint64_t addr, uint64_t value,

@@ -174,7 +174,8 @@ bool sosc_reaim(const struct sosc_loaded *image, uint64_t displacement, uint64_t
 	memcpy(&before, (const void *)displacement, sizeof(before));
 	return fresh == wide &&
 	       sosc_change_note(image, displacement, before, (uint32_t)fresh, sizeof(before)) &&
-	       sosc_write(displacement, &fresh, sizeof(fresh), true);
+	       (sosc_write(displacement, &fresh, sizeof(fresh), true) ||
+		sosc_change_hand_over(displacement));
 }
 
 /**

@@ -28,7 +28,8 @@ bool sosc_redirect_binding(const struct sosc_candidate *at, uint64_t target)
 		uint64_t end = (field + 8 + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
 
 		if (flags & PF_X)
-			return sosc_write(field, &offset, sizeof(offset), true);
+			return sosc_write(field, &offset, sizeof(offset), true) ||
+			       sosc_change_hand_over(field);
 		if (!sosc_protect(start, end, PROT_READ | PROT_WRITE))
 			return sosc_write(field, &offset, sizeof(offset), false);
 	}

@@ -4,6 +4,7 @@
 // meanwhile are hooked by the thread that loads them, as ever.
 
 #include "turns.h"
+#include "changes.h"
 #include "clock.h"
 #include "hook.h"
 #include "image.h"
@@ -87,10 +88,12 @@ static void take_turn(uint64_t until)
  */
 __attribute__((visibility("default"))) long soscope_agent_hook(uint64_t ns)
 {
+	sosc_is_turn = true;
 	if (sosc_control->command == SOSC_COMMAND_STOP)
 		give_up();
 	else
 		take_turn(sosc_clock_ns(CLOCK_MONOTONIC_RAW) + ns);
+	sosc_is_turn = false;
 	sosc_turns_count();
 	return (long)sosc_inside.waiting;
 }

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from soscope.entry.stop.stopping import Threads
 from tests.support.processes import attached
@@ -216,3 +219,68 @@ def test_a_process_that_gives_up_its_memory_has_executed_nothing() -> None:
         tracer.terminate()
         _, said = tracer.communicate(timeout=limit())
     assert "executed" not in said
+
+
+_DROPPED = r"""
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* the addresses are taken: instructions of the calls are changed, not the slots */
+void *(*volatile keep)(size_t);
+void (*volatile keep_other)(void *);
+
+int main(void)
+{
+	char line[8];
+
+	if (setgroups(0, NULL) || setgid(65534) || setuid(65534))
+		return 1;
+	keep = malloc;
+	keep_other = free;
+	puts("ready");
+	fflush(stdout);
+	for (int i = 0; read(0, line, 4) > 0; i++) {
+		for (int at = 0; at < 100; at++) {
+			char *volatile block = malloc(100);
+			block[0] = 1;
+			free(block);
+		}
+		(void)!write(1, "done\n", 5);
+	}
+	return 7;
+}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up rights")
+def test_a_daemon_that_has_given_up_its_rights_is_hooked(tmp_path: Path) -> None:
+    """Its own /proc/self/mem is closed to it, so soscope changes the code."""
+    program = compiled("dropped.c", text=_DROPPED)
+    with attached.running([program]) as process:
+        before = attached.snapshot(process.pid)
+        tracer = attached.start(
+            process.pid,
+            "-c",
+            "--json",
+            "-e",
+            "malloc,free",
+            "-o",
+            str(tmp_path / "o"),
+        )
+        attached.wait_for_hooks(tracer)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("more")
+        process.stdin.flush()
+        assert process.stdout.readline() == "done\n"
+        tracer.send_signal(signal.SIGINT)
+        _, errors = tracer.communicate(timeout=limit())
+        assert tracer.returncode == 0, errors
+        rows = json.loads((tmp_path / "o").read_text())["rows"]
+        assert {row["symbol"]: row["calls"] for row in rows} == {"malloc": 100, "free": 100}
+        assert attached.differences(before, process.pid) == []
+        process.stdin.write("more")
+        process.stdin.flush()
+        assert process.stdout.readline() == "done\n"
