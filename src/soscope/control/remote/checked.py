@@ -150,7 +150,8 @@ class CheckedWatch(CallWatch):
         if differing:
             text = f"{names} differ: calls of {', '.join(differing)}"
             return EngineVerdict("; ".join(filter(None, (text, said))), is_same=False)
-        if not counts and said:
+        if not counts:
+            said = said or "nothing was compared, as neither has noticed a call"
             return EngineVerdict(f"{names}: {said}", is_same=False)
         calls, functions = sum(self._slots.values()), len({symbol for _, symbol in counts})
         call, function = "call" + "s" * (calls != 1), "function" + "s" * (functions != 1)
