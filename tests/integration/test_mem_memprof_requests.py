@@ -103,6 +103,12 @@ def test_the_tracer_adds_a_line_for_each_request(ruby: str, tmp_path: Path) -> N
     assert calls["tracers"]["objects"]["alive"] < 20
 
 
+def test_both_of_an_application_look_at_one_request(ruby: str, tmp_path: Path) -> None:
+    served(ruby, "both", tmp_path)
+    [row] = [json.loads(line) for line in (tmp_path / "lines").read_text().splitlines()]
+    assert row["overlapped"] == 0
+
+
 def test_a_signal_makes_a_dump(ruby: str, tmp_path: Path) -> None:
     said = served(
         ruby, "signal", tmp_path, env={**os.environ, "SOSCOPE_MEM_DUMPS": str(tmp_path)}

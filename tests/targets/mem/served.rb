@@ -68,6 +68,11 @@ when "tracer"
   ask(tracer, "/leaks")
   p Memprof.stop
   %w[/calls /forks].each { |path| ask(tracer, path) }
+when "both"
+  require "memprof/tracer"
+  require "memprof/middleware"
+  Memprof.trace_filename = File.join(folder, "lines")
+  ask(Memprof::Tracer.new(Memprof::Middleware.new(App)), "/leaks")
 when "signal"
   heard = []
   trap("URG") { |number| heard << number }

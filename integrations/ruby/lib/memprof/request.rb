@@ -66,6 +66,7 @@ module Memprof
     end
 
     attr_accessor :overlapped
+    attr_reader :env
     attr_writer :status
 
     # `traced`: whether the line of JSON is wanted. Raises Unsupported.
@@ -101,8 +102,10 @@ module Memprof
       end
       Memprof.send(:begin_anew) if others.empty?
       hook if @meter
-      @overlapped = others.size
-      others.each { |other| other.overlapped += 1 }
+      # another middleware's of the same request is no other request
+      strangers = others.reject { |other| other.env.equal?(@env) }
+      @overlapped = strangers.size
+      strangers.each { |other| other.overlapped += 1 }
       others << self
     end
     @@pid = Process.pid
