@@ -169,7 +169,7 @@ def test_a_command_is_profiled_to_its_end() -> None:
         (["attach"], 2, "no process: -p PID is missing; usage: soscope prof attach"),
         (["report"], 2, "the following arguments are required: REC; soscope prof report"),
         (["report", "/nonexistent"], 1, "cannot open '/nonexistent'"),
-        (["report", "/etc/passwd"], 1, "'/etc/passwd' is not a recording"),
+        (["report", "/etc/passwd"], 1, "'/etc/passwd' is a text, not a recording of soscope"),
         (["diff", "one"], 2, "the following arguments are required"),
         (["check", "/etc/passwd"], 1, "not an ELF file"),
         (["attach", "-p", "4194305"], 4, "no process 4194305"),

@@ -73,7 +73,8 @@ def test_each_call_is_its_own_process_s(
     ends = [each["pid"] for each in trace if each["type"] == "exit"]
     assert Counter(ends) == Counter(known)
     firsts: dict[int, str] = {}
-    for each in trace:
+    assert trace[-1]["type"] == "cost"
+    for each in trace[:-1]:
         firsts.setdefault(each["pid"], each["type"])
     assert set(firsts.values()) == {"process"}
     assert {each["engine"] for each in trace if each["type"] == "process"} == {engine}
