@@ -73,7 +73,7 @@ static void note(const struct sosc_reading *reading, uint64_t frame, uint64_t fr
 static bool read_window(struct sosc_reading *reading, uint64_t frame, uint64_t end)
 {
 	uint64_t page = frame & ~(uint64_t)(SOSC_PAGE - 1);
-	uint64_t low = end - page > READING_WINDOW ? end - READING_WINDOW : page;
+	uint64_t low = end - page > reading->room ? end - reading->room : page;
 
 	reading->low = reading->high = 0;
 	if (sosc_read(reading->tid, reading->window, low, end - low) != end - low)

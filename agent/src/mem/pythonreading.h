@@ -20,7 +20,8 @@ struct sosc_reading {
 	uint32_t tid; // by whose id memory that may be gone is read; 0: it stays as it is
 	struct sosc_chain *chain; // where what is read is kept; or NULL
 	uint64_t low, high; // what `window` has a copy of
-	_Alignas(uint64_t) uint8_t window[READING_WINDOW];
+	uint8_t *window; // of `room` bytes, READING_PART at least
+	uint64_t room;
 	_Alignas(uint64_t) uint8_t code[READING_PART]; // a copy
 };
 

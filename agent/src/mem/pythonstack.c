@@ -465,15 +465,18 @@ static uint32_t walk(struct sosc_reading *reading, uint64_t frame, uint64_t *fra
 	return count;
 }
 
-// The same of a thread that has let go of the lock.
-static uint32_t walk_released(const struct sosc_python *at, uint64_t *frames, uint32_t room,
-			      uint32_t tid)
+// The same of a thread that has let go of the lock. Its stack may have little room: a window is where
+// its frames will be kept.
+static __attribute__((noinline)) uint32_t walk_released(const struct sosc_python *at,
+							uint64_t *frames, uint32_t room,
+							uint32_t tid)
 {
 	const struct sosc_chain_time now = {
 		is_initialized() ? (uint64_t)released_state() : 0,
 		__atomic_load_n(&session, __ATOMIC_ACQUIRE),
 		__atomic_load_n(&ends, __ATOMIC_ACQUIRE),
 	};
+	_Alignas(uint64_t) uint8_t part[READING_PART];
 	struct sosc_reading reading;
 	uint64_t frame;
 	uint32_t count;
@@ -492,6 +495,8 @@ static uint32_t walk_released(const struct sosc_python *at, uint64_t *frames, ui
 	}
 	if (reading.chain)
 		sosc_chain_begin(reading.chain);
+	reading.window = reading.chain ? reading.chain->copy : part;
+	reading.room = reading.chain ? READING_WINDOW : sizeof(part);
 	frame = newest_released(&reading, now.state);
 	count = walk(&reading, frame, frames, room, false);
 	if (count)
