@@ -154,6 +154,7 @@ def test_a_file_that_gets_the_agents_descriptor_is_left_alone(
     assert told["sum"] == 55
     document = json.loads(output.read_text())
     if times == "1000":  # there is no way, and it is said
-        assert document["totals"] == {"calls": 0, "dropped": 0, "complete": False}
+        totals = document["totals"]
+        assert (totals["calls"], totals["dropped"], totals["complete"]) == (0, 0, False)
     else:
         assert document["totals"]["calls"] == 10

@@ -93,7 +93,8 @@ def test_the_table_of_a_recording_is_that_of_the_trace(target: str, tmp_path: Pa
     live = json.loads((tmp_path / "live").read_text())
     found = table(recorded(tmp_path, program))
     assert found["schema"] == live["schema"]
-    assert found["totals"] == live["totals"]
+    told = ("calls", "dropped", "complete")  # and waits, which are of one run
+    assert [found["totals"][name] for name in told] == [live["totals"][name] for name in told]
 
     def rows(document: dict[str, Any]) -> dict[tuple[str, str, str], tuple[int, int | None]]:
         return {

@@ -138,6 +138,7 @@ SUMMARY: dict[str, Check] = {
     "arch": TEXT_OR_NULL,
     "engine": TEXT_OR_NULL,
     "exit": _object({"status": NUMBER_OR_NULL, "signal": TEXT_OR_NULL}),
+    "cost": lambda value: value is None or _object(COST)(value),
     "rows": _list_of(
         _object(
             {
@@ -153,9 +154,15 @@ SUMMARY: dict[str, Check] = {
         )
     ),
     "totals": _object(
-        {"calls": NUMBER, "dropped": NUMBER, "complete": lambda value: isinstance(value, bool)}
+        {
+            "calls": NUMBER,
+            "dropped": NUMBER,
+            "complete": lambda value: isinstance(value, bool),
+            "waited_ns": NUMBER,
+            "waited_of_ns": NUMBER,
+            "waits_unknown": NUMBER,
+        }
     ),
-    "cost": lambda value: value is None or _object(COST)(value),
     "images": _list_of(
         _object(
             {
