@@ -207,6 +207,46 @@ def test_leaks_are_those_that_grow_old() -> None:
     assert report["state"] == "complete"
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_leaks_that_are_stopped_early_say_how_many_are_young(form: str) -> None:
+    program = built(
+        "young.c",
+        """
+        static void *volatile leaked;
+        int main(void)
+        {
+            char line[9];
+            write(1, "ready\\n", 6);
+            read(0, line, sizeof line);
+            for (int i = 0; i < 40; i++)
+                leaked = malloc(77);
+            write(1, "done\\n", 5);
+            return read(0, line, sizeof line) < 0;
+        }""",
+    )
+    with running([program]) as process:
+        words = ["mem", "leaks", "-p", str(process.pid), "--older", "50s", "--format", form]
+        before = snapshot(process.pid)
+        with subprocess.Popen(
+            [*SOSCOPE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as watcher:
+            until(lambda: differences(before, process.pid), "it is hooked", running=watcher)
+            wait_for_hooks(watcher)
+            tell(process)
+            the_rest(process)
+            watcher.send_signal(signal.SIGINT)
+            said, errors = watcher.communicate(timeout=limit())
+        assert watcher.returncode == 0, errors
+        assert differences(before, process.pid) == []
+    if form == "text":
+        assert "40 of 3.0 KiB are younger than 50 s (--older)" in said.splitlines()
+        return
+    report = json.loads(said)
+    assert not wrong_members(report, REPORT)
+    assert report["native"] == []
+    assert report["totals"]["younger"] == {"than_ns": 50 * 10**9, "count": 40, "bytes": 40 * 77}
+
+
 def leaks(pid: int) -> dict[str, Any]:
     return shown("leaks", "-p", str(pid), "--older", "50ms", "--for", "200ms", "--json")
 

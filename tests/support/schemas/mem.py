@@ -116,6 +116,7 @@ REPORT: dict[str, Check] = {
             "objects": _or_null(_object(_OBJECTS)),
             "native": _or_null(_object(_TOTALS)),
             "mapped": _or_null(_object(_TOTALS)),
+            "younger": _or_null(_object({"than_ns": NUMBER, "count": NUMBER, "bytes": NUMBER})),
             "rss": _or_null(_rss),
             "dropped": NUMBER,
         }

@@ -209,6 +209,17 @@ class MemProcess(Record):
         self.exit: EndOf | None = None
 
 
+class Younger(Record):
+    """Blocks and mappings that are alive, and not older than `than_ns`."""
+
+    __slots__ = ("bytes", "count", "than_ns")
+
+    def __init__(self, than_ns: int, count: int, size: int) -> None:
+        self.than_ns = than_ns
+        self.count = count
+        self.bytes = size
+
+
 class MemReport(Record):
     """All that is shown of one recording.
 
@@ -220,7 +231,8 @@ class MemReport(Record):
     that the thread made, and their bytes. `follows`: other processes than the first are in it.
     `uses_qualname`: types are shown by their qualified names. `span` is from when to when (ns of
     CLOCK_REALTIME) blocks were summed up, None where there are no sums. `has_two_moments`: there
-    are native rows of blocks, of one moment, and rows of mappings, of another one.
+    are native rows of blocks, of one moment, and rows of mappings, of another one. `younger` is
+    what is alive and not among the rows for its age, None if nobody asked for an age.
     """
 
     __slots__ = (
@@ -249,6 +261,7 @@ class MemReport(Record):
         "survivors",
         "threads",
         "uses_qualname",
+        "younger",
     )
 
     def __init__(self, command: list[str], pid: int) -> None:
@@ -277,3 +290,4 @@ class MemReport(Record):
         self.has_two_moments = False
         self.span: tuple[int, int] | None = None
         self.uses_qualname = False
+        self.younger: Younger | None = None

@@ -26,6 +26,7 @@ from soscope.instruments.mem.model import (
     MemReport,
     NativeRow,
     NativeTotals,
+    Younger,
 )
 from soscope.instruments.mem.rates import Rates
 from soscope.instruments.mem.sampled import half_width
@@ -66,6 +67,8 @@ def add_native(
     else:
         source = _Events(recording, report)
     amounts = source.amounts(native, older_ns)
+    if older_ns:
+        report.younger = _younger(source, amounts, native, older_ns)
     _name(recording, report, source, amounts, names)
     _add_threads(report, source, amounts)
     report.native += source.counted
@@ -97,6 +100,13 @@ def add_native(
         notes.append(f"{lost['threads_lost']:,} threads were made whose stacks are not known")
     if isinstance(lost, dict) and isinstance(lost.get("notes"), list):
         notes += map(str, lost["notes"])
+
+
+def _younger(source: _Source, old: list[Amount], native: str, older_ns: int) -> Younger:
+    """Return how much is there that is not older than `older_ns`."""
+    every = source.amounts(native, 0)
+    count, size = (sum(row[at] for row in every) - sum(row[at] for row in old) for at in (2, 3))
+    return Younger(older_ns, round(count), round(size))
 
 
 def _add_threads(report: MemReport, source: _Source, amounts: Iterable[Amount]) -> None:

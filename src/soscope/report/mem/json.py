@@ -13,6 +13,7 @@ from soscope.instruments.mem.model import (
     NativeTotals,
     RssParts,
     Survivor,
+    Younger,
 )
 from soscope.model.stackframe import StackFrame
 from soscope.report.jsontext import json_document
@@ -52,6 +53,7 @@ def document(
                 },
                 "native": _totals(report.native_totals),
                 "mapped": _totals(report.mapped_totals),
+                "younger": _younger(report.younger),
                 "rss": _rss(report.rss),
                 "dropped": report.dropped,
             },
@@ -127,6 +129,12 @@ def _totals(totals: NativeTotals | None) -> dict[str, object] | None:
         "peak_time_ns": totals.peak_time_ns,
         "temporary": totals.temporary,
     }
+
+
+def _younger(younger: Younger | None) -> dict[str, int] | None:
+    if younger is None:
+        return None
+    return {"than_ns": younger.than_ns, "count": younger.count, "bytes": younger.bytes}
 
 
 def _rss(rss: RssParts | None) -> dict[str, int] | None:

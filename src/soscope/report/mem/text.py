@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.control.costwords import time_text
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import MAPPING_APIS
 from soscope.instruments.mem.model import (
@@ -69,6 +70,9 @@ def text(report: MemReport, limit: int | None = None) -> str:
         lines.append("")
     lines += _totals_lines("blocks", report.native_totals)
     lines += _totals_lines("mappings", report.mapped_totals)
+    if report.younger is not None and report.younger.count:
+        young = f"{report.younger.count:,} of {size_text(report.younger.bytes)}"
+        lines.append(f"{young} are younger than {time_text(report.younger.than_ns)} (--older)")
     if report.native_totals is not None:
         for title, rows in _native_parts(report):
             lines += ["", *title]
