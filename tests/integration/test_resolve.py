@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support.processes.resolving import LIBRARY, Teller, made, teller
+from tests.support.processes.run import soscope
 from tests.support.truth.asking import asked
 
 PLAIN = ("-pie", "-fPIE")
@@ -342,6 +344,13 @@ def test_copy_relocations_and_the_programs_own_stubs() -> None:
         answer = running.check("shared_function", truth)
         assert answer.image is not None
         assert (answer.kind, answer.image.name) == ("plt", "teller")
+        theirs = running.tell("handle", handle, "shared_function")
+        words = ["resolve", "-p", str(running.pid), "shared_function"]
+        (said,) = soscope(*words).stdout.splitlines()
+        assert said.endswith(f"  plt  dlsym  -> {theirs:#x} libshared.so")
+        (result,) = json.loads(soscope(*words, "--json").stdout)["results"]
+        assert result["provider"]["addr"] == hex(theirs)
+        assert result["provider"]["image"] == "libshared.so"
         running.check("shared_function", running.tell("call", handle, "beg"))
         running.check("environ", running.tell("own", "environ"))
         running.check("libshared.so!shared_data", running.tell("handle", handle, "shared_data"))

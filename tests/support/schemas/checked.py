@@ -183,6 +183,17 @@ RULES = (
     *("dlsym", "handle", "static", "debug-file", "minidebug", "dwarf", "perf-map", "jit", "vdso"),
     *("memory", None),
 )
+_CANDIDATE = _object(
+    {
+        "addr": ADDRESS_OR_NULL,
+        "symbol": TEXT,
+        "version": TEXT_OR_NULL,
+        "image": TEXT_OR_NULL,
+        "rule": _one_of(*RULES),
+    }
+)
+
+
 RESOLVE: dict[str, Check] = {
     "schema": _one_of("soscope/resolve/1"),
     "pid": NUMBER,
@@ -202,17 +213,8 @@ RESOLVE: dict[str, Check] = {
                 "offset": NUMBER_OR_NULL,
                 "kind": _one_of("function", "object", "ifunc", "tls", "plt", "absolute", "unknown"),
                 "rule": _one_of(*RULES),
-                "candidates": _list_of(
-                    _object(
-                        {
-                            "addr": ADDRESS_OR_NULL,
-                            "symbol": TEXT,
-                            "version": TEXT_OR_NULL,
-                            "image": TEXT_OR_NULL,
-                            "rule": _one_of(*RULES),
-                        }
-                    )
-                ),
+                "candidates": _list_of(_CANDIDATE),
+                "provider": lambda value: value is None or _CANDIDATE(value),
                 "value": _is(int, float, str, list, NONE),
             }
         )

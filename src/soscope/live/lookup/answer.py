@@ -69,7 +69,9 @@ class Answer:
     has an `addr`, at run time. `offset` counts bytes into the symbol and is None but for queries
     by address. `kind` is "function", "object", "ifunc", "tls", "plt", "absolute" or "unknown".
     `rule` says by which rule it was found, `why` how: one line for each step. `size` is the
-    symbol's st_size, 0 where unknown. `value` is what --read found there, else None.
+    symbol's st_size, 0 where unknown. `provider` is what the loader binds calls to, if
+    the answer is the program's own stub (a candidate, else None). `value` is what --read found
+    there, else None.
     """
 
     __slots__ = (
@@ -78,6 +80,7 @@ class Answer:
         "image",
         "kind",
         "offset",
+        "provider",
         "query",
         "rule",
         "size",
@@ -100,6 +103,7 @@ class Answer:
         self.rule: str | None = None
         self.size = 0
         self.candidates: list[Candidate] = []
+        self.provider: Candidate | None = None
         self.value: object = None
         self.why: list[str] = []
 

@@ -8,7 +8,7 @@ from _collections_abc import Iterable
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbols.lookup import Name, gnu_hash
-from soscope.binfmt.elf.symbols.match import SymbolEntry
+from soscope.binfmt.elf.symbols.match import CALL, DLSYM, SymbolEntry
 from soscope.errors import FormatError
 from soscope.live.images.images import Images
 from soscope.live.images.loadedimage import LoadedImage
@@ -48,13 +48,20 @@ class Lookup:
 
     # ---- which definition ----
 
-    def first(self, where: Iterable[LoadedImage], name: bytes, version: str | None) -> Hit | None:
-        """Return the definition in the first image that has one the loader takes."""
+    def first(
+        self,
+        where: Iterable[LoadedImage],
+        name: bytes,
+        version: str | None,
+        *,
+        use: str = DLSYM,
+    ) -> Hit | None:
+        """Return the definition in the first image that has one the loader takes for `use`."""
         wanted = Name(name)
         musl = self.is_musl
         for image in where:
             try:
-                entry = image.symbols.find(wanted, version, musl=musl)
+                entry = image.symbols.find(wanted, version, use=use, musl=musl)
             except FormatError:
                 continue  # not loaded to the end, or damaged: ld.so has no symbols of it either
             if entry is not None:
@@ -172,7 +179,17 @@ class Lookup:
             addr = entry.value + base & self._mask
             result.addr = addr
             result.why.append(f"load bias {base:#x} + st_value {entry.value:#x} = {addr:#x}")
+        if entry.is_stub:
+            self._settle_provider(result, image, name)
         return result
+
+    def _settle_provider(self, result: Answer, image: LoadedImage, name: str) -> None:
+        """Say which function the program's own stub leads to by the loader's rules for calls."""
+        scope = self.images.scope(image.namespace)
+        hit = self.first(scope, os.fsencode(name), result.version, use=CALL)
+        if hit is not None:
+            result.provider = self.candidate(hit, name, words.RULE_DLSYM)
+            result.why.append(f"a stub: calls of {name} are bound to that of {hit[0].name}")
 
     def _unique(self, result: Answer, image: LoadedImage, entry: SymbolEntry, name: str) -> Hit:
         from soscope.live.lookup.unique import unique_owner

@@ -37,11 +37,12 @@ def _result(answer: Answer, images: dict[int, str]) -> str:
         if answer.candidates
         else "[]"
     )
+    provider = "null" if answer.provider is None else dumps(_candidate(answer.provider))
     return (
         f'{{"query": {quoted(answer.query)}, "status": {quoted(answer.status)}, "addr": {addr}, '
         f'"symbol": {_text(answer.symbol)}, "version": {_text(answer.version)}, {where}, '
         f'"offset": {offset}, "kind": {quoted(answer.kind)}, "rule": {_text(answer.rule)}, '
-        f'"candidates": {candidates}, "value": {value}}}'
+        f'"candidates": {candidates}, "provider": {provider}, "value": {value}}}'
     )
 
 

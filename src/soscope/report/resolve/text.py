@@ -42,7 +42,11 @@ def _found(answer: Answer) -> str:
     name = named(answer.symbol or "", answer.version) if answer.version else answer.symbol or ""
     offset = f"+{hex(answer.offset)}" if answer.offset else ""
     image = answer.image.name if answer.image is not None else "-"
-    return f"{addr}  {name}{offset}  {image}  {answer.kind}  {answer.rule}\n"
+    provider = answer.provider
+    behind = ""
+    if provider is not None and provider.addr is not None and provider.image is not None:
+        behind = f"  -> {provider.addr:#x} {provider.image.name}"
+    return f"{addr}  {name}{offset}  {image}  {answer.kind}  {answer.rule}{behind}\n"
 
 
 def _one(candidate: Candidate) -> str:

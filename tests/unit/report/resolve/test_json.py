@@ -49,17 +49,19 @@ def expected(answer: Answer) -> dict[str, object]:
         "offset": answer.offset,
         "kind": answer.kind,
         "rule": answer.rule,
-        "candidates": [
-            {
-                "addr": None if one.addr is None else hex(one.addr),
-                "symbol": one.symbol,
-                "version": one.version,
-                "image": None if one.image is None else one.image.name,
-                "rule": one.rule,
-            }
-            for one in answer.candidates
-        ],
+        "candidates": [_of_candidate(one) for one in answer.candidates],
+        "provider": None if answer.provider is None else _of_candidate(answer.provider),
         "value": answer.value,
+    }
+
+
+def _of_candidate(candidate: Candidate) -> dict[str, object]:
+    return {
+        "addr": None if candidate.addr is None else hex(candidate.addr),
+        "symbol": candidate.symbol,
+        "version": candidate.version,
+        "image": None if candidate.image is None else candidate.image.name,
+        "rule": candidate.rule,
     }
 
 
