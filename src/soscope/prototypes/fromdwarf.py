@@ -113,7 +113,8 @@ class CWriter:
             parameters.insert(0, f"{self._specifier(record, 0, complete=False)} *to")
             return self._declare(record, f"*{symbol}({', '.join(parameters)});", 0)
         named = f"{symbol}({', '.join(parameters) or 'void'})"
-        return self._declare(result, named, 0, complete=True) + ";"
+        word = " POINTER" if symbol.startswith("_Z") and self._is_bytes(result) else ""
+        return f"{self._declare(result, named, 0, complete=True)}{word};"
 
     def _parameter(self, entry: DwarfEntry, number: int) -> str:
         entry = self._typed(entry)
@@ -127,6 +128,16 @@ class CWriter:
         if record is not None:
             return self._declare(record, f"*{name}", 0)
         return self._declare(of, name, 0, complete=True)
+
+    def _is_bytes(self, of: DwarfEntry | None) -> bool:
+        """Return whether a type is `char *`: in C++ it leads to any bytes, which nothing ends."""
+        whole = self._stripped(of)
+        if whole is None or whole.tag != d.TAG_POINTER:
+            return False
+        target = self._entries.led(whole)
+        while target is not None and target.tag == d.TAG_TYPEDEF:
+            target = self._entries.led(target)
+        return target is not None and target.tag == d.TAG_BASE and target.name == "char"
 
     def _is_string(self, parameter: DwarfEntry) -> bool:
         """Return whether an argument leads to a std::string that nobody else may write to."""

@@ -147,7 +147,8 @@ class _Writer:
         if of is not None and of.kind in (m.POINTER, m.REFERENCE):
             text = self._pointer(of, "")
             if text is not None:
-                return text.replace(" IN", "").replace(" CXX_STRING", ""), ""
+                word = " POINTER" if text == "char *" else ""  # it may lead to any bytes
+                return text.replace(" IN", "").replace(" CXX_STRING", ""), word
         if of is not None and of.kind == m.BUILTIN and of.code in _C:
             return f"{_C[of.code]} ", ""
         return "long ", " GUESSED(result)"

@@ -27,6 +27,16 @@ vector shape::move(vector by, kind k)
 	return {by.x + id, k == kind::ROUND ? by.y : -by.y};
 }
 
+char *shape::bytes()
+{
+	return &label[0];
+}
+
+const char *shape::word() const
+{
+	return label.c_str();
+}
+
 long shape::count(const char *what, bool deep)
 {
 	return what[0] + deep;

@@ -19,6 +19,8 @@ class shape {
 	double scale(double by) const;
 	std::string name(int n) const;
 	vector move(vector by, kind k);
+	char *bytes(); // may be any, with no end
+	const char *word() const;
 	static long count(const char *what, bool deep);
 	template <class T> T twice(T t);
 };

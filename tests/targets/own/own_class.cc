@@ -18,6 +18,8 @@ int main()
 	own::vector moved = shape->move({1.5, -2}, own::shape::kind::SQUARE);
 	std::printf("own::shape::move(%p, {x=1.5, y=-2}, 1) = {x=%g, y=%g}\n", at, moved.x,
 		    moved.y);
+	std::printf("own::shape::bytes(%p) = %p\n", at, static_cast<void *>(shape->bytes()));
+	std::printf("own::shape::word(%p) = \"%s\"\n", at, shape->word());
 	std::printf("own::shape::count(\"abc\", true) = %ld\n", own::shape::count("abc", true));
 	std::printf("own::shape::twice<float>(%p, 2.25) = %g\n", at, shape->twice(2.25f));
 	std::printf("own::none_of_it({x=%g, y=%g}, %p, -5) = %d\n", moved.x, moved.y, at,

@@ -96,6 +96,8 @@ KNOWN = Scopes([b"\0_ZN4shop6basketC1Ev\0_ZTI3one\0_ZNK5space3two3getEv\0_ZTTN4s
             "long {}(char _1, unsigned int _2, float _3, long _4, bool _5) GUESSED(result);",
         ),
         ("_Z5twiceIiET_S0_PKc", "int {}(int _1, const char *_2);"),
+        ("_Z5firstIiEPcT_", "char *{}(int _1) POINTER;"),  # it may lead to any bytes
+        ("_Z4nameIiEPKcT_", "const char *{}(int _1);"),
         ("_ZN4shop6basketC1EPKci", "void {}(void *this, const char *_1, int _2);"),
         ("_ZN4shop6basketD1Ev", "void {}(void *this);"),
         (
