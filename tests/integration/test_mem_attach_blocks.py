@@ -207,8 +207,8 @@ def test_leaks_are_those_that_grow_old() -> None:
     assert report["state"] == "complete"
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_leaks_that_are_stopped_early_say_how_many_are_young(form: str) -> None:
+def stopped_behind_40_blocks(verb: str, *options: str) -> tuple[str, str]:
+    """Let a visited program make 40 blocks of 77 bytes, stop the visit, return what was said."""
     program = built(
         "young.c",
         """
@@ -225,10 +225,10 @@ def test_leaks_that_are_stopped_early_say_how_many_are_young(form: str) -> None:
         }""",
     )
     with running([program]) as process:
-        words = ["mem", "leaks", "-p", str(process.pid), "--older", "50s", "--format", form]
+        words = [*SOSCOPE, "mem", verb, "-p", str(process.pid), *options]
         before = snapshot(process.pid)
         with subprocess.Popen(
-            [*SOSCOPE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as watcher:
             until(lambda: differences(before, process.pid), "it is hooked", running=watcher)
             wait_for_hooks(watcher)
@@ -238,6 +238,12 @@ def test_leaks_that_are_stopped_early_say_how_many_are_young(form: str) -> None:
             said, errors = watcher.communicate(timeout=limit())
         assert watcher.returncode == 0, errors
         assert differences(before, process.pid) == []
+    return said, errors
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_leaks_that_are_stopped_early_say_how_many_are_young(form: str) -> None:
+    said, _ = stopped_behind_40_blocks("leaks", "--older", "50s", "--format", form)
     if form == "text":
         assert "40 of 3.0 KiB are younger than 50 s (--older)" in said.splitlines()
         return
@@ -366,6 +372,15 @@ def test_what_does_not_go_together_is_said(words: list[str], said: str) -> None:
     done = run([*SOSCOPE, "mem", *words])
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_a_snapshot_of_a_native_program_is_of_its_blocks() -> None:
+    said, errors = stopped_behind_40_blocks("snapshot", "--json")
+    assert "has no Python or Ruby: its new blocks of 10s are shown" in errors
+    report = json.loads(said)
+    assert not wrong_members(report, REPORT)
+    (row,) = rows_of(report, "young.c")
+    assert (row["count"], row["bytes"]) == (40, 40 * 77)
 
 
 def test_a_snapshot_of_blocks_is_of_its_time() -> None:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.cli.main import Invocation
-from soscope.options.mem.snapshot import parse
+from soscope.cli.main import Invocation, note
+from soscope.options.mem.snapshot import MemSnapshotOptions, parse
 
 
 def run(invocation: Invocation) -> int:
@@ -12,7 +12,7 @@ def run(invocation: Invocation) -> int:
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    if options.blocks:
+    if _is_native(options):
         from soscope.cli.mem.visited import show_blocks
 
         return show_blocks(
@@ -40,3 +40,17 @@ def run(invocation: Invocation) -> int:
 
         said = text(report, options.limit)
     return 0 if show(options.json.shaped(said)) else 1
+
+
+def _is_native(options: MemSnapshotOptions) -> bool:
+    """Return whether blocks are wanted, or are all that there is."""
+    if options.blocks or options.is_about_objects:
+        return options.blocks
+    from soscope.instruments.mem.liveblocks import has_interpreter
+    from soscope.options.units import duration_text
+
+    if has_interpreter(options.pid):
+        return False
+    time = duration_text(options.duration)
+    note(f"process {options.pid} has no Python or Ruby: its new blocks of {time} are shown")
+    return True

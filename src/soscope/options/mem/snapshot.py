@@ -36,7 +36,8 @@ older than soscope mem attach have no file: without it all are, and only types c
 
 With --blocks, soscope goes into the process and records what it makes of native blocks and
 mappings for the time of --for; at the end those are shown that are still there, by stack. Blocks
-that are older are not known.
+that are older are not known. A process without Python or Ruby has blocks alone: they are shown
+without --blocks, too.
 """
 
 EPILOG = """\
@@ -80,7 +81,17 @@ _BLOCKS_FOR = 10_000_000_000  # ns
 class MemSnapshotOptions:
     """What `soscope mem snapshot` was told; `duration` is for blocks, in ns."""
 
-    __slots__ = ("blocks", "collect", "debug", "duration", "json", "limit", "pid", "qualname")
+    __slots__ = (
+        "blocks",
+        "collect",
+        "debug",
+        "duration",
+        "is_about_objects",
+        "json",
+        "limit",
+        "pid",
+        "qualname",
+    )
 
     def __init__(self, values: Values) -> None:
         """Take them from the parsed words. Raises UsageError."""
@@ -92,7 +103,8 @@ class MemSnapshotOptions:
         self.limit: int | None = values.rows
         self.qualname: bool = values.qualname
         self.debug: bool = values.debug
-        if self.blocks and (self.collect or self.qualname):
+        self.is_about_objects = self.collect or self.qualname
+        if self.blocks and self.is_about_objects:
             raise UsageError("--gc and --qualname are about objects, and --blocks is not")
         if values.duration is not None and not self.blocks:
             raise UsageError("--for is for --blocks: objects are seen at one moment")
