@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.machines.tools import need, not_here, yama
 from tests.support.processes import launching
-from tests.support.processes.run import run
+from tests.support.processes.run import run, soscope
 from tests.support.targets.build import made, made_in
 from tests.support.targets.covering import sizes
 from tests.support.targets.mapped import (
@@ -121,8 +121,10 @@ def test_a_static_program_has_one_image_and_no_slot() -> None:
     program = launching.compiled("caller.c", "-static", text=CALLER)
     with started(program) as process:
         document = read(process.pid)
+        said = soscope("map", "-p", str(process.pid)).stderr
     assert linked(document)[0] == str(program)
     assert slots(document) == []
+    assert "it is statically linked, so its calls go through no slots: strace shows" in said
 
 
 def test_a_deleted_program_has_a_map(tmp_path: Path) -> None:

@@ -62,6 +62,10 @@ def _show_process(options: MapOptions) -> int:
         note("libraries come and go in this process: only those that stay are shown")
     elif process_map.is_guessed:
         note("the loader's own scopes were not found: interposed and hooked may be wrong")
+    if process_map.is_static:
+        from soscope.proc.reasons import in_full, static
+
+        note(f"no calls to see: {in_full(static(process_map.path))}")
     if options.is_filtered and not chosen:
         note("no slot matches")
         return 1

@@ -37,6 +37,7 @@ class ProcessMap:
         "images",
         "is_changing",
         "is_guessed",
+        "is_static",
         "mappings",
         "path",
         "pid",
@@ -53,6 +54,7 @@ class ProcessMap:
         self.damaged = [(image.name, why) for image, why in bindings.damaged.items()]
         self.is_guessed = bindings.scope_is_guessed
         self.is_changing = False
+        self.is_static = bindings.images.is_static
         self.rows: dict[LoadedImage, list[SlotRow]] = {}
         self.total = 0
         names = {image: image.name for image in self.images}
