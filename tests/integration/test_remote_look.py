@@ -96,6 +96,23 @@ def test_of_another_order(tmp_path: Path, arch: str) -> None:
         assert waiting.process.wait(limit()) == untraced(path, arch).returncode
 
 
+@pytest.mark.parametrize("unbound", [True, False])
+def test_slots_that_are_code(tmp_path: Path, *, unbound: bool) -> None:
+    """The BSS PLT of PowerPC: entries lead to the loader's own choice, and to nobody's hook."""
+    path = program(tmp_path, "ppc", "-Wl,-z,lazy" if unbound else "-Wl,-z,now", unseen=True)
+    with emulator("ppc", path) as waiting:
+        stub = RemoteStub(RemoteAddress(waiting.address).connect(), "<")
+        with RemoteProcess(_at_entry(stub, path)) as process:
+            calls = [each for each in process.bindings(image="crossed") if each.is_call]
+            assert "add" in {each.symbol for each in calls}
+            for each in calls:
+                answer = process.resolve(each.symbol)
+                if not answer:
+                    continue  # weak, and nobody has it
+                assert each.state == ("unbound" if unbound else "bound"), each.symbol
+                assert unbound or (each.value, each.to_image) == (answer.addr, answer.image)
+
+
 def _value(path: Path, name: str) -> int:
     """Return a symbol's value by pyelftools."""
     with path.open("rb") as file:

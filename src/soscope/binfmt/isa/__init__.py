@@ -8,6 +8,7 @@
              `unclear(code, table)`: slots that code may go through elsewhere
     lazy     `argument_of(mapped, slot, helper)`: what an unbound slot's code gives the resolver
     resolver how an unbound slot gets to the resolver, and where that ends
+    entry    `target(code, at, word)`: where a slot leads that is code
     delay    `is_delayed(word)`: instructions that take effect behind the next one
     detours  `code(…)`: code that slots may lead to, on the way to the function
     slots    `more(image, found, arch, partial)`: slots, and where they lead, without a relocation
@@ -44,7 +45,7 @@ PARTS = {
     "aarch64": ("stubs", "sites", "listing", "lazy", "macho", "through"),
     "arm": ("stubs", "sites", "listing", "lazy", "macho"),
     "mips": ("stubs", "sites", "listing", "lazy", "slots", "detours", "delay"),
-    "ppc": ("stubs", "sites", "listing", "lazy", "slots", "macho", "resolver"),
+    "ppc": ("stubs", "sites", "listing", "lazy", "slots", "macho", "resolver", "entry"),
     "riscv": ("stubs", "sites", "listing", "lazy", "got"),
     "s390x": ("stubs", "sites", "listing", "lazy"),
     "x86": (

@@ -37,6 +37,10 @@ from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.ownscope import own_scope, promised
 from soscope.live.images.scope import is_musl
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
 UNBOUND = "unbound"
 BOUND = "bound"
 INTERPOSED = "interposed"
@@ -238,6 +242,9 @@ class Bindings:
     def _bind(self, image: LoadedImage, slots: list[SlotRelocation]) -> list[Binding]:
         names = self._names[image]
         values = _words(image, [slot.vaddr + image.load_bias for slot in slots])
+        entry = part(image.arch, "entry")
+        if entry is not None and image.space.bits == 32:
+            values = _decoded(image, slots, values, entry)
         versions: dict[int, str | None] = {}
         bindings = []
         for relocation, value in zip(slots, values, strict=True):
@@ -439,6 +446,26 @@ class Bindings:
             return known is None or bool(known.is_lazy(image.space.read(value, _MOST_TEXT)))
         bias = image.load_bias  # not relocated yet: in the middle of dlopen
         return bias > 1 << 20 and value < bias and image.executes(value + bias)
+
+
+def _decoded(
+    image: LoadedImage, slots: list[SlotRelocation], values: list[int | None], entry: ModuleType
+) -> list[int | None]:
+    """Return values of slots, of those that are code where the code leads; None: nobody knows."""
+    places = [
+        (segment.vaddr, segment.vaddr + segment.memsz)
+        for segment in image.elf.segments
+        if segment.type == c.PT_LOAD and segment.flags & c.PF_X
+    ]
+    decoded: list[int | None] = []
+    for slot, value in zip(slots, values, strict=True):
+        if slot.is_call and any(low <= slot.vaddr < high for low, high in places):
+            at = slot.vaddr + image.load_bias
+            code = image.space.read(at, entry.SIZE)
+            decoded.append(entry.target(code, at, image.space.word))
+        else:
+            decoded.append(value)
+    return decoded
 
 
 def _words(image: LoadedImage, addrs: list[int]) -> list[int | None]:
