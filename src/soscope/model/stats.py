@@ -10,6 +10,11 @@ Cell = tuple[int, int, int, int, int, int, int | None]
 Stats = dict[int, Cell]  # by slot
 
 
+def is_told(time_ns: int | None, doubt_ns: int | None) -> bool:
+    """Return whether a time is larger than what it may be wrong by, or nobody knows one of them."""
+    return time_ns is None or doubt_ns is None or not doubt_ns or time_ns > doubt_ns
+
+
 def add(cell: Cell | None, other: Cell) -> Cell:
     """Add two cells; who has no returns has no shortest call either."""
     if cell is None or not any(cell):

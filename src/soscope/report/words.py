@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from soscope.proc.signals import signal_name
 
+UNTOLD = "?"  # behind a share: the time may be as wrong as it is long
+
 
 def signal_text(number: int) -> str:
     """Return what a signal means: Terminated."""
@@ -19,6 +21,13 @@ def signal_text(number: int) -> str:
 def plural(count: int, singular: str, more: str | None = None) -> str:
     """Return the count with its noun: `1 call`, `1,204 calls`."""
     return f"{count:,} {singular if count == 1 else more or singular + 's'}"
+
+
+def untold_line(*, few: bool = False) -> str:
+    """Say what UNTOLD means; `few`: not all calls were timed."""
+    more = ", and what few timed calls do not tell" if few else ""
+    error = f"what was taken off them for hooks{more}"
+    return f"{UNTOLD} marks times that are no more than their error: {error}"
 
 
 def ending(status: int | None, signal_number: int | None) -> str:

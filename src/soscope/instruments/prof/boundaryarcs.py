@@ -26,16 +26,19 @@ def add_boundary(recording: RecordingFile, sums: ArcSums, names: RecordedNames) 
     rate = recording.clock.rate
     for program in recording.programs.all():
         ends = _ArcEnds(program, sums, names)
+        inner_ns = program.fact("cost_inner") * rate  # the agent has taken it off each return
         for index, calls in recording.counts.get(program.index, {}).items():
             caller, callee = ends.of(index)
             if callee not in reported:
                 sums.add(caller, callee, calls)
         for index, cell in recording.stats.get(program.index, {}).items():
-            calls, _, _, total, _, _, own = cell
+            calls, returns, _, total, _, _, own = cell
             own_ns = None if own is None else round(own * rate)
             caller, callee = ends.of(index)
             if callee not in reported:
                 sums.add(caller, callee, calls, round(total * rate), own_ns)
+                if inner_ns:
+                    sums.add_doubt(callee, round(returns * inner_ns))
 
 
 def unseen_tables(programs: Iterable[RecordedProgram]) -> list[str]:

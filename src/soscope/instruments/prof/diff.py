@@ -135,7 +135,7 @@ def _by_place(rows: list[FlatRow]) -> dict[Place, FlatRow]:
         file = frame.file or "" if frame.image is None else ""
         name = frame.symbol or ("" if frame.offset is None else f"{frame.offset:#x}")
         into = known.setdefault((frame.image or "", name, file), FlatRow(frame))
-        into.add(row.count, row.total_ns, row.self_ns, row.overhead_ns)
+        into.add(row.count, row.total_ns, row.self_ns, row.overhead_ns, row.doubt_ns)
     return known
 
 

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable
 from soscope.instruments.prof.model import ProfFunction, Profile, ProfSample
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
+from soscope.model.stats import is_told
 
 CALLS, SAMPLES = "calls", "samples"
 
@@ -26,9 +27,10 @@ class FlatRow(Record):
 
     `frame` names it. `count` is a number of calls or of samples. `total_ns` is the time with what
     it calls, `self_ns` is without; `overhead_ns` is what has been taken off both.
+    `doubt_ns` is by how much `self_ns` may be wrong.
     """
 
-    __slots__ = ("count", "frame", "overhead_ns", "self_ns", "total_ns")
+    __slots__ = ("count", "doubt_ns", "frame", "overhead_ns", "self_ns", "total_ns")
 
     def __init__(self, frame: StackFrame) -> None:
         self.frame = frame
@@ -36,6 +38,7 @@ class FlatRow(Record):
         self.total_ns: int | None = None
         self.self_ns: int | None = None
         self.overhead_ns: int | None = None
+        self.doubt_ns: int | None = None
 
     def add(
         self,
@@ -43,12 +46,19 @@ class FlatRow(Record):
         total_ns: int | None,
         self_ns: int | None,
         overhead_ns: int | None = None,
+        doubt_ns: int | None = None,
     ) -> None:
         """Add what is known of more of it."""
         self.count = added(self.count, count)
         self.total_ns = added(self.total_ns, total_ns)
         self.self_ns = added(self.self_ns, self_ns)
         self.overhead_ns = added(self.overhead_ns, overhead_ns)
+        self.doubt_ns = added(self.doubt_ns, doubt_ns)
+
+    @property
+    def is_told(self) -> bool:
+        """Return whether `self_ns` is more than it may be wrong by."""
+        return is_told(self.self_ns, self.doubt_ns)
 
 
 def added(known: int | None, more: int | None) -> int | None:
@@ -111,7 +121,7 @@ def function_rows(profile: Profile) -> list[FlatRow]:
     for function, sums in zip(profile.functions, profile.sums, strict=True):
         if any(value is not None for value in sums.values()):
             row = FlatRow(frame_of(function))
-            row.add(sums.calls, sums.total_ns, sums.self_ns, sums.overhead_ns)
+            row.add(sums.calls, sums.total_ns, sums.self_ns, sums.overhead_ns, sums.doubt_ns)
             rows.append(row)
     return _ranked(rows)
 
@@ -143,7 +153,7 @@ def by_image(rows: list[FlatRow]) -> list[FlatRow]:
     for row in rows:
         name = image_name(row.frame)
         image = images.setdefault(name, FlatRow(StackFrame(name or UNKNOWN, None, None)))
-        image.add(row.count, None, row.self_ns, row.overhead_ns)
+        image.add(row.count, None, row.self_ns, row.overhead_ns, row.doubt_ns)
     return _ranked(images.values())
 
 
@@ -186,4 +196,9 @@ def _ranked(rows: Iterable[FlatRow]) -> list[FlatRow]:
 
 def _rank(row: FlatRow) -> tuple[object, ...]:
     largest = (-1 if value is None else value for value in (row.self_ns, row.total_ns, row.count))
-    return (*(-value for value in largest), image_name(row.frame), row.frame.symbol or "")
+    return (
+        not row.is_told,
+        *(-value for value in largest),
+        image_name(row.frame),
+        row.frame.symbol or "",
+    )

@@ -66,9 +66,10 @@ class ProfSums(Record):
     `calls` is exact, None: not known. `total_ns` is the time from entry to return, of the outermost
     calls alone where the function calls itself; `self_ns` is that without the calls inside that
     were seen. `overhead_ns` is what the probes have cost, and what has been taken off those two.
+    `doubt_ns` is by how much `self_ns` may be wrong, None: nobody knows.
     """
 
-    __slots__ = ("calls", "overhead_ns", "self_ns", "total_ns")
+    __slots__ = ("calls", "doubt_ns", "overhead_ns", "self_ns", "total_ns")
 
     def __init__(
         self,
@@ -76,11 +77,13 @@ class ProfSums(Record):
         total_ns: int | None = None,
         self_ns: int | None = None,
         overhead_ns: int | None = None,
+        doubt_ns: int | None = None,
     ) -> None:
         self.calls = calls
         self.total_ns = total_ns
         self.self_ns = self_ns
         self.overhead_ns = overhead_ns
+        self.doubt_ns = doubt_ns
 
 
 class ProfArc(Record):

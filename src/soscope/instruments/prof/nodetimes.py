@@ -7,26 +7,38 @@ is in the time of whatever is around it.
 
 from __future__ import annotations
 
+from math import sqrt
+
 from soscope.instruments.prof.tree import CallNode, ReportedCalls, ThreadCalls
 from soscope.model.record import Record
+
+_FEW = 30  # calls of which the mean says little
 
 
 class NodeTimes(Record):
     """Ticks of a node's calls: what they took with the calls inside them, and without.
 
-    Both are without what hooks have cost; `overhead` is what has been taken off `self_`. Where one
-    call in several was timed, all are what that says of all calls. None: no call was timed.
+    Both are without what hooks have cost; `overhead` is what has been taken off `self_`, and
+    `doubt` by how much `self_` may be wrong: hooks may cost so much more or less than an empty call
+    had to pay when the session began. Where one call in several was timed, all are what that says
+    of all calls, and `doubt` has what the others may differ by. None: no call was timed.
     """
 
-    __slots__ = ("overhead", "self_", "total")
+    __slots__ = ("doubt", "overhead", "self_", "total")
 
-    def __init__(self, total: int | None, self_: int | None, overhead: int | None) -> None:
+    def __init__(
+        self, total: int | None, self_: int | None, overhead: int | None, doubt: int | None
+    ) -> None:
         self.total = total
         self.self_ = self_
         self.overhead = overhead
+        self.doubt = doubt
 
 
-Means = dict[int, float]  # by function: ticks of a call that was timed, as they were measured
+_UNKNOWN = NodeTimes(None, None, None, None)
+
+# By function: ticks of a call that was timed, as they were measured, and how many were.
+Means = dict[int, tuple[float, int]]
 
 
 def means_of(calls: ReportedCalls) -> Means:
@@ -36,7 +48,7 @@ def means_of(calls: ReportedCalls) -> Means:
         for node in thread.nodes:
             ticks, timed = sums.get(node.function, (0, 0))
             sums[node.function] = ticks + node.total_ticks, timed + node.timed
-    return {function: ticks / timed for function, (ticks, timed) in sums.items() if timed}
+    return {function: (ticks / timed, timed) for function, (ticks, timed) in sums.items() if timed}
 
 
 def node_times(calls: ReportedCalls, thread: ThreadCalls, means: Means) -> list[NodeTimes]:
@@ -51,7 +63,7 @@ def _measured(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
     around = [0] * len(nodes)  # in its self time
     measured = [0] * len(nodes)  # totals of the nodes right below, as they were measured
     callees = [0] * len(nodes)  # without what hooks have cost
-    times = [NodeTimes(None, None, None)] * len(nodes)
+    times = [_UNKNOWN] * len(nodes)
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
         inner, outer = calls.costs[node.hook]
@@ -64,7 +76,7 @@ def _measured(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
             # a call that took less than hooks cost has no time, and the rest was not inside it
             least = self_ + (callees[index] if are_inside else 0)
             total = max(least, node.total_ticks - below[index] - own)
-            times[index] = NodeTimes(total, self_, node.self_ticks - self_)
+            times[index] = NodeTimes(total, self_, node.self_ticks - self_, own)
         if node.parent >= 0:
             around[node.parent] += node.timed * max(0, outer - inner)
             below[node.parent] += below[index] + own
@@ -78,20 +90,38 @@ def _estimated(calls: ReportedCalls, nodes: list[CallNode], means: Means) -> lis
     below = [0.0] * len(nodes)  # what all calls below have cost
     around = [0.0] * len(nodes)  # what those right below have cost, outside of their own times
     callees = [0.0] * len(nodes)  # totals of the nodes right below
-    times = [NodeTimes(None, None, None)] * len(nodes)
+    doubts = [0.0] * len(nodes)  # by how much those may be wrong
+    times = [_UNKNOWN] * len(nodes)
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
         inner, outer = calls.costs[node.hook]
-        total = callees[index]
-        mean = node.total_ticks / node.timed if node.timed else means.get(node.function)
-        if mean is not None and not node.unseen:
+        total, doubt = callees[index], doubts[index]
+        known = (node.total_ticks / node.timed, node.timed) if node.timed else None
+        known = known or means.get(node.function)
+        if known is not None and not node.unseen:
+            mean, timed = known
             # no less than what was estimated inside: else self times say more than totals
             total = max(callees[index], (mean - inner) * node.calls - below[index])
             self_ = total - callees[index]
             overhead = node.calls * inner + around[index]
-            times[index] = NodeTimes(round(total), round(self_), round(overhead))
+            doubt = total * _doubt(node, timed)
+            times[index] = NodeTimes(
+                round(total), round(self_), round(overhead), round(overhead + doubt + doubts[index])
+            )
         if node.parent >= 0:
             below[node.parent] += below[index] + node.calls * outer
             around[node.parent] += node.calls * max(0, outer - inner)
             callees[node.parent] += total
+            doubts[node.parent] += doubt
     return times
+
+
+def _doubt(node: CallNode, timed: int) -> float:
+    """Return by which part the total of a node's calls may be wrong if so many calls were timed.
+
+    Calls differ by about as much as they take, and so does their mean by as much through the root
+    of their number. Twice that is seldom passed. A few calls say nothing of the others.
+    """
+    if timed and node.timed == node.calls:
+        return 0.0
+    return 2 / sqrt(timed) if timed >= _FEW else 1.0

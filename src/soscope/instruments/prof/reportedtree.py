@@ -152,7 +152,7 @@ class _Program:
             function = functions[index]
             is_root = node.parent == ROOT
             total, own = self._ns(times[index].total), self._ns(times[index].self_)
-            probes = self._ns(times[index].overhead)
+            probes, doubt = self._ns(times[index].overhead), self._ns(times[index].doubt)
             outside = frozenset[int]() if is_root else around[node.parent]
             around.append(outside | {function})
             caller = self._outside(node.caller, pid) if is_root else functions[node.parent]
@@ -161,6 +161,8 @@ class _Program:
             self._sums.add(caller, function, node.calls, inclusive, own)
             if probes is not None:
                 self._sums.add_overhead(function, probes)
+            if doubt is not None:
+                self._sums.add_doubt(function, doubt)
             if is_tree:
                 parent = NOBODY if is_root else first + node.parent
                 profile.nodes.append(ProfNode(parent, function, at, node.calls, total, own))

@@ -15,6 +15,7 @@ class ArcSums:
         self._functions: dict[tuple[str, str, int | str], int] = {}
         self._arcs: dict[tuple[int, int], ProfArc] = {}
         self._overhead: dict[int, int] = {}
+        self._doubts: dict[int, int] = {}
 
     @property
     def callees(self) -> frozenset[int]:
@@ -57,6 +58,10 @@ class ArcSums:
         """Add what has been taken off a function's times."""
         self._overhead[function] = self._overhead.get(function, 0) + ns
 
+    def add_doubt(self, function: int, ns: int) -> None:
+        """Add by how much a function's self time may be wrong."""
+        self._doubts[function] = self._doubts.get(function, 0) + ns
+
     def finish(self) -> None:
         """Put the arcs into the profile, and the sums of all functions."""
         profile = self._profile
@@ -73,6 +78,8 @@ class ArcSums:
             profile.calls += arc.calls or 0
         for function, ns in self._overhead.items():
             sums[function].overhead_ns = ns
+        for function, ns in self._doubts.items():
+            sums[function].doubt_ns = ns
         profile.sums = [sums.get(at, ProfSums()) for at in range(len(profile.functions))]
 
 

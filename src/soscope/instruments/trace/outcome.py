@@ -43,8 +43,8 @@ class TraceProgramOutcome(session.ProgramOutcome):
     `cut` counts images and slots for which there was no room: see `without_room`. `durations`
     are those of the returns, by slot and class (`recording.durations`), where somebody asked.
     `call_ticks` is what a call cost its caller at least, in ticks, as the agent has measured (0: it
-    has not). `delays` are waits for a processor in what has times. `records`: each call was
-    recorded.
+    has not), and `inner_ticks` what of it has been taken off each time in `stats`. `delays` are
+    waits for a processor in what has times. `records`: each call was recorded.
     """
 
     __slots__ = (
@@ -55,6 +55,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         "durations",
         "errno_known",
         "exits_known",
+        "inner_ticks",
         "loader_refused",
         "ns_per_tick",
         "records",
@@ -82,6 +83,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         cut: int = 0,
         durations: dict[int, dict[int, int]] | None = None,
         call_ticks: int = 0,
+        inner_ticks: int = 0,
         delays: Delays | None = None,
         records: bool = False,
     ) -> None:
@@ -98,6 +100,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         self.cut = cut
         self.durations = durations
         self.call_ticks = call_ticks
+        self.inner_ticks = inner_ticks
         self.delays = delays or Delays()
         self.records = records
 
@@ -195,6 +198,7 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     into.exits_known &= run.exits_known
     into.cut += run.cut
     into.call_ticks = max(into.call_ticks, run.call_ticks)
+    into.inner_ticks = max(into.inner_ticks, run.inner_ticks)
     into.delays.add(run.delays)
 
 

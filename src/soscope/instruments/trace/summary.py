@@ -6,7 +6,7 @@ from __future__ import annotations
 from _collections_abc import Callable, Iterable
 
 from soscope.model.slot import ERROR_NONE, TracedSlot
-from soscope.model.stats import Cell
+from soscope.model.stats import Cell, is_told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,16 +20,18 @@ class SummaryRow:
     whose end was seen: `total_ns`, `min_ns` and `max_ns` are theirs, and None where there
     is none. `self_ns` is `total_ns` without the time of calls inside these, as far as they were
     seen, too: the sum over all rows is the time of all calls. It is None also where an older
-    recording does not say. `durations` are the returns by classes of time (`recording.durations`),
-    None where nobody asked, or where they are not known. `errors` is None where failures cannot be
-    told: nothing was timed, or the function is unknown. `is_lower_bound`: further calls may have
-    gone unseen.
+    recording does not say. `doubt_ns` is by how much each of the two may be wrong: it is what was
+    taken off for the hooks, None: nobody knows. `durations` are the returns by classes of time
+    (`recording.durations`), None where nobody asked, or where they are not known. `errors` is None
+    where failures cannot be told: nothing was timed, or the function is unknown.
+    `is_lower_bound`: further calls may have gone unseen.
     """
 
     __slots__ = (
         "callee",
         "caller",
         "calls",
+        "doubt_ns",
         "durations",
         "errors",
         "is_lower_bound",
@@ -52,6 +54,7 @@ class SummaryRow:
         self.errors: int | None = None
         self.total_ns: int | None = None
         self.self_ns: int | None = None
+        self.doubt_ns: int | None = None
         self.min_ns: int | None = None
         self.max_ns: int | None = None
         self.durations: dict[int, int] | None = None
@@ -79,6 +82,8 @@ class SummaryRow:
             least, most = self.min_ns, self.max_ns
             self.min_ns = other.min_ns if least is None else min(least, other.min_ns)
             self.max_ns = other.max_ns if most is None else max(most, other.max_ns)
+        if other.doubt_ns is not None:
+            self.doubt_ns = (self.doubt_ns or 0) + other.doubt_ns
         if other.durations is not None:
             mine = self.durations = dict(self.durations or {})
             for index, count in other.durations.items():
@@ -87,6 +92,10 @@ class SummaryRow:
     def time_ns(self, *, inclusive: bool) -> int | None:
         """Return what the calls took: by themselves, or `inclusive` of all that they call."""
         return self.total_ns if inclusive else self.self_ns
+
+    def is_told(self, *, inclusive: bool = False) -> bool:
+        """Return whether that is more than it may be wrong by."""
+        return is_told(self.time_ns(inclusive=inclusive), self.doubt_ns)
 
 
 def rows_of(programs: Iterable[TraceProgramOutcome]) -> list[SummaryRow]:
@@ -104,7 +113,7 @@ def rows_of(programs: Iterable[TraceProgramOutcome]) -> list[SummaryRow]:
         for index, stats in (program.stats or {}).items():
             if index in slots and stats[0]:
                 slot = slots[index]
-                row = _timed(slot, stats, program.ns_per_tick)
+                row = _timed(slot, stats, program.ns_per_tick, program.inner_ticks)
                 row.durations = (program.durations or {}).get(index)
                 _row(merged, slot).add(row)
     return in_order(merged.values())
@@ -139,10 +148,14 @@ def _merged(
 
 
 def in_order(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
-    """Sort rows: most time of their own first, then most calls, then by name."""
+    """Sort rows: most time of their own first, then most calls, then by name.
+
+    Times that may be as wrong as they are long come behind all others.
+    """
     return sorted(
         rows,
         key=lambda r: (
+            not r.is_told(),
             -((r.total_ns if r.self_ns is None else r.self_ns) or 0),
             -r.calls,
             r.symbol,
@@ -165,14 +178,18 @@ def _row(merged: dict[tuple[str, str, str, str], SummaryRow], slot: TracedSlot) 
     return row
 
 
-def _timed(slot: TracedSlot, stats: Cell, ns_per_tick: float) -> SummaryRow:
-    """Make the row of one cell of the agent's statistics."""
+def _timed(slot: TracedSlot, stats: Cell, ns_per_tick: float, inner_ticks: int) -> SummaryRow:
+    """Make the row of one cell of the agent's statistics.
+
+    The agent has taken `inner_ticks` off each return.
+    """
     calls, returns, errors, total, least, most, own = stats
     row = SummaryRow("", "", slot.symbol, "")
     row.calls, row.returns = calls, returns
     if returns:
         row.total_ns = round(total * ns_per_tick)
         row.self_ns = None if own is None else round(own * ns_per_tick)
+        row.doubt_ns = round(returns * inner_ticks * ns_per_tick) if inner_ticks else None
         row.min_ns = round(least * ns_per_tick)
         row.max_ns = round(most * ns_per_tick)
         if slot.prototype is not None or slot.error_rule != ERROR_NONE:

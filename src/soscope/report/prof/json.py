@@ -20,6 +20,7 @@ from soscope.instruments.prof.model import (
     ProfSample,
     ProfSums,
 )
+from soscope.model.stats import is_told
 from soscope.report.delays import delay_members
 from soscope.report.jsontext import json_document
 
@@ -74,6 +75,7 @@ def _ranked(profile: Profile) -> list[tuple[ProfFunction, ProfSums]]:
 def _function_rank(row: tuple[ProfFunction, ProfSums]) -> tuple[object, ...]:
     function, sums = row
     return (
+        not is_told(sums.self_ns, sums.doubt_ns),
         *_largest(sums.self_ns, sums.total_ns, sums.calls),
         function.image,
         function.symbol,
@@ -101,6 +103,7 @@ def _function(function: ProfFunction, sums: ProfSums) -> dict[str, object]:
         "total_ns": sums.total_ns,
         "self_ns": sums.self_ns,
         "overhead_ns": sums.overhead_ns,
+        "doubt_ns": sums.doubt_ns,
     }
 
 
@@ -147,6 +150,7 @@ def _groups(profile: Profile, by: str, limit: int | None) -> dict[str, object]:
                 "samples": row.count if what == SAMPLES else None,
                 "self_ns": row.self_ns,
                 "overhead_ns": row.overhead_ns,
+                "doubt_ns": row.doubt_ns,
             }
             for row in table[:limit]
         ]

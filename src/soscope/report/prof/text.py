@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from soscope.instruments.prof import flat
 from soscope.instruments.prof.flat import FlatRow
-from soscope.instruments.prof.model import COMPLETE, MODE_QUIET, Profile
+from soscope.instruments.prof.model import COMPLETE, MODE_QUIET, MODE_SAMPLE, Profile
 from soscope.model.printable import printable
 from soscope.model.stackframe import StackFrame
 from soscope.report.delays import delay_lines
 from soscope.report.markdown.values import time_text
 from soscope.report.tabletext import Heading, table_text
-from soscope.report.words import plural
+from soscope.report.words import UNTOLD, plural, untold_line
 
 ROWS = 20  # where nobody says how many
 
@@ -27,12 +27,14 @@ def text(profile: Profile, limit: int | None = None, by: str = flat.BY_FUNCTION)
     `by` is one of flat.GROUPS.
     """
     most = ROWS if limit is None else limit
-    parts = [
-        table(what, rows, most, by=by) for what, rows in flat.tables_of(profile, by).items() if rows
-    ]
+    tables = {what: rows for what, rows in flat.tables_of(profile, by).items() if rows}
+    parts = [table(what, rows, most, by=by) for what, rows in tables.items()]
     if not parts:
         parts.append(f"{_nothing(profile, by)}\n")
-    lines = "".join(f"{printable(line)}\n" for line in remarks(profile))
+    said = remarks(profile)
+    if any(not row.is_told for rows in tables.values() for row in rows):
+        said.insert(0, untold_line(few=profile.mode == MODE_SAMPLE))
+    lines = "".join(f"{printable(line)}\n" for line in said)
     return "\n".join(parts) + lines
 
 
@@ -79,15 +81,14 @@ def _sum(rows: list[FlatRow]) -> FlatRow:
     """Return what rows have together; what contains each other has no total."""
     whole = FlatRow(_label("total"))
     for row in rows:
-        whole.add(row.count, None, row.self_ns, row.overhead_ns)
+        whole.add(row.count, None, row.self_ns, row.overhead_ns, row.doubt_ns)
     return whole
 
 
 def _cells(row: FlatRow, what: str, whole: FlatRow, *, has_total: bool, by: str) -> list[str]:
     timed = whole.self_ns is not None
-    cells = [
-        share_text(row.self_ns, whole.self_ns) if timed else share_text(row.count, whole.count)
-    ]
+    share = share_text(row.self_ns, whole.self_ns) if timed else share_text(row.count, whole.count)
+    cells = [share if not timed or row is whole or row.is_told else share + UNTOLD]
     if timed:
         cells.append(seconds_text(row.self_ns))
     if has_total:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from soscope.control.costwords import cost_lines
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
 from soscope.instruments.trace.outcome import DLSYM, STOPPED_CUT, TraceOutcome, TraceProgramOutcome
+from soscope.instruments.trace.summary import by_function, rows_of
 from soscope.model.image import (
     IMAGE_LATE,
     IMAGE_METHODS_UNSEEN,
@@ -33,7 +34,7 @@ from soscope.report.delays import delay_lines
 from soscope.report.trace.display import Display
 from soscope.report.trace.launcher import launcher_lines
 from soscope.report.trace.names import FunctionNames
-from soscope.report.words import plural
+from soscope.report.words import plural, untold_line
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -218,9 +219,22 @@ def _cost(outcome: TraceOutcome, display: Display) -> list[str]:
     if any(program.counts is not None for program in outcome.programs):
         return cost_lines(outcome.cost, "counting", verbose=display.verbose)
     if any(program.stats is not None for program in outcome.programs):
-        without = "" if outcome.delays.unknown else "; the table's times are without it"
-        return cost_lines(outcome.cost, "-c", verbose=display.verbose, note=without)
+        without = (
+            "" if outcome.delays.unknown else f"; the table's times are without it{_doubt(outcome)}"
+        )
+        lines = cost_lines(outcome.cost, "-c", verbose=display.verbose, note=without)
+        if any(not row.is_told() for row in by_function(rows_of(outcome.programs))):
+            lines.append(untold_line())
+        return lines
     return cost_lines(outcome.cost, "injecting", verbose=display.verbose)
+
+
+def _doubt(outcome: TraceOutcome) -> str:
+    """Say by how much a call's time may be wrong after the hooks' part was taken off."""
+    most = max(
+        (program.inner_ticks * program.ns_per_tick for program in outcome.programs), default=0
+    )
+    return f", to ± {most:.0f} ns a call" if most else ""
 
 
 def _inside(outcome: TraceOutcome, functions: FunctionNames, *, verbose: bool) -> list[str]:

@@ -67,6 +67,7 @@ def document(
                 "errors": row.errors,
                 "self_ns": row.self_ns,
                 "total_ns": row.total_ns,
+                "doubt_ns": row.doubt_ns,
                 "min_ns": row.min_ns,
                 "max_ns": row.max_ns,
                 "lower_bound": row.is_lower_bound,

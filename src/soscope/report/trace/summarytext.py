@@ -106,7 +106,7 @@ def table(
 
     usual = _usual(settings, timed=timed, in_pairs=in_pairs, compares=base is not None)
     columns = [make(name) for name in settings.columns or usual]
-    rows = _sorted(rows, settings.sort or names.SECONDS, make)
+    rows = _sorted(rows, settings.sort or names.SECONDS, make, inclusive=inclusive)
     shown = rows if settings.top is None else rows[: settings.top]
     if len(shown) < len(rows):
         rest = SummaryRow("", "", f"({len(rows) - len(shown):,} more)", "")
@@ -142,15 +142,21 @@ def _usual(settings: TableSettings, *, timed: bool, in_pairs: bool, compares: bo
     return [*columns, names.NAME]
 
 
-def _sorted(rows: list[SummaryRow], name: str, make: Callable[[str], Column]) -> list[SummaryRow]:
-    """Return the rows in the order of a column; those that are equal stay as they are."""
+def _sorted(
+    rows: list[SummaryRow], name: str, make: Callable[[str], Column], *, inclusive: bool
+) -> list[SummaryRow]:
+    """Return the rows in the order of a column; those that are equal stay as they are.
+
+    Times that may be as wrong as they are long come behind all others.
+    """
     by = make(name)
     if name in _BY_NAME:
         return sorted(rows, key=by.text)
 
-    def value(row: SummaryRow) -> float:
+    def value(row: SummaryRow) -> tuple[bool, float]:
         key = by.value(row)
-        return 1.0 if key is None else -key
+        is_told = name not in names.TIMES or row.is_told(inclusive=inclusive)
+        return not is_told, 1.0 if key is None else -key
 
     return sorted(rows, key=value)
 

@@ -9,6 +9,7 @@ from soscope.instruments.trace.summary import SummaryRow
 from soscope.model.printable import printable
 from soscope.report.trace import tablesettings as names
 from soscope.report.trace.percentiles import percentile_ns
+from soscope.report.words import UNTOLD
 
 UNKNOWN = "-"
 
@@ -85,7 +86,8 @@ def _time(name: str, total: SummaryRow, *, inclusive: bool) -> Column:
     if name == names.TIME:
 
         def share(row: SummaryRow) -> str:
-            return f"{100 * (ns(row) or 0) / all_ns if all_ns else 0:.2f}"
+            mark = "" if row is total or row.is_told(inclusive=inclusive) else UNTOLD
+            return f"{100 * (ns(row) or 0) / all_ns if all_ns else 0:.2f}{mark}"
 
         return Column("% time", 6, ns, share)
     if name == names.SECONDS:

@@ -48,8 +48,9 @@ def test_a_call_is_without_its_own_hooks_and_those_inside_it() -> None:
     outer = node(ROOT, 1, 1, outer_self + inner_total, outer_self)
     inner = node(0, 10, 10, inner_total, inner_total)
     outside, inside = times_of(outer, inner)
-    assert inside.values() == (10 * INNER, 50, 50)
-    assert outside.values() == (INNER + 10 * (OUTER - INNER), 1000, 1050)
+    taken_off = INNER + 10 * (OUTER - INNER)
+    assert inside.values() == (10 * INNER, 10 * INNER, 50, 50)
+    assert outside.values() == (taken_off, taken_off, 1000, 1050)
 
 
 def test_time_is_never_below_zero() -> None:
@@ -78,7 +79,7 @@ def test_a_coroutine_that_goes_on_is_not_time_of_the_call_that_made_it() -> None
 
 def test_calls_that_were_only_counted_have_no_time() -> None:
     (times,) = times_of(node(ROOT, 10, 0, 0, 0))
-    assert (times.total, times.self_, times.overhead) == (None, None, None)
+    assert times.values() == (None,) * 4
 
 
 def test_some_calls_stand_for_all() -> None:
@@ -89,6 +90,24 @@ def test_some_calls_stand_for_all() -> None:
     assert (inside.total, inside.self_) == (640 * 5, 640 * 5)
     assert (outside.total, outside.self_) == (64 * 1050, 64 * 1000)
     assert outside.overhead == 64 * INNER + 640 * (OUTER - INNER)
+
+
+def test_few_timed_calls_do_not_tell_the_time_of_all() -> None:
+    few = node(ROOT, 6400, 29, 29 * (1000 + INNER), 0)
+    many = node(ROOT, 6400, 100, 100 * (1000 + INNER), 0)
+    all_ = node(ROOT, 29, 29, 29 * (1000 + INNER), 0)
+    for each, doubt in ((few, 6_400_000), (many, 1_280_000), (all_, 0)):
+        (times,) = times_of(each, period=64)
+        assert (times.self_, times.doubt) == (each.calls * 1000, doubt + each.calls * INNER)
+
+
+def test_a_difference_has_the_doubt_of_all_that_is_subtracted() -> None:
+    # of 100 ticks each the outer ones have 5 of their own
+    outer = node(ROOT, 6400, 100, 100 * (100 + INNER + OUTER), 0)
+    inner = node(0, 6400, 100, 100 * (95 + INNER), 0)
+    outside, _ = times_of(outer, inner, period=64)
+    assert (outside.self_, outside.overhead) == (6400 * 5, 6400 * OUTER)
+    assert outside.doubt == 6400 * OUTER + 6400 * (100 + 95) // 5
 
 
 def test_a_node_whose_calls_were_all_counted_alone_takes_what_others_took() -> None:

@@ -65,6 +65,18 @@ def program(
     )
 
 
+def test_what_was_taken_off_may_be_wrong() -> None:
+    outcome = program(stats={0: (9, 8, 0, 300, 1, 40, 200), 1: (1, 1, 0, 300, 300, 300, 300)})
+    outcome.inner_ticks = 50
+    quick, slow = sorted(rows_of([outcome]), key=lambda row: row.is_told())
+    assert (quick.self_ns, quick.doubt_ns) == (100, 8 * 25)
+    assert (slow.self_ns, slow.doubt_ns) == (150, 25)
+    assert not quick.is_told()
+    assert slow.is_told()
+    both = by_function([quick, slow])[0]
+    assert (both.self_ns, both.doubt_ns, both.is_told()) == (250, 225, True)
+
+
 def shown(rows: list[SummaryRow]) -> list[tuple[str, str, str, int]]:
     """Show what tells rows apart, and their calls."""
     return [(row.caller, row.callee, row.symbol, row.calls) for row in rows]

@@ -56,7 +56,7 @@ def _profile() -> Profile:
     ]
     profile.sums = [
         ProfSums(1 << 40, 20, 10, 5),
-        ProfSums(2, 1000, 900, 9),
+        ProfSums(2, 1000, 900, 9, 300),
         ProfSums(),
         ProfSums(),
     ]
@@ -86,6 +86,7 @@ def test_largest_self_time_comes_first() -> None:
         "total_ns": 1000,
         "self_ns": 900,
         "overhead_ns": 9,
+        "doubt_ns": 300,
     }
     assert said["functions"][2]["calls"] is None
     assert said["state"] == "cut"
@@ -98,6 +99,13 @@ def test_largest_self_time_comes_first() -> None:
         "waited_of_ns": 0,
         "waits_unknown": 0,
     }
+
+
+def test_what_may_be_as_wrong_as_it_is_long_comes_last() -> None:
+    profile = _profile()
+    profile.sums[1].doubt_ns = 900
+    said: dict[str, Any] = json.loads(document(profile))
+    assert [row["symbol"] for row in said["functions"]] == ["cheap", "unknown", "dear"]
 
 
 def test_a_caller_outside_is_its_image_and_symbol() -> None:

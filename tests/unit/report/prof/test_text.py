@@ -27,6 +27,17 @@ def test_functions_with_times_and_what_those_have_cost() -> None:
     )
 
 
+def test_a_time_that_may_be_as_wrong_as_it_is_long_is_marked_and_comes_last() -> None:
+    shape = Shape()
+    shape.sums("quick", 1000, 6000, 6000)
+    shape.sums("slow", 10, 4000, 4000)
+    for sums, doubt in zip(shape.profile.sums, (7000, 70), strict=True):
+        sums.doubt_ns = doubt
+    lines = text(shape.profile).splitlines()
+    assert [line.split()[0] for line in lines[2:4]] == ["40.00", "60.00?"]
+    assert lines[6].startswith("? marks times that are no more than their error")
+
+
 def test_the_rest_is_one_row_and_all_adds_up() -> None:
     shape = Shape()
     for number in range(30):

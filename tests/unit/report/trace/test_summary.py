@@ -216,6 +216,17 @@ def outcome(*, counts: dict[int, int] | None = None, stats: Stats | None = None)
     )
 
 
+def test_a_time_that_may_be_as_wrong_as_it_is_long_is_marked_and_comes_last() -> None:
+    quick, slow = row("quick", 1000, 6000, 6000, 0, 9), row("slow", 10, 4000, 4000, 300, 500)
+    quick.doubt_ns, slow.doubt_ns = 12_000, 120
+    for more in ({}, {"sort": "usecs"}, {"inclusive": True}):
+        lines = show([quick, slow], **more)
+        assert [line[0] for line in lines[2:4]] == ["40.00", "60.00?"]
+        assert lines[-1][0] == "100.00"
+    by_calls = show([quick, slow], sort="calls")
+    assert by_calls[2][-1] == "quick"  # their number is no time
+
+
 def test_the_document_has_the_schema_that_is_promised() -> None:
     assert document(outcome(stats={0: (2, 2, 1, 300, 100, 200, 250)})) == {
         "schema": "soscope/trace-summary/1",
@@ -233,6 +244,7 @@ def test_the_document_has_the_schema_that_is_promised() -> None:
                 "errors": 1,
                 "self_ns": 250,
                 "total_ns": 300,
+                "doubt_ns": None,
                 "min_ns": 100,
                 "max_ns": 200,
                 "lower_bound": False,
