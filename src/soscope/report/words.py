@@ -26,7 +26,7 @@ def plural(count: int, singular: str, more: str | None = None) -> str:
 def untold_line(*, few: bool = False) -> str:
     """Say what UNTOLD means; `few`: not all calls were timed."""
     more = ", and what few timed calls do not tell" if few else ""
-    error = f"what was taken off them for hooks{more}"
+    error = f"what the hooks cost{more}"
     return f"{UNTOLD} marks times that are no more than their error: {error}"
 
 

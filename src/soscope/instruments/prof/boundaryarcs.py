@@ -26,7 +26,7 @@ def add_boundary(recording: RecordingFile, sums: ArcSums, names: RecordedNames) 
     rate = recording.clock.rate
     for program in recording.programs.all():
         ends = _ArcEnds(program, sums, names)
-        inner_ns = program.fact("cost_inner") * rate  # the agent has taken it off each return
+        hook_ns = program.fact("cost_outer") * rate
         for index, calls in recording.counts.get(program.index, {}).items():
             caller, callee = ends.of(index)
             if callee not in reported:
@@ -37,8 +37,8 @@ def add_boundary(recording: RecordingFile, sums: ArcSums, names: RecordedNames) 
             caller, callee = ends.of(index)
             if callee not in reported:
                 sums.add(caller, callee, calls, round(total * rate), own_ns)
-                if inner_ns:
-                    sums.add_doubt(callee, round(returns * inner_ns))
+                if hook_ns:
+                    sums.add_doubt(callee, round(returns * hook_ns))
 
 
 def unseen_tables(programs: Iterable[RecordedProgram]) -> list[str]:

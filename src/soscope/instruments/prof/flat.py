@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable
 from soscope.instruments.prof.model import ProfFunction, Profile, ProfSample
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
-from soscope.model.stats import is_told
+from soscope.model.stats import importance, is_told
 
 CALLS, SAMPLES = "calls", "samples"
 
@@ -191,14 +191,11 @@ def thread_frame(profile: Profile, at: int) -> StackFrame:
 
 
 def _ranked(rows: Iterable[FlatRow]) -> list[FlatRow]:
-    return sorted(rows, key=_rank)
+    rows = list(rows)
+    whole = sum(row.self_ns or 0 for row in rows)
+    return sorted(rows, key=lambda row: (importance(row.self_ns, row.doubt_ns, whole), *_rank(row)))
 
 
 def _rank(row: FlatRow) -> tuple[object, ...]:
     largest = (-1 if value is None else value for value in (row.self_ns, row.total_ns, row.count))
-    return (
-        not row.is_told,
-        *(-value for value in largest),
-        image_name(row.frame),
-        row.frame.symbol or "",
-    )
+    return (*(-value for value in largest), image_name(row.frame), row.frame.symbol or "")

@@ -19,8 +19,8 @@ class NodeTimes(Record):
     """Ticks of a node's calls: what they took with the calls inside them, and without.
 
     Both are without what hooks have cost; `overhead` is what has been taken off `self_`, and
-    `doubt` by how much `self_` may be wrong: hooks may cost so much more or less than an empty call
-    had to pay when the session began. Where one call in several was timed, all are what that says
+    `doubt` by how much `self_` may be wrong: hooks may cost as much more or less as they cost an
+    empty call when the session began. Where one call in several was timed, all are what that says
     of all calls, and `doubt` has what the others may differ by. None: no call was timed.
     """
 
@@ -76,7 +76,9 @@ def _measured(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
             # a call that took less than hooks cost has no time, and the rest was not inside it
             least = self_ + (callees[index] if are_inside else 0)
             total = max(least, node.total_ticks - below[index] - own)
-            times[index] = NodeTimes(total, self_, node.self_ticks - self_, own)
+            times[index] = NodeTimes(
+                total, self_, node.self_ticks - self_, node.timed * outer + around[index]
+            )
         if node.parent >= 0:
             around[node.parent] += node.timed * max(0, outer - inner)
             below[node.parent] += below[index] + own
@@ -105,8 +107,9 @@ def _estimated(calls: ReportedCalls, nodes: list[CallNode], means: Means) -> lis
             self_ = total - callees[index]
             overhead = node.calls * inner + around[index]
             doubt = total * _doubt(node, timed)
+            hooks = node.calls * outer + around[index]
             times[index] = NodeTimes(
-                round(total), round(self_), round(overhead), round(overhead + doubt + doubts[index])
+                round(total), round(self_), round(overhead), round(hooks + doubt + doubts[index])
             )
         if node.parent >= 0:
             below[node.parent] += below[index] + node.calls * outer

@@ -43,7 +43,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
     `cut` counts images and slots for which there was no room: see `without_room`. `durations`
     are those of the returns, by slot and class (`recording.durations`), where somebody asked.
     `call_ticks` is what a call cost its caller at least, in ticks, as the agent has measured (0: it
-    has not), and `inner_ticks` what of it has been taken off each time in `stats`. `delays` are
+    has not), and `doubt_ticks` by how much each return's time in `stats` may be wrong. `delays` are
     waits for a processor in what has times. `records`: each call was recorded.
     """
 
@@ -52,10 +52,10 @@ class TraceProgramOutcome(session.ProgramOutcome):
         "counts",
         "cut",
         "delays",
+        "doubt_ticks",
         "durations",
         "errno_known",
         "exits_known",
-        "inner_ticks",
         "loader_refused",
         "ns_per_tick",
         "records",
@@ -83,7 +83,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         cut: int = 0,
         durations: dict[int, dict[int, int]] | None = None,
         call_ticks: int = 0,
-        inner_ticks: int = 0,
+        doubt_ticks: int = 0,
         delays: Delays | None = None,
         records: bool = False,
     ) -> None:
@@ -100,7 +100,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         self.cut = cut
         self.durations = durations
         self.call_ticks = call_ticks
-        self.inner_ticks = inner_ticks
+        self.doubt_ticks = doubt_ticks
         self.delays = delays or Delays()
         self.records = records
 
@@ -198,7 +198,7 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     into.exits_known &= run.exits_known
     into.cut += run.cut
     into.call_ticks = max(into.call_ticks, run.call_ticks)
-    into.inner_ticks = max(into.inner_ticks, run.inner_ticks)
+    into.doubt_ticks = max(into.doubt_ticks, run.doubt_ticks)
     into.delays.add(run.delays)
 
 

@@ -325,7 +325,7 @@ class Replay:
             errno_known=bool(program.fact("agent_flags") & layout.AGENT_ERRNO),
             exits_known=not program.fact("agent_flags") & layout.AGENT_NO_EXITS,
             call_ticks=program.fact("cost_outer"),
-            inner_ticks=program.fact("cost_inner"),
+            doubt_ticks=0 if stats is None else program.fact("cost_outer"),
             delays=program.delays(self.recording.clock),
             records=_records(program.facts),
         )

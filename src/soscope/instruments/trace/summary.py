@@ -6,7 +6,7 @@ from __future__ import annotations
 from _collections_abc import Callable, Iterable
 
 from soscope.model.slot import ERROR_NONE, TracedSlot
-from soscope.model.stats import Cell, is_told
+from soscope.model.stats import Cell, importance, is_told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ class SummaryRow:
     whose end was seen: `total_ns`, `min_ns` and `max_ns` are theirs, and None where there
     is none. `self_ns` is `total_ns` without the time of calls inside these, as far as they were
     seen, too: the sum over all rows is the time of all calls. It is None also where an older
-    recording does not say. `doubt_ns` is by how much each of the two may be wrong: it is what was
-    taken off for the hooks, None: nobody knows. `durations` are the returns by classes of time
+    recording does not say. `doubt_ns` is by how much each of the two may be wrong: it is what
+    the hooks cost, None: nobody knows. `durations` are the returns by classes of time
     (`recording.durations`), None where nobody asked, or where they are not known. `errors` is None
     where failures cannot be told: nothing was timed, or the function is unknown.
     `is_lower_bound`: further calls may have gone unseen.
@@ -113,7 +113,7 @@ def rows_of(programs: Iterable[TraceProgramOutcome]) -> list[SummaryRow]:
         for index, stats in (program.stats or {}).items():
             if index in slots and stats[0]:
                 slot = slots[index]
-                row = _timed(slot, stats, program.ns_per_tick, program.inner_ticks)
+                row = _timed(slot, stats, program.ns_per_tick, program.doubt_ticks)
                 row.durations = (program.durations or {}).get(index)
                 _row(merged, slot).add(row)
     return in_order(merged.values())
@@ -150,12 +150,14 @@ def _merged(
 def in_order(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
     """Sort rows: most time of their own first, then most calls, then by name.
 
-    Times that may be as wrong as they are long come behind all others.
+    Times that may be as wrong as they are long come behind others that matter.
     """
+    rows = list(rows)
+    whole = sum(r.self_ns or 0 for r in rows)
     return sorted(
         rows,
         key=lambda r: (
-            not r.is_told(),
+            importance(r.self_ns, r.doubt_ns, whole),
             -((r.total_ns if r.self_ns is None else r.self_ns) or 0),
             -r.calls,
             r.symbol,
@@ -178,10 +180,10 @@ def _row(merged: dict[tuple[str, str, str, str], SummaryRow], slot: TracedSlot) 
     return row
 
 
-def _timed(slot: TracedSlot, stats: Cell, ns_per_tick: float, inner_ticks: int) -> SummaryRow:
+def _timed(slot: TracedSlot, stats: Cell, ns_per_tick: float, doubt_ticks: int) -> SummaryRow:
     """Make the row of one cell of the agent's statistics.
 
-    The agent has taken `inner_ticks` off each return.
+    Each return's time may be wrong by `doubt_ticks`.
     """
     calls, returns, errors, total, least, most, own = stats
     row = SummaryRow("", "", slot.symbol, "")
@@ -189,7 +191,7 @@ def _timed(slot: TracedSlot, stats: Cell, ns_per_tick: float, inner_ticks: int) 
     if returns:
         row.total_ns = round(total * ns_per_tick)
         row.self_ns = None if own is None else round(own * ns_per_tick)
-        row.doubt_ns = round(returns * inner_ticks * ns_per_tick) if inner_ticks else None
+        row.doubt_ns = round(returns * doubt_ticks * ns_per_tick) if doubt_ticks else None
         row.min_ns = round(least * ns_per_tick)
         row.max_ns = round(most * ns_per_tick)
         if slot.prototype is not None or slot.error_rule != ERROR_NONE:

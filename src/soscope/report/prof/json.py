@@ -20,7 +20,7 @@ from soscope.instruments.prof.model import (
     ProfSample,
     ProfSums,
 )
-from soscope.model.stats import is_told
+from soscope.model.stats import importance
 from soscope.report.delays import delay_members
 from soscope.report.jsontext import json_document
 
@@ -68,14 +68,19 @@ def _ranked(profile: Profile) -> list[tuple[ProfFunction, ProfSums]]:
         for function, sums in zip(profile.functions, profile.sums, strict=True)
         if function.addr or any(value is not None for value in sums.values())
     ]
-    rows.sort(key=_function_rank)
+    whole = sum(sums.self_ns or 0 for _, sums in rows)
+    rows.sort(
+        key=lambda row: (
+            importance(row[1].self_ns, row[1].doubt_ns, whole),
+            *_function_rank(row),
+        )
+    )
     return rows
 
 
 def _function_rank(row: tuple[ProfFunction, ProfSums]) -> tuple[object, ...]:
     function, sums = row
     return (
-        not is_told(sums.self_ns, sums.doubt_ns),
         *_largest(sums.self_ns, sums.total_ns, sums.calls),
         function.image,
         function.symbol,

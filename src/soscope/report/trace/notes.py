@@ -232,7 +232,7 @@ def _cost(outcome: TraceOutcome, display: Display) -> list[str]:
 def _doubt(outcome: TraceOutcome) -> str:
     """Say by how much a call's time may be wrong after the hooks' part was taken off."""
     most = max(
-        (program.inner_ticks * program.ns_per_tick for program in outcome.programs), default=0
+        (program.doubt_ticks * program.ns_per_tick for program in outcome.programs), default=0
     )
     return f", to ± {most:.0f} ns a call" if most else ""
 

@@ -19,6 +19,7 @@ from soscope.instruments.trace.summary import (
     rows_of,
 )
 from soscope.model.printable import printable
+from soscope.model.stats import importance
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
 from soscope.report.tabletext import Heading, table_text
@@ -147,16 +148,18 @@ def _sorted(
 ) -> list[SummaryRow]:
     """Return the rows in the order of a column; those that are equal stay as they are.
 
-    Times that may be as wrong as they are long come behind all others.
+    Times that may be as wrong as they are long come behind others that matter.
     """
+    whole = sum(row.time_ns(inclusive=inclusive) or 0 for row in rows)
     by = make(name)
     if name in _BY_NAME:
         return sorted(rows, key=by.text)
 
-    def value(row: SummaryRow) -> tuple[bool, float]:
+    def value(row: SummaryRow) -> tuple[int, float]:
         key = by.value(row)
-        is_told = name not in names.TIMES or row.is_told(inclusive=inclusive)
-        return not is_told, 1.0 if key is None else -key
+        time = row.time_ns(inclusive=inclusive)
+        rank = importance(time, row.doubt_ns, whole) if name in names.WHOLE_TIMES else 0
+        return rank, 1.0 if key is None else -key
 
     return sorted(rows, key=value)
 

@@ -49,8 +49,8 @@ def test_a_call_is_without_its_own_hooks_and_those_inside_it() -> None:
     inner = node(0, 10, 10, inner_total, inner_total)
     outside, inside = times_of(outer, inner)
     taken_off = INNER + 10 * (OUTER - INNER)
-    assert inside.values() == (10 * INNER, 10 * INNER, 50, 50)
-    assert outside.values() == (taken_off, taken_off, 1000, 1050)
+    assert inside.values() == (10 * OUTER, 10 * INNER, 50, 50)
+    assert outside.values() == (taken_off + OUTER - INNER, taken_off, 1000, 1050)
 
 
 def test_time_is_never_below_zero() -> None:
@@ -98,7 +98,7 @@ def test_few_timed_calls_do_not_tell_the_time_of_all() -> None:
     all_ = node(ROOT, 29, 29, 29 * (1000 + INNER), 0)
     for each, doubt in ((few, 6_400_000), (many, 1_280_000), (all_, 0)):
         (times,) = times_of(each, period=64)
-        assert (times.self_, times.doubt) == (each.calls * 1000, doubt + each.calls * INNER)
+        assert (times.self_, times.doubt) == (each.calls * 1000, doubt + each.calls * OUTER)
 
 
 def test_a_difference_has_the_doubt_of_all_that_is_subtracted() -> None:
@@ -107,7 +107,7 @@ def test_a_difference_has_the_doubt_of_all_that_is_subtracted() -> None:
     inner = node(0, 6400, 100, 100 * (95 + INNER), 0)
     outside, _ = times_of(outer, inner, period=64)
     assert (outside.self_, outside.overhead) == (6400 * 5, 6400 * OUTER)
-    assert outside.doubt == 6400 * OUTER + 6400 * (100 + 95) // 5
+    assert outside.doubt == 6400 * (OUTER + OUTER - INNER) + 6400 * (100 + 95) // 5
 
 
 def test_a_node_whose_calls_were_all_counted_alone_takes_what_others_took() -> None:

@@ -67,7 +67,7 @@ def program(
 
 def test_what_was_taken_off_may_be_wrong() -> None:
     outcome = program(stats={0: (9, 8, 0, 300, 1, 40, 200), 1: (1, 1, 0, 300, 300, 300, 300)})
-    outcome.inner_ticks = 50
+    outcome.doubt_ticks = 50
     quick, slow = sorted(rows_of([outcome]), key=lambda row: row.is_told())
     assert (quick.self_ns, quick.doubt_ns) == (100, 8 * 25)
     assert (slow.self_ns, slow.doubt_ns) == (150, 25)

@@ -105,7 +105,7 @@ def test_what_may_be_as_wrong_as_it_is_long_comes_last() -> None:
     profile = _profile()
     profile.sums[1].doubt_ns = 900
     said: dict[str, Any] = json.loads(document(profile))
-    assert [row["symbol"] for row in said["functions"]] == ["cheap", "unknown", "dear"]
+    assert [row["symbol"] for row in said["functions"]] == ["cheap", "dear", "unknown"]
 
 
 def test_a_caller_outside_is_its_image_and_symbol() -> None:

@@ -217,11 +217,12 @@ def outcome(*, counts: dict[int, int] | None = None, stats: Stats | None = None)
 
 
 def test_a_time_that_may_be_as_wrong_as_it_is_long_is_marked_and_comes_last() -> None:
-    quick, slow = row("quick", 1000, 6000, 6000, 0, 9), row("slow", 10, 4000, 4000, 300, 500)
-    quick.doubt_ns, slow.doubt_ns = 12_000, 120
-    for more in ({}, {"sort": "usecs"}, {"inclusive": True}):
-        lines = show([quick, slow], **more)
-        assert [line[0] for line in lines[2:4]] == ["40.00", "60.00?"]
+    quick, slow = row("quick", 1000, 6000, 6000, 0, 9), row("slow", 10, 3980, 3980, 300, 500)
+    tiny = row("tiny", 1, 20, 20, 20, 20)
+    quick.doubt_ns, slow.doubt_ns, tiny.doubt_ns = 12_000, 120, 12
+    for more in ({}, {"sort": "time"}, {"inclusive": True}):
+        lines = show([tiny, quick, slow], **more)
+        assert [line[0] for line in lines[2:5]] == ["39.80", "60.00?", "0.20"]
         assert lines[-1][0] == "100.00"
     by_calls = show([quick, slow], sort="calls")
     assert by_calls[2][-1] == "quick"  # their number is no time
