@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.processes.run import run, soscope
-from tests.support.targets.build import made_in
+from tests.support.targets.build import made, made_in
 
 LIBRARY = """\
 #include <stdlib.h>
@@ -141,3 +141,65 @@ def test_threads_are_counted_that_had_one_table_in_turn(program: Path) -> None:
     made_in(program.parent, "gcc", "-O1", *words)
     said = profiled(program.parent / "turns", "time")
     assert said["totals"]["threads"] == 60  # and not 61: main has reported nothing
+
+
+HANDLED = """\
+#include <time.h>
+__attribute__((no_instrument_function)) static long cpu(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+long quick(long ns) { for (long end = ns ? cpu() + ns : 0; ns && cpu() < end;) ; return ns + 1; }
+long around(long ns) { return quick(ns) + 1; }
+"""
+HANDLER = """\
+#include <signal.h>
+#include <sys/time.h>
+long quick(long ns), around(long ns);
+static void on(int number) { (void)number; around(100000); }
+int main(void)
+{
+	struct itimerval often = {{0, 500}, {0, 500}};
+	long sum = 0;
+	signal(SIGPROF, on);
+	setitimer(ITIMER_PROF, &often, 0);
+	for (int i = 0; i < 2000000; i++)
+		sum += quick(0);
+	return sum == 1;
+}
+"""
+
+
+def test_a_handler_in_a_hook_of_a_function_that_it_calls_too() -> None:
+    """Its calls are inside one that has not begun, or has ended: their time is in no other."""
+    make = "gcc -Os -fno-inline -fno-optimize-sibling-calls -pg -fPIC -shared lib.c -o lib.so"
+    link = "gcc main.c -L. -l:lib.so -o program -Wl,-rpath,$ORIGIN"
+    where = made({"lib.c": HANDLED, "main.c": HANDLER}, make, link)
+    said = profiled(where / "program", "time")
+    rows = {row["symbol"]: row for row in said["functions"]}
+    assert rows["quick"]["calls"] == 2_000_000 + rows["around"]["calls"]
+    assert rows["around"]["calls"]
+    assert rows["quick"]["self_ns"] >= rows["around"]["calls"] * 100_000
+    assert rows["quick"]["total_ns"] >= rows["quick"]["self_ns"]
+
+
+def test_times_have_their_doubt() -> None:
+    """A parent of which few calls were timed has any time by chance."""
+    code = (
+        "long leaf(long x) { for (volatile int i = 0; i < 1000; i++) ; return x; }\n"
+        "long parent(void) { long s = 0; for (int i = 0; i < 200; i++) s += leaf(i); return s; }\n"
+    )
+    main = "long parent(void); int main(void) { for (int i = 0; i < 100; i++) parent(); return 0; }"
+    make = "gcc -O1 -fno-inline -pg -fPIC -shared lib.c -o lib.so"
+    link = "gcc main.c -L. -l:lib.so -o program -Wl,-rpath,$ORIGIN"
+    where = made({"lib.c": code, "main.c": main}, make, link)
+    said = profiled(where / "program", "sample")
+    rows = {row["symbol"]: row for row in said["functions"]}
+    assert (rows["parent"]["calls"], rows["leaf"]["calls"]) == (100, 20_000)
+    assert 0 < rows["leaf"]["doubt_ns"] < rows["leaf"]["self_ns"]
+    assert rows["parent"]["doubt_ns"] > rows["parent"]["self_ns"]
+    done = soscope("prof", "run", "--mode", "sample", "--", where / "program")
+    (line,) = [line for line in done.stderr.splitlines() if line.endswith(" parent")]
+    assert line.split()[0].endswith("?")

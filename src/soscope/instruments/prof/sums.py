@@ -76,6 +76,11 @@ class ArcSums:
                 of.total_ns = _plus(of.total_ns, arc.total_ns)
                 of.self_ns = _plus(of.self_ns, arc.self_ns)
             profile.calls += arc.calls or 0
+        for of in sums.values():
+            # the outermost call may end, or begin, while one inside goes on: a signal handler runs
+            # in its hook, or a coroutine
+            if of.total_ns is not None and of.self_ns is not None:
+                of.total_ns = max(of.total_ns, of.self_ns)
         for function, ns in self._overhead.items():
             sums[function].overhead_ns = ns
         for function, ns in self._doubts.items():

@@ -31,6 +31,17 @@ def test_a_function_calls_before_it_is_called() -> None:
         assert (profile.calls, len(profile.arcs)) == (26, 3)
 
 
+def test_a_function_took_no_less_than_its_calls_by_themselves() -> None:
+    profile = Profile([])
+    sums = ArcSums(profile)
+    outer, inner = (sums.function(ProfFunction("lib", name)) for name in ("outer", "inner"))
+    sums.add(NOBODY, outer, 1, 10, 10)
+    sums.add(outer, inner, 1, 500, 100)
+    sums.add(inner, outer, 1, 0, 400)  # of a handler that ran while the first one began
+    sums.finish()
+    assert [(row.total_ns, row.self_ns) for row in profile.sums] == [(410, 410), (500, 100)]
+
+
 def test_what_one_arc_does_not_know() -> None:
     profile = Profile([])
     sums = ArcSums(profile)
