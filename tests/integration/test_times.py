@@ -66,8 +66,11 @@ def test_a_report_of_several_programs_has_the_same_times(tmp_path: Path) -> None
 def test_the_cost_of_a_hooked_call_is_measured_where_it_is_made(tmp_path: Path) -> None:
     """The agent calls an empty function, and takes it for nothing that the program has done."""
     both(tmp_path, "-c", "--", str(build.program("clocks")), "1", "1", "1000")
+    rows = {row["symbol"]: row for row in json.loads((tmp_path / "live").read_text())["rows"]}
     with RecordingFile.open(tmp_path / "run.sosr") as recording:
         facts: dict[str, Any] = recording.programs[0].facts
+        each = facts["cost_outer"] * recording.clock.rate
+    assert rows["usleep"]["doubt_ns"] == round(rows["usleep"]["calls"] * each) > 0
     assert facts["cost_inner"] > 0
     assert facts["cost_outer"] > 0
     assert not facts["agent_flags"] & layout.AGENT_SEALED
