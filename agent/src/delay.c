@@ -214,6 +214,7 @@ void sosc_delay_passed(const void *unused, struct sosc_thread *thread)
 {
 	(void)unused;
 	if (thread->ready) { // else a child, forked just now
+		write_owed(thread); // of a time before the last entry
 		pass(thread, thread->last);
 		write_owed(thread);
 	}
@@ -252,6 +253,7 @@ uint64_t sosc_delay_of_prof(uint64_t last)
 
 	if (!thread)
 		return 0;
+	write_owed(thread);
 	pass(thread, last);
 	write_owed(thread);
 	ticks = thread->taken - thread->told;

@@ -127,6 +127,14 @@ class PairedThread:
         at = bisect_right(self._bounds, high) - 1
         return list(self._stacks[at].calls) if at >= 0 and self._bounds[at] >= low else []
 
+    def took(self, tsc: int, ticks: int) -> None:
+        """Hear that the agent has taken time at `tsc`: it was before the calls that began later."""
+        for stack in self._stacks:
+            for call in reversed(stack.calls):
+                if call.tsc <= tsc:
+                    break
+                call.overhead += ticks
+
     def _calls(self, sp: int) -> list[OpenCall]:
         """Return the open calls of the stack that `sp` lies in."""
         at = bisect_right(self._bounds, sp) - 1

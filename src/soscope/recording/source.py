@@ -96,6 +96,7 @@ class Source:
                 if not at % layout.UNIT:
                     _, _, tsc, ticks, _ = layout.OVERHEAD.struct.unpack_from(what, at)
                     self.overhead.add(tsc, ticks)
+                    self.thread.took(tsc, ticks)
                 at = what.find(_OVERHEAD, at + 1)
 
     def advance(self) -> Item | None:
