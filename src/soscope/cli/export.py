@@ -56,7 +56,7 @@ def _calls(options: ExportOptions) -> int:
                 f"{options.path}: it has no calls, only their numbers",
                 hint="record them: soscope trace --record, without -c and --count-only",
             )
-        if replay.is_empty:
+        if replay.is_empty and replay.recording.complete:
             raise RecordingError(f"'{options.path}' is a recording of soscope trace without a call")
         with WholeFile(options.output, not_over=options.path) as file:
             notes = _write(replay, options.format, file, options.settings)

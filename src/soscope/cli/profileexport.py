@@ -28,7 +28,7 @@ def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
             hint=f"--format {', '.join(PROFILE_FORMATS)}",
         )
     profile = profile_of(recording, timeline=name in TIMED_FORMATS, lines=name in LINED_FORMATS)
-    if profile.is_empty and name != "json":
+    if profile.is_empty and profile.state == COMPLETE and name != "json":
         raise RecordingError(f"'{options.path}' {EMPTY}")
     notes = _gmon(profile, options) if name == "gmon" else _file(profile, options)
     for line in [*profile.notes, *notes]:

@@ -147,6 +147,7 @@ SUMMARY: dict[str, Check] = {
                 "errors": NUMBER_OR_NULL,
                 "self_ns": NUMBER_OR_NULL,
                 "total_ns": NUMBER_OR_NULL,
+                "doubt_ns": NUMBER_OR_NULL,
                 "min_ns": NUMBER_OR_NULL,
                 "max_ns": NUMBER_OR_NULL,
                 "lower_bound": _is(bool),

@@ -20,7 +20,7 @@ def run(invocation: Invocation) -> int:
     from soscope.report.prof.flame import document, page
 
     profile = profile_at(options.file)
-    if profile.is_empty:
+    if profile.is_empty and profile.state == COMPLETE:
         raise RecordingError(f"'{options.file.path}' {EMPTY}")
     draw = page if options.is_page else document
     text = draw(profile, threads=options.by_thread)
