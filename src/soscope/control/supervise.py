@@ -209,6 +209,8 @@ class Target:
         if self._is_one:
             if self._tracer.exit is not None:
                 return None
+            if not _has_news(self.pid):
+                return None  # it may end right now: the look at its end is to come before its wait
             self._look_at_end()
             return _poll(self.pid)
         # Whose turn it is, without taking it: the caller of a library has other children.
@@ -377,6 +379,15 @@ class Target:
             self._file = file
         elif path and task.program is not None and file != self._file:
             self._tracer.note_exec(task, path, reasons.NOT_FOLLOWED)
+
+
+def _has_news(pid: int) -> bool:
+    """Return whether a wait for our child would return something now."""
+    try:
+        how = os.WEXITED | os.WSTOPPED | os.WNOWAIT | os.WNOHANG | ptrace.WALL
+        return os.waitid(os.P_PID, pid, how) is not None
+    except ChildProcessError:
+        return False
 
 
 def _poll(tid: int) -> tuple[int, int] | None:
