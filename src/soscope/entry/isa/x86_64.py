@@ -48,6 +48,7 @@ CALLS = {
     "getpid": 39,
     "fcntl": 72,
     "gettid": 186,
+    "getrusage": 98,
     "futex": 202,
     "restart_syscall": 219,
     "clock_gettime": 228,

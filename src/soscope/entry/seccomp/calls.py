@@ -60,6 +60,7 @@ CALLS = [
     SystemCall("getpid"),
     SystemCall("fcntl", (ANY,), {1: _F_DUPFD_CLOEXEC}),  # else a lower descriptor does
     SystemCall("gettid"),
+    SystemCall("getrusage", (ANY,)),  # else nobody knows what threads waited for a processor
     SystemCall("futex"),
     SystemCall("restart_syscall"),
     SystemCall("clock_gettime"),
