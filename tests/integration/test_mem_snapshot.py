@@ -137,10 +137,9 @@ def test_more_places_than_there_is_room_for(most: int) -> None:
 def test_processes_without_a_python() -> None:
     process = subprocess.Popen(["/bin/sleep", "600"])
     try:
-        for verb in ("snapshot", "attach"):
-            done = soscope("mem", verb, "-p", str(process.pid))
-            assert (done.returncode, done.stdout) == (1, "")
-            assert "interpreter" in done.stderr
+        done = soscope("mem", "attach", "-p", str(process.pid))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "interpreter" in done.stderr
         assert process.poll() is None
     finally:
         process.kill()

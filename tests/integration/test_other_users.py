@@ -270,7 +270,7 @@ def test_a_list_of_libraries_without_an_end(how: str, verb: list[str]) -> None:
     with attached.running([str(hostile("damaged_list")), how]) as process:
         done = soscope(*verb, "-p", str(process.pid))
         assert done.returncode == 1, done.stderr
-        assert "its list of libraries has no end" in done.stderr
+        assert "list of libraries " in done.stderr  # has no end, or is damaged
         assert attached.finish(process)[0] == 7
 
 
@@ -302,7 +302,7 @@ def test_a_child_has_no_right_over_its_parent(mode: str, follow: bool, tmp_path:
         assert LEFT in done.stderr
         assert not is_whole(done.stderr)
     else:
-        assert ("3,300 calls" if mode != "--record" else "complete") in done.stderr
+        assert "3,300 calls" in done.stderr if mode != "--record" else is_whole(done.stderr)
 
 
 # How privileges are dropped, and the calls that are seen with -f: 300, 10 of a child, 3,000.
