@@ -345,9 +345,9 @@ class TraceInstrument(Instrument):
     # ---- the end ----
 
     def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
-        """Put down what calls took longer, as the agents have measured it."""
+        """Set what hooks added to the calls, as the agents have measured it."""
         if self._programs is not None:
-            from soscope.instruments.trace.price import price
+            from soscope.instruments.trace.outcome import price
 
             price(cost, self._programs.all(), ns_per_tick, units)
 

@@ -8,6 +8,7 @@ nothing else.
 from __future__ import annotations
 
 from soscope.control import outcome as session
+from soscope.control.cost import Price
 from soscope.model.delays import Delays
 from soscope.model.image import (
     IMAGE_LATE,
@@ -276,3 +277,31 @@ class TraceOutcome(session.Outcome):
     def is_whole(self) -> bool:
         """Return whether all calls could be seen that were asked for."""
         return super().is_whole and not any(program.lacks_calls for program in self.programs)
+
+
+def price(
+    cost: Price, programs: list[TraceProgramOutcome], ns_per_tick: float, units: int | None
+) -> None:
+    """Set what hooks added to the calls of `programs`, in `cost`.
+
+    The agents have measured what an empty call costs. `units` is the number of units that were
+    recorded, or None if nobody knows it. A call that keeps a string or a structure has units for
+    them, too, and costs as much more.
+    """
+    most = max((program.call_ticks for program in programs), default=0)
+    if not most:
+        return
+    cost.call_ns = round(most * ns_per_tick, 1)
+    if any(program.records for program in programs):
+        ticks = None if units is None else most * units
+    else:
+        ticks = sum(_counted(program) * program.call_ticks for program in programs)
+    if ticks is not None:
+        cost.calls_ns = round(ticks * ns_per_tick)
+
+
+def _counted(program: TraceProgramOutcome) -> int:
+    """Return how many calls the program counted, one by one or with their times."""
+    if program.counts is not None:
+        return sum(program.counts.values())
+    return sum(cell[1] for cell in (program.stats or {}).values())

@@ -7,8 +7,7 @@ import pytest
 
 from soscope.control import cost
 from soscope.control.cost import Price
-from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
-from soscope.instruments.trace.price import price
+from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome, price
 from soscope.model.image import (
     IMAGE_LATE,
     IMAGE_MAIN,
