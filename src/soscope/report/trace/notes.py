@@ -7,6 +7,8 @@ last line is there always.
 
 from __future__ import annotations
 
+import re
+
 from soscope.control.costwords import cost_lines
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
 from soscope.instruments.trace.outcome import DLSYM, STOPPED_CUT, TraceOutcome, TraceProgramOutcome
@@ -32,7 +34,6 @@ from soscope.model.slot import (
 from soscope.report.attached import attached_lines
 from soscope.report.delays import delay_lines
 from soscope.report.trace.display import Display
-from soscope.report.trace.launcher import launcher_lines
 from soscope.report.trace.names import FunctionNames
 from soscope.report.words import plural, untold_line
 from soscope.wire import layout
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_NAMES = 6  # in one line, without -v
+
+# A program that only starts a library has few slots, and the library has several times as many.
+_LAUNCHER_SLOTS = 64
+_LAUNCHER_TIMES = 2
+_STEM = re.compile(r"(?:lib)?([^\W\d_]+)")
 
 _REFUSALS = {
     REFUSED_ADDRESS_TAKEN: "address taken, calls cannot be told from other uses of it",
@@ -90,7 +96,7 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
         lines += _unmatched(outcome)
         lines += _not_hooked(outcome.programs, functions, verbose=display.verbose)
         unseen = _inside(outcome, functions, verbose=display.verbose) + unseen_lines(outcome)
-        lines += [*launcher_lines(outcome), *unseen]
+        lines += [*_launchers(outcome), *unseen]
     lines += [f"{plural(count, 'event')} dropped: {why}" for count, why in outcome.dropped if count]
     if outcome.stopped:
         lines.append(_STOPPED.get(outcome.stopped, outcome.stopped))
@@ -111,6 +117,40 @@ def untraced_lines(programs: list[tuple[str, str]]) -> list[str]:
         f"{_names(names)} ran untraced: {_UNTRACED.get(reason, reason)}"
         for reason, names in by_reason.items()
     ]
+
+
+def _launchers(outcome: TraceOutcome) -> list[str]:
+    """Name the programs that only start a library, unless the user chose whose calls to show.
+
+    ruby is libruby with a main function, as are many builds of Python, R and node. The program's
+    own calls, which are shown by default, are few.
+    """
+    if outcome.selection.names_caller:
+        return []
+    pairs = [
+        (image.name, library.name)
+        for program in outcome.programs
+        for image in program.images
+        if image.is_main and 0 < image.slots_hooked <= _LAUNCHER_SLOTS
+        for library in program.images
+        if _starts(image, library)
+    ]
+    return [
+        f"{name} only starts {library}: --from all shows its calls"
+        for name, library in dict(pairs).items()
+    ]
+
+
+def _starts(main: TracedImage, library: TracedImage) -> bool:
+    """Return whether `main` is little more than a way to start `library`, by slots and names."""
+    is_large = library.slots_left >= _LAUNCHER_TIMES * main.slots_hooked
+    return not library.is_main and is_large and _stem(main.name) == _stem(library.name)
+
+
+def _stem(name: str) -> str:
+    """Return the letters that a name begins with: ruby for ruby3.1 and for libruby-3.1.so."""
+    match = _STEM.match(name)
+    return match[1].casefold() if match else name
 
 
 def _unmatched(outcome: TraceOutcome) -> list[str]:
