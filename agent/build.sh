@@ -9,6 +9,7 @@ ${CC:-gcc} -std=gnu17 -O2 -g0 -fPIC -ffreestanding -fno-builtin -fvisibility=hid
 	-mgeneral-regs-only -fno-stack-protector -fcf-protection=branch \
 	-fasynchronous-unwind-tables -fno-jump-tables -fno-tree-loop-distribute-patterns \
 	-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion \
+	-Werror=implicit-function-declaration \
 	-Iinclude -Isrc -nostdlib -shared -Wl,-T,agent.lds -Wl,-Bsymbolic -Wl,--eh-frame-hdr \
 	-Wl,--build-id=sha1 -Wl,-z,noexecstack -Wl,-z,defs -Wl,--hash-style=gnu \
 	-Wl,-soname,libsoscope-agent.so -Wl,-init,sosc_preload -Wl,-z,initfirst \

@@ -1,35 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A function that calls reach without any slot: where it is, and a jump in its place.
 
+#include "code_x86_64_decode.h"
 #include "image.h"
 #include "memory.h"
 #include "python.h"
 
-enum { RETURNS_MOST = 19 }; // bytes of a function that returns a word
-
-/**
- * Where the first direct call leads in @size bytes of code at @code; 0: there is none. It is
- * looked for byte by byte: what it leads to is code of the same image, or it is none.
- */
-uint64_t sosc_first_call(uint64_t code, uint32_t size, const struct sosc_loaded *image)
-{
-	const uint8_t *bytes = (const uint8_t *)code;
-
-	if (!sosc_code_readable(image, code) || !sosc_code_readable(image, code + size - 1))
-		return 0;
-	for (uint32_t i = 0; i + 5 <= size; i++) {
-		int32_t distance;
-		uint64_t to;
-
-		if (bytes[i] != 0xe8)
-			continue;
-		memcpy(&distance, &bytes[i + 1], sizeof(distance));
-		to = code + i + 5 + (uint64_t)(int64_t)distance;
-		if (sosc_addr_executable(image, to))
-			return to;
-	}
-	return 0;
-}
+enum {
+	RETURNS_MOST = 19, // bytes of a function that returns a word
+	SOSC_CALL_WITHIN = 128, // bytes of a function in which its first call is looked for
+	RDI = 7,
+};
 
 static uint64_t relative(const uint8_t *distance) // to what is behind its four bytes
 {
@@ -37,6 +18,73 @@ static uint64_t relative(const uint8_t *distance) // to what is behind its four 
 
 	memcpy(&far, distance, sizeof(far));
 	return (uint64_t)distance + sizeof(far) + (uint64_t)(int64_t)far;
+}
+
+// Whether rdi has after the instruction what it had before it. All others are taken to change it.
+static bool keeps_rdi(const struct sosc_insn *insn)
+{
+	bool in_rm = insn->has_modrm && insn->mod == 3 && insn->rm == RDI;
+	bool in_reg = insn->has_modrm && insn->reg == RDI;
+	uint8_t op = insn->opcode;
+
+	if (insn->map == 1)
+		return (op >= 0x80 && op <= 0x8f) || op == 0x1e || op == 0x1f; // jcc, endbr64, nop
+	if (insn->map)
+		return false;
+	switch (op) {
+	case 0x39: // cmp
+	case 0x3b:
+	case 0x50 ... 0x57: // push
+	case 0x70 ... 0x7f: // jcc
+	case 0x85: // test
+	case 0x90: // nop
+	case 0xc3: // ret
+	case 0xc9: // leave
+	case 0xe9: // jmp
+	case 0xeb:
+		return true;
+	case 0x58 ... 0x5f: // pop
+		return insn->rm != RDI;
+	case 0x89: // mov from a register
+	case 0x80: // arithmetic with an immediate operand
+	case 0x81:
+	case 0x83:
+	case 0xc7:
+		return !in_rm;
+	case 0x8b: // mov to a register
+	case 0x8d: // lea
+		return !in_reg;
+	default:
+		return false;
+	}
+}
+
+/**
+ * Where the function of @size bytes at @code first calls another one of its image directly, if it
+ * passes its own first argument; else 0. It is followed to SOSC_CALL_WITHIN bytes.
+ */
+uint64_t sosc_first_call(uint64_t code, uint64_t size, const struct sosc_loaded *image)
+{
+	const uint8_t *bytes = (const uint8_t *)code;
+	struct sosc_insn insn;
+
+	if (size > SOSC_CALL_WITHIN)
+		size = SOSC_CALL_WITHIN;
+	if (!size || !sosc_code_readable(image, code) ||
+	    !sosc_code_readable(image, code + size - 1))
+		return 0;
+	for (uint64_t at = 0; at < size; at += insn.length) {
+		if (!sosc_decode(&bytes[at], size - at, &insn))
+			return 0;
+		if (insn.map == 0 && insn.opcode == 0xe8) {
+			uint64_t to = relative(&bytes[at + insn.length - 4]);
+
+			return sosc_addr_executable(image, to) ? to : 0;
+		}
+		if (!keeps_rdi(&insn))
+			return 0;
+	}
+	return 0;
 }
 
 /**

@@ -10,6 +10,7 @@
 
 #include "python.h"
 #include "image.h"
+#include "lookup.h"
 #include "memory.h"
 #include "picks.h"
 #include "pythonrecent.h"
@@ -19,7 +20,6 @@
 enum {
 	METH_NOARGS = 4, // methodobject.h
 	FILE_INPUT = 257, // Py_file_input
-	NEW_REFERENCE_SIZE = 64, // bytes of _Py_NewReference in which it calls tracemalloc
 	MINOR_WITH_TRACER = 13,
 	MINOR_OLDEST = 9,
 };
@@ -152,15 +152,22 @@ static bool look_up_of_version(void)
 
 // ---- references ------------------------------------------------------------------
 
-// 3.9 exports it; later it is the first that _Py_NewReference calls.
+// 3.9 exports it. Later, _Py_NewReference calls it first, with the object. Optimisation of whole
+// programs may have moved its code into _Py_NewReference: what is called first is another function
+// then, with another argument, and nothing can stand in its place.
 static uint64_t announcement(void)
 {
 	uint64_t code = sosc_function_of(&interpreter, "_PyTraceMalloc_NewReference");
+	const char *caller = "_Py_NewReference";
+	const Elf64_Sym *symbol;
 
 	if (code)
 		return sosc_code_readable(&interpreter, code) ? code : 0;
-	code = sosc_function_of(&interpreter, "_Py_NewReference");
-	return code ? sosc_first_call(code, NEW_REFERENCE_SIZE, &interpreter) : 0;
+	symbol = sosc_lookup(&interpreter, caller, sosc_gnu_hash(caller), NULL);
+	if (!symbol)
+		return 0;
+	code = interpreter.bias + symbol->st_value;
+	return sosc_first_call(code, symbol->st_size, &interpreter);
 }
 
 static bool hear_of_references(void)

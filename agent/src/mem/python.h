@@ -132,7 +132,7 @@ bool sosc_python_allocator(bool is_ours);
 bool sosc_python_counts_right(void);
 uint64_t sosc_python_announced(void);
 uint64_t sosc_returned_word(uint64_t code);
-uint64_t sosc_first_call(uint64_t code, uint32_t size, const struct sosc_loaded *image);
+uint64_t sosc_first_call(uint64_t code, uint64_t size, const struct sosc_loaded *image);
 bool sosc_write_jump(uint64_t at, uint64_t to);
 
 #pragma GCC visibility pop
