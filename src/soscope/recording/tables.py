@@ -10,6 +10,7 @@ copy, and names are looked up only for slots that somebody asks about.
 from __future__ import annotations
 
 import zlib
+from _collections_abc import Iterator
 
 from soscope.recording import format as form
 from soscope.recording.sink import Sink
@@ -47,6 +48,7 @@ _STAYS = {
     ),
     form.SLOTS: _staying(layout.SLOT, "caller addr ready instrument reserved"),
 }
+_PIECE = 256  # units that are compared at once
 _LAST_KIND = layout.SLOT_ENTRY
 _LAST_REFUSAL = layout.REFUSED_NO_SITE
 _LAST_RULE = layout.ERROR_INT_MINUS_ONE
@@ -204,7 +206,7 @@ class TableReader:
         kept = self._kept[kind]
         unit, ready, _ = _STAYS[kind]
         known = max(len(kept) - start, 0)
-        for at in range(0, min(known, len(data)), unit):
+        for at in _differing(kept[start : start + len(data)], data[:known], unit):
             here = slice(start + at, start + at + unit)
             if not any(kept[here][ready]):
                 kept[here] = data[at : at + unit]
@@ -235,17 +237,27 @@ class TableReader:
         self._sink = Sink()
 
 
+def _differing(before: bytes | bytearray, now: bytes, unit: int) -> Iterator[int]:
+    """Yield where units of `before` and `now` differ, as far as both have bytes.
+
+    Tables are large and mostly as they were, so equal pieces of many units are passed over.
+    """
+    size = min(len(before), len(now))
+    for piece in range(0, size, unit * _PIECE):
+        end = min(piece + unit * _PIECE, size)
+        if before[piece:end] != now[piece:end]:
+            for at in range(piece, end, unit):
+                if before[at : at + unit] != now[at : at + unit]:
+                    yield at
+
+
 def _changed(before: bytearray, now: bytes, kind: int) -> int:
     """Return how many records, or bytes of strings, are not what they were when they were ready."""
     unit, ready, mask = _STAYS[kind]
     size = min(len(before), len(now))
-    if before == now[:size] and len(before) == size:
-        return 0
-    if kind == form.STRINGS:
-        return sum(1 for old, new in zip(before, now, strict=False) if old and old != new)
     changed = (len(before) - size) // unit
     stays = int.from_bytes(mask)
-    for at in range(0, size, unit):
+    for at in _differing(before, now, unit):
         old = before[at : at + unit]
         is_same = not (int.from_bytes(old) ^ int.from_bytes(now[at : at + unit])) & stays
         changed += any(old[ready]) and not is_same
