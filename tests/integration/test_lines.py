@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.dwarflines import DwarfLines
+from soscope.binfmt.dwarflines import DwarfLines, Place
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.source import FileSource
@@ -97,6 +97,78 @@ def test_lines_are_those_of_llvm(tmp_path: Path, how: tuple[str, ...]) -> None:
         "other.c",
         "twice.h",
     }
+
+
+def kept_and_dropped(folder: Path, compiler: str, *flags: str) -> tuple[Path, Path]:
+    """Compile a program that calls no `dropped`; return it with this function, and without."""
+    statements = "".join(f"\tsum += values[{n % 9}] * {n};\n" for n in range(900))
+    (folder / "dropped.c").write_text(
+        "extern volatile int values[9];\n"
+        f"int dropped(int sum)\n{{\n{statements}\treturn sum;\n}}\n"
+        "int kept(int x)\n{\n\tint sum = values[1];\n\treturn sum * x;\n}\n"
+    )
+    (folder / "calls.c").write_text(
+        "volatile int values[9];\nint kept(int);\n"
+        "int main(int argc, char **argv)\n{\n\tvalues[0] = kept(argc);\n\treturn values[2];\n}\n"
+    )
+    words = [need(compiler), "-O0", *flags, "-ffunction-sections", "calls.c", "dropped.c"]
+    whole, cut = folder / "whole", folder / "cut"
+    subprocess.run([*words, "-o", str(whole)], cwd=folder, check=True)
+    subprocess.run([*words, "-Wl,--gc-sections", "-o", str(cut)], cwd=folder, check=True)
+    return whole, cut
+
+
+def functions(file: Path) -> dict[str, tuple[int, int]]:
+    """Return the address and the size of each function."""
+    words = [need("nm"), "-S", "--defined-only", str(file)]
+    rows = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    fields = [row.split() for row in rows]
+    return {
+        row[3]: (int(row[0], 16), int(row[1], 16))
+        for row in fields
+        if len(row) == 4 and row[2] in "tT"
+    }
+
+
+def lines_of(file: Path, functions: dict[str, tuple[int, int]]) -> dict[str, list[Place]]:
+    """Return what soscope says of each byte of some functions."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        lines = DwarfLines(ElfImage.from_source(FileSource(descriptor, str(file))))
+        return {
+            name: [lines.at(vaddr) for vaddr in range(start, start + size)]
+            for name, (start, size) in functions.items()
+        }
+    finally:
+        os.close(descriptor)
+
+
+GARBAGE = [
+    ("gcc", "-gdwarf-2"),
+    ("gcc", "-gdwarf-4"),
+    ("gcc", "-gdwarf-5"),
+    ("gcc", "-gdwarf-5", "-fuse-ld=lld"),
+    ("gcc", "-gdwarf-5", "-fuse-ld=gold"),
+    ("clang", "-gdwarf-4"),
+    ("clang", "-gdwarf-5"),
+    ("clang", "-gdwarf-5", "-fuse-ld=lld"),
+    ("gcc", "-gdwarf-4", "-m32"),
+]
+
+
+@pytest.mark.parametrize("how", GARBAGE, ids=" ".join)
+def test_functions_that_the_linker_dropped_have_no_lines(
+    tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    whole, cut = kept_and_dropped(tmp_path, *how)
+    left = functions(cut)
+    assert "dropped" in functions(whole)
+    assert "dropped" not in left
+    names = {name: place for name, place in functions(whole).items() if name in left}
+    right = lines_of(whole, names)
+    numbers = {place[1] for place in right["kept"] if place}
+    assert {908, 909} < numbers <= set(range(906, 911))
+    assert lines_of(cut, {name: left[name] for name in names}) == right
 
 
 def test_no_package_is_needed_for_lines() -> None:

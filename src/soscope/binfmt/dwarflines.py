@@ -3,6 +3,9 @@
 
 A unit is read when the first of its addresses is asked for, and nothing else of the file but
 which unit an address is in. Little-endian 64-bit images and 32-bit DWARF alone.
+
+A linker that drops a function (--gc-sections, COMDAT) keeps its lines, at address 0 or another one
+without code. From there they may reach over the code of others, so they are left out.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from io import BytesIO
 
 from soscope.binfmt.dwarfentries import Entries, EntryError, uleb
 from soscope.binfmt.dwarffiles import LineHead, line_head
-from soscope.binfmt.dwarfranges import UnitRanges
+from soscope.binfmt.dwarfranges import UnitRanges, in_order
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.errors import FormatError
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int] | None
 _Rows = tuple[list[int], list[Place]]
+_Row = tuple[int, int, int]  # address, file, line; _NO_FILE where a sequence ends
 _NO_LINES: _Rows = ([], [])
+_NO_FILE = -1
 _MOST = 1 << 29  # bytes of all sections
 _AT_STMT_LIST, _AT_COMP_DIR = 0x10, 0x1B
 _OF_ENTRIES = (
@@ -48,19 +53,21 @@ class DwarfLines:
     Those of images that are not little-endian or not of 64 bits take pyelftools.
     """
 
-    __slots__ = ("_entries", "_foreign", "_lines", "_ranges", "_strings", "_units")
+    __slots__ = ("_entries", "_foreign", "_is_code", "_lines", "_ranges", "_strings", "_units")
 
     def __init__(self, image: ElfImage) -> None:
         self._units: dict[int, _Rows] = {}
         self._entries: Entries | None = None
         self._foreign = _foreign_lines(image)
-        contents = _contents(image)
-        if contents is None:
+        known = _contents(image)
+        if known is None:
             return
+        contents, sections = known
+        self._is_code = sections.is_code
         self._lines = contents[".debug_line"]
         self._strings = contents[".debug_str"], contents[".debug_line_str"]
         self._entries = Entries(*(contents[name] for name in _OF_ENTRIES))
-        self._ranges = UnitRanges(self._entries, contents)
+        self._ranges = UnitRanges(self._entries, contents, self._is_code)
 
     def at(self, vaddr: int) -> tuple[str, int] | None:
         """Return (file, line) of link-time address `vaddr`, None where they are not known."""
@@ -89,17 +96,13 @@ class DwarfLines:
         paths = head.paths(
             folder.decode("utf-8", "surrogateescape") if isinstance(folder, bytes) else ""
         )
-        rows = sorted(_rows(self._lines, head), key=lambda row: row[:2])
         places: dict[tuple[int, int], Place] = {}
-        for _, is_row, file, line in rows:
-            if is_row and (file, line) not in places:
-                places[file, line] = (
-                    (paths[file], line) if line and 0 <= file < len(paths) else None
-                )
-        return (
-            [row[0] for row in rows],
-            [places[file, line] if is_row else None for _, is_row, file, line in rows],
-        )
+        rows = in_order(_sequences(self._lines, head), self._is_code)
+        for _, file, line in rows:
+            if (file, line) not in places:
+                is_known = line and 0 <= file < len(paths)
+                places[file, line] = (paths[file], line) if is_known else None
+        return [addr for addr, _, _ in rows], [places[file, line] for _, file, line in rows]
 
 
 def _foreign_lines(image: ElfImage) -> ForeignLines | None:
@@ -109,13 +112,13 @@ def _foreign_lines(image: ElfImage) -> ForeignLines | None:
     try:
         from soscope.binfmt.foreignlines import ForeignLines
 
-        return ForeignLines(BytesIO(image.source.read(0, _MOST)))
-    except (ImportError, OSError):
+        return ForeignLines(BytesIO(image.source.read(0, _MOST)), Sections.read(image).is_code)
+    except (FormatError, ImportError, OSError):
         return None
 
 
-def _contents(image: ElfImage) -> dict[str, bytes] | None:
-    """Return the sections that matter by name, None where the file has no lines to be read."""
+def _contents(image: ElfImage) -> tuple[dict[str, bytes], Sections] | None:
+    """Return the sections that matter by name, and all; None: the file has no lines to read."""
     header = image.header
     if header is None or header.encoding.bits != 64 or header.encoding.order != "<":
         return None
@@ -136,12 +139,13 @@ def _contents(image: ElfImage) -> dict[str, bytes] | None:
             room -= len(content)
     except (FormatError, OSError):
         return None
-    return contents
+    return contents, sections
 
 
-def _rows(data: bytes, head: LineHead) -> list[tuple[int, int, int, int]]:
-    """Return (address, 0 at the end of a sequence, else the row's number, file, line)."""
-    rows: list[tuple[int, int, int, int]] = []
+def _sequences(data: bytes, head: LineHead) -> list[list[_Row]]:
+    """Return the sequences of a program; the last row of each is where it ends."""
+    sequences: list[list[_Row]] = []
+    rows: list[_Row] = []
     at, end, step = head.first, head.end, head.step
     base, line_base, line_range = head.opcode_base, head.line_base, head.line_range
     constant = (255 - base) // line_range * step
@@ -153,9 +157,9 @@ def _rows(data: bytes, head: LineHead) -> list[tuple[int, int, int, int]]:
             opcode -= base
             addr += opcode // line_range * step
             line += line_base + opcode % line_range
-            rows.append((addr, len(rows) + 1, file, line))
+            rows.append((addr, file, line))
         elif opcode == _COPY:
-            rows.append((addr, len(rows) + 1, file, line))
+            rows.append((addr, file, line))
         elif opcode == _ADVANCE_PC:
             delta, at = uleb(data, at)
             addr += delta * step
@@ -174,7 +178,9 @@ def _rows(data: bytes, head: LineHead) -> list[tuple[int, int, int, int]]:
             size, at = uleb(data, at)
             kind = data[at]
             if kind == _END_SEQUENCE:
-                rows.append((addr, 0, 0, 0))  # another one may begin here
+                rows.append((addr, _NO_FILE, 0))
+                sequences.append(rows)
+                rows = []
                 addr, file, line = 0, 1, 1
             elif kind == _SET_ADDRESS:
                 addr = int.from_bytes(data[at + 1 : at + size], "little")
@@ -182,4 +188,4 @@ def _rows(data: bytes, head: LineHead) -> list[tuple[int, int, int, int]]:
         else:
             for _ in range(head.operands[opcode - 1]):
                 _, at = uleb(data, at)
-    return rows
+    return sequences

@@ -24,16 +24,30 @@ _END, _BASE_INDEX, _START_END_INDEX, _START_SIZE_INDEX, _OFFSETS, _BASE, _START_
 )
 Range = tuple[int, int]
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    Row = TypeVar("Row", bound=tuple[int, Any] | tuple[int, int, int])
+
 
 class UnitRanges:
-    """The units of a file by address; `sections` are the contents of those that it reads."""
+    """The units of a file by address; `sections` are the contents of those that it reads.
 
-    def __init__(self, entries: Entries, sections: dict[str, bytes]) -> None:
+    `is_code` says whether there is code at an address: a range that begins elsewhere is one of a
+    function that the linker dropped.
+    """
+
+    def __init__(
+        self, entries: Entries, sections: dict[str, bytes], is_code: Callable[[int], bool]
+    ) -> None:
         self._entries = entries
         self._sections = sections
+        self._is_code = is_code
         rows = list(_aranges(sections.get(".debug_aranges", b"")))
         self._told = {unit for _, _, unit in rows}
-        self._rows = sorted(rows)
+        self._rows = sorted([row for row in rows if is_code(row[0])])
         self._starts = [row[0] for row in self._rows]
         self._is_whole = False
 
@@ -61,7 +75,11 @@ class UnitRanges:
                 continue
             try:
                 top = self._entries.top_at(start)
-                rows += [(begin, end, start) for begin, end in self._ranges(top) if begin < end]
+                rows += [
+                    (begin, end, start)
+                    for begin, end in self._ranges(top)
+                    if begin < end and self._is_code(begin)
+                ]
             except (EntryError, IndexError, ValueError):
                 continue  # a unit of another kind, or damaged
         return rows
@@ -122,6 +140,19 @@ class UnitRanges:
             else:
                 raise EntryError("a range of another kind")
         return ranges
+
+
+def in_order(sequences: list[list[Row]], is_code: Callable[[int], bool]) -> list[Row]:
+    """Return the rows of line tables, which begin with addresses, without those of no code.
+
+    Of sequences for the same code (--icf) the first one's are taken.
+    """
+    rows: list[Row] = []
+    for sequence in sorted(sequences, key=lambda sequence: sequence[0][0]):
+        start = sequence[0][0]
+        if is_code(start) and (not rows or start >= rows[-1][0]):
+            rows += sorted(sequence, key=lambda row: row[0])
+    return rows
 
 
 def _pairs(data: bytes, at: int, base: int) -> list[Range]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from soscope.binfmt.dwarf import check_size
+from soscope.binfmt.dwarfranges import in_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import IO, Any
 
 _NO_LINES: tuple[list[int], list[tuple[str, int] | None]] = ([], [])
@@ -20,17 +22,21 @@ _NO_LINES: tuple[list[int], list[tuple[str, int] | None]] = ([], [])
 class ForeignLines:
     """The lines of an open file, which must stay open; one without DWARF has none.
 
+    `is_code` says whether there is code at an address: lines that begin elsewhere are those of a
+    function that the linker dropped.
+
     Raises ImportError where pyelftools is not installed.
     """
 
-    __slots__ = ("_aranges", "_info", "_ranges", "_units")
+    __slots__ = ("_aranges", "_info", "_is_code", "_ranges", "_units")
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], is_code: Callable[[int], bool]) -> None:
         from elftools.elf.elffile import ELFFile
 
         self._units: dict[int, tuple[list[int], list[tuple[str, int] | None]]] = {}
         self._ranges: list[tuple[int, int, Any]] | None = None
-        self._aranges: Any = None
+        self._aranges: list[tuple[int, int, int]] | None = None
+        self._is_code = is_code
         try:
             elf = ELFFile(file)
             check_size(elf)
@@ -57,12 +63,15 @@ class ForeignLines:
     def _unit_at(self, vaddr: int) -> Any:
         info = self._info
         if self._aranges is None:
-            self._aranges = info.get_aranges() or False
-        offset = self._aranges and self._aranges.cu_offset_at_addr(vaddr)
-        if offset:
-            return info.get_CU_at(offset)
-        if offset == 0 and self._aranges is not False:
-            return info.get_CU_at(0)
+            told = info.get_aranges()
+            self._aranges = [
+                (row.begin_addr, row.begin_addr + row.length, row.info_offset)
+                for row in (told.entries if told else ())
+                if self._is_code(row.begin_addr)
+            ]
+        at = bisect_right(self._aranges, vaddr, key=lambda row: row[0]) - 1
+        if at >= 0 and vaddr < self._aranges[at][1]:
+            return info.get_CU_at(self._aranges[at][2])
         if self._ranges is None:
             self._ranges = [
                 (start, end, unit)
@@ -95,16 +104,17 @@ class ForeignLines:
         if program is None:
             return _NO_LINES
         names = _Names(unit, program)
-        rows: list[tuple[int, int, tuple[str, int] | None]] = []
-        for number, entry in enumerate(program.get_entries()):
+        sequences: list[list[tuple[int, tuple[str, int] | None]]] = [[]]
+        for entry in program.get_entries():
             state = entry.state
             if state is None:
                 continue
-            # where one sequence ends another may begin
             place = None if state.end_sequence else (names.of(state.file), state.line)
-            rows.append((state.address, 0 if place is None else number + 1, place))
-        rows.sort(key=lambda row: row[:2])
-        return [row[0] for row in rows], [row[2] for row in rows]
+            sequences[-1].append((state.address, place))
+            if place is None:
+                sequences.append([])
+        rows = in_order(sequences[:-1], self._is_code)
+        return [row[0] for row in rows], [row[1] for row in rows]
 
 
 class _Names:

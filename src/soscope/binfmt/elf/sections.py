@@ -123,6 +123,11 @@ class Sections:
         index = self._owners.of(vaddr)
         return self._loaded[index] if index >= 0 else None
 
+    def is_code(self, vaddr: int) -> bool:
+        """Return whether the section that is loaded over `vaddr` holds instructions."""
+        section = self.containing(vaddr)
+        return section is not None and bool(section.flags & c.SHF_EXECINSTR)
+
     def data(self, section: Section, limit: int) -> bytes:
         """Return the bytes of a section; empty for SHT_NOBITS.
 
