@@ -131,7 +131,10 @@ _OF_STDIO = """
 _RULES = (
     ("{}64", _LARGE),
     ("__{}64", _TIME),  # on 32 bits, as the next
-    ("__{}_time64", _TIME + "fstat64 fstatat64 ftw64 glob64 globfree64 lstat64 nftw64 stat64"),
+    (
+        "__{}_time64",
+        _TIME + "fstat64 fstatat64 ftw64 glob64 globfree64 lstat64 nftw64 stat64",
+    ),
     ("__{}_chk", _CHECKED),
     ("__{}_2", "mq_open open openat open64 openat64"),
     ("__isoc99_{}", _SCANF),
@@ -157,14 +160,36 @@ _RULES = (
     ("__sysv_{}", "signal"),
 )
 _OTHERS = {
+    "adjtimex": "___adjtimex64",  # on 32 bits, as all here that begin with _ and have 64
+    "at_quick_exit": "__cxa_at_quick_exit",  # libc_nonshared.a, as pthread_atfork
+    "ctime_r": "__ctime64_r",
+    "fcntl64": "__fcntl_time64",
     "fstat": "__fxstat",  # before glibc 2.33, as all that are about stat
     "fstat64": "__fxstat64",
     "fstatat": "__fxstatat",
     "fstatat64": "__fxstatat64",
+    "fts_children": "fts64_children",
+    "fts_close": "fts64_close",
+    "fts_open": "fts64_open",
+    "fts_read": "fts64_read",
+    "fts_set": "fts64_set",
+    "getline": "__getdelim",  # bits/stdio.h, with optimisation
+    "gmtime_r": "__gmtime64_r",
+    "localtime_r": "__localtime64_r",
     "lstat": "__lxstat",
     "lstat64": "__lxstat64",
+    "ntp_adjtime": "___adjtimex64",
+    "ntp_gettime": "ntp_gettimex",
     "preadv2": "preadv64v2",
+    "pthread_atfork": "__register_atfork",
+    "pthread_mutex_consistent_np": "pthread_mutex_consistent",
+    "pthread_mutexattr_getrobust_np": "pthread_mutexattr_getrobust",
+    "pthread_mutexattr_setrobust_np": "pthread_mutexattr_setrobust",
+    "pthread_yield": "sched_yield",
     "pwritev2": "pwritev64v2",
+    "readdir_r": "readdir64_r",
+    "siglongjmp": "__longjmp_chk",  # _FORTIFY_SOURCE
+    "timelocal": "__mktime64",
 }
 
 

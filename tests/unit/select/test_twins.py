@@ -87,6 +87,79 @@ def test_aliases_of_one_address_are_twins() -> None:
     assert {pair for pair in missing if not re.search(r"f\d+x?$", pair[1])} == set()
 
 
+_HEADERS = (
+    "aio.h dirent.h errno.h fcntl.h fts.h ftw.h glob.h inttypes.h mqueue.h poll.h pthread.h"
+    " sched.h semaphore.h setjmp.h signal.h spawn.h stdio.h stdlib.h string.h sys/file.h"
+    " sys/ioctl.h sys/mman.h sys/prctl.h sys/resource.h sys/select.h sys/sem.h sys/sendfile.h"
+    " sys/shm.h sys/socket.h sys/stat.h sys/statfs.h sys/statvfs.h sys/time.h sys/timerfd.h"
+    " sys/timex.h sys/uio.h sys/wait.h threads.h time.h unistd.h utime.h wchar.h"
+).split()
+_NAME = re.compile(r"REDIRECT\w* *\(+(?P<name>[a-z]\w+),")
+
+
+def _imports(folder: Path, source: str, flags: list[str]) -> dict[str, str]:
+    """Return what a compiler writes for each variable p_NAME that holds a function's address."""
+    includes = "".join(f"#include <{name}>\n" for name in _HEADERS)
+    file = folder / "names.c"
+    file.write_text(f"#define _GNU_SOURCE\n{includes}{source}")
+    words = [need("gcc"), "-w", "-S", *flags, "-o", "-", str(file)]
+    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    pointer = re.compile(r"^p_(?P<name>\w+):\n\t\.(quad|long)\t(?P<symbol>\w+)$", re.MULTILINE)
+    return {match["name"]: match["symbol"] for match in pointer.finditer(text)}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["-D_FILE_OFFSET_BITS=64"],
+        ["-m32"],
+        ["-m32", "-D_FILE_OFFSET_BITS=64"],
+        ["-m32", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64"],
+    ],
+    ids=" ".join,
+)
+def test_what_a_compiler_writes_for_a_name_is_its_twin(tmp_path: Path, flags: list[str]) -> None:
+    words = [need("gcc"), *flags, "-E", "-dD", "-M", "-x", "c", "-"]
+    text = "#define _GNU_SOURCE\n" + "".join(f"#include <{name}>\n" for name in _HEADERS)
+    made = subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
+    headers = [Path(word) for word in made.split() if word.endswith(".h")]
+    names = {
+        match["name"]
+        for header in headers
+        for match in _NAME.finditer(header.read_text("utf-8", "replace"))
+    }
+    pointers = "".join(
+        f"extern __typeof__({name}) {name};\nvoid *p_{name} = (void *){name};\n"
+        for name in sorted(names - {"name", "nexttoward", "nexttowardf", "nexttowardl"})
+        if not name.endswith(("_noreturn", "_nulldst"))
+    )
+    pairs = _imports(tmp_path, pointers, flags).items()
+    assert {(name, symbol) for name, symbol in pairs if symbol not in (name, *twins(name))} == set()
+    assert len(pairs) > 100
+
+
+def test_what_headers_and_archives_call_for_a_name_is_its_twin(tmp_path: Path) -> None:
+    for name, call in {
+        "getline": "char *line = 0; size_t size = 0; return getline(&line, &size, stdin)",
+        "siglongjmp": "static sigjmp_buf at; siglongjmp(at, 1)",
+        "pthread_atfork": "return pthread_atfork(0, 0, 0)",
+        "at_quick_exit": "return at_quick_exit(main)",
+    }.items():
+        file = tmp_path / f"{name}.c"
+        headers = "stdio.h", "stdlib.h", "setjmp.h", "pthread.h"
+        includes = "".join(f"#include <{header}>\n" for header in headers)
+        file.write_text(f"#define _GNU_SOURCE\n{includes}int main() {{ {call}; }}\n")
+        program = tmp_path / name
+        words = [need("gcc"), "-w", "-O2", "-D_FORTIFY_SOURCE=2", str(file), "-o", str(program)]
+        subprocess.run(words, check=True)
+        words = [need("nm"), "-D", "--undefined-only", "--without-symbol-versions", str(program)]
+        lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        imports = set(lines.split())
+        assert name not in imports
+        assert imports & set(twins(name)), (name, imports)
+
+
 def test_a_name_takes_its_twins_and_they_take_none_back() -> None:
     assert set(twins("open")) >= {"open64", "__open_2", "__open64_2", "__open"}
     assert "__isoc23_strtol" in twins("strtol")
