@@ -165,32 +165,46 @@ void sosc_delay_ours(struct sosc_thread *thread, uint64_t start)
 }
 
 // The clock of @thread stands still for @ticks behind @last. A unit says so, as soon as the thread is
-// where it can write one: a hook that has taken another unit cannot.
+// where it can write one: a hook that has taken another unit cannot. Each nested entry may owe one,
+// and a call's exit has to tell what was before the call from what was in it. Beyond some entries in
+// a row that waited, the last has it all.
 static void stand_still(struct sosc_thread *thread, uint64_t last, uint64_t ticks)
 {
+	struct sosc_owed *owed = thread->owed;
+
 	thread->overhead += ticks;
 	thread->taken += ticks;
 	if (!sosc_session->chunks)
 		return;
-	if (!thread->owed)
-		thread->owed_since = last;
-	thread->owed += ticks;
+	while (owed->ticks && owed + 1 < thread->owed + THREAD_OWED)
+		owed++;
+	if (!owed->ticks)
+		owed->since = last;
+	owed->ticks += ticks;
 }
 
 static void write_owed(struct sosc_thread *thread)
 {
-	struct sosc_overhead *unit;
-	uint64_t ticks = thread->owed, since = thread->owed_since;
+	for (int i = 0; i < THREAD_OWED; i++) {
+		uint64_t since = thread->owed[i].since, ticks = thread->owed[i].ticks;
+		struct sosc_overhead *unit;
 
-	if (!ticks)
-		return;
-	unit = (void *)sosc_ring_reserve(thread, SOSC_UNIT, SOSC_LOSS_NOTHING);
-	thread->owed = 0;
-	if (!unit)
-		return;
-	unit->tsc = since;
-	unit->ticks = ticks;
-	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_OVERHEAD << 28, __ATOMIC_RELEASE);
+		if (!ticks)
+			continue;
+		unit = (void *)sosc_ring_reserve(thread, SOSC_UNIT, SOSC_LOSS_NOTHING);
+		thread->owed[i].ticks = 0;
+		if (!unit)
+			continue;
+		unit->tsc = since;
+		unit->ticks = ticks;
+		__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_OVERHEAD << 28, __ATOMIC_RELEASE);
+	}
+}
+
+// When the last hook ended, 0 before the first. An entry that owes a unit leaves 0 in `last`.
+static uint64_t last_hook(const struct sosc_thread *thread)
+{
+	return thread->last ? thread->last : thread->entered;
 }
 
 // The clock stands still for what @thread has waited since @last, and for what it takes to ask.
@@ -215,7 +229,7 @@ void sosc_delay_passed(const void *unused, struct sosc_thread *thread)
 	(void)unused;
 	if (thread->ready) { // else a child, forked just now
 		write_owed(thread); // of a time before the last entry
-		pass(thread, thread->last);
+		pass(thread, last_hook(thread));
 		write_owed(thread);
 	}
 	thread->last = AT_HOOK;
@@ -239,9 +253,10 @@ uint64_t sosc_delay_at_entry(const void *unused, struct sosc_thread *thread)
 
 	(void)unused;
 	if (thread->ready)
-		pass(thread, thread->last);
+		pass(thread, last_hook(thread));
 	now = sosc_ticks();
-	thread->last = thread->owed ? 0 : now; // 0: the next exit comes here, too
+	thread->entered = now;
+	thread->last = thread->owed[0].ticks ? 0 : now; // 0: the next exit comes here, too
 	return now;
 }
 

@@ -13,6 +13,7 @@ struct sosc_parked;
 
 enum {
 	THREAD_HELD = 6,
+	THREAD_OWED = 4,
 	THREAD_READY = 1,
 	THREAD_WAITED = 2, // for a chunk, since it has begun to wait for one
 };
@@ -46,9 +47,11 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint64_t switches; // to other threads, then
 	uint64_t taken; // ticks that were taken out of all times
 	uint64_t told; // of those, prof's
-	uint64_t owed; // of those, ticks that no unit has yet
-	uint64_t owed_since; // tsc
-	uint64_t unused[7];
+	uint64_t entered; // tsc of the last entry; `last` may be 0 meanwhile
+	// of those ticks, what no unit has yet; since: tsc
+	struct sosc_owed {
+		uint64_t since, ticks;
+	} owed[THREAD_OWED];
 };
 
 extern struct sosc_thread *sosc_threads;

@@ -158,6 +158,29 @@ def test_records_are_without_it(tmp_path: Path) -> None:
         assert sum(times) == row["total_ns"]
 
 
+NAPPING = """\
+long lull(long ns) { usleep(500); return spin(ns); }
+long rest(long ns) { usleep(500); return lull(ns); }
+"""
+
+
+def test_waits_before_a_nested_call_are_not_taken_for_its_own(tmp_path: Path) -> None:
+    """A thread that has slept waits to run again, calls on, and waits in that call once more."""
+    flags = "-O1 -fno-optimize-sibling-calls -fno-inline -fPIC -shared -Wl,-soname,lib.so"
+    make = f"gcc {flags} lib.c -o lib.so"
+    link = "gcc -O1 main.c -L. -l:lib.so -o program -Wl,-rpath,$ORIGIN"
+    calls = "long rest(long ns);\n" + PROGRAM.replace("spin(2000000)", "rest(2000000)")
+    folder = made({"lib.c": LIBRARY + NAPPING, "main.c": calls}, make, link)
+    recording = str(tmp_path / "run.sosr")
+    run([*SOSCOPE, "-e", "spin+lull+rest", "--record", recording, str(folder / "program"), *WORDS])
+    report = [sys.executable, "-m", "soscope", "report", "-q", "--json"]
+    rows, _ = table(run([*report, "-c", recording]).stdout)
+    slept = ROUNDS * 500_000
+    for symbol, least in {"spin": SPUN, "lull": SPUN + slept, "rest": SPUN + 2 * slept}.items():
+        assert rows[symbol]["calls"] == ROUNDS
+        assert 0.9 * least <= rows[symbol]["total_ns"] <= 1.25 * least, (symbol, rows[symbol])
+
+
 @pytest.mark.parametrize("mode", ["time", "log"])
 @pytest.mark.parametrize("how", HOOKS)
 def test_calls_that_report_themselves_are_without_it(how: str, mode: str, tmp_path: Path) -> None:
