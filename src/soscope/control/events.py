@@ -46,6 +46,9 @@ class SessionEvents:
     def on_ending(self, pid: int, program: Program) -> None:
         """Hear that a process is about to end: it stands still, and still has its memory."""
 
+    def on_news(self, pid: int) -> None:
+        """Hear that a child is about to be waited for: while it is not, its accounts are there."""
+
     def on_own_signal(self, number: int) -> bool:
         """Hear of a signal to soscope that does not end it; True: the target must not get it."""
         del number

@@ -238,6 +238,12 @@ class Instrument:
     def process(self, pid: int, block: ControlBlock) -> None:
         """Hear of a process, and of each program that it executes with the agent in it."""
 
+    def without_agent(self, pid: int, reason: str) -> None:
+        """Hear of a process whose program has no agent: `reason` is a word of `proc.reasons`."""
+
+    def news(self, pid: int) -> None:
+        """Hear of a process, or thread, that is about to be waited for: perhaps it has ended."""
+
     def ending(self, pid: int, block: ControlBlock) -> None:
         """Hear that a process is about to end: it stands still, and still has its memory."""
 

@@ -175,6 +175,9 @@ class Session(Beginning):
                 program.arch, program.engine = os.uname().machine, AGENT
             for instrument in self._instruments:
                 instrument.process(pid, program.block)
+        elif program.reason is not None:
+            for instrument in self._instruments:
+                instrument.without_agent(pid, program.reason)
         self._tell_event(
             ProcessStart(time_ns, pid, event, parent, program.path, program.arch, program.engine)
         )
@@ -197,6 +200,11 @@ class Session(Beginning):
             self.feed.beat()
             for instrument in self._instruments:
                 instrument.ending(pid, program.block)
+
+    def on_news(self, pid: int) -> None:
+        """Have instruments look at the accounts of a process before they are gone."""
+        for instrument in self._instruments:
+            instrument.news(pid)
 
     def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
         """Pass on a signal."""

@@ -212,6 +212,7 @@ class Target:
             if not _has_news(self.pid):
                 return None  # it may end right now: the look at its end is to come before its wait
             self._look_at_end()
+            self._tracer.tell_news(self.pid)
             return _poll(self.pid)
         # Whose turn it is, without taking it: the caller of a library has other children.
         try:
@@ -223,6 +224,7 @@ class Target:
         if ready is None:
             return None
         tid = ready.si_pid
+        self._tracer.tell_news(tid)
         if tid in self._tracer.tasks or _is_our_tracee(tid):
             return _poll(tid)
         for tid in list(self._tracer.tasks):

@@ -123,6 +123,10 @@ class Tracer:
         """Do what somebody asks for who has threads stopped; return whether that was something."""
         return self._stops is not None and self._stops.serve()
 
+    def tell_news(self, tid: int) -> None:
+        """Tell that a thread is about to be waited for: `handle` comes when it has been."""
+        self._events.on_news(tid)
+
     def handle(self, tid: int, wait_status: int) -> None:
         """Take a wait status of thread `tid` and let it go on, if it can."""
         begun = time.monotonic_ns()

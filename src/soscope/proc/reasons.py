@@ -36,6 +36,14 @@ _SAID = {
     NOT_FOLLOWED: "what a command starts is followed with -f",
 }
 
+# of programs whose functions are sampled all the same
+NOT_HOOKED = {
+    STATIC: "it is statically linked, so its calls go through no slots and are not counted:"
+    " strace shows its system calls",
+    SECCOMP: "its calls are not counted: its seccomp filter has to be asked first",
+    UNKNOWN_LOADER: "its calls are not counted: its loader is of an unknown kind",
+}
+
 
 def static(path: str) -> str:
     """Return the reason why nothing of the static program at `path` can be hooked."""

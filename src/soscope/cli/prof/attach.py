@@ -28,5 +28,5 @@ def run(invocation: Invocation) -> int:
     outcome, shown = profiled(settings, options.output, options.json, quiet=options.quiet)
     was_shown = shown is None or show(shown)
     if not options.quiet:
-        say_notes(outcome)
+        say_notes(outcome, settings)
     return end(outcome) if was_shown else 1

@@ -36,8 +36,7 @@ def profiled(
     from soscope.cli.nameless import nameless
     from soscope.instruments.prof.run import run_prof
 
-    is_chosen = settings.mode is None and settings.boundary is None and settings.sample is None
-    if is_chosen:
+    if settings.mode is None and settings.boundary is None and settings.sample is None:
         from soscope.instruments.prof.reporting import choose
 
         choose(settings)
@@ -48,7 +47,7 @@ def profiled(
         settings.record = path or f"/proc/self/fd/{descriptor}"
         outcome = run_prof(settings, tell)
         early.finish()
-        if is_chosen and not quiet:
+        if settings.is_chosen and not quiet:
             from soscope.instruments.prof.reporting import overlooked
 
             images = [image for program in outcome.programs for image in program.images]
@@ -71,19 +70,23 @@ def _shown(path: str, form: Form) -> str:
         return form.shaped(document(profile))
     from soscope.report.prof.text import text
 
-    return text(profile)
+    shown = text(profile)
+    return f"soscope: {shown}" if profile.is_chosen and profile.own_ns is not None else shown
 
 
-def say_notes(outcome: Outcome) -> None:
+def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
     """Say what could not be profiled, and how a process was left."""
     from soscope.control.costwords import cost_lines
-    from soscope.proc.reasons import in_full
+    from soscope.proc.reasons import NOT_HOOKED, in_full
     from soscope.report.attached import attached_lines
 
     for line in (*outcome.remarks, *attached_lines(outcome)):
         note(line)
     for path, reason in outcome.untraced:
-        note(f"{path}: not profiled: {in_full(reason)}")
+        if reason in NOT_HOOKED and settings.sample is not None:
+            note(f"{path}: {NOT_HOOKED[reason]}")
+        else:
+            note(f"{path}: not profiled: {in_full(reason)}")
     for count, why in outcome.dropped:
         note(f"{count:,} events lost: {why}")
     if outcome.record is not None and not outcome.record.startswith("/proc/self/fd/"):

@@ -22,5 +22,5 @@ def run(invocation: Invocation) -> int:
     if shown is not None:
         Output(STDERR, "standard error").write(shown)
     if not options.quiet:
-        say_notes(outcome)
+        say_notes(outcome, settings)
     return leave(outcome.status, outcome.signal)

@@ -76,7 +76,8 @@ class View(Record):
 def trees_of(profile: Profile, *, threads: bool = False) -> list[View]:
     """Return a tree for each source of the profile: ways of calls, single calls, samples.
 
-    With `threads` each thread has a tree of its own in those that tell them apart.
+    With `threads` each thread has a tree of its own in those that tell them apart. Samples come
+    first where soscope chose how to record: they tell of all that ran.
     """
     views = []
     if profile.nodes:
@@ -84,7 +85,8 @@ def trees_of(profile: Profile, *, threads: bool = False) -> list[View]:
     if arcs := _of_arcs(profile):
         views.append(View(CALLS, arcs, is_whole=False))
     if profile.samples:
-        views.append(View(SAMPLES, _of_samples(profile, threads=threads)))
+        samples = View(SAMPLES, _of_samples(profile, threads=threads))
+        views.insert(0 if profile.is_chosen else len(views), samples)
     return views
 
 

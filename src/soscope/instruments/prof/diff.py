@@ -37,15 +37,23 @@ Place = tuple[str, str, str]
 class ProfSide:
     """What the file `path` says: functions by their calls, and by samples, as far as there are any.
 
-    `state` and `notes` are those of its report.
+    `state` and `notes` are those of its report, as is `is_chosen`.
     """
 
-    __slots__ = ("calls", "notes", "path", "samples", "state")
+    __slots__ = ("calls", "is_chosen", "notes", "path", "samples", "state")
 
     def __init__(
-        self, path: str, state: str, notes: list[str], calls: list[FlatRow], samples: list[FlatRow]
+        self,
+        path: str,
+        state: str,
+        notes: list[str],
+        calls: list[FlatRow],
+        samples: list[FlatRow],
+        *,
+        is_chosen: bool,
     ) -> None:
         self.path = path
+        self.is_chosen = is_chosen
         self.state = state
         self.notes = notes
         self.calls = _by_place(calls)
@@ -109,7 +117,8 @@ class ProfDiff:
 def compare(path_a: str, path_b: str, *, samples: bool = False) -> ProfDiff:
     """Compare the times of calls in two files; their counts, or samples, if not both have more.
 
-    With `samples` those are compared. Raises RecordingError or FormatError where a file is no
+    With `samples` those are compared, and where soscope chose how to record both: they tell of all
+    that ran. Raises RecordingError or FormatError where a file is no
     profile, or the two have nothing in common.
     """
     a, b = read_side(path_a), read_side(path_b)
@@ -122,7 +131,9 @@ def compare(path_a: str, path_b: str, *, samples: bool = False) -> ProfDiff:
     if not common:
         known = (f"'{side.path}' has {' and '.join(side.knows) or 'nothing'}" for side in (a, b))
         raise RecordingError(f"there is nothing to compare: {', '.join(known)}")
-    if common[0] == CALLS and SAMPLES in common:  # times say more than counts
+    are_chosen = a.is_chosen and b.is_chosen
+    # times say more than counts
+    if SAMPLES in common and (common[0] == CALLS or are_chosen):
         return ProfDiff(SAMPLES, a, b)
     return ProfDiff(common[0], a, b)
 
@@ -187,7 +198,12 @@ def _of_recording(path: str) -> ProfSide:
     with RecordingFile.open(path) as recording:
         profile = profile_of(recording)
     return ProfSide(
-        path, profile.state, profile.notes, function_rows(profile), sample_rows(profile)
+        path,
+        profile.state,
+        profile.notes,
+        function_rows(profile),
+        sample_rows(profile),
+        is_chosen=profile.is_chosen,
     )
 
 
@@ -212,6 +228,7 @@ def _of_document(path: str, text: bytes) -> ProfSide:
             notes,
             [row for row in calls if (row.count, row.total_ns, row.self_ns) != (None,) * 3],
             [_row(row, "samples") for row in said.get("sampled", [])],
+            is_chosen=said.get("run", {}).get("chosen") is True,
         )
     except (LookupError, TypeError, ValueError) as error:
         raise RecordingError(f"'{path}' is a damaged document of soscope prof") from error

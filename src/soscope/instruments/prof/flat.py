@@ -61,6 +61,31 @@ class FlatRow(Record):
         return is_told(self.self_ns, self.doubt_ns)
 
 
+class JoinedRow(Record):
+    """What samples and calls say of one function, image or thread; None: nothing, not both.
+
+    Times of `sampled` are processor time; those of `called` have what was waited for in it.
+    """
+
+    __slots__ = ("called", "sampled")
+
+    def __init__(self, sampled: FlatRow | None, called: FlatRow | None) -> None:
+        self.sampled = sampled
+        self.called = called
+
+    @property
+    def frame(self) -> StackFrame:
+        """What it is called."""
+        known = self.sampled or self.called
+        assert known is not None
+        return known.frame
+
+    @property
+    def is_told(self) -> bool:
+        """Return whether the time of its calls, if known, is more than it may be wrong by."""
+        return self.called is None or self.called.is_told
+
+
 def added(known: int | None, more: int | None) -> int | None:
     """Return the sum of what is known of two things."""
     return known if more is None else more + (known or 0)
@@ -181,6 +206,30 @@ def tables_of(profile: Profile, by: str = BY_FUNCTION) -> dict[str, list[FlatRow
     if by == BY_IMAGE:
         return {what: by_image(rows) for what, rows in tables.items()}
     return tables
+
+
+def joined(tables: dict[str, list[FlatRow]]) -> list[JoinedRow]:
+    """Return rows of `tables_of` with one row for each function, image or thread.
+
+    Those with the most samples of their own come first; then what took longest, whichever of the
+    two says so.
+    """
+    sampled = {place_of(row.frame): row for row in tables[SAMPLES]}
+    called: dict[Hashable, FlatRow] = {}
+    for row in tables[CALLS]:
+        into = called.setdefault(place_of(row.frame), FlatRow(row.frame))
+        into.add(row.count, row.total_ns, row.self_ns, row.overhead_ns, row.doubt_ns)
+    rows = [JoinedRow(sampled.get(at), called.get(at)) for at in {**sampled, **called}]
+    return sorted(rows, key=_joined_rank)
+
+
+def _joined_rank(row: JoinedRow) -> tuple[object, ...]:
+    own = total = by_calls = 0
+    if row.sampled is not None:
+        own, total = row.sampled.self_ns or 0, row.sampled.total_ns or 0
+    if row.called is not None and row.is_told:
+        by_calls = row.called.self_ns or 0
+    return -own, -max(total, by_calls), image_name(row.frame), row.frame.symbol or ""
 
 
 def thread_frame(profile: Profile, at: int) -> StackFrame:

@@ -28,6 +28,8 @@ STATES = (COMPLETE, CUT, DISK_FULL)  # the worst is the last
 MODE_QUIET, MODE_COUNT, MODE_SAMPLE, MODE_TIME, MODE_LOG = "quiet", "count", "sample", "time", "log"
 MODES = (MODE_QUIET, MODE_COUNT, MODE_SAMPLE, MODE_TIME, MODE_LOG)
 
+HOOKS = "soscope's own hooks ran"  # why samples stand for no time of the program's
+
 NOBODY = -1  # the function in front of the first one: nobody knows who called
 
 
@@ -168,7 +170,11 @@ class Profile(Record):
     "time" or None. `sums` are those of `functions`, in the same order. `nodes` are there where
     whole trees were recorded, and `arcs` where calls were. `timeline` has the calls one by
     one, None: they were not recorded so, or nobody asks. `sample_ns` is the time that a sample
-    stands for, None: there are none. `calls` and `dropped` are numbers of calls. `cost` is what it
+    stands for, None: there are none. `is_chosen`: nobody said how to profile, so that calls and
+    samples tell of the run together. `processor_ns` is how long all threads ran while they were
+    profiled, None: nobody knows, and `hooks_ns` how much of that soscope's own hooks took, by
+    samples. `missed_ns` is processor time that no sample stands for, by reason, and `not_sampled`
+    says why there are no samples of processes. `calls` and `dropped` are numbers of calls. `cost` is what it
     has cost the programs, None where nobody knows. `delays` are waits for a processor, which times
     of calls are without.
     """
@@ -182,9 +188,14 @@ class Profile(Record):
         "delays",
         "dropped",
         "functions",
+        "hooks_ns",
+        "is_chosen",
+        "missed_ns",
         "mode",
         "nodes",
+        "not_sampled",
         "notes",
+        "processor_ns",
         "sample_ns",
         "samples",
         "signal",
@@ -213,6 +224,11 @@ class Profile(Record):
         self.mode = mode
         self.boundary = boundary
         self.sample_ns = sample_ns
+        self.is_chosen = False
+        self.processor_ns: int | None = None
+        self.hooks_ns = 0
+        self.missed_ns: dict[str, int] = {}
+        self.not_sampled: list[str] = []
         self.functions: list[ProfFunction] = []
         self.sums: list[ProfSums] = []
         self.arcs: list[ProfArc] = []
@@ -230,6 +246,21 @@ class Profile(Record):
     def is_empty(self) -> bool:
         """Return whether there is nothing to show."""
         return not (self.arcs or self.nodes or self.samples)
+
+    @property
+    def sampled_ns(self) -> int:
+        """The processor time that all samples stand for."""
+        return sum(sample.weight for sample in self.samples) * (self.sample_ns or 0)
+
+    @property
+    def own_ns(self) -> int | None:
+        """The processor time without that of soscope's hooks, None: nobody knows.
+
+        A process that ended between two looks at it ran for longer than the last look said.
+        """
+        if self.processor_ns is None:
+            return None
+        return max(self.processor_ns - self.hooks_ns, self.sampled_ns)
 
     @property
     def thread_count(self) -> int:

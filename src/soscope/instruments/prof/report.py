@@ -46,6 +46,12 @@ def profile_of(
         mode=_word(options.get("mode")),
         boundary=_word(options.get("boundary")),
     )
+    profile.is_chosen = options.get("chosen") is True
+    totals = end.get("totals")
+    if isinstance(totals, dict):
+        profile.processor_ns = _number(totals.get("processor_ns"))
+        if isinstance(whys := totals.get("not_sampled"), list):
+            profile.not_sampled = [str(why) for why in whys]
     if timeline and profile.mode == MODE_LOG:
         profile.timeline = []
     if recording.reported or profile.boundary is not None or profile.mode == MODE_LOG:

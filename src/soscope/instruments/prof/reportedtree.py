@@ -97,7 +97,7 @@ def add_reported(
     ]
     if unread:
         profile.notes.append(f"{unread:,} images without a file: their entries are not known")
-    if not hooks and profile.mode != MODE_QUIET:
+    if not hooks and profile.mode != MODE_QUIET and not profile.is_chosen:
         profile.notes.append(
             "no image reports its calls: none was built with -pg, -finstrument-functions or"
             " -fpatchable-function-entry"

@@ -26,12 +26,17 @@ from soscope.proc import maps
 from soscope.select.filter import ALL, Selection, chooses, compile_selection
 
 
+HZ = 199  # samples in a second: twenty of a program that runs for a tenth of it
+
+
 def choose(settings: ProfSettings) -> None:
     """Have what reports its calls timed, where any of the chosen images does; else boundaries.
 
     Both, where none of the images that there are is chosen: those that come later may be either.
-    Raises UsageError for a faulty pattern.
+    Stacks are sampled in each case, as most of a program's time may pass between its calls. Raises
+    UsageError for a faulty pattern.
     """
+    settings.is_chosen, settings.sample = True, HZ
     selection = compile_selection(list(HOOKS), settings.images or [ALL])
     chosen = [image for image in _images(settings) if _is_chosen(selection, *image)]
     reports = any(_reports(image) for image, _, _ in chosen)

@@ -10,7 +10,69 @@ from soscope.control.outcome import Outcome
 from soscope.control.session import Session
 from soscope.control.settings import DEFAULT_BUFFER, SessionSettings
 from soscope.instruments.prof.settings import ProfSettings
+from soscope.model.call import ProcessExit
+from soscope.proc.cputime import process_ns
 from soscope.proc.named import command_words
+from soscope.recording.sink import Sink, Told
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.wire.block import ControlBlock
+
+
+class ProcessorTime(Sink):
+    """How long all threads of some processes have run since each of them was met.
+
+    A process that ends between two looks, and that somebody else has waited for, has run for what
+    was known last.
+    """
+
+    __slots__ = ("_begun", "_is_over", "_ran")
+
+    def __init__(self) -> None:
+        self._begun: dict[int, tuple[int, int]] = {}  # what it had run then, and now
+        self._ran = 0  # of processes that have ended
+        self._is_over = False
+
+    @property
+    def total_ns(self) -> int:
+        """Return the sum, in ns."""
+        return self._ran + sum(ran - begun for begun, ran in self._begun.values())
+
+    def begin(self, pid: int) -> None:
+        """Count what a process runs from now on; another program of it is the same process."""
+        if pid not in self._begun:
+            try:
+                ran = process_ns(pid)
+            except OSError:
+                return  # it has ended
+            self._begun[pid] = ran, ran
+
+    def look(self, pid: int) -> None:
+        """Look at a process, if it is one of them."""
+        known = self._begun.get(pid)
+        if known is not None and not self._is_over:
+            try:
+                self._begun[pid] = known[0], max(process_ns(pid), known[1])
+            except OSError:
+                pass  # it has ended, and somebody has waited for it
+
+    def look_at_all(self) -> None:
+        """Look at all that have not ended."""
+        for pid in list(self._begun):
+            self.look(pid)
+
+    def end(self) -> None:
+        """Look for the last time: the processes go on, and nobody asks for how long."""
+        self.look_at_all()
+        self._is_over = True
+
+    def event(self, event: Told) -> None:
+        """Hear that a process has ended: its number may be another one's later."""
+        if isinstance(event, ProcessExit) and event.pid in self._begun:
+            self.look(event.pid)  # its parent may not have waited for it yet
+            begun, ran = self._begun.pop(event.pid)
+            self._ran += ran - begun
 
 
 class _About(Instrument):
@@ -20,6 +82,7 @@ class _About(Instrument):
 
     def __init__(self, settings: ProfSettings) -> None:
         self._settings = settings
+        self._ran = ProcessorTime()
 
     def options(self) -> dict[str, object]:
         """Return what a report has to know."""
@@ -28,6 +91,7 @@ class _About(Instrument):
             "mode": settings.mode,
             "boundary": settings.boundary,
             "images": settings.images,
+            "chosen": settings.is_chosen,
         }
         if settings.pid is not None:
             said["command"] = command_words(settings.pid)
@@ -36,6 +100,38 @@ class _About(Instrument):
     def begun(self) -> None:
         """Say so."""
         self._settings.begun()
+
+    def sinks(self) -> list[Sink]:
+        """Hear of ends."""
+        return [self._ran]
+
+    def process(self, pid: int, block: ControlBlock) -> None:
+        """Count how long it runs."""
+        del block
+        self._ran.begin(pid)
+
+    def without_agent(self, pid: int, reason: str) -> None:
+        """Count how long it runs."""
+        del reason
+        self._ran.begin(pid)
+
+    def news(self, pid: int) -> None:
+        """Look at it for the last time, perhaps."""
+        self._ran.look(pid)
+
+    def move(self) -> bool:
+        """Look at all processes now and then."""
+        self._ran.look_at_all()
+        return False
+
+    def stopping(self, block: ControlBlock) -> None:
+        """Look at what goes on without us for the last time."""
+        del block
+        self._ran.end()
+
+    def totals(self) -> dict[str, object]:
+        """Return for how long the processes have run."""
+        return {"processor_ns": self._ran.total_ns}
 
 
 def instruments_of(settings: ProfSettings) -> list[Instrument]:

@@ -8,7 +8,7 @@ from collections import Counter
 from soscope.errors import FormatError
 from soscope.frames.evaluator import NO_PART, Evaluator
 from soscope.frames.interpreted import mix
-from soscope.instruments.prof.model import Profile, ProfSample, ProfThread
+from soscope.instruments.prof.model import HOOKS, Profile, ProfSample, ProfThread
 from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
 from soscope.model.stackframe import StackFrame
 
@@ -86,7 +86,9 @@ class _SampleReduction:
             weights[key] = weights.get(key, 0) + count
         for (thread, frames), weight in weights.items():
             profile.samples.append(ProfSample(thread, frames, weight))
-        for why, nanoseconds in missed.items():
+        profile.hooks_ns = missed[HOOKS]
+        profile.missed_ns = dict(+missed)
+        for why, nanoseconds in profile.missed_ns.items():
             profile.notes.append(f"{nanoseconds // _MS:,} ms of processor time not sampled: {why}")
         notes = [note for _, file in self._images if file for note in file.functions.notes]
         profile.notes += dict.fromkeys(notes)

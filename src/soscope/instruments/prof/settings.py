@@ -14,7 +14,7 @@ class ProfSettings:
     is "count" or "time", None: calls between images are left alone. `sample` is how often in a
     second of a thread's processor time its stack is looked at, None: never. `record` is the path of
     the recording. `pid` is a process in the place of `command`; `duration_ns`: for how long, None:
-    to its end, or until somebody stops soscope. `buffer` and `when_full` are as in
+    to its end, or until somebody stops soscope. `is_chosen`: nobody said how, and soscope chose. `buffer` and `when_full` are as in
     `SessionSettings`, None: what fits. `begun` is called when everything is hooked.
     """
 
@@ -27,6 +27,7 @@ class ProfSettings:
         "follow",
         "images",
         "interval",
+        "is_chosen",
         "mode",
         "pid",
         "record",
@@ -58,6 +59,7 @@ class ProfSettings:
         self.follow = follow
         self.pid = pid
         self.duration_ns = duration_ns
+        self.is_chosen = False
         self.buffer: int | None = None
         self.when_full: str | None = None
         self.begun: Callable[[], object] = lambda: None

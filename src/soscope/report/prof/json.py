@@ -57,8 +57,25 @@ def document(profile: Profile, limit: int | None = None, by: str = BY_FUNCTION) 
             "cost": None if profile.cost is None else profile.cost.document(),
             "notes": profile.notes,
         }
+        | ({} if profile.processor_ns is None else {"run": _run(profile)})
         | ({} if by == BY_FUNCTION else {"groups": _groups(profile, by, limit)})
     )
+
+
+def _run(profile: Profile) -> dict[str, object]:
+    """Return how much of the processor time of a run samples stand for.
+
+    `chosen`: nobody said how to profile it. `share` is without the time of soscope's hooks.
+    """
+    own, sampled = profile.own_ns, profile.sampled_ns
+    return {
+        "chosen": profile.is_chosen,
+        "processor_ns": profile.processor_ns,
+        "hooks_ns": profile.hooks_ns,
+        "sampled_ns": sampled,
+        "share": sampled / own if own else None,
+        "not_sampled": profile.not_sampled,
+    }
 
 
 def _ranked(profile: Profile) -> list[tuple[ProfFunction, ProfSums]]:

@@ -7,7 +7,7 @@ The columns are those of `soscope trace -c`; a `-` stands for what is not known.
 from __future__ import annotations
 
 from soscope.instruments.prof import flat
-from soscope.instruments.prof.flat import FlatRow
+from soscope.instruments.prof.flat import FlatRow, JoinedRow
 from soscope.instruments.prof.model import COMPLETE, MODE_QUIET, MODE_SAMPLE, Profile
 from soscope.model.printable import printable
 from soscope.model.stackframe import StackFrame
@@ -19,6 +19,8 @@ from soscope.report.words import UNTOLD, plural, untold_line
 ROWS = 20  # where nobody says how many
 
 _SECONDS = 11
+_MS = 1_000_000  # ns
+_SHORT_NS = 100_000_000  # what runs for less is told in microseconds
 
 
 def text(profile: Profile, limit: int | None = None, by: str = flat.BY_FUNCTION) -> str:
@@ -28,14 +30,107 @@ def text(profile: Profile, limit: int | None = None, by: str = flat.BY_FUNCTION)
     """
     most = ROWS if limit is None else limit
     tables = {what: rows for what, rows in flat.tables_of(profile, by).items() if rows}
-    parts = [table(what, rows, most, by=by) for what, rows in tables.items()]
+    is_joined = profile.is_chosen and len(tables) > 1
+    if is_joined:
+        parts = [_joined_table(flat.joined(tables), most, by=by)]
+    else:
+        parts = [table(what, rows, most, by=by) for what, rows in tables.items()]
     if not parts:
         parts.append(f"{_nothing(profile, by)}\n")
     said = remarks(profile)
     if any(not row.is_told for rows in tables.values() for row in rows):
         said.insert(0, untold_line(few=profile.mode == MODE_SAMPLE))
-    lines = "".join(f"{printable(line)}\n" for line in said)
-    return "\n".join(parts) + lines
+    head = _lines(share_lines(profile, is_joined=is_joined))
+    return head + "\n".join(parts) + _lines(said)
+
+
+def _lines(said: list[str]) -> str:
+    return "".join(f"{printable(line)}\n" for line in said)
+
+
+def share_lines(profile: Profile, *, is_joined: bool) -> list[str]:
+    """Say how much of what a program ran is in the table, where soscope chose how to profile.
+
+    `is_joined`: samples and calls share a table, so which column is of which is said, too.
+    """
+    own, sampled = profile.own_ns, profile.sampled_ns
+    if not profile.is_chosen or own is None:
+        return []
+    if not sampled:
+        return _share_of_calls(profile, own)
+    line = _share_line(sampled, own, "of processor time")
+    if not is_joined:
+        return [line]
+    count = plural(sum(sample.weight for sample in profile.samples), "sample")
+    return [
+        line,
+        f"by {count}: % time, seconds and total; by hooks: calls, and ns/call with waits",
+    ]
+
+
+def _share_of_calls(profile: Profile, own: int) -> list[str]:
+    """Say how much of the time that went by is in a table of calls: nothing was sampled."""
+    whys = profile.not_sampled or list(profile.missed_ns)
+    why = f"{time_text(own)} of processor time were too little for samples"
+    if whys:
+        why = f"samples of its own code are missing: {'; '.join(whys)}"
+    calls = sum(sums.self_ns or 0 for sums in profile.sums)
+    ran = 0 if profile.cost is None else profile.cost.ran_ns
+    if calls <= ran:
+        return [f"{_share_line(calls, ran, 'that it ran')}: calls alone, with their waits", why]
+    return [f"calls of several threads took {time_text(calls)}, with their waits", why]
+
+
+def _share_line(part: int, whole: int, of: str) -> str:
+    share = 100 * part / whole if whole else 0
+    digits = 3 if whole >= _SHORT_NS and (not part or part >= _MS) else 6
+    of_all = f"{part / 1e9:.{digits}f} of {whole / 1e9:.{digits}f} s {of}"
+    return f"{of_all} are in the table ({share:.3g} %)"
+
+
+def _joined_table(rows: list[JoinedRow], most: int, *, by: str) -> str:
+    """Return a table of rows with samples and calls; behind the `most` first one for the rest."""
+    whole = _joined_sum(rows, "total")
+    has_total = any(row.sampled is not None and row.sampled.total_ns is not None for row in rows)
+    shown = rows[:most]
+    if len(rows) > most:
+        shown.append(_joined_sum(rows[most:], f"({len(rows) - most:,} more)"))
+    headings = [Heading("% time", 6), Heading("seconds", _SECONDS)]
+    headings += [Heading("total", _SECONDS)] * has_total
+    headings += [Heading("calls", 9), Heading("ns/call", 9)]
+    headings += [Heading("image")] * (by == flat.BY_FUNCTION)
+    headings.append(Heading(by))
+    lines = [_joined_cells(row, whole, has_total=has_total, by=by) for row in (*shown, whole)]
+    return table_text(headings, lines[:-1], lines[-1])
+
+
+def _joined_sum(rows: list[JoinedRow], label: str) -> JoinedRow:
+    sampled = _sum([row.sampled for row in rows if row.sampled is not None])
+    called = _sum([row.called for row in rows if row.called is not None])
+    sampled.frame = called.frame = _label(label)
+    return JoinedRow(sampled, called)
+
+
+def _joined_cells(row: JoinedRow, whole: JoinedRow, *, has_total: bool, by: str) -> list[str]:
+    of_all = whole.sampled.self_ns if whole.sampled is not None else None
+    own = total = None
+    if row.sampled is not None:
+        own, total = row.sampled.self_ns, row.sampled.total_ns
+    cells = [share_text(own, of_all), seconds_text(own)]
+    cells += [seconds_text(total)] * has_total
+    cells += _calls_cells(row.called, is_told=row.is_told or row is whole)
+    name = printable(_name(row.frame, by))
+    image = [printable(flat.image_name(row.frame))] * (by == flat.BY_FUNCTION)
+    return [*cells, *image, name]
+
+
+def _calls_cells(row: FlatRow | None, *, is_told: bool) -> list[str]:
+    """Return how many calls there were, and how many nanoseconds each took of its own."""
+    if row is None or row.count is None:
+        return ["-", "-"]
+    if row.self_ns is None or not row.count:
+        return [str(row.count), "-"]
+    return [str(row.count), f"{row.self_ns / row.count:.1f}" + UNTOLD * (not is_told)]
 
 
 def _nothing(profile: Profile, by: str) -> str:
@@ -95,8 +190,7 @@ def _cells(row: FlatRow, what: str, whole: FlatRow, *, has_total: bool, by: str)
         cells.append(seconds_text(row.total_ns))
     cells.append("-" if row.count is None else str(row.count))
     if timed and what == flat.CALLS:
-        each = row.self_ns / row.count if row.self_ns is not None and row.count else None
-        cells.append("-" if each is None else f"{each:.1f}")
+        cells[-1:] = _calls_cells(row, is_told=True)
     name = printable(_name(row.frame, by))
     if by == flat.BY_FUNCTION:
         cells.append(printable(flat.image_name(row.frame)))

@@ -125,6 +125,10 @@ def test_samples_are_compared(tmp_path: Path) -> None:
     b.sums("f", 1, 6, 6)
     assert compared(tmp_path, a, b).what == "times"
     assert compared(tmp_path, a, b, samples=True).what == "samples"
+    for shape in (a, b):  # where nobody said how to profile, samples tell of all that ran
+        assert compared(tmp_path, a, b).what == "times"
+        shape.profile.is_chosen, shape.profile.processor_ns = True, 9 * ms
+    assert compared(tmp_path, a, b).what == "samples"
 
 
 def test_functions_without_a_name_are_compared_by_address(tmp_path: Path) -> None:

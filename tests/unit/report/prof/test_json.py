@@ -118,6 +118,22 @@ def test_a_caller_outside_is_its_image_and_symbol() -> None:
     assert (unknown["caller"], unknown["callee"], unknown["calls"]) == ("cheap", "unknown", None)
 
 
+def test_what_share_of_a_run_was_sampled() -> None:
+    profile = _profile()
+    profile.processor_ns, profile.hooks_ns = 100_000_000, 20_000_000
+    weight = sum(sample.weight for sample in profile.samples)
+    assert json.loads(document(profile))["run"] == {
+        "chosen": False,
+        "processor_ns": 100_000_000,
+        "hooks_ns": 20_000_000,
+        "sampled_ns": weight * 10_000_000,
+        "share": weight * 10_000_000 / 80_000_000,
+        "not_sampled": [],
+    }
+    profile.processor_ns = 1  # it ended between two looks
+    assert json.loads(document(profile))["run"]["share"] == 1
+
+
 def test_samples_say_thread_and_frames() -> None:
     often, once = json.loads(document(_profile()))["samples"]
     assert (often["thread"], often["weight"], once["thread"], once["weight"]) == (8, 5, 7, 1)

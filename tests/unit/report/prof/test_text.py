@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.control.cost import Price
 from soscope.instruments.prof.flat import BY_IMAGE, BY_THREAD
 from soscope.instruments.prof.model import CUT, MODE_QUIET
 from soscope.report.prof.text import text
@@ -80,6 +81,58 @@ def test_samples_have_a_table_of_their_own() -> None:
         ["------", "-----------", "-----------", "---------", "------", "-" * 20],
         "100.00 0.004000000 - 4 total".split(),
     ]
+
+
+def test_samples_and_calls_share_a_table_where_nobody_said_how_to_profile() -> None:
+    shape = Shape()
+    shape.sums("a", 3, 50, 50)
+    shape.sums("wait", 1, 9_000_000, 9_000_000)
+    shape.sums("quick", 2, 20, 20)
+    shape.profile.sums[2].doubt_ns = 30
+    shape.sample("main", "a", weight=3)
+    shape.sample("main", weight=1)
+    shape.profile.is_chosen, shape.profile.processor_ns = True, 5_000_000
+    shape.profile.hooks_ns = 500_000
+    lines = text(shape.profile).splitlines()
+    assert lines[0] == "0.004000 of 0.004500 s of processor time are in the table (88.9 %)"
+    assert (
+        lines[1]
+        == "by 4 samples: % time, seconds and total; by hooks: calls, and ns/call with waits"
+    )
+    rule = "------ ----------- ----------- --------- --------- ------ --------------------".split()
+    assert [line.split() for line in lines[2:-1]] == [
+        "% time seconds total calls ns/call image function".split(),
+        rule,
+        "75.00 0.003000000 0.003000000 3 16.7 lib.so a".split(),
+        "25.00 0.001000000 0.004000000 - - lib.so main".split(),
+        "- - - 1 9000000.0 lib.so wait".split(),
+        "- - - 2 10.0? lib.so quick".split(),
+        rule,
+        "100.00 0.004000000 - 6 1500011.7 total".split(),
+    ]
+    assert lines[-1].startswith("? marks times")
+    images = text(shape.profile, by=BY_IMAGE).splitlines()
+    assert images[4].split() == "100.00 0.004000000 6 1500011.7 lib.so".split()
+    assert text(shape.profile, 1).splitlines()[5].split() == (
+        "25.00 0.001000000 - 3 3000006.7 (3 more)".split()
+    )
+
+
+def test_a_table_of_calls_alone_says_so_where_nobody_said_how_to_profile() -> None:
+    shape = Shape()
+    shape.sums("wait", 1, 9_000_000, 9_000_000)
+    profile = shape.profile
+    profile.is_chosen, profile.processor_ns, profile.cost = True, 900_000, Price(10_000_000)
+    assert text(profile).splitlines()[:2] == [
+        "0.009000 of 0.010000 s that it ran are in the table (90 %): calls alone, with their waits",
+        "900.000 µs of processor time were too little for samples",
+    ]
+    profile.missed_ns = {"nobody may": 800_000}
+    assert text(profile).splitlines()[1] == "samples of its own code are missing: nobody may"
+    profile.cost = Price(5_000_000)
+    assert text(profile).splitlines()[0] == (
+        "calls of several threads took 9.000 ms, with their waits"
+    )
 
 
 def test_rows_of_images_and_of_threads() -> None:

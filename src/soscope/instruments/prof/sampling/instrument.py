@@ -7,6 +7,7 @@ from _collections_abc import Callable
 
 from soscope.control.instrument import Hooks, Instrument
 from soscope.instruments.prof.sampling.process import SamplerProcess
+from soscope.proc import reasons
 from soscope.recording.sink import Sink
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
 
 _PAUSE = 0.2  # seconds between looks at what the sampler has said
+_LEFT = (  # programs that are not to be looked at, or not to be understood
+    reasons.ENDED,
+    reasons.FOREIGN,
+    reasons.LET_GO,
+    reasons.NOT_FOLLOWED,
+    reasons.SETUID,
+    reasons.SETUID_LOST,
+    reasons.VALGRIND,
+)
 _FAILED = "samples were not taken to the end: the process that took them was killed"
 
 
@@ -39,6 +49,7 @@ class SamplingInstrument(Instrument):
         self._recording: Sink = Sink()
         self._last: list[dict[str, Any]] = []
         self._remarks: dict[str, None] = {}
+        self._not_sampled: dict[str, None] = {}
 
     def options(self) -> dict[str, object]:
         """Say how often."""
@@ -60,6 +71,11 @@ class SamplingInstrument(Instrument):
         if self._sampler is not None:
             self._sampler.add(pid)  # a new one stands still until then
 
+    def without_agent(self, pid: int, reason: str) -> None:
+        """Have a process sampled all the same: that needs nothing in it."""
+        if reason not in _LEFT and self._sampler is not None:
+            self._sampler.add(pid)
+
     def move(self) -> bool:
         """Record what has been seen."""
         if self._sampler is not None:
@@ -79,6 +95,10 @@ class SamplingInstrument(Instrument):
             self._take(said)
         return list(self._remarks)
 
+    def totals(self) -> dict[str, object]:
+        """Return why processes were not sampled."""
+        return {"not_sampled": list(self._not_sampled)} if self._not_sampled else {}
+
     def _end(self) -> None:
         sampler, self._sampler = self._sampler, None
         if sampler is not None:
@@ -91,6 +111,7 @@ class SamplingInstrument(Instrument):
             pid, why, unseen = said["process"]
             if why is not None:
                 self._remarks[f"process {pid} was not sampled: {why}"] = None
+                self._not_sampled[why] = None
             if unseen is not None:
                 self._remarks[unseen] = None
         else:

@@ -26,7 +26,10 @@ _NS = 1_000_000_000
 _ODD = 987  # thousandths of a period: what a program does in even steps is seen at all of them
 _PAUSE = 0.05  # seconds between looks at what the kernel has taken
 _MOST_PERIODS = 15  # of which its rings have room for the samples
-_TRACED = "threads are traced by somebody else, or may not be traced"
+_TRACED = (
+    "threads are traced by somebody else, or may not be traced:"
+    " root may, and who has CAP_SYS_PTRACE or CAP_PERFMON"
+)
 
 
 class StackSampler:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from soscope.instruments.prof.model import HOOKS
 from soscope.instruments.prof.sampling.imagemap import ImageMap, SampledImage
 from soscope.model.stackframe import OwnFrame
 
@@ -61,7 +62,13 @@ class SampleTally:
         is_whole: bool,
         weight: int,
     ) -> None:
-        """Count a stack; `addrs` are as `Unwinder.walk` gives them."""
+        """Count a stack; `addrs` are as `Unwinder.walk` gives them.
+
+        Time in soscope's own code is none of the program's, and is missed.
+        """
+        if addrs and images.is_agent(addrs[0]):
+            self.miss(HOOKS, weight * self._period)
+            return
         key = (images, images.generation, is_whole, *addrs, *own)
         stack = self._stacks.get(key)
         if stack is None:
