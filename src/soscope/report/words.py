@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from soscope.proc.signals import signal_name
 
+STATIC_KINDS = ("static", "static-pie")  # of programs, as `model.filemap` has them
+STRAIGHT = "it is statically linked, so its calls go through no slots"
 UNTOLD = "?"  # behind a share: the time may be as wrong as it is long
 
 

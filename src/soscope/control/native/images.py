@@ -44,6 +44,12 @@ class NativeImage(ForeignImage):
         return slots
 
 
+def _file_at(pid: int, addr: int) -> str:
+    """Return the path of the file that is mapped at an address. Raises OSError."""
+    mapped = maps.containing(maps.read(pid), addr)
+    return "" if mapped is None else mapped.path
+
+
 class NativeHooks(ImageHooks):
     """The images of one process. `begin` has to be called first."""
 
@@ -58,9 +64,13 @@ class NativeHooks(ImageHooks):
     def _open(self, entry: Linked, *, is_main: bool) -> ForeignImage | None:
         pid = self._memory.pid
         path = self._program if is_main else entry.path
-        if not path.startswith("/"):  # the vDSO
-            return None
         try:
+            # a library may be opened by a name that means something in the program's folder of
+            # then alone: the kernel knows which file that was
+            there = path if path.startswith("/") else _file_at(pid, entry.dynamic)
+            if not there.startswith("/"):  # the vDSO
+                return None
+            path = there
             image = self._read(entry, path, pid, is_main=is_main)
         except (FormatError, OSError) as error:
             why = error.message if isinstance(error, FormatError) else error.strerror

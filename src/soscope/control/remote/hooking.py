@@ -116,7 +116,8 @@ class ImageHooks:
         there = {entry.addr: entry for entry in listed.images}
         for addr, image in list(self._images.items()):
             entry = there.get(addr)
-            if entry is None or entry.load_bias != image.linked.load_bias:
+            known = image.linked
+            if entry is None or (entry.load_bias, entry.path) != (known.load_bias, known.path):
                 self._forget(addr, image)
         new = [
             self._open(entry, is_main=not position)

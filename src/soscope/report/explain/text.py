@@ -19,6 +19,7 @@ from soscope.inspect.explain.model import (
 from soscope.inspect.explain.resolvers import NEVER_LAZY, Resolver, laziness_of
 from soscope.model.filemap import LAZY, MACHO, UNBOUND
 from soscope.model.printable import printable
+from soscope.report.words import STATIC_KINDS, STRAIGHT
 
 NARROW = 100  # columns below which nothing stands side by side
 _MOST = 100  # columns of a text that stands alone
@@ -120,6 +121,8 @@ def _head(image: Importer, index: int, width: int) -> list[str]:
 def nothing(image: Importer) -> str:
     """Say that an image has no slot of the symbol."""
     said = f"no slot for '{image.symbol}'"
+    if image.kind in STATIC_KINDS:
+        return f"{said}: {STRAIGHT}: soscope resolve -p PID finds functions of it"
     if image.near:
         said += f"; near to it: {', '.join(image.near)}"
     return said

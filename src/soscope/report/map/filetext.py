@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from soscope.linker.image import Image, Slot
 from soscope.model.filemap import Stub, Symbol
 from soscope.model.printable import printable
+from soscope.report.words import STATIC_KINDS, STRAIGHT
 
 _SLOTS = ("SLOT", "SECTION", "KIND", "BINDING", "STUBS", "SYMBOL", "PROVIDER")
 _STUBS = ("STUB", "SECTION", "KIND", "SLOT", "SYMBOL", "PROVIDER")
@@ -69,6 +70,8 @@ def _facts(image: Image, slots: Sequence[Slot], without_slot: Sequence[Stub]) ->
     lines.append(f"  stubs    {_counted(kinds.total(), kinds)}")
     if without_slot:
         lines.append(f"           {len(without_slot):,} more lead through no slot")
+    if image.kind in STATIC_KINDS:
+        lines.append(f"  calls    {STRAIGHT}: soscope prof run shows its functions by samples")
     lines += [f"  partial  {printable(why)}" for why in image.partial]
     return lines
 
