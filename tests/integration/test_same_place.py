@@ -37,6 +37,7 @@ PROGRAM = """\
 #include <unistd.h>
 typedef void *work_function(int);
 static char *place;
+static int stays; // the library is not closed
 // the call returns to who has called this
 __attribute__((noinline)) void *jumps(int n) { return malloc(n); }
 static void use(const char *path, int n)
@@ -52,7 +53,8 @@ static void use(const char *path, int n)
 		work(n);
 	around(jumps, n + 1);
 	printf("%s %d\\n", path, n);
-	dlclose(library);
+	if (!stays)
+		dlclose(library);
 }
 static void use_code(int n) // code that no file has, where the libraries were
 {
@@ -73,6 +75,12 @@ static void use_code(int n) // code that no file has, where the libraries were
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IONBF, 0);
+	if (argc > 1 && !strcmp(argv[1], "stay")) {
+		use("./one.so", 1001);
+		stays = 1;
+		use("./two.so", 3001);
+		return 0;
+	}
 	if (argc > 1) { // as two children do that each have one of them
 		use("./one.so", 1001);
 		if (!fork()) {
@@ -161,6 +169,47 @@ def test_the_caller_is_the_image_of_that_time(
     traced(folder, "-f", "-k", "--record", file, argv=argv)
     assert owners_of_lines(soscope("report", "-i", file, cwd=folder).stdout) == right
     assert owners_of_calls(soscope("report", "-k", "--json", file, cwd=folder).stdout) == right
+
+
+@pytest.mark.parametrize("engine", [("--engine", "sites", "-e"), ("-x",)])
+@pytest.mark.parametrize(("argv", "right"), [((), ONE_AFTER_ANOTHER), (("fork",), FORKED)])
+def test_breakpoints_see_what_comes_in_the_place_of_another(
+    folder: Path, engine: tuple[str, ...], argv: tuple[str, ...], right: Owners
+) -> None:
+    *options, select = engine
+    words = ["trace", "-q", "-f", "-i", *options, "--from", "all", select, "malloc"]
+    if select == "-x":
+        words.remove("--from")
+        words.remove("all")
+    done = soscope(*words, "--", "./main", *argv, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert owners_of_lines(done.stderr) == right
+
+
+def test_functions_are_those_of_the_image_that_is_there(folder: Path) -> None:
+    words = ["trace", "-q", "-c", "-x", "work", "-x", "around", "--json", "--", "./main"]
+    done = soscope(*words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stderr)["rows"]
+    assert {(row["callee"], row["symbol"]): row["calls"] for row in rows} == {
+        ("one.so", "work"): 20,
+        ("two.so", "work"): 20,
+        ("one.so", "around"): 2,
+        ("two.so", "around"): 2,
+    }
+
+
+@pytest.mark.parametrize("way", ["count", "time"])
+def test_arcs_begin_in_no_image_that_came_later(folder: Path, way: str) -> None:
+    words = ["prof", "run", "-q", "--boundary", way, "-l", "libc.so.6", "--json", "--", "./main"]
+    done = soscope(*words, "stay", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    calls: Counter[tuple[str | None, str | None]] = Counter()
+    for arc in json.loads(done.stderr)["arcs"]:
+        if arc["callee"] == "malloc" and arc["caller_image"] in ("one.so", "two.so", "main"):
+            calls[arc["caller_image"], arc["caller"]] += arc["calls"]
+    # calls whose site is not in the image of the slot: several had that place in turn
+    assert calls == {("one.so", "work"): 10, ("two.so", "work"): 10, ("main", ""): 2}
 
 
 @pytest.mark.parametrize("how", [(), ("--aggregate",), ("--mode", "sample=16")])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from soscope.instruments.prof.recordednames import RecordedNames
 from soscope.instruments.prof.sums import ArcSums
-from soscope.model.image import IMAGE_METHODS_UNSEEN
+from soscope.model.image import IMAGE_CLOSED, IMAGE_METHODS_UNSEEN
 from soscope.model.slot import SLOT_METHOD, TracedSlot
 from soscope.recording.names import NO_SLOT, RecordedProgram
 from soscope.recording.reader import RecordingFile
@@ -18,7 +18,8 @@ def add_boundary(recording: RecordingFile, sums: ArcSums, names: RecordedNames) 
     """Add the calls through slots: the function around a call site has called.
 
     An image stands for its functions, with "" as symbol, where a call has no site: the function
-    looks at its return address, or the table of sites was full. Time of a function that calls
+    looks at its return address, the table of sites was full, or the site is outside of the image
+    and several images lay there in turn: a count has no time. Time of a function that calls
     itself through slots is counted for each of its calls. Calls of functions that report them
     themselves are in `sums` already.
     """
@@ -76,9 +77,9 @@ class _ArcEnds:
         """Return the function whose call returns to `addr`; 0: nobody knows where it was."""
         image = slot.caller
         if image is None or not image.start < addr <= image.end:
-            image = self._program.open_at(addr - 1) if addr else None
-        if image is None:
-            return self._sums.image(slot.caller)
+            image = self._program.image_at(addr - 1) if addr else None
+            if image is None or image.flags & IMAGE_CLOSED:
+                return self._sums.image(slot.caller)
         return self._sums.function(self._names.of(image).at(addr - 1 - image.load_bias))
 
     def _callee(self, slot: TracedSlot) -> int:
