@@ -16,7 +16,7 @@ from tests.integration.test_prof_sampling import FUNCTIONS, truth_of
 from tests.support.processes.run import run, soscope
 from tests.support.targets import build
 from tests.support.time.patience import limit, until
-from tests.support.time.progress import has_run
+from tests.support.time.progress import has_run, state
 
 SHARE = re.compile(r"([0-9.]+) of ([0-9.]+) s of processor time are in the table \(([0-9.]+) %\)")
 FORBID = [sys.executable, "-m", "tests.support.processes.forbid"]
@@ -120,17 +120,42 @@ def test_a_running_process() -> None:
     assert {row["symbol"] for row in said["sampled"]} >= set(FUNCTIONS)
 
 
-def test_a_static_program_is_sampled(tmp_path: Path) -> None:
-    source = build.TARGETS / "shares.c"
-    program = tmp_path / "shares"
-    build.made_in(tmp_path, "gcc", "-O1", "-g", "-static", "-pthread", source, "-o", program)
-    done = soscope("prof", "run", program, "300")
+@pytest.fixture(scope="module")
+def static(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("static")
+    source, program = build.TARGETS / "shares.c", folder / "shares"
+    build.made_in(folder, "gcc", "-O1", "-g", "-static", "-pthread", source, "-o", program)
+    return program
+
+
+def assert_sampled(lines: list[str]) -> None:
+    assert SHARE.match(lines[0].removeprefix("soscope: "))
+    rows = {line.split()[-1]: line.split() for line in lines if line}
+    assert all(rows[name][4:] == ["shares", name] for name in FUNCTIONS)
+
+
+def test_a_static_program_is_sampled(static: Path) -> None:
+    done = soscope("prof", "run", static, "300")
     assert done.returncode == 0
     assert len(truth_of(done.stdout)) == 6
     lines = done.stderr.splitlines()
-    assert SHARE.match(lines[0].removeprefix("soscope: "))
-    rows = {line.split()[-1]: line.split() for line in lines}
-    assert set(FUNCTIONS) <= rows.keys()
-    assert lines[-1].startswith(f"soscope: {program}: it is statically linked, so its calls go")
-    done = soscope("prof", "run", "--boundary", "time", program, "10")
+    assert_sampled(lines)
+    assert lines[-1].startswith(f"soscope: {static}: it is statically linked, so its calls go")
+    done = soscope("prof", "run", "--boundary", "time", static, "10")
     assert "not profiled: it is statically linked" in done.stderr
+
+
+def test_a_static_program_that_runs_is_sampled(static: Path) -> None:
+    with subprocess.Popen([static, "60000"], stdout=subprocess.DEVNULL) as target:
+        try:
+            until(has_run(target.pid), "it runs", running=target)
+            words = ["prof", "attach", "-p", str(target.pid), "--duration"]
+            done = soscope(*words, "0.5s")
+            refused = soscope(*words, "0.1s", "--boundary", "count")
+            assert state(target.pid) in "RS"
+        finally:
+            target.kill()
+    assert done.returncode == 0
+    assert_sampled(done.stdout.splitlines())
+    assert refused.returncode == 1
+    assert "it is statically linked, so its calls go through no slots" in refused.stderr

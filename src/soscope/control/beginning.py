@@ -80,6 +80,12 @@ class Beginning(SessionEvents):
         engine = self.settings.engine
         if engine in (POISON, SLOT):
             raise UsageError(f"--engine {engine}: not with -p: who runs already must outlive us")
+        if not self.settings.follow:
+            from soscope.control.watched import watch
+
+            watched = watch(pid, self._instruments, self)
+            if watched is not None:
+                return watched
         machine = agentless(pid)
         if not self.settings.goes_by_breakpoints and not machine:
             return None

@@ -188,8 +188,9 @@ class Instrument:
     of the processes, through its sinks. `patches` are functions to put in the place of others in
     each program that is launched. `wants_signals`: launched processes stay traced, so that
     their signals are seen, and with `wants_threads` those of all their threads; `wants_ends`: they
-    stand still for `ending`. `hears_calls`: its sinks
-    make something of each call, so what a recording beside it cannot take is not lost.
+    stand still for `ending`. `needs_no_agent`: it measures programs without slots, too.
+    `hears_calls`: its sinks make something of each call, so what a recording beside it cannot take
+    is not lost.
 
     The calls come in the order `sinks`, `options`, `recorder`, then `started`, `begun`,
     `check_start`, any number of `catch_up`, `move` and `take`, perhaps `stopping` or `stopped`;
@@ -206,6 +207,7 @@ class Instrument:
     wants_threads = False
     wants_ends = False
     hears_calls = False
+    needs_no_agent = False
     pause = 0.02
     asker: _socket.socket | None = None
 

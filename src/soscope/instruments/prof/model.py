@@ -174,9 +174,9 @@ class Profile(Record):
     samples tell of the run together. `processor_ns` is how long all threads ran while they were
     profiled, None: nobody knows, and `hooks_ns` how much of that soscope's own hooks took, by
     samples. `missed_ns` is processor time that no sample stands for, by reason, and `not_sampled`
-    says why there are no samples of processes. `calls` and `dropped` are numbers of calls. `cost` is what it
-    has cost the programs, None where nobody knows. `delays` are waits for a processor, which times
-    of calls are without.
+    says why there are no samples of processes. `calls` and `dropped` are numbers of calls. `cost`
+    is what it has cost the programs, None where nobody knows. `delays` are waits for a processor,
+    which times of calls are without.
     """
 
     __slots__ = (

@@ -25,7 +25,6 @@ from soscope.model.image import TracedImage
 from soscope.proc import maps
 from soscope.select.filter import ALL, Selection, chooses, compile_selection
 
-
 HZ = 199  # samples in a second: twenty of a program that runs for a tenth of it
 
 

@@ -14,8 +14,9 @@ class ProfSettings:
     is "count" or "time", None: calls between images are left alone. `sample` is how often in a
     second of a thread's processor time its stack is looked at, None: never. `record` is the path of
     the recording. `pid` is a process in the place of `command`; `duration_ns`: for how long, None:
-    to its end, or until somebody stops soscope. `is_chosen`: nobody said how, and soscope chose. `buffer` and `when_full` are as in
-    `SessionSettings`, None: what fits. `begun` is called when everything is hooked.
+    to its end, or until somebody stops soscope. `is_chosen`: nobody said how, and
+    soscope chose. `buffer` and `when_full` are as in `SessionSettings`, None: what fits. `begun` is
+    called when everything is hooked.
     """
 
     __slots__ = (

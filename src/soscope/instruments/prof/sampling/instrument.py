@@ -34,6 +34,7 @@ class SamplingInstrument(Instrument):
     """Has the threads sampled `hz` times in each second of their processor time."""
 
     name = "sample"
+    needs_no_agent = True
 
     def __init__(self, hz: int, *, is_alone: bool, follows: bool) -> None:
         """Prepare; `is_alone`: no other instrument hooks. `follows`: the session does children."""

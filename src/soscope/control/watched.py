@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that are looked at from outside alone, as there is nothing in them to hook.
+
+They have no agent and no control block: who samples their stacks needs neither.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+from soscope.control.command import reason_without_agent
+from soscope.control.events import SessionEvents
+from soscope.control.instrument import Instrument
+from soscope.control.program import Program
+from soscope.control.signals import Signals
+from soscope.control.tracer import tell_inner_pid
+from soscope.control.visited import Visited
+from soscope.errors import NoSuchProcess, SoscopeError
+from soscope.proc import reasons, rights, status
+
+
+class Watched(Visited):
+    """A process of somebody else's that nothing is put into."""
+
+    def __init__(self, program: Program, signals: Signals, events: SessionEvents) -> None:
+        """Note which program it runs. Raises NoSuchProcess."""
+        super().__init__(program.pid, signals, events)
+        self._program = program
+        self._start = status.read_stat(program.pid).start
+        self._file = status.program_file(program.pid)
+
+    @property
+    def programs(self) -> list[Program]:
+        """The program that it runs."""
+        return [self._program]
+
+    def is_over(self) -> bool:
+        """Return whether the process has ended, or runs another program."""
+        if self.has_ended:
+            return True
+        try:
+            is_same = status.read_stat(self.pid).start == self._start
+            self.has_ended = not is_same or status.has_ended(self.pid)
+        except SoscopeError:
+            self.has_ended = True
+        if not self.has_ended and status.program_file(self.pid) != self._file:
+            self.executed = status.program_path(self.pid) or "another program"
+            self.has_ended = True
+        return self.has_ended
+
+    def close(self) -> None:
+        """Let go of it: nothing was done to it. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._signals.restore()
+
+
+def watch(pid: int, instruments: Sequence[Instrument], events: SessionEvents) -> Watched | None:
+    """Watch a static program from outside; None: it is none, or nobody can do with that.
+
+    Raises NoSuchProcess, NotPermitted.
+    """
+    if not any(instrument.needs_no_agent for instrument in instruments):
+        return None
+    if reason_without_agent(os.fsencode(f"/proc/{pid}/exe")) != reasons.STATIC:
+        return None
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0):
+            pass  # who samples it needs the right to that
+    except PermissionError as error:
+        raise rights.missing_right(pid, "sampling", error.errno) from error
+    except OSError as error:
+        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+    program = Program(0, pid, status.program_path(pid), time.time_ns())
+    program.reason = reasons.STATIC
+    signals = Signals()
+    signals.block()
+    try:
+        target = Watched(program, signals, events)
+        tell_inner_pid(events, pid)
+        events.on_process("start", pid, None, program, program.time_ns)
+    except BaseException:
+        signals.restore()
+        raise
+    return target
