@@ -18,10 +18,12 @@ USAGE = "soscope prof attach [options] -p PID"
 SHORT = f"""\
 usage: {USAGE}
 
-Say how often functions of shared libraries are called in a running process, and for how long.
+Say in which functions a running process spends its time, and how often those of libraries are
+called.
 
   -p PID           the process
   --duration TIME  for so long; without it, until Ctrl-C
+  (no mode)        its own functions by samples, and its calls, in one table
   --boundary time  calls from one image to another
   --mode time      calls inside libraries that were built with -pg or the like
   --sample 100     stacks of all threads, so many times a second that they run
@@ -35,9 +37,10 @@ soscope prof attach --help lists all options.
 
 DESCRIPTION = """\
 Profile a running process: until Ctrl-C, for --duration, or to the end of the process. Then every
-word that was changed in it has its old value again, and standard output says which functions of
-shared libraries were called, how often and for how long. With -o nothing is said, and a recording
-is kept.
+word that was changed in it has its old value again, and standard output says in which functions
+its time went, and which functions of shared libraries were called, how often and for how long.
+Without --mode, --boundary and --sample one table has its own functions, by samples, and its calls.
+With -o nothing is said, and a recording is kept.
 """
 
 EPILOG = """\

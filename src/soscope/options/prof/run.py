@@ -18,8 +18,9 @@ USAGE = "soscope prof run [options] [--] COMMAND [ARGUMENT...]"
 SHORT = f"""\
 usage: {USAGE}
 
-Run COMMAND and say how often functions of shared libraries are called, and for how long.
+Run COMMAND and say in which functions its time goes, and how often those of libraries are called.
 
+  (no mode)         its own functions by samples, and its calls, in one table
   --boundary time   calls from one image to another
   --mode time       calls inside libraries that were built with -pg or the like
   --sample 100      stacks of all threads, so many times a second that they run
@@ -28,15 +29,16 @@ Run COMMAND and say how often functions of shared libraries are called, and for 
   -o REC            keep a recording, which soscope prof report shows
   --json            for programs
 
-  soscope prof run --boundary time -- sqlite3 :memory: 'select 1'
+  soscope prof run -- sqlite3 :memory: 'select 1'
 
 soscope prof run --help lists all options.
 """
 
 DESCRIPTION = """\
-Run COMMAND, and say at its end on standard error which functions of shared libraries were called,
-how often and for how long. With -o nothing is said, and a recording is kept. COMMAND's own output,
-exit status and signals stay what they are.
+Run COMMAND, and say at its end on standard error in which functions its time went, and which
+functions of shared libraries were called, how often and for how long. Without --mode, --boundary
+and --sample one table has its own functions, by samples, and its calls. With -o nothing is said,
+and a recording is kept. COMMAND's own output, exit status and signals stay what they are.
 """
 
 EPILOG = """\
