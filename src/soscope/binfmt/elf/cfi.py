@@ -13,6 +13,7 @@ from bisect import bisect_right
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.ehframe import CommonEntry, Cursor
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.elf.sections import Sections
 from soscope.errors import FormatError
 
 TYPE_CHECKING = False
@@ -34,6 +35,8 @@ Rule = tuple[str, int | bytes]
 Rules = dict[int, Rule]
 Registers = dict[int, int | None]  # by column; None: not known
 
+_SECTION = ".eh_frame"
+_MOST_SCANNED = 4 << 20  # bytes: a second of work
 _TABLE = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4: what all linkers write
 _MOST_STEPS = 100_000
 
@@ -74,6 +77,7 @@ class FrameTable:
         self._starts = self._places = memoryview(array("i"))
         segment = next((entry for entry in image.segments if entry.type == c.PT_GNU_EH_FRAME), None)
         if segment is None:
+            self._without_header()
             return
         data = image.source.read(image.locate(segment.vaddr), segment.filesz)
         cursor = Cursor(image, data, segment.vaddr)
@@ -89,6 +93,33 @@ class FrameTable:
             table.byteswap()
         self._base = segment.vaddr
         self._starts, self._places = memoryview(table)[::2], memoryview(table)[1::2]
+
+    def _without_header(self) -> None:
+        """Make the table of an image that has none, such as a static program of gcc's.
+
+        The loader needs the header, and so does who has no section headers.
+        """
+        sections = Sections.read(self._image).all
+        tables = [section for section in sections if section.name == _SECTION and section.vaddr]
+        if not tables or tables[0].size > _MOST_SCANNED:
+            return
+        place, end = tables[0].vaddr, tables[0].vaddr + tables[0].size
+        self._base = place
+        places: dict[int, int] = {}
+        while place < end:
+            offset = self._image.locate(place)
+            length = Cursor(self._image, self._image.source.read(offset, 4), place).number(4)
+            if not length or length == 0xFFFFFFFF:
+                break
+            cursor = self._entry(place)
+            body = cursor.at
+            if back := cursor.number(4):
+                start = cursor.pointer(self._common(place + body - back).encoding, 0)
+                places[start - self._base] = place - self._base
+            place += body + length
+        starts = sorted(start for start in places if -1 << 31 <= start < 1 << 31)
+        self._starts = memoryview(array("i", starts))
+        self._places = memoryview(array("i", [places[start] for start in starts]))
 
     def start(self, vaddr: int) -> int | None:
         """Return where the function begins that a link-time address may be in; None: in none."""

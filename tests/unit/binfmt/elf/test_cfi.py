@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.cfi import AT_CFA, FrameTable, Row, evaluate
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
@@ -58,6 +61,32 @@ def said(row: Row, name: str) -> str:
         return "u"
     kind, value = rule
     return f"c{value:+d}" if kind == AT_CFA and isinstance(value, int) else kind
+
+
+@pytest.mark.parametrize("path", ["/bin/true", "/bin/bash"])
+def test_without_a_header_the_table_is_the_linkers(path: str, tmp_path: Path) -> None:
+    data = bytearray(Path(path).read_bytes())
+    (start,), (count,) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<H", data, 56)
+    for at in range(start, start + 56 * count, 56):
+        if struct.unpack_from("<I", data, at)[0] == c.PT_GNU_EH_FRAME:
+            data[at : at + 4] = bytes(4)
+    copy = tmp_path / "copy"
+    copy.write_bytes(data)
+    tables = []
+    for file in (path, str(copy)):
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            table = FrameTable(ElfImage.from_descriptor(descriptor, file))
+            vaddrs = [vaddr for vaddr, _, _ in rows(path)][::5]
+            tables.append([table.row_and_extent(vaddr) for vaddr in vaddrs])
+        finally:
+            os.close(descriptor)
+    assert len(tables[0]) > 50
+    assert all(row is not None for row in tables[0])
+    assert [row and row[1:] for row in tables[1]] == [row and row[1:] for row in tables[0]]
+    assert [row and row[0].offset for row in tables[1]] == [
+        row and row[0].offset for row in tables[0]
+    ]
 
 
 @pytest.mark.parametrize("path", ["/bin/true", "/bin/bash", "/lib/x86_64-linux-gnu/libc.so.6"])
