@@ -199,7 +199,8 @@ class ImageMap:
         """
         before = set(self._there)
         self._look_again()
-        self._hidden = set(self._there) - before
+        # an agent that is found again is a new object, and lay where no image came
+        self._hidden = {each for each in self._there if not each.is_agent} - before
 
     def show_all(self) -> None:
         """Show all images again."""
