@@ -136,6 +136,8 @@ def _calls_cells(row: FlatRow | None, *, is_told: bool) -> list[str]:
 def _nothing(profile: Profile, by: str) -> str:
     if by == flat.BY_THREAD and (profile.arcs or any(sums.calls for sums in profile.sums)):
         return "the threads were not told apart"
+    if profile.mode is None and profile.boundary is None and profile.own_ns is not None:
+        return f"no samples were taken: its threads ran {time_text(profile.own_ns)} in all"
     why = ": --mode quiet has hooks do nothing" if profile.mode == MODE_QUIET else ""
     return f"no calls were recorded{why}"
 

@@ -118,6 +118,12 @@ def test_samples_and_calls_share_a_table_where_nobody_said_how_to_profile() -> N
     )
 
 
+def test_threads_that_did_not_run_have_no_samples() -> None:
+    shape = Shape()
+    shape.profile.mode, shape.profile.processor_ns = None, 40_000
+    assert text(shape.profile) == "no samples were taken: its threads ran 40.000 µs in all\n"
+
+
 def test_a_table_of_calls_alone_says_so_where_nobody_said_how_to_profile() -> None:
     shape = Shape()
     shape.sums("wait", 1, 9_000_000, 9_000_000)
