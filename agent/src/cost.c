@@ -7,6 +7,7 @@
 #include "cell.h"
 #include "chunk.h"
 #include "clock.h"
+#include "delay.h"
 #include "handler.h"
 #include "select.h"
 
@@ -48,6 +49,37 @@ uint64_t sosc_cost_end(const struct sosc_cost *cost)
 {
 	sosc_cells[cost->cell].handler = (uint64_t)sosc_h_jump;
 	return cost->hooked > cost->direct ? (cost->hooked - cost->direct) / COST_CALLS : 0;
+}
+
+static void add(uint64_t *shared, uint64_t value)
+{
+	__atomic_fetch_add(shared, value, __ATOMIC_RELAXED);
+}
+
+/**
+ * @thread has worked for @ticks, which are counted in @shared, and nowhere else. If it was very long,
+ * it was most likely not on a processor all the time.
+ */
+void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ticks)
+{
+	thread->accounted += ticks;
+	add(shared, ticks < DELAY_LONG ? ticks : DELAY_LONG);
+}
+
+/**
+ * Count COST_EVERY pieces of work as long as the one of @thread that began at @start. One that took
+ * very long was most likely not on a processor all the time: it is as long as the others.
+ */
+void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units)
+{
+	uint64_t ticks = sosc_ticks_since(start), other = thread->accounted - thread->accounted_then;
+
+	add(&sosc_control->works, COST_EVERY);
+	add(&sosc_control->work_units, (uint64_t)units * COST_EVERY);
+	if (ticks < other || sosc_is_long(start + other, start + ticks))
+		return;
+	add(&sosc_control->works_timed, 1);
+	add(&sosc_control->took_works, ticks - other);
 }
 
 /**

@@ -6,10 +6,13 @@
 #define SOSC_COST_H
 
 #include "agent.h"
+#include "clock.h"
+#include "thread.h"
 
 #pragma GCC visibility push(hidden)
 
 enum {
+	COST_EVERY = 32,
 	COST_CALLS = 64,
 	COST_ROUNDS = 12,
 	COST_UNITS = (COST_CALLS + 2) * 2 * SOSC_UNIT, // bytes of records that the calls write
@@ -24,6 +27,27 @@ bool sosc_cost_begin(struct sosc_cost *cost, enum sosc_instrument_kind kind, uin
 void sosc_cost_round(struct sosc_cost *cost);
 uint64_t sosc_cost_end(const struct sosc_cost *cost);
 uint64_t sosc_cost_units(void);
+void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units);
+void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ticks);
+
+/**
+ * @thread begins with work for a call that takes as long as the call's arguments need: it is timed
+ * for COST_EVERY of its like, or returns 0.
+ */
+static inline uint64_t sosc_cost_work(struct sosc_thread *thread)
+{
+	if (++thread->works % COST_EVERY)
+		return 0;
+	thread->accounted_then = thread->accounted;
+	return sosc_ticks();
+}
+
+/** The work is done that began at @start; it has written so many @units. */
+static inline void sosc_cost_worked(struct sosc_thread *thread, uint64_t start, uint32_t units)
+{
+	if (start)
+		sosc_cost_add(thread, start, units);
+}
 
 #pragma GCC visibility pop
 

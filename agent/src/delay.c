@@ -10,6 +10,7 @@
 #include "delay.h"
 #include "arch.h"
 #include "clock.h"
+#include "cost.h"
 #include "handler.h"
 #include "ring.h"
 #include "signals.h"
@@ -217,6 +218,7 @@ static void pass(struct sosc_thread *thread, uint64_t last)
 	if (!last)
 		last = now; // this is the thread's first hook
 	ticks = ask(thread, last, now);
+	sosc_cost_account(thread, &sosc_control->took_asking, sosc_ticks_since(now));
 	if (ticks || !sosc_session->chunks || sosc_is_long(now, sosc_ticks())) {
 		sosc_delay_ours(thread, now);
 		stand_still(thread, last, ticks + sosc_ticks() - now);

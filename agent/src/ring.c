@@ -469,9 +469,10 @@ static void write_overhead(struct sosc_thread *thread, uint64_t start,
 	uint64_t pos = sosc_local_add(&thread->pos, SOSC_UNIT), ticks = sosc_ticks_since(start);
 	struct sosc_overhead *unit = (void *)pos;
 
-	if (sosc_process() == process && ticks > getting->waited)
-		__atomic_fetch_add(&sosc_control->took_chunks, ticks - getting->waited,
-				   __ATOMIC_RELAXED);
+	if (sosc_process() == process && ticks > getting->waited) {
+		thread->accounted += getting->waited;
+		sosc_cost_account(thread, &sosc_control->took_chunks, ticks - getting->waited);
+	}
 	if (!has_room(pos))
 		return;
 	unit->tsc = start;

@@ -13,7 +13,7 @@ struct sosc_parked;
 
 enum {
 	THREAD_HELD = 6,
-	THREAD_OWED = 4,
+	THREAD_OWED = 16,
 	THREAD_READY = 1,
 	THREAD_WAITED = 2, // for a chunk, since it has begun to wait for one
 };
@@ -52,6 +52,11 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	struct sosc_owed {
 		uint64_t since, ticks;
 	} owed[THREAD_OWED];
+	// see cost.h
+	uint64_t works; // pieces of work, of which every COST_EVERY-th is timed
+	uint64_t accounted; // ticks of the agent's that are counted by themselves
+	uint64_t accounted_then; // when the last work that is timed began
+	uint64_t unused[5];
 };
 
 extern struct sosc_thread *sosc_threads;

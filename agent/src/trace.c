@@ -231,11 +231,15 @@ static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
 	const struct sosc_op *ops = function->flags & SOSC_FN_SIX ? six : &six[1];
 	struct sosc_capture capture;
 	struct sosc_entry *unit;
+	uint64_t start;
 	uint32_t stack;
 
 	if (!thread)
 		thread = sosc_thread_slow(cell); // which counts those without a place
-	if (!thread || (fp && !sosc_call_stack(thread, regs, *fp, &stack)))
+	if (!thread)
+		return target;
+	start = sosc_cost_work(thread);
+	if (fp && !sosc_call_stack(thread, regs, *fp, &stack))
 		return target;
 	capture.regs = regs;
 	capture.thread = thread;
@@ -272,6 +276,7 @@ static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
 	target = write_entry(unit, regs, thread, cell, site, target, &capture);
 	if (are_held)
 		sosc_signals_release(&before);
+	sosc_cost_worked(thread, start, capture.total / SOSC_UNIT);
 	return target;
 }
 
@@ -351,7 +356,7 @@ void sosc_record_exit(struct sosc_regs *regs)
 	struct sosc_thread *thread = sosc_thread_self();
 	struct sosc_capture capture;
 	struct sosc_exit *unit;
-	uint64_t before;
+	uint64_t before, start;
 	bool are_held;
 
 	capture.error = errno_of(site->ns);
@@ -363,6 +368,7 @@ void sosc_record_exit(struct sosc_regs *regs)
 			__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
 		return;
 	}
+	start = sosc_cost_work(thread);
 	tsc = now ? sosc_delay_at_exit(thread, now) : 0;
 	capture.regs = regs;
 	capture.thread = thread;
@@ -383,6 +389,7 @@ void sosc_record_exit(struct sosc_regs *regs)
 		write_exit(unit, regs, tsc, capture.error, index);
 	if (are_held)
 		sosc_signals_release(&before);
+	sosc_cost_worked(thread, start, capture.total / SOSC_UNIT);
 }
 
 /** The same, for the assembly. */

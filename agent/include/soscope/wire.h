@@ -236,6 +236,11 @@ struct sosc_control {
 	uint64_t waited_exec; // ns that they waited for soscope before they executed a program
 	uint64_t took_chunks; // tsc ticks to get and clear chunks, without waiting for them
 	uint64_t took_images; // tsc ticks to hook images that came, with questions about these
+	uint64_t took_asking; // tsc ticks to ask the kernel for how long they waited for a processor
+	uint64_t works; // for calls, which took as long as what they kept; some of them were timed
+	uint64_t works_timed;
+	uint64_t took_works; // tsc ticks of those that were timed
+	uint64_t work_units; // that they wrote, all of them
 	uint64_t stood_still; // ns at breakpoints of soscope's, where no agent sees the calls
 	// of all threads, from the first to the last time that each has asked the kernel
 	uint64_t delayed; // ns for which they waited for a processor

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from _collections_abc import Callable, Iterable, Mapping
 
-from soscope.control.cost import CHUNKS, EXEC, IMAGES, PRINT, READER, RING, STOPS, Price
+from soscope.control.cost import ASKING, CHUNKS, EXEC, IMAGES, PRINT, READER, RING, STOPS, Price
 from soscope.control.program import Program
 from soscope.recording.drain import Drainer
 from soscope.wire.block import ControlBlock
@@ -21,8 +21,10 @@ Rings = Mapping[Program, Drainer]
 
 
 class Waits:
-    """The accounts of one session. `units` counts what programs have recorded that are let go of.
+    """The accounts of one session.
 
+    `units` counts what programs have recorded that are let go of, but for what was recorded by
+    work that is timed.
     `stopped_ns` is when nothing more was to be recorded, 0: it goes on.
     """
 
@@ -32,7 +34,9 @@ class Waits:
         self._ran_ns = 0
         self._ends: dict[Program, int] = {}  # when the last process ended, or executed another one
         self._parts: dict[str, int] = {}
-        self._ticks = {CHUNKS: 0, IMAGES: 0}
+        self._ticks = {CHUNKS: 0, IMAGES: 0, ASKING: 0}
+        self._works = 0
+        self._works_ticks = 0.0
         self._room = 0  # ns that threads waited for room
         self._busy: dict[str, int] = {}  # ns that soscope worked while a thread waited
         self._is_told = False
@@ -85,12 +89,16 @@ class Waits:
 
     def take(self, program: Program, block: ControlBlock, drainer: Drainer) -> None:
         """Keep what is known of a program whose block is closed next."""
-        self.units += drainer.units
+        self.units += max(drainer.units - block.work_units, 0)
         self._room += block.waited_room
         self.stood(EXEC, block.waited_exec)
         self.stood(STOPS, block.stood_still)
         self._ticks[CHUNKS] += block.took_chunks
         self._ticks[IMAGES] += block.took_images
+        self._ticks[ASKING] += block.took_asking
+        if timed := block.works_timed:
+            self._works += block.works
+            self._works_ticks += block.took_works * block.works / timed
         end = self._ends.pop(program, 0) or time.time_ns()
         if self.stopped_ns:
             end = min(end, self.stopped_ns)
@@ -105,6 +113,9 @@ class Waits:
             if ticks:
                 parts[what] = round(ticks * ns_per_tick)
         price = Price(self._ran_ns, parts)
+        price.works = self._works
+        if self._works:
+            price.calls_ns = round(self._works_ticks * ns_per_tick)
         if parts.get(PRINT, 0) or parts.get(READER, 0):
             emptied = sum(ns for what, ns in self._busy.items() if what not in (PRINT, READER))
             price.faster_ns = max(self._ran_ns - self._room, emptied)

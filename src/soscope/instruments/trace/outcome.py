@@ -282,22 +282,22 @@ class TraceOutcome(session.Outcome):
 def price(
     cost: Price, programs: list[TraceProgramOutcome], ns_per_tick: float, units: int | None
 ) -> None:
-    """Set what hooks added to the calls of `programs`, in `cost`.
+    """Add what hooks added to the calls of `programs` to `cost`.
 
-    The agents have measured what an empty call costs. `units` is the number of units that were
-    recorded, or None if nobody knows it. A call that keeps a string or a structure has units for
-    them, too, and costs as much more.
+    The agents have measured what an empty call costs. `units` is the number of units that such
+    calls recorded, or None if nobody knows it. What it takes to keep strings and structures is in
+    `cost` by now, but for the way there and back: an entry and an exit, as of an empty call.
     """
     most = max((program.call_ticks for program in programs), default=0)
     if not most:
         return
     cost.call_ns = round(most * ns_per_tick, 1)
     if any(program.records for program in programs):
-        ticks = None if units is None else most * units
+        ticks = None if units is None else most * (units + cost.works / 2)
     else:
         ticks = sum(_counted(program) * program.call_ticks for program in programs)
     if ticks is not None:
-        cost.calls_ns = round(ticks * ns_per_tick)
+        cost.calls_ns = (cost.calls_ns or 0) + round(ticks * ns_per_tick)
 
 
 def _counted(program: TraceProgramOutcome) -> int:
