@@ -30,16 +30,39 @@ uint64_t sosc_cost_units(void);
 void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units);
 void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ticks);
 
+/** Whether the next piece of work of @thread is to be timed. */
+static inline bool sosc_cost_is_due(struct sosc_thread *thread)
+{
+	return !(++thread->works % COST_EVERY);
+}
+
+/** When work of @thread begins that is timed. */
+static inline uint64_t sosc_cost_start(struct sosc_thread *thread)
+{
+	thread->accounted_then = thread->accounted;
+	return sosc_ticks();
+}
+
 /**
  * @thread begins with work for a call that takes as long as the call's arguments need: it is timed
  * for COST_EVERY of its like, or returns 0.
  */
 static inline uint64_t sosc_cost_work(struct sosc_thread *thread)
 {
-	if (++thread->works % COST_EVERY)
-		return 0;
-	thread->accounted_then = thread->accounted;
-	return sosc_ticks();
+	return sosc_cost_is_due(thread) ? sosc_cost_start(thread) : 0;
+}
+
+/** The work that began at @start pauses: when, or 0. */
+static inline uint64_t sosc_cost_pause(uint64_t start)
+{
+	return start ? sosc_ticks() : 0;
+}
+
+/** It goes on: the time since @pause is not in it. */
+static inline void sosc_cost_go_on(struct sosc_thread *thread, uint64_t pause)
+{
+	if (pause)
+		thread->accounted += sosc_ticks_since(pause);
 }
 
 /** The work is done that began at @start; it has written so many @units. */

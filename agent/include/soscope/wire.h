@@ -234,6 +234,7 @@ struct sosc_control {
 	// what the program's threads have lost, added up, beside what calls cost
 	uint64_t waited_room; // ns that they waited for soscope to free a chunk
 	uint64_t waited_exec; // ns that they waited for soscope before they executed a program
+	uint64_t waited_look; // ns that they waited for soscope to look at their objects
 	uint64_t took_chunks; // tsc ticks to get and clear chunks, without waiting for them
 	uint64_t took_images; // tsc ticks to hook images that came, with questions about these
 	uint64_t took_asking; // tsc ticks to ask the kernel for how long they waited for a processor

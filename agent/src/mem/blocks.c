@@ -11,6 +11,7 @@
 
 #include "blocks.h"
 #include "clock.h"
+#include "cost.h"
 #include "guard.h"
 #include "handler.h"
 #include "image.h"
@@ -265,12 +266,13 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 {
 	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
 	struct sosc_block_thread *state, before;
-	uint64_t result, addr, known = 0;
+	uint64_t result, addr, known = 0, began, pause;
 	bool inside, frees;
 	uint32_t stack;
 
 	if (!sosc_block_call_begin(&call))
 		return sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
+	began = sosc_cost_work(call.thread);
 	state = call.state;
 	inside = sosc_block_is_inside(&call, BLOCK_NEAR);
 	before = *state;
@@ -286,7 +288,9 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 	sosc_block_set_open(state, sp, sosc_returns_to(&call));
 	if (frees)
 		known = leaves(&call, old);
+	pause = sosc_cost_pause(began);
 	result = sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
+	sosc_cost_go_on(call.thread, pause);
 	addr = sosc_block_addr(result, out);
 	if (addr && state->recorded != addr) {
 		made(&call, addr, size, state->stack);
@@ -301,6 +305,7 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 		state->stack = before.stack;
 	}
 	sosc_block_set_open(state, before.sp, before.ret); // 0: `recorded` and `freeing` are, too
+	sosc_cost_worked(call.thread, began, 0);
 	return result;
 }
 
@@ -345,31 +350,22 @@ static __attribute__((noinline)) uint64_t end_malloc(struct sosc_cell *cell,
 	return addr;
 }
 
-/** malloc, where nothing else is under way and the stack was walked before. */
-uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
-			   struct sosc_cell *cell)
+// @stack makes a block, and nothing else is under way. @began is 0, or when what is timed did.
+static inline __attribute__((always_inline)) uint64_t usual_malloc(uint64_t size, uint64_t sp,
+								   struct sosc_cell *cell,
+								   struct sosc_thread *thread,
+								   uint32_t stack, uint64_t began)
 {
-	struct sosc_block_thread *state;
-	struct sosc_thread *thread;
+	struct sosc_block_thread *state = state_of(thread);
+	uint64_t addr, tsc, pause;
 	struct sosc_block *block;
-	uint64_t addr, tsc;
-	uint32_t stack;
 
-	(void)b; // there are none: registers are free that would have to be kept for them
-	(void)c;
-	thread = find_thread();
-	if (!thread)
-		return any_malloc(size, 0, 0, sp, fp, cell);
-	state = state_of(thread);
-	if (state->sp | state->recorded)
-		return any_malloc(size, 0, 0, sp, fp, cell);
-	stack = sosc_memo_stack(&state->view, sp, fp, SOSC_API_MALLOC);
-	if (!stack)
-		return any_malloc(size, 0, 0, sp, fp, cell);
 	state->stack = stack;
 	state->ret = *(const uint64_t *)sp;
 	state->sp = sp;
+	pause = sosc_cost_pause(began);
 	addr = sosc_block_go_on(cell, size, 0, 0);
+	sosc_cost_go_on(thread, pause);
 	if (!addr || state->recorded)
 		return end_malloc(cell, thread, 0, addr, size);
 	tsc = sosc_block_time_soon(state);
@@ -386,14 +382,56 @@ uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, u
 	return addr;
 }
 
+// The same in the time that it takes; the stack is looked for once more.
+static __attribute__((noinline)) uint64_t timed_malloc(uint64_t size, uint64_t sp, uint64_t fp,
+						       struct sosc_cell *cell,
+						       struct sosc_thread *thread)
+{
+	uint64_t began = sosc_cost_start(thread), addr;
+	uint32_t stack = sosc_memo_stack(&state_of(thread)->view, sp, fp, SOSC_API_MALLOC);
+
+	addr = usual_malloc(size, sp, cell, thread, stack, began);
+	sosc_cost_worked(thread, began, 0);
+	return addr;
+}
+
+/** malloc, where nothing else is under way and the stack was walked before. */
+uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
+			   struct sosc_cell *cell)
+{
+	struct sosc_block_thread *state;
+	struct sosc_thread *thread;
+	uint32_t stack;
+
+	(void)b; // there are none: registers are free that would have to be kept for them
+	(void)c;
+	thread = find_thread();
+	if (!thread)
+		return any_malloc(size, 0, 0, sp, fp, cell);
+	state = state_of(thread);
+	if (state->sp | state->recorded)
+		return any_malloc(size, 0, 0, sp, fp, cell);
+	stack = sosc_memo_stack(&state->view, sp, fp, SOSC_API_MALLOC);
+	if (!stack)
+		return any_malloc(size, 0, 0, sp, fp, cell);
+	if (sosc_cost_is_due(thread))
+		return timed_malloc(size, sp, fp, cell, thread);
+	return usual_malloc(size, sp, cell, thread, stack, 0);
+}
+
 static __attribute__((noinline)) uint64_t any_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp,
 						   uint64_t fp, struct sosc_cell *cell)
 {
 	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
 
+	uint64_t began;
+
 	if (a && sosc_block_call_begin(&call) &&
-	    !(call.state->freeing == a && sosc_block_is_inside(&call, BLOCK_NEAR)))
+	    !(call.state->freeing == a && sosc_block_is_inside(&call, BLOCK_NEAR))) {
+		began = sosc_cost_work(call.thread);
 		freed(&call, a);
+		sosc_cost_worked(call.thread, began, 0);
+	}
 	return sosc_block_go_on(cell, a, b, c);
 }
 
@@ -421,6 +459,10 @@ uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64
 	block = (void *)state->last;
 	if (!is_last(thread, block, a) || state->sp)
 		return any_free(a, b, c, sp, fp, cell);
+	if (sosc_cost_is_due(thread)) { // it has ways to be timed
+		thread->works--;
+		return any_free(a, b, c, sp, fp, cell);
+	}
 	tsc = sosc_block_time_soon(state);
 	if (!tsc || !end_last(thread, block, tsc))
 		return any_free(a, b, c, sp, fp, cell);
@@ -435,7 +477,7 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 {
 	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
 	struct sosc_block_thread *state, before;
-	uint64_t result;
+	uint64_t result, began;
 
 	if (!a || !sosc_block_call_begin(&call))
 		return sosc_block_go_on(cell, a, b, c);
@@ -445,7 +487,9 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 			freed(&call, a);
 		return sosc_block_go_on(cell, a, b, c);
 	}
+	began = sosc_cost_work(call.thread);
 	freed(&call, a);
+	sosc_cost_worked(call.thread, began, 0);
 	before = *state;
 	sosc_block_set_none(state);
 	state->recorded = BLOCK_NONE;

@@ -266,7 +266,8 @@ bool sosc_objects_ask(enum sosc_objects_reason reason)
 			break;
 		still = seen == heartbeat ? still + 1 : 0;
 		heartbeat = seen;
-		(void)sosc_wait(&place->answered, answered, SLICE);
+		__atomic_fetch_add(&sosc_control->waited_look,
+				   sosc_wait(&place->answered, answered, SLICE), __ATOMIC_RELAXED);
 	}
 	__atomic_store_n(&asking, 0, __ATOMIC_RELEASE);
 	return answered == number;

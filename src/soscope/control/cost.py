@@ -14,12 +14,13 @@ START = "start"
 END = "end"
 STOPS = "stops"
 EXEC = "exec"
+LOOK = "look"
 # What their threads did that was soscope's work, beside their calls.
 CHUNKS = "chunks"
 IMAGES = "images"
 ASKING = "asking"
 WORK = (CHUNKS, IMAGES, ASKING)
-ONCE = (START, END)  # there each time, and for a short while
+ONCE = (START, END, LOOK)  # there each time, and for a short while
 
 
 class Price:

@@ -7,6 +7,7 @@ from soscope.control.cost import (
     DISK,
     END,
     EXEC,
+    LOOK,
     ONCE,
     PRINT,
     READER,
@@ -28,6 +29,7 @@ _FOR = {
     RING: "for soscope to empty the ring",
     START: "for soscope to hook its calls",
     END: "for soscope to look at its memory at its end",
+    LOOK: "for soscope to look at its objects",
     STOPS: "while soscope had stopped it",
     EXEC: "for soscope before it executed another program",
 }
@@ -52,7 +54,7 @@ def cost_lines(
     lines = []
     once = sum(cost.parts.get(what, 0) for what in ONCE)
     worth = cost.total_ns - once
-    least_ns = _LEAST_NS if cost.call_ns is not None else _LEAST_WAIT_NS
+    least_ns = _LEAST_NS if cost.calls_ns is not None else _LEAST_WAIT_NS
     if verbose or worth >= max(least_ns, _LEAST * cost.ran_ns):
         lines += _all(cost, what, note)
     waited = cost.waited_ns

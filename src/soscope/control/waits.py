@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from _collections_abc import Callable, Iterable, Mapping
 
-from soscope.control.cost import ASKING, CHUNKS, EXEC, IMAGES, PRINT, READER, RING, STOPS, Price
+from soscope.control.cost import ASKING, CHUNKS, EXEC, IMAGES, LOOK, PRINT, READER, RING, STOPS, Price
 from soscope.control.program import Program
 from soscope.recording.drain import Drainer
 from soscope.wire.block import ControlBlock
@@ -92,6 +92,7 @@ class Waits:
         self.units += max(drainer.units - block.work_units, 0)
         self._room += block.waited_room
         self.stood(EXEC, block.waited_exec)
+        self.stood(LOOK, block.waited_look)
         self.stood(STOPS, block.stood_still)
         self._ticks[CHUNKS] += block.took_chunks
         self._ticks[IMAGES] += block.took_images

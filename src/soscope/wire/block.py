@@ -132,6 +132,7 @@ class ControlBlock:
     answers = _Word("answers")
     waited_room = _Word("waited_room")
     waited_exec = _Word("waited_exec")
+    waited_look = _Word("waited_look")
     took_chunks = _Word("took_chunks")
     took_images = _Word("took_images")
     took_asking = _Word("took_asking")
