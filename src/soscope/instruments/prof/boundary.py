@@ -15,6 +15,7 @@ from soscope.wire.block import ControlBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.control.cost import Price
     from soscope.control.outcome import ProgramOutcome
     from soscope.model.stats import Stats
 
@@ -38,6 +39,8 @@ class BoundaryInstrument(Instrument):
             callers=True,
             methods=True,
         )
+        self._calls = 0
+        self._ticks = 0  # that hooks have added to the calls
         # at the moment of a stop
         self._counted: dict[ControlBlock, tuple[dict[int, int] | None, Stats | None]] = {}
 
@@ -54,6 +57,16 @@ class BoundaryInstrument(Instrument):
             sink.counts(program.index, counts)
         if stats is not None:
             sink.stats(program.index, stats)
+        calls = sum((counts or {}).values()) + sum(cell[1] for cell in (stats or {}).values())
+        self._calls += calls
+        self._ticks += calls * block.cost_outer
+
+    def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
+        """Add what hooks added to the calls, as the agents have measured it."""
+        del units
+        if self._ticks:
+            cost.call_ns = round(self._ticks / self._calls * ns_per_tick, 1)
+            cost.calls_ns = (cost.calls_ns or 0) + round(self._ticks * ns_per_tick)
 
     def _counters(self, block: ControlBlock) -> tuple[dict[int, int] | None, Stats | None]:
         if self.way == COUNT:

@@ -23,6 +23,7 @@ from soscope.wire import layout, proflayout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.control.cost import Price
     from soscope.control.outcome import ProgramOutcome
     from soscope.select.automaton import Automaton
     from soscope.wire.block import ControlBlock
@@ -96,6 +97,9 @@ class InstrumentedCode(Instrument):
             own=own,
         )
         self._stopped: dict[int, tree.ReportedCalls | None] = {}  # by id of a block
+        self._calls = 0
+        self._ticks = 0  # that hooks have added to the calls
+        self._least = 0  # that a hook adds to a call of which a record tells
 
     def stopped(self, block: ControlBlock) -> None:
         """Take what there is now: its program goes on."""
@@ -107,6 +111,24 @@ class InstrumentedCode(Instrument):
         calls = self._stopped.pop(key) if key in self._stopped else _read(block)
         if calls is not None:
             sink.reported(program.index, pack(calls))
+            self._weigh(calls)
+
+    def _weigh(self, calls: tree.ReportedCalls) -> None:
+        for thread in calls.threads:
+            for node in thread.nodes:
+                self._calls += node.calls
+                self._ticks += node.calls * calls.costs[node.hook][1]
+        known = [outer for _, outer in calls.costs if outer]
+        self._least = max(self._least, min(known, default=0))
+
+    def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
+        """Add what hooks added to the calls, as the agents have measured it."""
+        calls, ticks = self._calls, self._ticks
+        if self.hooks is not None and self.hooks.needs_ring:
+            calls, ticks = units, units * self._least
+        if ticks:
+            cost.call_ns = round(ticks / calls * ns_per_tick, 1)
+            cost.calls_ns = (cost.calls_ns or 0) + round(ticks * ns_per_tick)
 
 
 def _read(block: ControlBlock) -> tree.ReportedCalls | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from _collections_abc import Callable
 
+from soscope.control.cost import STOPS
 from soscope.control.instrument import Hooks, Instrument
 from soscope.instruments.prof.sampling.process import SamplerProcess
 from soscope.proc import reasons
@@ -16,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from soscope.control.cost import Price
 
 _PAUSE = 0.2  # seconds between looks at what the sampler has said
 _LEFT = (  # programs that are not to be looked at, or not to be understood
@@ -51,6 +53,7 @@ class SamplingInstrument(Instrument):
         self._last: list[dict[str, Any]] = []
         self._remarks: dict[str, None] = {}
         self._not_sampled: dict[str, None] = {}
+        self._stood_ns = 0
 
     def options(self) -> dict[str, object]:
         """Say how often."""
@@ -99,6 +102,11 @@ class SamplingInstrument(Instrument):
     def totals(self) -> dict[str, object]:
         """Return why processes were not sampled."""
         return {"not_sampled": list(self._not_sampled)} if self._not_sampled else {}
+    def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
+        """Add for how long threads stood still to be looked at."""
+        del ns_per_tick, units
+        if self._stood_ns:
+            cost.parts[STOPS] = cost.parts.get(STOPS, 0) + self._stood_ns
 
     def _end(self) -> None:
         sampler, self._sampler = self._sampler, None
@@ -115,5 +123,7 @@ class SamplingInstrument(Instrument):
                 self._not_sampled[why] = None
             if unseen is not None:
                 self._remarks[unseen] = None
+        elif "stood" in said:
+            self._stood_ns = said["stood"]
         else:
             self._recording.samples(said)

@@ -71,7 +71,8 @@ class SamplerProcess:
         """Have one more process sampled, or another program of the same one; wait for that.
 
         What is said of it, {"process": [pid, why it is not sampled, what is not seen of it]} with
-        None where that is nothing, comes with all else that is said.
+        None where that is nothing, comes with all else that is said: samples, and {"stood": for how
+        many ns threads have stood still for them so far}.
         """
         try:
             self._send(pid, process_ns(pid))
@@ -166,6 +167,7 @@ class _Life:
         self._sampler = sampler
         self._link = link
         self._waiting = b""
+        self._told_ns = 0  # for how long threads have stood still
 
     def run(self) -> None:
         due = 0.0
@@ -205,6 +207,9 @@ class _Life:
         said = self._sampler.tally.take()
         if said is not None:
             self._say(said)
+        if (stood := self._sampler.stood_ns) != self._told_ns:
+            self._told_ns = stood
+            self._say({"stood": stood})
         self._flush()
 
     def _flush(self) -> None:

@@ -53,6 +53,8 @@ class StackSampler:
         self._kernel = KernelSampling(self.period, self.tally, follows=asks is not None)
         self._moments = Moments() if asks is None else ServedMoments(asks)
         self._asked: dict[int, tuple[SampledProcess, SampledThread]] = {}
+        self._since: dict[int, int] = {}  # when the threads that stand still were asked to
+        self.stood_ns = 0  # for how long threads have stood still
 
     def add(self, pid: int, begun: int) -> str | None:
         """Sample one more process, or another program of one; `begun` as of `SampledProcess`.
@@ -142,6 +144,7 @@ class StackSampler:
         process.close()
 
     def _ask(self, process: SampledProcess, thread: SampledThread) -> None:
+        asked = time.monotonic_ns()
         try:
             if not self._moments.ask(thread.tid):
                 return
@@ -151,6 +154,7 @@ class StackSampler:
             self._miss(thread)
             return
         self._asked[thread.tid] = process, thread
+        self._since[thread.tid] = asked
 
     def _miss(self, thread: SampledThread) -> None:
         weight, thread.owed = divmod(thread.owed, self.period)
@@ -160,7 +164,7 @@ class StackSampler:
         """Look at the threads that have stopped, and let go of each at once."""
         moments = self._moments
         while (stopped := moments.next()) is not None:
-            registers, look = stopped.registers, None
+            registers, look, since = stopped.registers, None, time.monotonic_ns()
             process, thread = self._asked.pop(stopped.tid, (None, None))
             try:
                 if process is not None and thread is not None and process.ran(thread):
@@ -169,6 +173,10 @@ class StackSampler:
                 pass  # its process has ended
             finally:
                 moments.release(stopped)
+                asked = self._since.pop(stopped.tid, since)
+                if thread is not None and not thread.waited:
+                    since = asked  # it had a processor, so that it stopped at once
+                self.stood_ns += time.monotonic_ns() - since
             if process is not None and thread is not None and look is not None:
                 process.add(thread, registers.columns(), look)
         for tid in moments.refused():
@@ -176,3 +184,4 @@ class StackSampler:
                 self._miss(self._asked.pop(tid)[1])
         for tid in self._asked.keys() - moments.asked:
             del self._asked[tid]  # it has ended, or a signal has stopped it
+            self._since.pop(tid, None)
