@@ -198,7 +198,8 @@ static void write_owed(struct sosc_thread *thread)
 			continue;
 		unit->tsc = since;
 		unit->ticks = ticks;
-		__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_OVERHEAD << 28, __ATOMIC_RELEASE);
+		__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_OVERHEAD << 28,
+				 __ATOMIC_RELEASE);
 	}
 }
 

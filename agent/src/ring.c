@@ -11,6 +11,7 @@
 #include "arch.h"
 #include "cell.h"
 #include "clock.h"
+#include "cost.h"
 #include "guard.h"
 #include "chunk.h"
 #include "delay.h"

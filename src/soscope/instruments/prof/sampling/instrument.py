@@ -102,6 +102,7 @@ class SamplingInstrument(Instrument):
     def totals(self) -> dict[str, object]:
         """Return why processes were not sampled."""
         return {"not_sampled": list(self._not_sampled)} if self._not_sampled else {}
+
     def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
         """Add for how long threads stood still to be looked at."""
         del ns_per_tick, units

@@ -174,7 +174,7 @@ class StackSampler:
             finally:
                 moments.release(stopped)
                 asked = self._since.pop(stopped.tid, since)
-                if thread is not None and not thread.waited:
+                if thread is not None and thread.had_processor:
                     since = asked  # it had a processor, so that it stopped at once
                 self.stood_ns += time.monotonic_ns() - since
             if process is not None and thread is not None and look is not None:

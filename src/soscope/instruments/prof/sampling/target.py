@@ -34,6 +34,7 @@ class SampledThread:
 
     __slots__ = (
         "account",
+        "had_processor",
         "looked",
         "next",
         "number",
@@ -54,6 +55,7 @@ class SampledThread:
         ran, self.turns = self.account.look()
         self.ran = 0 if is_new else ran
         self.waited = 0
+        self.had_processor = False  # when it was asked to stop
         self.owed = random.randrange(period)  # noqa: S311  short threads have their share, too
         self.looked = self.next = time.monotonic_ns()
         self.size = _STACK
@@ -194,6 +196,7 @@ class SampledProcess:
             has_waited = thread.account.look()[1] != thread.turns
         except (OSError, ValueError):
             has_waited = True
+        thread.had_processor = not has_waited
         thread.waited = (thread.waited + 1) % _MOST_WAITS if has_waited else 0
         return not thread.waited
 
