@@ -203,8 +203,10 @@ def test_references_are_those_of_the_collector(python: str) -> None:
             return look.result()
 
         types = (np.uint64, np.uint8, np.uint64, np.uint8, np.int32)
-        data = zip(visit_objects(pid, work), types, strict=True)
-        addrs, holder_kinds, targets, kinds, holders = (np.frombuffer(*one) for one in data)
+        columns = zip(visit_objects(pid, work)[0], types, strict=True)
+        addrs, holder_kinds, targets, kinds, holders = (
+            np.frombuffer(column, kind) for column, kind in columns
+        )
         told: dict[int, Counter[int]] = {}
         sure = (kinds == layout.REF_OBJECT) | (kinds == layout.REF_TYPE)
         sure &= holder_kinds[holders] == layout.REF_HOLDER

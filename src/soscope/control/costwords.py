@@ -101,6 +101,13 @@ def _waits(cost: Price) -> str:
     return f"{line}; {_INSTEAD[what]}" if what in _INSTEAD else line
 
 
+def look_lines(cost: Price) -> list[str]:
+    """Say for how long a program waited that was only looked at, if that is worth a line."""
+    if cost.waited_ns < _LEAST_WAIT_NS:
+        return []
+    return [f"the program waited {time_text(cost.waited_ns)} {_FOR[cost.largest_wait[0]]}"]
+
+
 def waits_so_far(cost: Price) -> str:
     """Say, while the programs run, that they wait, for what, and what would help."""
     what, _ = cost.largest_wait

@@ -55,7 +55,7 @@ class VisitedInterpreter:
     `block` is shared with that. `stays`: it goes on counting when soscope has gone.
     """
 
-    __slots__ = ("_agent", "_blob", "_done", "_visit", "block", "stays")
+    __slots__ = ("_agent", "_blob", "_done", "_visit", "block", "stays", "stood_ns")
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class VisitedInterpreter:
         self._done = done
         self.block = block
         self.stays = False
+        self.stood_ns = visit.threads.longest  # for how long the program has waited
 
     def order(self, number: int, answer: Callable[[], bool] | None = None) -> None:
         """Have an order carried out, and wait for that. Raises Refused where nobody does it.
@@ -79,7 +80,7 @@ class VisitedInterpreter:
         says so; it is called by another thread, again and again. What it raises is raised here.
         """
         limit = _CARRYING_OUT if answer is None else _TELLING
-        with _answering(answer) as asked:
+        with self._waited(), _answering(answer) as asked:
             if not self._given(number, limit):
                 raise Refused("no interpreter is running in it")
             end = time.monotonic() + _WAITING
@@ -131,9 +132,18 @@ class VisitedInterpreter:
                 if not left:
                     raise
         try:
-            return read()
+            with self._waited():
+                return read()
         finally:
             self._visit.threads.resume()
+
+    @contextmanager
+    def _waited(self) -> Iterator[None]:
+        begun = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self.stood_ns += time.monotonic_ns() - begun
 
 
 @contextmanager

@@ -10,7 +10,18 @@ from __future__ import annotations
 import time
 from _collections_abc import Callable, Iterable, Mapping
 
-from soscope.control.cost import ASKING, CHUNKS, EXEC, IMAGES, LOOK, PRINT, READER, RING, STOPS, Price
+from soscope.control.cost import (
+    ASKING,
+    CHUNKS,
+    EXEC,
+    IMAGES,
+    LOOK,
+    PRINT,
+    READER,
+    RING,
+    STOPS,
+    Price,
+)
 from soscope.control.program import Program
 from soscope.recording.drain import Drainer
 from soscope.wire.block import ControlBlock

@@ -421,9 +421,9 @@ CONTROL = Layout(
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
     "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q "
     "reader_gone:Q starved:Q call_sites:Q overwritten:Q turn:Q gates:Q "
-    "question:Q unanswered:Q executes:Q answers:I moves:I waited_room:Q waited_exec:Q waited_look:Q "
-    "took_chunks:Q took_images:Q took_asking:Q works:Q works_timed:Q took_works:Q work_units:Q "
-    "stood_still:Q delayed:Q delays_over:Q delays_unknown:Q",
+    "question:Q unanswered:Q executes:Q answers:I moves:I waited_room:Q waited_exec:Q "
+    "waited_look:Q took_chunks:Q took_images:Q took_asking:Q works:Q works_timed:Q "
+    "took_works:Q work_units:Q stood_still:Q delayed:Q delays_over:Q delays_unknown:Q",
 )
 AUTOMATON = Layout(
     "sosc_automaton",

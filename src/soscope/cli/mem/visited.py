@@ -53,9 +53,11 @@ def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit:
 
 def say_notes(outcome: Outcome) -> None:
     """Say what could not be recorded, and how the process was left."""
+    from soscope.control.costwords import cost_lines
     from soscope.report.attached import attached_lines
 
-    for line in (*outcome.remarks, *attached_lines(outcome)):
+    cost = cost_lines(outcome.cost, "recording")
+    for line in (*outcome.remarks, *attached_lines(outcome), *cost):
         note(line)
     for count, why in outcome.dropped:
         note(f"{count:,} events lost: {why}")

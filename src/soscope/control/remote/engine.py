@@ -215,7 +215,11 @@ class Engine:
     def _handle_timed(self, stop: RemoteStop) -> None:
         begun = time.monotonic_ns()
         self._handle(stop)
-        self._recorder.stood(time.monotonic_ns() - begun)
+        self.stood(time.monotonic_ns() - begun)
+
+    def stood(self, ns: int) -> None:
+        """Take note that a thread has stood still for so long."""
+        self._recorder.stood(ns)
 
     def _handle(self, stop: RemoteStop) -> None:
         if stop.kind != stops.SIGNAL:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from _collections_abc import Callable
 
 from soscope.control.blocks import Blocks
+from soscope.control.cost import LOOK, Price
+from soscope.control.costwords import look_lines
 from soscope.control.interpreter import VisitedInterpreter, visit
 from soscope.control.settings import SessionSettings
 from soscope.instruments.mem.model import COMPLETE, MemProcess, MemReport, RssParts
@@ -36,7 +38,7 @@ def attach(pid: int) -> bool:
         interpreter.stays = True
         return (was_counting,)
 
-    return bool(visit_objects(pid, work)[0])
+    return bool(visit_objects(pid, work)[0][0])
 
 
 def detach(pid: int) -> bool:
@@ -47,7 +49,7 @@ def detach(pid: int) -> bool:
         interpreter.stays = not was_counting  # then there is nothing to give back
         return (was_counting,)
 
-    return bool(visit_objects(pid, work)[0])
+    return bool(visit_objects(pid, work)[0][0])
 
 
 def snapshot(
@@ -71,11 +73,13 @@ def snapshot(
         finally:
             memory.close()
 
-    survivors = Survivors.of_plain(visit_objects(pid, work))
+    said, cost = visit_objects(pid, work)
+    survivors = Survivors.of_plain(said)
     report = MemReport(command, pid)
     report.objects_mode, report.state, report.uses_qualname = "exact", COMPLETE, qualname
     add_survivors(report, {pid: survivors.to_json(pid, None)})
-    report.notes += survivors.notes
+    report.cost = cost
+    report.notes += [*survivors.notes, *look_lines(cost)]
     parts = None if divide is None else divide(pid, survivors.blocks)
     report.rss = None if parts is None else RssParts(*parts)
     process = MemProcess(pid, None, command)
@@ -92,15 +96,21 @@ def _begin(interpreter: VisitedInterpreter) -> ObjectsPlace:
     return place
 
 
-def visit_objects(pid: int, work: Callable[[VisitedInterpreter, ObjectsPlace], Plain]) -> Plain:
-    """Return what `work` does with an interpreter and what its agent says. Raises as `attach`."""
+def visit_objects(
+    pid: int, work: Callable[[VisitedInterpreter, ObjectsPlace], Plain]
+) -> tuple[Plain, Price]:
+    """Return what `work` makes of an interpreter and its agent's place, and what the process paid.
+
+    Raises as `attach`.
+    """
     blocks = Blocks(SessionSettings([], pids=[pid]), [ObjectsInstrument(is_visit=True)])
-    return visit(
-        pid,
-        blocks.make,
-        lambda block: place_of(block).done,
-        lambda interpreter: work(interpreter, place_of(interpreter.block)),
-    )
+
+    def whole(interpreter: VisitedInterpreter) -> Plain:
+        said = work(interpreter, place_of(interpreter.block))
+        return said, interpreter.stood_ns
+
+    said, stood_ns = visit(pid, blocks.make, lambda block: place_of(block).done, whole)
+    return said, Price(0, {LOOK: stood_ns})
 
 
 def place_of(block: ControlBlock) -> ObjectsPlace:

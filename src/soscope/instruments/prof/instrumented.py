@@ -124,7 +124,7 @@ class InstrumentedCode(Instrument):
     def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
         """Add what hooks added to the calls, as the agents have measured it."""
         calls, ticks = self._calls, self._ticks
-        if self.hooks is not None and self.hooks.needs_ring:
+        if self.hooks.needs_ring:
             calls, ticks = units, units * self._least
         if ticks:
             cost.call_ns = round(ticks / calls * ns_per_tick, 1)

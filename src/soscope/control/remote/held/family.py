@@ -82,11 +82,18 @@ class HeldFamily:
 
     def work(self, seconds: float) -> None:
         """Handle stops for so long."""
-        _, is_silent = serve(self.stub, self.handle, lambda: self.is_over, seconds)
+        _, is_silent = serve(self.stub, self._handle_timed, lambda: self.is_over, seconds)
         if is_silent and self.stub.is_over:
             if self.exit is not None and not self.is_over:
                 self.say(GONE)
             self.is_over = True
+
+    def _handle_timed(self, stop: RemoteStop) -> None:
+        begun = time.monotonic_ns()
+        self.handle(stop)
+        engine = self.engine_of(stop.thread) if stop.kind == stops.SIGNAL else None
+        if engine is not None:
+            engine.stood(time.monotonic_ns() - begun)
 
     def handle(self, stop: RemoteStop) -> None:
         """Handle a stop, whatever process it is of."""

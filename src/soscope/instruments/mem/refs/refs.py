@@ -13,6 +13,7 @@ import time
 import numpy as np
 
 from soscope.binfmt.source import ByteSource
+from soscope.control.costwords import look_lines
 from soscope.control.interpreter import VisitedInterpreter
 from soscope.errors import SoscopeError
 from soscope.frames.code import OriginCode
@@ -66,8 +67,10 @@ def refs(pid: int, where: Where, *, samples: int) -> RefsReport:
         finally:
             memory.close()
 
-    said = visit_objects(pid, work)
-    return RefsReport.of_plain(said)
+    said, cost = visit_objects(pid, work)
+    report = RefsReport.of_plain(said)
+    report.notes += look_lines(cost)
+    return report
 
 
 class _RefsLook:
