@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from subprocess import PIPE, Popen
 from typing import Any, NamedTuple
 
 import pytest
 
+from soscope.recording.reader import RecordingFile
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.targets import build
@@ -140,7 +144,7 @@ def test_who_does_not_read_is_named_as_soon_as_the_program_has_waited_a_second(
     pipe = tmp_path / "lines"
     os.mkfifo(pipe)
     command = [*SOSCOPE, "--json", "-o", str(pipe), *CALLS, "--buffer", "512K", "--"]
-    with Popen([*command, caller(), "5000"], stderr=PIPE, stdout=PIPE, text=True) as soscope:
+    with Popen([*command, caller(), "2000"], stderr=PIPE, stdout=PIPE, text=True) as soscope:
         assert soscope.stderr is not None
         with pipe.open() as lines:
             early = soscope.stderr.readline()  # nothing is read until it is there
@@ -150,5 +154,120 @@ def test_who_does_not_read_is_named_as_soon_as_the_program_has_waited_a_second(
     assert "most of it for whoever reads soscope's output; --record FILE" in early
     cost = json.loads(read.splitlines()[-1])
     check(Truth(*map(int, told.split())), cost)
-    assert cost["waited_for"] == "reader"
+    assert cost["waited_for"] == "reader", cost
     assert cost["waited_ns"] >= 1_000_000_000
+
+
+# How long a thread has had a processor for its calls: what keeps them waiting is not in it.
+WORKER = r"""
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <wchar.h>
+
+static void *volatile kept;
+
+static uint64_t had(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+    return at.tv_sec * 1000000000ull + at.tv_nsec;
+}
+
+static void __attribute__((noinline)) allocate(int deep)
+{
+    if (deep) {
+        allocate(deep - 1);
+        __asm__ volatile("");
+        return;
+    }
+    kept = malloc(100);
+    free(kept);
+}
+
+int main(int count, char **words)
+{
+    int calls = atoi(words[2]);
+    uint64_t begin = had();
+    mbstate_t state;
+    memset(&state, 0, sizeof(state));
+    if (words[1][0] == 'm')
+        for (int i = 0; i < calls; i++)
+            allocate(i & 15);
+    else
+        for (int i = 0; i < calls; i++)
+            mbrtowc(0, "a", 1, &state);
+    printf("%llu\n", (unsigned long long)(had() - begin));
+    return count < 0;
+}
+"""
+
+
+def added(command: list[str], cost_of: Callable[[], dict[str, Any]], words: list[str]) -> float:
+    """Return what is said of the work for calls, by how much more time the program had."""
+    program = str(build.made({"worker.c": WORKER}, "gcc -O1 worker.c -o worker") / "worker")
+    ratios = []
+    for _ in range(3):
+        plain = int(run([program, *words]).stdout)
+        done = run([*SOSCOPE[:-1], *command, "--", program, *words])
+        assert done.returncode == 0, done.stderr
+        cost = cost_of()
+        parts = cost["parts_ns"]
+        said = cost["calls_ns"] + parts.get("chunks", 0) + parts.get("asking", 0)
+        ratios.append(said / (int(done.stdout) - plain))
+    return median(ratios)
+
+
+def of_recording(path: Path) -> Callable[[], dict[str, Any]]:
+    def cost() -> dict[str, Any]:
+        with RecordingFile.open(path) as recording:
+            said = (recording.end or {})["cost"]
+        path.unlink()
+        return said
+
+    return cost
+
+
+def test_what_it_takes_to_keep_arguments_is_in_the_cost(tmp_path: Path) -> None:
+    path = tmp_path / "run.sosr"
+    command = ["trace", "-q", "--record", str(path), "--buffer", "64M"]
+    assert 0.7 < added(command, of_recording(path), ["wide", "200000"]) < 1.4
+
+
+def test_what_it_takes_to_record_blocks_is_in_the_cost(tmp_path: Path) -> None:
+    path = tmp_path / "run.sosr"
+    command = ["mem", "run", "-q", "--blocks", "-o", str(path)]
+    ratio = added(command, of_recording(path), ["malloc", "1000000"])
+    assert 0.6 < ratio < 1.5, ratio
+
+
+SAMPLED = """
+import time
+begin, had = time.monotonic_ns(), time.thread_time_ns()
+for _ in range(6_000_000):
+    pass
+print(time.monotonic_ns() - begin - (time.thread_time_ns() - had))
+"""
+
+
+def test_stops_for_samples_are_in_the_cost(tmp_path: Path) -> None:
+    path = tmp_path / "run.sosr"
+    command = ["prof", "run", "-q", "--sample", "500", "-o", str(path)]
+    done = run([*SOSCOPE[:-1], *command, "--", sys.executable, "-c", SAMPLED])
+    assert done.returncode == 0, done.stderr
+    cost = of_recording(path)()
+    assert 0 < cost["parts_ns"]["stops"] <= int(done.stdout) + SLACK
+
+
+def test_a_wait_for_a_look_at_objects_is_in_the_cost(tmp_path: Path) -> None:
+    path = tmp_path / "run.sosr"
+    command = ["mem", "run", "-q", "-o", str(path)]
+    kept = "kept = [[i] for i in range(300_000)]"
+    done = run([*SOSCOPE[:-1], *command, "--", sys.executable, "-c", kept])
+    assert done.returncode == 0, done.stderr
+    cost = of_recording(path)()
+    assert cost["waited_for"] == "look"
+    assert 0 < cost["parts_ns"]["look"] <= cost["ran_ns"]

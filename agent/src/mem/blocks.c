@@ -87,6 +87,16 @@ inline bool sosc_block_call_begin(struct sosc_block_call *call)
 	return true;
 }
 
+// The work for a call begins, with what has been looked for by now: see sosc_cost_work.
+static inline uint64_t work(struct sosc_block_call *call)
+{
+	uint64_t began = sosc_cost_work(call->thread);
+
+	if (began)
+		(void)sosc_block_call_begin(call);
+	return began;
+}
+
 // ---- records -----------------------------------------------------------------
 
 static inline bool has_room(uint64_t pos)
@@ -272,7 +282,7 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 
 	if (!sosc_block_call_begin(&call))
 		return sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
-	began = sosc_cost_work(call.thread);
+	began = work(&call);
 	state = call.state;
 	inside = sosc_block_is_inside(&call, BLOCK_NEAR);
 	before = *state;
@@ -382,14 +392,17 @@ static inline __attribute__((always_inline)) uint64_t usual_malloc(uint64_t size
 	return addr;
 }
 
-// The same in the time that it takes; the stack is looked for once more.
+// The same in the time that it takes, with what has been looked for by now: that is looked for once
+// more.
 static __attribute__((noinline)) uint64_t timed_malloc(uint64_t size, uint64_t sp, uint64_t fp,
 						       struct sosc_cell *cell,
 						       struct sosc_thread *thread)
 {
 	uint64_t began = sosc_cost_start(thread), addr;
-	uint32_t stack = sosc_memo_stack(&state_of(thread)->view, sp, fp, SOSC_API_MALLOC);
+	uint32_t stack;
 
+	thread = find_thread();
+	stack = sosc_memo_stack(&state_of(thread)->view, sp, fp, SOSC_API_MALLOC);
 	addr = usual_malloc(size, sp, cell, thread, stack, began);
 	sosc_cost_worked(thread, began, 0);
 	return addr;
@@ -428,7 +441,7 @@ static __attribute__((noinline)) uint64_t any_free(uint64_t a, uint64_t b, uint6
 
 	if (a && sosc_block_call_begin(&call) &&
 	    !(call.state->freeing == a && sosc_block_is_inside(&call, BLOCK_NEAR))) {
-		began = sosc_cost_work(call.thread);
+		began = work(&call);
 		freed(&call, a);
 		sosc_cost_worked(call.thread, began, 0);
 	}
@@ -487,7 +500,7 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 			freed(&call, a);
 		return sosc_block_go_on(cell, a, b, c);
 	}
-	began = sosc_cost_work(call.thread);
+	began = work(&call);
 	freed(&call, a);
 	sosc_cost_worked(call.thread, began, 0);
 	before = *state;
