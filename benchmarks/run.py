@@ -21,6 +21,7 @@ if __package__ in (None, ""):
 from benchmarks import (
     attach,
     calls,
+    cost,
     emulated,
     heaps,
     hook,
@@ -51,7 +52,7 @@ PARTS = [
     "calls", "layers", "inject", "patch", "hook", "objects", "heaps", "sweep", "prof", "json",
     "stream", "reading", "memory", "startup", "memstart", "sampling", "resolve", "attach", "map",
     "emulated",
-    "native",
+    "native", "cost",
 ]  # fmt: skip
 
 
@@ -131,6 +132,8 @@ def _measure(
         tables.append(emulated.measure(tools, count, _say, ppc64el))
     if "native" in parts:
         tables.append(native.measure(tools, count, _say))
+    if "cost" in parts:
+        tables.append(cost.measure(tools, count, _say))
     return tables
 
 

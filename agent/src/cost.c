@@ -72,7 +72,8 @@ void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ti
  */
 void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units)
 {
-	uint64_t ticks = sosc_ticks_since(start), other = thread->accounted - thread->accounted_then;
+	uint64_t other = thread->accounted - thread->accounted_then;
+	uint64_t ticks = sosc_ticks_since(start);
 
 	add(&sosc_control->works, COST_EVERY);
 	add(&sosc_control->work_units, (uint64_t)units * COST_EVERY);

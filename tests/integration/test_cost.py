@@ -209,14 +209,14 @@ int main(int count, char **words)
 def added(command: list[str], cost_of: Callable[[], dict[str, Any]], words: list[str]) -> float:
     """Return what is said of the work for calls, by how much more time the program had."""
     program = str(build.made({"worker.c": WORKER}, "gcc -O1 worker.c -o worker") / "worker")
-    ratios = []
+    ratios: list[float] = []
     for _ in range(3):
         plain = int(run([program, *words]).stdout)
         done = run([*SOSCOPE[:-1], *command, "--", program, *words])
         assert done.returncode == 0, done.stderr
         cost = cost_of()
         parts = cost["parts_ns"]
-        said = cost["calls_ns"] + parts.get("chunks", 0) + parts.get("asking", 0)
+        said: int = cost["calls_ns"] + parts.get("chunks", 0) + parts.get("asking", 0)
         ratios.append(said / (int(done.stdout) - plain))
     return median(ratios)
 
@@ -224,7 +224,7 @@ def added(command: list[str], cost_of: Callable[[], dict[str, Any]], words: list
 def of_recording(path: Path) -> Callable[[], dict[str, Any]]:
     def cost() -> dict[str, Any]:
         with RecordingFile.open(path) as recording:
-            said = (recording.end or {})["cost"]
+            said: dict[str, Any] = (recording.end or {})["cost"]
         path.unlink()
         return said
 

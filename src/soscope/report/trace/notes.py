@@ -254,8 +254,7 @@ def _without_room(programs: list[TraceProgramOutcome], *, verbose: bool) -> list
 def _cost(outcome: TraceOutcome, display: Display) -> list[str]:
     """Say what the hooks have cost the programs, with all that they waited for."""
     if any(program.records for program in outcome.programs):
-        without = ", without their stacks" if display.stacks else ""
-        return cost_lines(outcome.cost, "tracing", verbose=display.verbose, note=without)
+        return cost_lines(outcome.cost, "tracing", verbose=display.verbose)
     if any(program.counts is not None for program in outcome.programs):
         return cost_lines(outcome.cost, "counting", verbose=display.verbose)
     if any(program.stats is not None for program in outcome.programs):
