@@ -396,8 +396,9 @@ def test_twenty_launches_at_once(tmp_path: Path) -> None:
         assert '"reason": null' in (tmp_path / f"report{index}").read_text()
 
 
-def test_a_start_imports_no_heavy_module(tmp_path: Path) -> None:
-    words = ["trace", "-c", "-q", "-o", str(tmp_path / "table"), need("true")]
+@pytest.mark.parametrize("notes", [[], ["-q"]], ids=["notes", "quiet"])
+def test_a_trace_imports_no_heavy_module(tmp_path: Path, notes: list[str]) -> None:
+    words = ["trace", "-c", *notes, "-o", str(tmp_path / "table"), need("true")]
     found = imported(f"from soscope.cli.main import main; main({words!r})")
     assert "soscope.instruments.trace.run" in found
     heavy = {"argparse", "dataclasses", "enum", "json", "logging", "numpy", "re", "typing"}

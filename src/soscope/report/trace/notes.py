@@ -7,7 +7,7 @@ last line is there always.
 
 from __future__ import annotations
 
-import re
+from itertools import takewhile
 
 from soscope.control.costwords import cost_lines
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
@@ -47,7 +47,6 @@ MOST_NAMES = 6  # in one line, without -v
 # A program that only starts a library has few slots, and the library has several times as many.
 _LAUNCHER_SLOTS = 64
 _LAUNCHER_TIMES = 2
-_STEM = re.compile(r"(?:lib)?([^\W\d_]+)")
 
 _REFUSALS = {
     REFUSED_ADDRESS_TAKEN: "address taken, calls cannot be told from other uses of it",
@@ -149,8 +148,8 @@ def _starts(main: TracedImage, library: TracedImage) -> bool:
 
 def _stem(name: str) -> str:
     """Return the letters that a name begins with: ruby for ruby3.1 and for libruby-3.1.so."""
-    match = _STEM.match(name)
-    return match[1].casefold() if match else name
+    letters = "".join(takewhile(str.isalpha, name))
+    return (letters.removeprefix("lib") or letters or name).casefold()
 
 
 def _unmatched(outcome: TraceOutcome) -> list[str]:
