@@ -8,7 +8,7 @@ import shutil
 import signal
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -105,8 +105,15 @@ WRITERS = {
     "mem run": ["mem", "run", "-o", "{}", "--blocks", "--", "true"],
     "prof run": ["prof", "run", "-o", "{}", "--", "true"],
     "export": ["export", "--format", "csv", "-o", "{}", "recording"],
-    "map --svg": ["map", "--svg", "{}", "-p", str(os.getpid())],
+    "map --svg": ["map", "--svg", "{}", "-p", "{pid}"],
 }
+
+
+@pytest.fixture(scope="module")
+def pid() -> Iterator[int]:
+    """A process with few images."""
+    with attached.running(["cat"], ready="") as process:
+        yield process.pid
 
 
 @pytest.fixture(scope="module")
@@ -121,11 +128,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("make", [others_file, others_link, others_pipe])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_file_of_somebody_else_is_not_written(
-    writer: str, make: Callable[[Path], Callable[[], bool]], folder: Path
+    writer: str, make: Callable[[Path], Callable[[], bool]], folder: Path, pid: int
 ) -> None:
     path = folder / f"{make.__name__}-{writer.replace(' ', '')}"
     is_untouched = make(path)
-    done = soscope(*(word.format(path) for word in WRITERS[writer]), cwd=folder)
+    done = soscope(*(word.format(path, pid=pid) for word in WRITERS[writer]), cwd=folder)
     is_replaced = path.stat().st_uid == 0 and not path.is_symlink()
     assert is_untouched() or is_replaced
     if is_replaced:
@@ -137,10 +144,11 @@ def test_a_file_of_somebody_else_is_not_written(
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_new_file_is_the_users_alone(writer: str, folder: Path) -> None:
+def test_a_new_file_is_the_users_alone(writer: str, folder: Path, pid: int) -> None:
     path = folder / f"new-{writer.replace(' ', '')}"
     words = ["sh", "-c", 'umask 0; exec "$@"', "-", sys.executable, "-m", "soscope"]
-    done = run([*words, *(word.format(path) for word in WRITERS[writer])], cwd=folder)
+    words += [word.format(path, pid=pid) for word in WRITERS[writer]]
+    done = run(words, cwd=folder)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600, done.stderr
 
 
