@@ -30,6 +30,7 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from tests.support.processes import forked
 from tests.support.time.patience import limit
 
 
@@ -71,6 +72,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     os.chmod(folder, 0o1777)  # as /tmp: programs of some tests are another user's
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     config.stash[_FOLDERS] = (f"{base}/", f"{folder}/")
+    forked.begin()  # what serves all tests is left by none
 
 
 @pytest.hookimpl(trylast=True)
@@ -104,6 +106,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _end() -> list[str]:
+    forked.end()
     gc.collect()
     left = _end_all(set())
     folder = os.environ.pop("TMPDIR")

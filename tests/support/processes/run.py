@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO
 
+from tests.support.processes import forked
 from tests.support.time.patience import limit
 
 
@@ -30,22 +31,30 @@ def run(
 
     `env` is added to this process's environment. After `timeout` seconds, else `limit()`, the whole
     session is killed and subprocess.TimeoutExpired raised, with what was printed until then.
-    Undecodable bytes survive as surrogates.
+    Undecodable bytes survive as surrogates. A verb of soscope that only reads has an interpreter
+    whose libraries are there already (forked.py).
     """
+    seconds = limit() if timeout is None else timeout
+    environment = {**os.environ, **(env or {})}
+    is_usual = stdin == subprocess.DEVNULL and stdout == stderr == subprocess.PIPE
+    if is_usual and input is None and not pass_fds:
+        done = forked.read(argv, environment, cwd, seconds)
+        if done is not None:
+            return done
     process = subprocess.Popen(
         argv,
         stdin=subprocess.PIPE if input is not None else stdin,
         stdout=stdout,
         stderr=stderr,
         cwd=cwd,
-        env={**os.environ, **env} if env else None,
+        env=environment,
         pass_fds=pass_fds,
         text=True,
         errors="surrogateescape",
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(input, timeout=limit() if timeout is None else timeout)
+        out, err = process.communicate(input, timeout=seconds)
     except BaseException:
         with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             os.killpg(process.pid, signal.SIGKILL)
