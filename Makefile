@@ -2,8 +2,8 @@
 # make help tells what there is. demo and test set up everything they need.
 
 PYTHON ?=
-# One more than the two processors that are usual: tests wait for half of their time.
-JOBS ?= 3
+# Two for each processor, as tests wait for half of their time; the suite is tried with up to eight.
+JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? 2 * n : 8)))
 SLICE ?= 1/1
 VENV := .venv/bin
 C_FILES = $(shell find agent tests -name '*.[ch]' -o -name '*.cc' -o -name '*.hh')
