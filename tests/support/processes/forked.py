@@ -215,7 +215,8 @@ def _serve(requests: socket.socket) -> None:
         requests.send(str(os.waitpid(pid, 0)[1]).encode())
         if missing := [name for name in names if name not in sys.modules]:
             for name in missing:
-                importlib.import_module(name)
+                with contextlib.suppress(ImportError):  # each run then imports it by itself
+                    importlib.import_module(name)
             sys.stdout.flush()  # nothing that waits there is a later run's
             gc.collect()
             gc.freeze()
@@ -236,10 +237,11 @@ def _become(
     os.chdir(folder)
     sys.path[0] = folder
     sys.argv[1:] = words
-    leave = os._exit
+    leave, own = os._exit, os.getpid()
 
     def end(status: int) -> NoReturn:
-        os.write(tell, "\n".join(sys.modules).encode())
+        if os.getpid() == own:  # what it forks ends so, too
+            os.write(tell, "\n".join(sys.modules).encode())
         leave(status)
 
     os._exit = end

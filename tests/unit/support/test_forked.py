@@ -101,6 +101,13 @@ def test_a_run_finds_imported_what_another_has_imported(fake: Path) -> None:
     assert (first.stdout, second.stdout) == ("imported\nFalse\n", "True\n")
 
 
+def test_a_run_that_forks_or_makes_modules_tells_its_own_imports_alone(fake: Path) -> None:
+    write(fake, "import os, sys, types\nsys.modules['made'] = types.ModuleType('made')\n"
+          "if not os.fork():\n    import colorsys\n    os._exit(0)\n"
+          "os.wait()\nprint('colorsys' in sys.modules)")  # fmt: skip
+    assert [run([*SOSCOPE, "report"], cwd=fake).stdout for _ in range(3)] == ["False\n"] * 3
+
+
 def test_much_output_of_both_kinds(fake: Path) -> None:
     write(fake, "import sys\nfor _ in range(200):\n sys.stdout.write('o' * 999 + '\\r\\n')\n"
           " sys.stderr.write('e' * 999 + '\\n')\n")  # fmt: skip
