@@ -69,30 +69,21 @@ static void note(const struct sosc_reading *reading, uint64_t frame, uint64_t fr
 			sosc_chain_note(reading->chain, frame + words[i], word_at(from + words[i]));
 }
 
-// Most callers' frames lie right below a frame: what is in the page is read with it.
-static bool read_window(struct sosc_reading *reading, uint64_t frame, uint64_t end)
-{
-	uint64_t page = frame & ~(uint64_t)(SOSC_PAGE - 1);
-	uint64_t low = end - page > reading->room ? end - reading->room : page;
-
-	reading->low = reading->high = 0;
-	if (sosc_read(reading->tid, reading->window, low, end - low) != end - low)
-		return false;
-	reading->low = low;
-	reading->high = end;
-	return true;
-}
-
-/** Where a copy of a frame is; 0: it cannot be read. */
+/**
+ * Where a copy of a frame is; 0: it cannot be read. Most callers' frames lie right below a frame: what
+ * is in the page is read with it.
+ */
 uint64_t sosc_frame_copy(struct sosc_reading *reading, uint64_t frame)
 {
-	uint64_t size = part_of_frame(reading->at), end = frame + size, copy;
+	uint64_t size = part_of_frame(reading->at), end = frame + size, low, copy;
 
 	if (!size || end < frame)
 		return 0;
-	if ((frame < reading->low || end > reading->high) && !read_window(reading, frame, end))
-		return 0;
-	copy = (uint64_t)reading->window + (frame - reading->low);
-	note(reading, frame, copy);
+	low = frame & ~(uint64_t)(SOSC_PAGE - 1);
+	if (end - low > reading->window.room)
+		low = end - reading->window.room;
+	copy = sosc_window_at(&reading->window, reading->tid, frame, size, low, end);
+	if (copy)
+		note(reading, frame, copy);
 	return copy;
 }

@@ -5,7 +5,7 @@
 #ifndef SOSC_PYTHONREADING_H
 #define SOSC_PYTHONREADING_H
 
-#include "pythonchain.h"
+#include "chain.h"
 #include "soscope/objects.h"
 
 #pragma GCC visibility push(hidden)
@@ -19,9 +19,7 @@ struct sosc_reading {
 	const struct sosc_python *at;
 	uint32_t tid; // by whose id memory that may be gone is read; 0: it stays as it is
 	struct sosc_chain *chain; // where what is read is kept; or NULL
-	uint64_t low, high; // what `window` has a copy of
-	uint8_t *window; // of `room` bytes, READING_PART at least
-	uint64_t room;
+	struct sosc_window window; // READING_PART bytes at least
 	_Alignas(uint64_t) uint8_t code[READING_PART]; // a copy
 };
 

@@ -93,7 +93,6 @@ void sosc_python_stacks_start(const struct sosc_blocks *given, struct sosc_block
 void sosc_python_stacks_forked(void)
 {
 	preparing = 0;
-	sosc_chains_forked();
 	for (uint32_t i = 0; i < 1 << SEEN_BITS; i++)
 		if (seen[i].version & 1) {
 			seen[i].session = 0;
@@ -486,7 +485,6 @@ static __attribute__((noinline)) uint32_t walk_released(const struct sosc_python
 	reading.at = at;
 	reading.tid = tid;
 	reading.chain = end_code ? sosc_chain_take(tid) : NULL;
-	reading.low = reading.high = 0;
 	if (reading.chain && sosc_chain_is_same(reading.chain, tid, &now)) {
 		count = reading.chain->count;
 		memcpy(frames, reading.chain->frames, count * sizeof(*frames));
@@ -495,8 +493,9 @@ static __attribute__((noinline)) uint32_t walk_released(const struct sosc_python
 	}
 	if (reading.chain)
 		sosc_chain_begin(reading.chain);
-	reading.window = reading.chain ? reading.chain->copy : part;
-	reading.room = reading.chain ? READING_WINDOW : sizeof(part);
+	reading.window = reading.chain ?
+				 (struct sosc_window){0, 0, reading.chain->copy, READING_WINDOW} :
+				 (struct sosc_window){0, 0, part, sizeof(part)};
 	frame = newest_released(&reading, now.state);
 	count = walk(&reading, frame, frames, room, false);
 	if (count)

@@ -5,6 +5,7 @@
 // it, without a lock, in a signal handler, and from outside when its writer has been killed. Two
 // threads may write the same one at once: then the room of one is wasted.
 
+#include "chain.h"
 #include "image.h"
 #include "pythonstack.h"
 #include "rubystack.h"
@@ -34,6 +35,7 @@ void sosc_stacks_look(const struct sosc_loaded *image)
 void sosc_stacks_forked(void)
 {
 	sosc_rules_forked();
+	sosc_chains_forked();
 	sosc_python_stacks_forked();
 	sosc_ruby_stacks_forked();
 }
