@@ -288,6 +288,32 @@ def test_calls_that_wait_have_the_frames_of_their_thread(python: str, tmp_path: 
     assert "run" in {symbol for symbol, _ in own}  # of threading.Thread
 
 
+WAITS_IN_RUBY = """
+def wait(pipe)
+  pipe.read(5)
+end
+
+read, write = IO.pipe
+other = Thread.new { wait(read) }
+write << "other"
+other.join
+"""
+
+
+def test_calls_of_ruby_that_wait_have_their_frames(tmp_path: Path) -> None:
+    script, file = tmp_path / "waits.rb", tmp_path / "calls"
+    script.write_text(WAITS_IN_RUBY)
+    words = ["-k", "--json", "-e", "read", "-o", str(file), "--", need("ruby"), str(script)]
+    done = run([*SOSCOPE, "trace", *words])
+    assert done.returncode == 0, done.stderr
+    waits = [
+        [(frame["symbol"], frame["line"]) for frame in call["stack"] if frame["image"] is None]
+        for call in members(file)
+        if call["type"] == "call" and "rb_thread_io_blocking_region" in str(call["stack"])
+    ]
+    assert [("wait", 3), ("block in <main>", 7)] in waits
+
+
 def printed(*words: str) -> str:
     done = run(list(words))
     assert done.returncode == 0, done.stderr

@@ -16,11 +16,13 @@ from tests.integration.test_mem_python_stacks import frames_of
 from tests.support.machines.tools import need
 from tests.support.processes.attached import running
 from tests.support.processes.run import run
+from tests.support.targets import build
 from tests.support.targets.accounts import SOSCOPE
 from tests.support.targets.matrix import REPOSITORY
 from tests.support.time.patience import until
 
 TARGET = REPOSITORY / "tests" / "targets" / "mem" / "rbstacks.rb"
+RELEASED = TARGET.with_name("rbreleased.rb")
 MOST = 64
 EVALUATOR = "rb_vm_exec"
 
@@ -85,23 +87,114 @@ def test_frames_lie_where_the_evaluator_ran_them(ruby: str, tmp_path: Path) -> N
     assert order[30_001] == ["C", "take", *chain, "recurse_in_c", *outer]
 
 
-EXTENSION_WITHOUT_LOCK = """
-require "fiddle"
-copy = Fiddle::Function.new(
-  Fiddle::Handle::DEFAULT["strdup"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOIDP
-)
-$kept = [copy.call("x" * 9_000)]
-"""
+@pytest.fixture
+def library(ruby: str) -> str:
+    """Return an extension that lets go of the GVL, for a Ruby whose frames are known then."""
+    version = run([ruby, "-e", "print RUBY_VERSION"]).stdout
+    if not "3.0" <= version < "3.4":
+        pytest.skip(f"Ruby {version}: its threads have no frames without the GVL")
+    words = [need("gcc"), "-O1", "-g", "-w", "-shared", "-fPIC"]
+    return str(build.compiled("released.so", words, [RELEASED.with_name("lib_released.c")]))
 
 
-def test_who_does_not_hold_the_lock_has_none(ruby: str, tmp_path: Path) -> None:
-    script = tmp_path / "copy.rb"
-    script.write_text(EXTENSION_WITHOUT_LOCK)
-    done = record(tmp_path, ruby, str(script))
+@pytest.mark.every(2)
+@pytest.mark.parametrize("how", ["", "kill"])
+def test_an_extension_without_the_lock(ruby: str, library: str, how: str, tmp_path: Path) -> None:
+    done = record(tmp_path, ruby, str(RELEASED), library, "cases", how)
+    assert done.returncode == (-9 if how else 0), done.stderr
+    truth = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(truth) == 9
+    stacks = frames_of(tmp_path / "run.sosr")
+    for size, frames in truth:
+        assert stacks[size], size
+        for found in stacks[size]:
+            assert found == frames[:MOST], size
+
+
+@pytest.mark.every(3, always=("100",))
+@pytest.mark.parametrize("storm", ["2 200 compact", "100 8 compact", "8 40 auto", "2 8 stress"])
+def test_no_line_is_wrong_while_code_is_moved(
+    ruby: str, library: str, storm: str, tmp_path: Path
+) -> None:
+    words = storm.split()
+    done = record(tmp_path, ruby, "-W0", str(RELEASED), library, "storm", *words)
+    if done.returncode and "NotImplementedError" in done.stderr:
+        pytest.skip("a Ruby that moves nothing")
     assert done.returncode == 0, done.stderr
-    rows = [row["frames"] for row in report(tmp_path)["native"] if row["bytes"] == 9_001]
-    (frames,) = [frames for frames in rows if "strdup" in str(frames[0]["symbol"])]
-    assert "copy.rb" not in json.dumps(frames)
+    stacks = frames_of(tmp_path / "run.sosr")
+    known = 0
+    for line in done.stdout.splitlines():
+        size, (frame,) = json.loads(line)
+        assert len(stacks[size]) % 3 == 0
+        assert stacks[size], size
+        for innermost, *_ in stacks[size]:
+            assert innermost in (frame, [None, None, None])
+            known += innermost == frame
+    turns = int(words[0]) * int(words[1])
+    assert known > 3 * turns // 2
+
+
+@pytest.mark.every(2)
+@pytest.mark.parametrize("verb", ["attach", "snapshot", "live", "leaks"])
+def test_a_visit_knows_lines_without_the_lock(
+    ruby: str, library: str, verb: str, tmp_path: Path
+) -> None:
+    (line,) = [
+        number
+        for number, text in enumerate(RELEASED.read_text().splitlines(), 1)
+        if text.endswith("# grow")
+    ]
+    file = str(tmp_path / "visit.sosr")
+    with running([ruby, str(RELEASED), library, "grow"]) as process:
+        visit = ["mem", verb, "-p", str(process.pid)]
+        words = {
+            "attach": ["--blocks", "-q", "-o", file, "--duration", "500ms"],
+            "snapshot": ["--blocks", "--for", "500ms", "--json"],
+            "live": ["--blocks", "--for", "500ms", "--json"],
+            "leaks": ["--older", "50ms", "--for", "500ms", "--json"],
+        }[verb]
+
+        def stands_at_its_line() -> bool:
+            done = run([*SOSCOPE, *visit, *words])
+            assert done.returncode == 0, done.stderr
+            if verb == "attach":
+                done = run([*SOSCOPE, "mem", "report", "--json", file])
+            taken = [
+                row["frames"]
+                for row in json.loads(done.stdout)["rows" if verb == "live" else "native"]
+                if "take_blocks" in [frame["symbol"] for frame in row["frames"]]
+            ]
+            for frames in taken:
+                innermost = next(frame for frame in frames if frame["image"] is None)
+                told = [innermost[key] for key in ("symbol", "file", "line")]
+                assert told == ["block in grow", str(RELEASED), line]
+            return bool(taken)
+
+        until(stands_at_its_line, "the program takes some blocks")
+
+
+def test_ractors_without_the_lock(ruby: str, library: str, tmp_path: Path) -> None:
+    script = tmp_path / "ractors.rb"
+    script.write_text(
+        "exit 3 unless defined?(Ractor)\n"
+        "require ARGV[0]\n"
+        "workers = 3.times.map do |number|\n"
+        "  Ractor.new(number) do |mine|\n"
+        "    200.times { 'x' * 5000; Released.take(62_001 + mine, 5) }\n"
+        "  end\n"
+        "end\n"
+        "workers.each { |worker| worker.respond_to?(:value) ? worker.value : worker.take }\n"
+    )
+    done = record(tmp_path, ruby, "-W0", str(script), library)
+    if done.returncode == 3:
+        pytest.skip("a Ruby without Ractors")
+    assert done.returncode == 0, done.stderr
+    stacks = frames_of(tmp_path / "run.sosr")
+    for number in range(3):
+        found = [frames for frames in stacks[62_001 + number] if frames[0][0] is not None]
+        assert len(found) > 500
+        for frames in found:
+            assert frames[0] == ["block (3 levels) in <main>", str(script), 5]
 
 
 def test_sampled_blocks_have_them_too(ruby: str, tmp_path: Path) -> None:

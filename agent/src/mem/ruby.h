@@ -21,6 +21,7 @@ enum sosc_ruby_kind {
 	KIND_CLASS = 2,
 	KIND_MODULE = 3,
 	KIND_STRING = 5,
+	KIND_ARRAY = 7,
 	KIND_DATA = 12,
 	KIND_IMEMO = 0x1a,
 	KIND_NODE = 0x1b,

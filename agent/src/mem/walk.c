@@ -472,7 +472,6 @@ static uint32_t stack_of(const struct sosc_stack_call *call, const struct own *o
 static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_stack_call *call,
 							 enum sosc_block_api api)
 {
-	bool sealed = sosc_is_sealed(call->thread);
 	const uint64_t visited = SOSC_FRAME_SOSCOPE;
 	uint32_t most = sosc_stacks_most();
 	struct own own;
@@ -484,7 +483,7 @@ static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_stack
 		own.count = sosc_python_stack(own.frames, most, call->thread);
 	// a program that has both shows those of the one that it called last, if it is Python
 	if (!own.count && __atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED))
-		own.count = sosc_ruby_stack(own.frames, most, sealed);
+		own.count = sosc_ruby_stack(own.frames, most, call->thread);
 	return stack_of(call, &own, api);
 }
 

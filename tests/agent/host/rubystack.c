@@ -16,6 +16,7 @@
 #include "mem/rubystack.h"
 #include "mem/walk.h"
 #include "soscope/blocks.h"
+#include "thread.h"
 
 enum {
 	FRAMES = 6,
@@ -197,11 +198,13 @@ static void make_interpreter(void)
 
 static uint64_t told[ROOM];
 static struct sosc_blocks *own;
+static struct sosc_thread asker, sealed = {.sealed = 1};
 
 static uint32_t count_of(uint32_t room)
 {
 	memset(told, 0, sizeof(told));
-	return sosc_ruby_stack(told, room, false);
+	asker.tid = (uint32_t)gettid(); // a child's is another one
+	return sosc_ruby_stack(told, room, &asker);
 }
 
 static bool is_told(uint64_t word, int number)
@@ -238,7 +241,7 @@ static void start(void)
 static void check_unprepared(void)
 {
 	start();
-	CHECK(!sosc_ruby_stack(told, ROOM, true) && !asked); // nothing may be prepared then
+	CHECK(!sosc_ruby_stack(told, ROOM, &sealed) && !asked); // nothing may be prepared then
 	object_class = 0;
 	CHECK(!count_of(ROOM) && sosc_ruby_stacks); // it has not begun
 	object_class = 8;
@@ -252,12 +255,12 @@ static void check_unprepared(void)
 	has_lock = 0;
 	CHECK(!count_of(ROOM) && !asked);
 	has_lock = 1;
-	CHECK(!sosc_ruby_stack(told, ROOM, true) && !asked); // it is ready, but not sure
+	CHECK(!sosc_ruby_stack(told, ROOM, &sealed) && !asked); // it is ready, but not sure
 	collects = 1;
 	CHECK(!count_of(ROOM) && !asked);
 	collects = 0;
 	check_sound(ROOM);
-	CHECK(asked == 1 && sosc_ruby_stack(told, ROOM, true) == FRAMES - 1);
+	CHECK(asked == 1 && sosc_ruby_stack(told, ROOM, &sealed) == FRAMES - 1);
 	sosc_ruby_stacks_forget(&sosc_loaded[0]);
 	CHECK(!sosc_ruby_stacks && !count_of(ROOM));
 }
@@ -349,7 +352,7 @@ static void check_unsure(void)
 
 static void *prepare(void *unused)
 {
-	CHECK(!sosc_ruby_stack(told, 0, false));
+	CHECK(!sosc_ruby_stack(told, 0, &asker));
 	return unused;
 }
 

@@ -194,6 +194,41 @@ def extensions(size)
   [1].each { take_by_extension(size + 1) }
 end
 
+TEXT = "a" * 100_000
+
+def copy(size, function)
+  tail = Fiddle::Pointer[TEXT] + (TEXT.size - size + 1)
+  KEPT << function.call(tail); say(size, caller_locations(0))
+end
+
+def copy_deep(depth, size, function)
+  depth.zero? ? copy(size, function) : copy_deep(depth - 1, size, function)
+end
+
+# C code allocates while this thread does not hold the lock, and then while it does. Of other versions, who
+# does not hold it has no frames.
+def without_lock(size)
+  return unless ("3.0"..."3.4").cover?(RUBY_VERSION)
+
+  [{}, { need_gvl: true }].each_with_index do |how, at|
+    size += at * 1_000
+    strdup = Fiddle::Handle::DEFAULT["strdup"]
+    types = [[Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOIDP]
+    function = Fiddle::Function.new(strdup, *types, **how)
+    copy(size, function)
+    copy_deep(20, size + 1, function)
+    copy_deep(70, size + 2, function)
+    [1].each { copy(size + 3, function) }
+    Thread.new { copy_deep(3, size + 4, function) }.join
+    Fiber.new { copy(size + 5, function) }.resume
+    eval("\n\ncopy(#{size + 6}, function)", binding, "some/template.erb", 90)
+    200.times do |turn| # code that is collected, and other code in its place
+      eval("#{"\n" * (turn % 7)}copy(#{size + 10 + turn}, function)", binding, "made#{turn % 3}.rb")
+      GC.start if (turn % 50).zero?
+    end
+  end
+end
+
 def required(size)
   $size = size
   Dir.mktmpdir do |folder|
@@ -237,6 +272,7 @@ def all
   evaluated(42_001)
   moved(43_001)
   extensions(44_001)
+  without_lock(60_001)
   required(45_001)
   signals(46_001)
 end
