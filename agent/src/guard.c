@@ -6,7 +6,8 @@
 // seen. vfork returns in a child first, which goes on as its parent's thread. If nobody follows
 // children, a child of fork leaves the shared memory before it does anything else. If they are
 // followed, a process leaves it before it changes its rights; else soscope is told before the
-// program executes another one in its place. And where
+// program executes another one in its place, and programs that children execute are counted
+// (execs.c). And where
 // calls return through trampolines, walks over the stack leave these out (backtrace.c), and
 // functions that ask which library has called find a return address of that one. A program
 // that is to have other functions than its own gets them when it calls its start.
@@ -15,6 +16,7 @@
 #include "arch.h"
 #include "cell.h"
 #include "clock.h"
+#include "execs.h"
 #include "handler.h"
 #include "image.h"
 #include "instrument.h"
@@ -47,6 +49,8 @@ enum {
 	GUARD_RIGHTS,
 	GUARD_EXEC,
 	GUARD_EXEC_OPEN, // the file is open, or its name counts from an open folder
+	GUARD_SPAWN, // another process executes the file whose path is the second argument
+	GUARD_SHELL, // the same, of a shell; NULL is none
 	GUARD_BACKTRACE,
 	GUARD_WALK,
 	GUARD_WALK_IP,
@@ -136,6 +140,18 @@ static uint32_t exec_kind(const char *symbol)
 	return sosc_same(symbol, "fexecve") || sosc_same(symbol, "execveat") ? GUARD_EXEC_OPEN : 0;
 }
 
+// A shell that is not started is rare, and what unwinds system must find no trampoline of ours.
+static uint32_t spawn_kind(const char *symbol)
+{
+	static const char names[][13] = {"posix_spawn", "posix_spawnp", "pidfd_spawn",
+					 "pidfd_spawnp"};
+
+	for (uint32_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (sosc_same(symbol, names[i]))
+			return GUARD_SPAWN;
+	return sosc_same(symbol, "system") || sosc_same(symbol, "popen") ? GUARD_SHELL : 0;
+}
+
 static bool is_of_rights(uint64_t number)
 {
 	static const uint16_t numbers[] = {SYS_SETUID,	  SYS_SETGID,	 SYS_SETREUID,
@@ -161,6 +177,10 @@ uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 
 	if (sosc_patches_wait() && at->image->main && sosc_same(symbol, "__libc_start_main"))
 		return GUARD_START;
+	if ((is_told_execs() || sosc_execs_wanted()) && exec_kind(symbol))
+		return exec_kind(symbol);
+	if (sosc_execs_wanted() && spawn_kind(symbol))
+		return spawn_kind(symbol);
 	if (!sosc_session->plans)
 		return 0;
 	if (sosc_session->chunks && (sosc_same(symbol, "vfork") || sosc_same(symbol, "__vfork")))
@@ -169,8 +189,6 @@ uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 		return GUARD_FORK;
 	if (sosc_session->flags & SOSC_FLAG_FOLLOW && changes_rights(symbol))
 		return GUARD_RIGHTS;
-	if (is_told_execs() && exec_kind(symbol))
-		return exec_kind(symbol);
 	if (sosc_same(symbol, "prctl"))
 		return GUARD_PRCTL;
 	if (sosc_same(symbol, "seccomp"))
@@ -278,29 +296,51 @@ static void find_caller(uint64_t *ret)
 		*ret = addr;
 }
 
-static void tell_exec(uint64_t kind, const struct sosc_call *call)
+// Whether the call executes a program in place of the caller's. @path is then the address of its
+// path, 0 if the call gives none.
+static bool executes(uint64_t kind, struct sosc_regs *regs, uint64_t *path)
 {
-	uint64_t first = *sosc_argument(call->regs, 0);
+	uint64_t first = *sosc_argument(regs, 0);
+	bool is_open = kind == GUARD_EXEC_OPEN || (kind == GUARD_SYSCALL && first == SYS_EXECVEAT);
 
-	if (kind == GUARD_EXEC)
-		sosc_tell_exec(call->thread, first);
-	else if (kind == GUARD_EXEC_OPEN ||
-		 (kind == GUARD_SYSCALL && first == SYS_EXECVEAT && is_told_execs()))
-		sosc_tell_exec(call->thread, 0);
-	else if (kind == GUARD_SYSCALL && first == SYS_EXECVE && is_told_execs())
-		sosc_tell_exec(call->thread, *sosc_argument(call->regs, 1));
+	*path = is_open ? 0 : *sosc_argument(regs, kind == GUARD_SYSCALL);
+	return kind == GUARD_EXEC || is_open || (kind == GUARD_SYSCALL && first == SYS_EXECVE);
+}
+
+// What is to be known before a program is executed; whether it has to be known that this has failed.
+static bool tell_exec(uint64_t kind, const struct sosc_call *call)
+{
+	static const char shell[] = "sh";
+	uint64_t first = *sosc_argument(call->regs, 0), path;
+
+	if (executes(kind, call->regs, &path)) {
+		if (sosc_execs_wanted() && sosc_execs_is_child(call->thread)) {
+			sosc_execs_begin(call->thread, path);
+			return true;
+		}
+		if (is_told_execs())
+			sosc_tell_exec(call->thread, path);
+		return false;
+	}
+	if (!sosc_execs_wanted())
+		return false;
+	if (kind == GUARD_SPAWN)
+		sosc_execs_begin(call->thread, *sosc_argument(call->regs, 1));
+	else if (kind == GUARD_SHELL && first)
+		sosc_execs_begin(call->thread, (uint64_t)shell);
+	return kind == GUARD_SPAWN;
 }
 
 // Of a call that may be the program's last no exit is asked for.
 static enum sosc_next entry(struct sosc_call *call)
 {
 	uint64_t kind = sosc_lazy[call->cell].index;
-	bool is_forbidding = forbids(kind, call->regs);
+	bool is_forbidding = forbids(kind, call->regs), is_telling;
 
 	if ((is_forbidding && !only_asks(kind, call->regs)) || kind == GUARD_RIGHTS ||
 	    (kind == GUARD_SYSCALL && is_of_rights(*sosc_argument(call->regs, 0))))
 		sosc_thread_changes_rights(call->thread);
-	tell_exec(kind, call);
+	is_telling = tell_exec(kind, call);
 	if (kind == GUARD_START)
 		sosc_patches_begin();
 	if (kind == GUARD_CALLER)
@@ -311,7 +351,7 @@ static enum sosc_next entry(struct sosc_call *call)
 	}
 	if (is_forbidding)
 		seal(1);
-	else if (kind != GUARD_VFORK || !call->thread)
+	else if (!is_telling && (kind != GUARD_VFORK || !call->thread))
 		return SOSC_GO_ON;
 	return SOSC_GO_ON_AND_COME_BACK;
 }
@@ -320,12 +360,19 @@ static void exit(struct sosc_call *call)
 {
 	uint64_t kind = sosc_lazy[call->cell].index;
 
+	int32_t result = (int32_t)*sosc_result(call->regs);
+
 	if (kind == GUARD_FORK)
 		return;
 	if (kind == GUARD_VFORK) {
 		if (call->thread)
 			sosc_thread_vforked(call->thread, !*sosc_result(call->regs));
-	} else if ((int32_t)*sosc_result(call->regs) < 0) {
+	} else if (kind == GUARD_EXEC || kind == GUARD_EXEC_OPEN || kind == GUARD_SPAWN) {
+		if (result)
+			(void)sosc_execs_failed(call->thread);
+	} else if (kind == GUARD_SYSCALL && result < 0 && sosc_execs_failed(call->thread)) {
+		return;
+	} else if (result < 0) {
 		seal(-1);
 	} else {
 		__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_SEALED,

@@ -160,14 +160,14 @@ static bool describe(struct sosc_call *call, const struct sosc_cell *cell, struc
 {
 	const struct sosc_instrument *instrument;
 
-	if (sosc_is_quiet())
-		return false;
 	call->cell = sosc_cell_index(cell);
 	call->layer = &sosc_layers[call->cell];
+	instrument = &sosc_instruments[call->layer->instrument];
+	if (sosc_is_quiet() && !(instrument->needs & SOSC_NEEDS_EVERY_CALL))
+		return false;
 	call->regs = regs;
 	call->sp = (uint64_t)&regs->ret;
 	call->thread = sosc_thread_self();
-	instrument = &sosc_instruments[call->layer->instrument];
 	return !call->thread || !call->thread->quiet || instrument->needs & SOSC_NEEDS_EVERY_CALL;
 }
 

@@ -4,8 +4,9 @@
 // (DF_1_INITFIRST). What soscope added to the environment is taken out again.
 //
 //	LD_PRELOAD=/proc/self/fd/N[:what the user had]
-//	SOSCOPE_PRELOAD=blob,control,plan,pages_offset,control_size,plan_size,strip
+//	SOSCOPE_PRELOAD=blob,control,plan,execs,pages_offset,control_size,plan_size,strip
 //
+// execs: one more than the file's descriptor; 0 = there is no such file.
 // strip: bytes of LD_PRELOAD's value that are ours; 0 = all of it. Two entries
 // go away, so that the auxiliary vector behind them stays aligned.
 
@@ -20,7 +21,7 @@
 #include "start.h"
 #include "sys.h"
 
-enum { FIELDS = 7, AUXV_MAX = 64 };
+enum { FIELDS = 8, AUXV_MAX = 64 };
 
 static const char *after(const char *entry, const char *prefix)
 {
@@ -197,10 +198,11 @@ void sosc_preload(int argc, char **argv, char **envp)
 	start.blob_fd = (int32_t)fields[0];
 	start.control_fd = (int32_t)fields[1];
 	start.plan_fd = (int32_t)fields[2];
-	start.pages_offset = fields[3];
-	start.control_size = fields[4];
-	start.plan_size = fields[5];
-	clean(envp, fields[6]);
+	start.execs_fd = (int32_t)fields[3] - 1;
+	start.pages_offset = fields[4];
+	start.control_size = fields[5];
+	start.plan_size = fields[6];
+	clean(envp, fields[7]);
 	if (soscope_agent_start(&start) != 0)
 		return;
 	r_debug = (const void *)start.r_debug;

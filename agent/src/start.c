@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "counter.h"
 #include "counts.h"
+#include "execs.h"
 #include "gate.h"
 #include "guard.h"
 #include "handler.h"
@@ -197,10 +198,14 @@ __attribute__((visibility("default"))) long soscope_agent_start(const struct sos
 	bool again = start->flags & SOSC_START_AGAIN;
 	long error = again ? map_again(start) : map_all(start);
 
+	if (!error)
+		sosc_execs_start(start);
 	if (start->blob_fd >= 0)
 		(void)sosc_sys3(SYS_CLOSE, start->blob_fd, 0, 0);
 	(void)sosc_sys3(SYS_CLOSE, start->control_fd, 0, 0);
 	(void)sosc_sys3(SYS_CLOSE, start->plan_fd, 0, 0);
+	if (start->execs_fd >= 0)
+		(void)sosc_sys3(SYS_CLOSE, start->execs_fd, 0, 0);
 	if (error)
 		return error;
 	error = start_all(start);

@@ -2,11 +2,12 @@
 /**
  * What the agent and soscope write to each other: the one definition.
  *
- * Everything lies in two memory files per traced program image (a forked
+ * Everything lies in memory files per traced program image (a forked
  * child shares its parent's; an exec starts new ones):
  *
  *	block	control page | sections, the ring of chunks among them (enum sosc_section)
  *	plan	struct sosc_plan_head | the sections marked "plan"
+ *	execs	struct sosc_execs, where children are not followed
  *
  * soscope lays both out and maps the agent. The program can write to the block, and
  * soscope alone to the plan. The agent fills the sections marked "agent". All integers
@@ -46,6 +47,7 @@ enum {
 	SOSC_CALL_SITE_HEADS = 4096, // a power of two
 	SOSC_NAMESPACES = 16, // glibc's DL_NNS
 	SOSC_GATES = 1024, // see SOSC_SEC_GATES
+	SOSC_EXEC_NAMES = 63, // see struct sosc_execs
 	SOSC_NONE = 0xffffffffu, // "no such index" in every u32 index field
 };
 
@@ -493,6 +495,30 @@ struct sosc_stats {
 	uint64_t reserved;
 };
 
+// ---- programs that children execute ------------------------------------------
+
+enum sosc_exec_state {
+	SOSC_EXEC_FREE = 0,
+	SOSC_EXEC_TAKEN = 1, // its name is being written
+	SOSC_EXEC_NAMED = 2,
+};
+
+// A name under which programs were executed: the last part of the file's path.
+struct sosc_exec {
+	uint32_t programs; // how many; an exec that fails takes its own one back
+	uint32_t state; // enum sosc_exec_state
+	char name[56]; // NUL-terminated, cut
+};
+
+// A page in a file of its own. A child that nobody follows leaves the block, and keeps this. The
+// child may go on with other rights, so nobody but soscope believes what stands here, and soscope
+// only shows it.
+struct sosc_execs {
+	uint64_t programs; // how many in all
+	uint64_t reserved[7];
+	struct sosc_exec names[SOSC_EXEC_NAMES];
+};
+
 // ---- start -----------------------------------------------------------------
 
 // Offsets inside the blob's reservation in the target (agent/agent.lds keeps
@@ -519,6 +545,8 @@ struct sosc_start { // rdi of soscope_agent_start, in the target's memory
 	int32_t control_fd; // the block; closed by start
 	int32_t blob_fd; // the blob; closed by start
 	int32_t plan_fd; // the plan; closed by start
+	int32_t execs_fd; // struct sosc_execs, -1: nobody asks for it; closed by start
+	uint32_t reserved;
 	uint64_t pages_offset; // of the trampoline pages in the blob file
 	uint64_t control_size; // bytes of the block to map; count arrays may lie behind them
 	uint64_t plan_size; // bytes of the plan

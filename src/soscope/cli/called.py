@@ -76,7 +76,8 @@ def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledIma
             lines.append(f"the command died of {signal_name(outcome.signal)}")
         elif outcome.status:
             lines.append(f"the command ended with status {outcome.status}")
-    lines += untraced_lines(outcome.untraced) + attached_lines(outcome, verbose=False)
+    lines += untraced_lines(outcome.untraced) + outcome.executed.lines()
+    lines += attached_lines(outcome, verbose=False)
     if not outcome.programs:
         return lines
     if options.select and not any(image.functions for image in images):

@@ -28,6 +28,6 @@ def run(invocation: Invocation) -> int:
     if not options.quiet:
         for path, reason in outcome.untraced:
             note(f"{path}: nothing was replaced: {in_full(reason)}")
-        for line in (*instrument.notes, *outcome.remarks):
+        for line in (*outcome.executed.lines(), *instrument.notes, *outcome.remarks):
             note(line)
     return leave(outcome.status, outcome.signal)

@@ -21,7 +21,6 @@ from soscope.control.program import Program
 from soscope.control.shield import is_abandoned, shielded
 from soscope.control.signals import Signals
 from soscope.control.tracer import tell_inner_pid
-from soscope.entry.agent import handover
 from soscope.entry.agent.blob import Blob
 from soscope.entry.agent.handover import Files
 from soscope.entry.agent.install import Install, StartFault, Undo
@@ -36,6 +35,7 @@ from soscope.proc import status
 from soscope.proc.reasons import Refused, in_full
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
+from soscope.wire.execs import Execs
 from soscope.wire.planfile import PlanFile
 
 TYPE_CHECKING = False
@@ -195,8 +195,9 @@ class Attachment:
 
     def _take(self, files: list[int]) -> None:
         """Map the control block, and its plan before that is sealed, which were made in it."""
-        block, plan = files
+        block, plan, *execs = files
         self.made = ControlBlock(block, PlanFile(plan))
+        self.made.execs = Execs(execs[0]) if execs else None
 
     def run(self, events: SessionEvents, signals: Signals, *, follow: bool) -> Attached:
         """Put the agent in; return the process that has it."""
@@ -324,13 +325,9 @@ class Attachment:
         tracee.area = old.stack
         block = self.program.block
         assert block is not None
-        control = handover.fetch(tracee, block.fd)
-        plan = handover.fetch(tracee, block.plan.fd)
-        files = Files(-1, control, plan)
-        if control < 0 or plan < 0:
-            for number in (control, plan):
-                if number >= 0:
-                    handover.close(tracee, number)
+        try:
+            files = self.agents.bring_block(tracee, block)
+        except Refused:
             files, block = self.agents.make_there(tracee, self.program)
         install.base = old.base
         install.run_again(old.base, self.blob, files, [block.target_size, block.plan.size])

@@ -64,12 +64,11 @@ class Blocks:
         self._has_made = False
 
     def make(
-        self, path: str, descriptors: tuple[int, int] | None = None, pid: int = 0
+        self, path: str, descriptors: tuple[int, ...] | None = None, pid: int = 0
     ) -> ControlBlock:
         """Make the block for a program that process `pid` executes, 0: one to come.
 
-        `descriptors` are shared files that the block and its plan have to use, None: it makes
-        them. Raises NoSharedMemory.
+        `descriptors` are as `ControlBlock.create` has them. Raises NoSharedMemory.
         """
         settings = self._settings
         needs_ring = any(hooks.needs_ring for hooks in self._hooks)
@@ -92,6 +91,7 @@ class Blocks:
             patches=self._pack_patches(),
             function_room=_LATER_ROOM * describes + (sum(self._rooms()) if is_later else 0),
             gate=self.gate,
+            counts_execs=not settings.follow,
         )
         block = ControlBlock.create(plan, descriptors)
         self._tell_all(block)

@@ -21,17 +21,20 @@ from soscope.errors import SoscopeError
 from soscope.proc.reasons import Refused
 from soscope.wire.block import ControlBlock
 
-# Gets the path of the program, rarely the descriptors of empty shared files that the new block and
-# its plan have to use, and the process that executes it, 0 before there is one: then the limits of
+# Gets the path of the program, rarely the descriptors of empty shared files that the new block
+# has to use, and the process that executes it, 0 before there is one: then the limits of
 # this process are its own. Returns the block of that program.
-MakeBlock = Callable[[str, tuple[int, int] | None, int], ControlBlock]
+MakeBlock = Callable[[str, tuple[int, ...] | None, int], ControlBlock]
+
+
+_FILES = 3  # that a block may have: its own, its plan, its page of executed programs
 
 
 class AgentSource:
     """What is put into programs: the blob, and a new control block for each.
 
-    `inherited` are the numbers of (blob, control block, plan) in the first program, None where no
-    descriptor was free for them.
+    `inherited` are the numbers of (blob, control block, plan) in the first program, and of the file
+    of executed programs, if the block has one. None: no descriptor was free for them.
     """
 
     __slots__ = ("_make_block", "blob", "inherited")
@@ -39,7 +42,7 @@ class AgentSource:
     def __init__(self, blob: Blob | None, make_block: MakeBlock) -> None:
         self.blob = blob
         self._make_block = make_block
-        self.inherited: tuple[int, int, int] | None = None
+        self.inherited: tuple[int, ...] | None = None
 
     def put_into(self, program: Program, put_in: PutIn) -> None:
         """Put the agent into a program that has just been loaded; fill in its block.
@@ -68,26 +71,33 @@ class AgentSource:
     def bring(
         self, tracee: Tracee, program: Program, block: ControlBlock | None
     ) -> tuple[Files, ControlBlock]:
-        """Return blob, control block and plan in the target, and the block. Raises Refused."""
+        """Return the agent's files in the target, and the block. Raises Refused."""
         assert self.blob is not None
         if block is not None and self.inherited is not None:
             return Files(*self.inherited), block
         blob_there = handover.fetch(tracee, self.blob.fd)
         if blob_there >= 0:
             block = block or self.new_block(program, None)
-            control_there = handover.fetch(tracee, block.fd)
-            plan_there = (
-                control_there if control_there < 0 else handover.fetch(tracee, block.plan.fd)
-            )
-            if plan_there >= 0:
-                return Files(blob_there, control_there, plan_there), block
-            for number in (blob_there, control_there):
-                if number >= 0:
-                    handover.close(tracee, number)
-            raise Refused(f"no descriptor for the agent: {os.strerror(-plan_there)}")
+            try:
+                return self.bring_block(tracee, block, blob_there), block
+            except Refused:
+                handover.close(tracee, blob_there)
+                raise
         if block is not None:
             raise Refused(f"no descriptor for the agent: {os.strerror(-blob_there)}")
         return self.bring_copies(tracee, program)
+
+    def bring_block(self, tracee: Tracee, block: ControlBlock, blob_there: int = -1) -> Files:
+        """Bring the files of a block into the target. Raises Refused, with nothing left there."""
+        there: list[int] = []
+        for descriptor in block.descriptors:
+            number = handover.fetch(tracee, descriptor)
+            if number < 0:
+                for other in there:
+                    handover.close(tracee, other)
+                raise Refused(f"no descriptor for the agent: {os.strerror(-number)}")
+            there.append(number)
+        return Files(blob_there, *there)
 
     def bring_copies(self, tracee: Tracee, program: Program) -> tuple[Files, ControlBlock]:
         """Make files in the target and take them; for a target that can reach none of ours.
@@ -104,7 +114,8 @@ class AgentSource:
         finally:
             os.close(ours)
         files, block = self.make_there(tracee, program)
-        return Files(blob_there, files.control, files.plan, (*made, *files.made)), block
+        files.blob, files.made = blob_there, (*made, *files.made)
+        return files, block
 
     def make_there(self, tracee: Tracee, program: Program) -> tuple[Files, ControlBlock]:
         """Make a control block and its plan in the target, without a blob. Raises Refused.
@@ -112,24 +123,34 @@ class AgentSource:
         Who waits for this process maps the plan before it is sealed, so that soscope can write to
         it.
         """
-        control_there, control = handover.create(tracee)
+        there: list[int] = []
+        ours: list[int] = []
         try:
-            plan_there, plan = handover.create(tracee)
+            for _ in range(_FILES):
+                number, descriptor = handover.create(tracee)
+                there.append(number)
+                ours.append(descriptor)
         except Refused:
-            os.close(control)
+            for descriptor in ours:
+                os.close(descriptor)
+            for number in there:
+                handover.close(tracee, number)
             raise
-        made = (os.fstat(control).st_ino, os.fstat(plan).st_ino)
-        block = self.new_block(program, (control, plan))
+        made = [os.fstat(descriptor).st_ino for descriptor in ours]
+        block = self.new_block(program, tuple(ours))
+        count = len(block.descriptors)
+        for number in there[count:]:
+            handover.close(tracee, number)
         try:
             from soscope.control.shield import give  # late: programs seldom need it
 
-            give([block.fd, block.plan.fd])
+            give(block.descriptors)
             block.plan.seal()
         except OSError as error:
             raise Refused(f"no shared memory with the process: {error.strerror}") from error
-        return Files(-1, control_there, plan_there, made), block
+        return Files(-1, *there[:count], made=tuple(made[:count])), block
 
-    def new_block(self, program: Program, descriptors: tuple[int, int] | None) -> ControlBlock:
+    def new_block(self, program: Program, descriptors: tuple[int, ...] | None) -> ControlBlock:
         """Make the control block of a program. Raises Refused."""
         try:
             return self._make_block(program.path, descriptors, program.pid)

@@ -98,9 +98,9 @@ def launch(
 class _Outfit:
     """What the new process gets: its program's control block, the agent, numbers for them.
 
-    `program.reason` says why it gets none of them. `descriptors` are the numbers of (blob,
-    control block, plan) that it inherits, () where no number was free. `may_preload` says whether
-    the agent can go in by LD_PRELOAD.
+    `program.reason` says why it gets none of them. `descriptors` are the numbers of
+    files that it inherits, as in `AgentSource.inherited`; () where no number was free.
+    `may_preload` says whether the agent can go in by LD_PRELOAD.
     """
 
     __slots__ = ("agents", "descriptors", "may_preload", "program")
@@ -131,7 +131,7 @@ class _Outfit:
         """
         if self.agents.blob is not None and self.program.block is not None:
             block = self.program.block
-            self.descriptors = _high_descriptors((self.agents.blob.fd, block.fd, block.plan.fd))
+            self.descriptors = _high_descriptors((self.agents.blob.fd, *block.descriptors))
         try:
             while True:
                 try:
@@ -143,8 +143,7 @@ class _Outfit:
         finally:
             _close_all(self.descriptors)
         if self.descriptors:
-            blob, control, plan = self.descriptors
-            self.agents.inherited = (blob, control, plan)
+            self.agents.inherited = self.descriptors
         self.program.pid = child.pid
         return child
 

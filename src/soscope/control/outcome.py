@@ -92,6 +92,62 @@ class AttachedOutcome:
         self.is_exit_known = is_exit_known
 
 
+class ChildPrograms:
+    """Programs that children of the observed programs have executed and nobody has followed.
+
+    `count` is how many they were, `names` what most of them are called, each once: children say so
+    themselves. `can_follow`: with -f they would have been observed.
+    """
+
+    MOST_NAMES = 6  # in a line
+
+    __slots__ = ("can_follow", "count", "names")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.names: list[str] = []
+        self.can_follow = True
+
+    @classmethod
+    def of(cls, document: object) -> ChildPrograms:
+        """Return what `document` has made; of anything else what there is without any program."""
+        made = cls()
+        if isinstance(document, dict):
+            count, names = document.get("programs"), document.get("names")
+            made.add(
+                count if isinstance(count, int) else 0,
+                [str(name) for name in names] if isinstance(names, list) else [],
+            )
+            made.can_follow = bool(document.get("can_follow"))
+        return made
+
+    def add(self, count: int, names: list[str]) -> None:
+        """Add what the children of one program have executed."""
+        self.count += count
+        self.names += [name for name in names if name not in self.names]
+
+    def lines(self) -> list[str]:
+        """Say how many programs are not observed, and how they would be; nothing if all are."""
+        from soscope.model.printable import printable
+
+        if not self.count:
+            return []
+        names = [printable(name) for name in self.names[: self.MOST_NAMES]]
+        if len(self.names) > self.MOST_NAMES:
+            names.append("…")
+        named = f" ({', '.join(names)})" if names else ""
+        if self.count == 1:
+            said, them = f"1 program that a child executed is not in it{named}", "it"
+        else:
+            said = f"{self.count:,} programs that children executed are not in it{named}"
+            them = "them"
+        return [f"{said}: -f follows {them}" if self.can_follow else said]
+
+    def document(self) -> dict[str, object]:
+        """Return it for JSON and for recordings: `programs` is how many, `names` theirs."""
+        return {"programs": self.count, "names": self.names, "can_follow": self.can_follow}
+
+
 class EngineVerdict:
     """What comparing two engines has come to: a line to show; `is_same`: they agree."""
 
@@ -116,6 +172,7 @@ class Outcome:
     `not_attached` says why others could not be observed. `lacks_children` says that children
     of a program were to be followed and are not, as it needs ptrace itself.
     `arch` and `engine` are those of `ProcessStart`. `is_left`: a program was let go on unobserved.
+    `executed` are programs that children have executed and nobody has followed.
     `verdict` is there where two engines were compared. `cost` is what the observation has cost the
     programs, None where nobody knows.
     """
@@ -127,6 +184,7 @@ class Outcome:
         "cost",
         "dropped",
         "engine",
+        "executed",
         "is_left",
         "lacks_children",
         "not_attached",
@@ -168,6 +226,7 @@ class Outcome:
         self.attached: list[AttachedOutcome] = []
         self.not_attached: list[str] = []
         self.lacks_children = False
+        self.executed = ChildPrograms()
         self.arch = self.engine = ""
         self.is_left = False
         self.verdict: EngineVerdict | None = None

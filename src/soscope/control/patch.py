@@ -182,7 +182,7 @@ class _Patching:
         except ValueError as error:
             raise UsageError(f"process {self.pid}: {error}") from error
 
-    def _make_block(self, path: str, descriptors: tuple[int, int] | None, _: int) -> ControlBlock:
+    def _make_block(self, path: str, descriptors: tuple[int, ...] | None, _: int) -> ControlBlock:
         plan = Plan(
             instruments=[],
             patterns=pack_patterns([]),

@@ -30,14 +30,19 @@ def environment(
 ) -> list[bytes]:
     """Return `entries` with what makes the loader start the agent.
 
-    `descriptors` are the numbers of (blob, control block, plan) that the process inherits. What the
-    user has in LD_PRELOAD is kept, behind the agent. Always two entries are added: the agent
-    takes out as many, and the auxiliary vector behind them stays aligned.
+    `descriptors` are the numbers of (blob, control block, plan) that the process inherits, and of
+    the file of `block.execs`, if there is one. What the user has in LD_PRELOAD is kept, behind the
+    agent. Always two entries are added: the agent takes out as many, and the auxiliary vector
+    behind them stays aligned.
     """
     agent = f"{_FOLDER}/{descriptors[0]}".encode()
     is_taken = any(entry.startswith(_PRELOAD) for entry in entries)
     strip = len(agent) + 1 if is_taken else 0
-    numbers = (*descriptors, blob.pages_offset, block.target_size, block.plan.size, strip)
+    execs = descriptors[3] + 1 if block.execs is not None else 0
+    numbers = (
+        *(*descriptors[:3], execs),
+        *(blob.pages_offset, block.target_size, block.plan.size, strip),
+    )
     ours = [b"SOSCOPE_PRELOAD=" + b",".join(b"%d" % number for number in numbers)]
     ours.append(b"SOSCOPE_PRELOAD_=" if is_taken else _PRELOAD + agent)
     theirs = [

@@ -95,6 +95,7 @@ class Session(Beginning):
         self._drainers: dict[Program, Drainer] = {}
         self._ended: dict[object, ProgramOutcome] = {}  # a script runs some again and again
         self._lost: dict[str, int] = {}  # by reason
+        self._executed: list[tuple[int, list[str]]] = []  # by children, of each program
         self._idle = 0
         pauses = [instrument.pause for instrument in instruments if instrument.hooks is not None]
         self._longest = min(pauses, default=Instrument.pause)
@@ -263,6 +264,8 @@ class Session(Beginning):
 
         number = self._drainers[program].program
         outcome = ProgramOutcome(number, program.path, block.images(number))
+        if block.execs is not None:
+            self._executed.append(block.execs.read())
         self._waits.take(program, block, self._drainers[program])
         for instrument in self._instruments:
             instrument.take(outcome, block, self.feed.sink)
@@ -500,6 +503,9 @@ class Session(Beginning):
             instrument.price(outcome.cost, outcome.ns_per_tick, self._waits.units)
         for program in target.programs[:1]:
             outcome.arch, outcome.engine = program.arch, program.engine
+            outcome.executed.can_follow = program.preloaded is None
+        for executed in self._executed:
+            outcome.executed.add(*executed)
         outcome.remarks += target.remarks()
         outcome.is_left, outcome.verdict = target.is_left, target.verdict()
         for program in target.programs:
@@ -533,6 +539,7 @@ class Session(Beginning):
             untraced=outcome.untraced,
             how=(outcome.arch, outcome.engine),
             cost=None if outcome.cost is None else outcome.cost.document(),
+            executed=outcome.executed.document(),
         )
         lost = [(writer.lost_entries, WHY_FILE_ENTRIES), (writer.lost_exits, WHY_FILE_EXITS)]
         if not any(hearer.hears_calls for hearer in self._instruments):

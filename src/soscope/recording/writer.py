@@ -306,12 +306,14 @@ class Writer(Sink):
         untraced: list[tuple[str, str]] | None = None,
         how: tuple[str, str] = ("", ""),
         cost: dict[str, object] | None = None,
+        executed: dict[str, object] | None = None,
     ) -> None:
         """Write the last block and close the file.
 
         `complete` says that the recording goes on to the end of the program; `why` it ended.
         `untraced` are programs without the agent: (path, reason). `how` is the architecture of the
-        first program, and the engine that saw its calls. `cost` is what recording has cost.
+        first program, and the engine that saw its calls. `cost` is what recording has cost,
+        `executed` what children have executed and nobody has followed.
         """
         self._failed_at = 0.0  # one more attempt at what is owed
         said = {
@@ -324,6 +326,7 @@ class Writer(Sink):
             "arch": how[0],
             "engine": how[1],
             "cost": cost,
+            "executed": executed,
             "lost": {
                 "entries": self.lost_entries,
                 "exits": self.lost_exits,

@@ -7,7 +7,6 @@ those are single loads and stores of the machine, so the other side sees whole v
 
 from __future__ import annotations
 
-import errno
 import os
 from _collections_abc import Callable, Iterable
 
@@ -17,6 +16,7 @@ from soscope.model.slot import TracedSlot
 from soscope.model.stats import Stats
 from soscope.wire import countarrays, layout, records, sharedfile
 from soscope.wire.countarrays import CountArrays
+from soscope.wire.execs import Execs
 from soscope.wire.futex import wake
 from soscope.wire.laidout import LaidOut
 from soscope.wire.plan import Plan
@@ -178,6 +178,7 @@ class ControlBlock:
         self.told: dict[int, dict[str, bool]] = {}
         # what is to be done when the images of the program are there: called with its pid
         self.when_loaded: Callable[[int], object] | None = None
+        self.execs: Execs | None = None  # None: nobody counts the programs that children execute
         plan.users += 1
         try:
             if self.magic:
@@ -193,18 +194,23 @@ class ControlBlock:
         """The descriptor of its file."""
         return self._file.fd
 
+    @property
+    def descriptors(self) -> list[int]:
+        """The descriptors of all of its files: of the block, its plan, and `execs`."""
+        return [self.fd, self.plan.fd, *([] if self.execs is None else [self.execs.fd])]
+
     @classmethod
-    def create(cls, plan: Plan, descriptors: tuple[int, int] | None = None) -> ControlBlock:
+    def create(cls, plan: Plan, descriptors: tuple[int, ...] | None = None) -> ControlBlock:
         """Lay out a new control block for `plan`, owned by this process.
 
-        `descriptors` are empty shared files to use for the block and its plan, and whoever has
-        made them seals the plan. None: make and seal both. Raises NoSharedMemory where there is
-        no memory for them.
+        `descriptors` are empty shared files to use for the block, its plan and its page of executed
+        programs, and whoever has made them seals the plan. None: make them all, and seal it.
+        Raises NoSharedMemory where there is no memory for them.
         """
         if len(plan.instruments) > layout.PLANS:
             raise ValueError(f"{len(plan.instruments)} instruments, {layout.PLANS} at most")
         laid = LaidOut(plan)
-        theirs, theirs_of_plan = descriptors or (None, None)
+        theirs, theirs_of_plan, theirs_of_execs = descriptors or (None, None, None)
         if theirs is None:
             descriptor = sharedfile.create(laid.size)
         else:
@@ -220,12 +226,15 @@ class ControlBlock:
         except (OSError, MemoryError) as error:
             os.close(descriptor)
             plan_file.close()
-            number = error.errno if isinstance(error, OSError) else errno.ENOMEM
-            reason = os.strerror(number or errno.ENOMEM).lower()
-            raise sharedfile.refusal("map", laid.size, reason, number) from error
+            raise sharedfile.not_mapped(laid.size, error) from error
         block.target_size = laid.target_size
         laid.fill(plan_file)
         block._fill(plan)
+        try:
+            block.execs = Execs.create(theirs_of_execs, wanted=plan.counts_execs)
+        except NoSharedMemory:
+            block.close()
+            raise
         if descriptors is None:
             try:
                 plan_file.seal()
@@ -268,46 +277,30 @@ class ControlBlock:
             self.owner_start = 0  # no /proc, or no descriptor: not known
 
     def _check(self) -> None:
-        def refuse(field: str) -> None:
-            at = layout.CONTROL.offset(field)
-            raise FormatError(
-                f"not a control block of this soscope: {field} at offset {at}",
-                field=field,
-                offset=at,
-            )
+        what, structure = "control block", layout.CONTROL
 
-        if self.magic != layout.MAGIC:
-            refuse("magic")
-        if self.wire_version != layout.WIRE_VERSION:
-            refuse("wire_version")
-        if self.control_size != layout.CONTROL.size:
-            refuse("control_size")
-        self._check_plan()
+        def check(field: str, *, holds: bool) -> None:
+            if not holds:
+                at = structure.offset(field)
+                text = f"not a {what} of this soscope: {field} at offset {at}"
+                raise FormatError(text, field=field, offset=at)
 
-    def _check_plan(self) -> None:
-        def refuse(field: str) -> None:
-            at = layout.PLAN_HEAD.offset(field)
-            raise FormatError(
-                f"not a plan of this soscope: {field} at offset {at}", field=field, offset=at
-            )
-
-        if self.plan.size < layout.PAGE or self.plan.field("magic") != layout.PLAN_MAGIC:
-            refuse("magic")
-        if self.plan.field("head_size") != layout.PLAN_HEAD.size:
-            refuse("head_size")
+        check("magic", holds=self.magic == layout.MAGIC)
+        check("wire_version", holds=self.wire_version == layout.WIRE_VERSION)
+        check("control_size", holds=self.control_size == layout.CONTROL.size)
+        what, structure = "plan", layout.PLAN_HEAD
+        check("magic", holds=self.plan.size >= layout.PAGE)
+        check("magic", holds=self.plan.field("magic") == layout.PLAN_MAGIC)
+        check("head_size", holds=self.plan.field("head_size") == layout.PLAN_HEAD.size)
         self.keep_layout()
         for section, (offset, size) in enumerate(self._sections):
             room = self.plan.size if section in _OF_PLAN else self.size
-            if offset % 8 or offset + size > room:
-                refuse("section")
+            check("section", holds=not offset % 8 and offset + size <= room)
         for row in self._plans:
-            if row[_OWN] + row[_OWN + 1] > self.size:
-                refuse("plan")
+            check("plan", holds=row[_OWN] + row[_OWN + 1] <= self.size)
         chunks = self.chunks
-        if self.section(layout.SEC_RING)[1] != chunks * layout.CHUNK_SIZE:
-            refuse("chunks")
-        if self.section(layout.SEC_CHUNK_STATES)[1] != chunks * 4:
-            refuse("chunks")
+        check("chunks", holds=self.section(layout.SEC_RING)[1] == chunks * layout.CHUNK_SIZE)
+        check("chunks", holds=self.section(layout.SEC_CHUNK_STATES)[1] == chunks * 4)
 
     def keep_layout(self) -> None:
         """Note what the plan says, for systems on which the target may write over that."""
@@ -353,6 +346,8 @@ class ControlBlock:
             self._file.close()
         finally:
             self.plan.close()
+            if self.execs is not None:
+                self.execs.close()
 
     # ---- what the agent found ----
 

@@ -67,6 +67,7 @@ CALL_SITE_SLOT = 17
 CALL_SITE_HEADS = 4096
 NAMESPACES = 16
 GATES = 1024
+EXEC_NAMES = 63
 NONE = 0xFFFF_FFFF
 
 # What may see a hooked call.
@@ -149,6 +150,11 @@ QUESTION_EXEC = 0xFFFF_FFFF
 LOADER_NONE = 0
 LOADER_HOOKED = 1
 LOADER_REFUSED = 2
+
+# What an entry of a page of executed programs is.
+EXEC_FREE = 0
+EXEC_TAKEN = 1
+EXEC_NAMED = 2
 
 # What the agent found out.
 AGENT_ERRNO = 1
@@ -466,6 +472,8 @@ CALL_SITE = Layout(
     "sosc_call_site",
     "word:Q",
 )
+EXEC = Layout("sosc_exec", "programs:I state:I name:56s")
+EXECS = Layout("sosc_execs", "programs:Q reserved:7Q names:504Q")
 STATS = Layout(
     "sosc_stats",
     "calls:Q returns:Q errors:Q total:Q min:Q max:Q self:Q reserved:Q",
@@ -526,9 +534,9 @@ REPORTED = Layout(
 )
 START = Layout(
     "sosc_start",
-    "base:Q r_debug:Q loader:Q phdr:Q phnum:I control_fd:i blob_fd:i plan_fd:i "
-    "pages_offset:Q control_size:Q plan_size:Q errno_offset:q tid_offset:q brk:Q brk_before:Q "
-    "brk_after:Q flags:Q stack_end:Q",
+    "base:Q r_debug:Q loader:Q phdr:Q phnum:I control_fd:i blob_fd:i plan_fd:i execs_fd:i "
+    "reserved:I pages_offset:Q control_size:Q plan_size:Q errno_offset:q tid_offset:q brk:Q "
+    "brk_before:Q brk_after:Q flags:Q stack_end:Q",
 )
 INSIDE = Layout(
     "sosc_inside",

@@ -49,13 +49,15 @@ class Plan:
     functions that are to stand in the place of others, empty: those that stand are kept.
     `function_room` are bytes for tables of functions that come later (`latertable.py`).
     `gate`: each process has a gate, and the program's is open (True) or closed at first; None:
-    there are none, and all calls are recorded.
+    there are none, and all calls are recorded. `counts_execs`: children that are not followed count
+    the programs that they execute.
     """
 
     __slots__ = (
         "build_id",
         "chunks",
         "count_arrays",
+        "counts_execs",
         "flags",
         "function_room",
         "gate",
@@ -90,7 +92,9 @@ class Plan:
         patches: bytes = b"",
         function_room: int = 0,
         gate: bool | None = None,
+        counts_execs: bool = False,
     ) -> None:
+        self.counts_execs = counts_execs
         self.gate = gate
         self.function_room = function_room
         self.instruments = instruments

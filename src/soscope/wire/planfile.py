@@ -63,9 +63,7 @@ class PlanFile:
             return cls(descriptor)
         except (OSError, MemoryError) as error:
             os.close(descriptor)
-            number = error.errno if isinstance(error, OSError) else errno.ENOMEM
-            reason = os.strerror(number or errno.ENOMEM).lower()
-            raise sharedfile.refusal("map", size, reason, number) from error
+            raise sharedfile.not_mapped(size, error) from error
 
     def seal(self) -> None:
         """Let nobody but this mapping write to the file. Before the target maps it.

@@ -112,6 +112,12 @@ def refusal(do: str, size: int, reason: str, number: int | None) -> NoSharedMemo
     return NoSharedMemory(f"cannot {do} {amount} of shared memory: {reason}", errno=number)
 
 
+def not_mapped(size: int, error: BaseException) -> NoSharedMemory:
+    """Return the error of who could not map `size` bytes because of `error`."""
+    number = getattr(error, "errno", None) or errno.ENOMEM
+    return refusal("map", size, os.strerror(number).lower(), number)
+
+
 def _open() -> int:
     reason = OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     for flags in FLAGS:

@@ -44,7 +44,7 @@ class Notes(SessionEvents):
         self.events.append(["exit", pid, status, signal])
 
 
-def make_block(path: str, descriptors: tuple[int, int] | None, _: int) -> ControlBlock:
+def make_block(path: str, descriptors: tuple[int, ...] | None, _: int) -> ControlBlock:
     """Make a block that asks for nothing: an empty filter."""
     plan = Plan(
         instruments=[

@@ -49,6 +49,7 @@ PUBLIC long soscope_agent_start(const struct sosc_start *start)
 	SYSCALL(ret, 3, start->blob_fd, 0, 0, 0, 0, 0);
 	SYSCALL(ret, 3, start->control_fd, 0, 0, 0, 0, 0);
 	SYSCALL(ret, 3, start->plan_fd, 0, 0, 0, 0, 0);
+	SYSCALL(ret, 3, start->execs_fd, 0, 0, 0, 0, 0);
 #ifdef MINI_FAULT
 	*(volatile int *)8 = 1;
 #endif

@@ -73,6 +73,11 @@ COST: dict[str, Check] = {
     "parts_ns": lambda value: all(isinstance(ns, int) for ns in value.values()),
     "recorded_ns": NUMBER_OR_NULL,
 }
+EXECUTED: dict[str, Check] = {
+    "programs": NUMBER,
+    "names": _list_of(TEXT),
+    "can_follow": _is(bool),
+}
 
 LINES: dict[str, dict[str, Check]] = {
     "call": {
@@ -129,6 +134,7 @@ LINES: dict[str, dict[str, Check]] = {
         "signal": TEXT_OR_NULL,
     },
     "dropped": {"type": TEXT, "count": NUMBER, "why": TEXT},
+    "executed_by_children": {"type": TEXT, **EXECUTED},
     "cost": {"type": TEXT, **COST},
 }
 
@@ -139,6 +145,7 @@ SUMMARY: dict[str, Check] = {
     "engine": TEXT_OR_NULL,
     "exit": _object({"status": NUMBER_OR_NULL, "signal": TEXT_OR_NULL}),
     "cost": lambda value: value is None or _object(COST)(value),
+    "executed_by_children": _object(EXECUTED),
     "rows": _list_of(
         _object(
             {

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.support.schemas.checked import (
     COST,
+    EXECUTED,
     NUMBER,
     NUMBER_OR_NULL,
     TEXT,
@@ -134,6 +135,7 @@ REPORT: dict[str, Check] = {
         )
     ),
     "cost": _or_null(_object(COST)),
+    "executed_by_children": _object(EXECUTED),
     "notes": _list_of(TEXT),
 }
 

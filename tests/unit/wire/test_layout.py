@@ -36,6 +36,7 @@ CODES = {
     "struct sosc_range": "Q",
     "struct sosc_plan": "Q",
     "struct sosc_prof_cost": "Q",
+    "struct sosc_exec": "Q",
 }
 
 STRINGS = {("s", "uint8_t"), ("s", "char")}

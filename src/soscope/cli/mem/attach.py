@@ -64,6 +64,8 @@ def _record(options: MemAttachOptions, path: str) -> int:
         is_told = show(options.json.shaped(recorded(options.pid, path, outcome)))
         return end(outcome) if is_told else 1
     if not options.quiet:
+        for line in outcome.executed.lines():  # else the report says so
+            note(line)
         say_notes(outcome)
         if outcome.record is not None:
             note(f"recording: {path}; show it: soscope mem report {path}")

@@ -118,5 +118,5 @@ def _say_notes(outcome: Outcome, options: MemRunOptions) -> None:
         note(f"{path}: nothing was recorded: {in_full(reason)}")
     for count, why in outcome.dropped:
         note(f"{count:,} events lost: {why}")
-    for line in cost_lines(outcome.cost, "recording"):
+    for line in (*outcome.executed.lines(), *cost_lines(outcome.cost, "recording")):
         note(line)

@@ -90,6 +90,7 @@ def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
     for count, why in outcome.dropped:
         note(f"{count:,} events lost: {why}")
     if outcome.record is not None and not outcome.record.startswith("/proc/self/fd/"):
-        for line in cost_lines(outcome.cost, "profiling"):  # else the profile says so
+        # else the profile says so
+        for line in (*outcome.executed.lines(), *cost_lines(outcome.cost, "profiling")):
             note(line)
         note(f"recording: {outcome.record}; show it: soscope prof report {outcome.record}")

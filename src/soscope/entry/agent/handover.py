@@ -32,16 +32,26 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Files:
     """The agent's files in a target: the numbers of blob, control block and plan there.
 
+    `execs` is that of the file of `ControlBlock.execs`. A number is -1 if there is no such file.
     `made` are the inodes of files that had to be made in the target.
     """
 
-    __slots__ = ("blob", "control", "made", "plan")
+    __slots__ = ("blob", "control", "execs", "made", "plan")
 
-    def __init__(self, blob: int, control: int, plan: int, made: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, blob: int, control: int, plan: int, execs: int = -1, *, made: tuple[int, ...] = ()
+    ) -> None:
         self.blob = blob
         self.control = control
         self.plan = plan
+        self.execs = execs
         self.made = made
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of those that are there."""
+        numbers = (self.blob, self.control, self.plan, self.execs)
+        return [number for number in numbers if number >= 0]
 
 
 def _string(tracee: Tracee, text: str) -> int:

@@ -39,7 +39,7 @@ _INT64_MIN = -(1 << 63)
 # glibc 2.34 it is no dynamic symbol, and the agent tries the places that are known.
 _TID_FIELD = "_thread_db_pthread_tid"
 
-# Brings blob, control block and plan into the target: all three, and bytes of the last two.
+# Brings the agent's files into the target, and returns them, with the bytes of block and plan.
 Handover = Callable[[Tracee], tuple[Files, int, int]]
 Undo = list[Callable[[], object]]
 
@@ -190,9 +190,7 @@ class Install:
         """
         self.find_syscall()
         files, *sizes = handover(self.tracee)
-        undo.append(lambda: self._close(files.plan))
-        undo.append(lambda: self._close(files.control))
-        undo.append(lambda: self._close(files.blob))
+        undo += map(self._closing, files.numbers)
         self.mark("handed over")
         base = self._map(blob, files.blob)
         undo.append(lambda: self._unmap(base))
@@ -216,6 +214,8 @@ class Install:
             files.control,
             files.blob,
             files.plan,
+            files.execs,
+            0,
             blob.pages_offset,
             *sizes,
             facts.errno_offset,
@@ -239,8 +239,8 @@ class Install:
         ):
             raise Refused("no syscall instruction found")
 
-    def _close(self, descriptor: int) -> None:
-        self.tracee.syscall(arch.NR_CLOSE, descriptor)
+    def _closing(self, descriptor: int) -> Callable[[], object]:
+        return lambda: self.tracee.syscall(arch.NR_CLOSE, descriptor)
 
     def _unmap(self, base: int) -> None:
         if not self.base:  # the agent never ran, or took everything back

@@ -57,7 +57,7 @@ def _command() -> list[str] | None:
     return None
 
 
-def _make_block(path: str, descriptors: tuple[int, int] | None, _: int) -> ControlBlock:
+def _make_block(path: str, descriptors: tuple[int, ...] | None, _: int) -> ControlBlock:
     """Ask for the counts of all that the program itself calls."""
     patterns: list[Automaton] = []
     functions = load().function_table(patterns, entry_only=True, want_arguments=False)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.control.cost import Price
+from soscope.control.outcome import ChildPrograms
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
 
@@ -240,6 +241,7 @@ class MemReport(Record):
         "cost",
         "cut",
         "dropped",
+        "executed",
         "exit",
         "follows",
         "has_two_moments",
@@ -269,6 +271,7 @@ class MemReport(Record):
         self.pid = pid
         self.exit: EndOf | None = None
         self.cost: Price | None = None  # what it has cost the programs
+        self.executed = ChildPrograms()  # programs that children have executed, not followed
         self.runtime: dict[str, object] = {}
         self.state = CUT
         self.cut: Cut | None = None

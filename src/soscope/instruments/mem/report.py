@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.control.cost import Price
 from soscope.control.costwords import cost_lines
+from soscope.control.outcome import ChildPrograms
 from soscope.errors import RecordingError
 from soscope.instruments.mem.ends import command_of, judge, processes_of
 from soscope.instruments.mem.model import (
@@ -214,6 +215,8 @@ def _add_losses(recording: RecordingFile, report: MemReport) -> None:
     lost = sum(losses.total(kind) for kind in range(EXITS + 1))
     report.dropped += lost + losses.file_entries + losses.spoiled
     report.cost = Price.of((recording.end or {}).get("cost"))
+    report.executed = ChildPrograms.of((recording.end or {}).get("executed"))
+    report.notes += report.executed.lines()
     report.notes += cost_lines(report.cost, "recording")
     report.notes += [f"{count:,} lost: {why}" for count, why in losses.messages()]
 

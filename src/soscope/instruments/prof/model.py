@@ -8,6 +8,7 @@ but this. Functions are named by their places in `Profile.functions`.
 from __future__ import annotations
 
 from soscope.control.cost import Price
+from soscope.control.outcome import ChildPrograms
 from soscope.model.delays import Delays
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
@@ -175,8 +176,9 @@ class Profile(Record):
     profiled, None: nobody knows, and `hooks_ns` how much of that soscope's own hooks took, by
     samples. `missed_ns` is processor time that no sample stands for, by reason, and `not_sampled`
     says why there are no samples of processes. `calls` and `dropped` are numbers of calls. `cost`
-    is what it has cost the programs, None where nobody knows. `delays` are waits for a processor,
-    which times of calls are without.
+    is what it has cost the programs, None where nobody knows. `executed` are programs that children
+    have executed and nobody has followed. `delays` are waits for a processor, which times of calls
+    are without.
     """
 
     __slots__ = (
@@ -187,6 +189,7 @@ class Profile(Record):
         "cost",
         "delays",
         "dropped",
+        "executed",
         "functions",
         "hooks_ns",
         "is_chosen",
@@ -240,6 +243,7 @@ class Profile(Record):
         self.calls = 0
         self.dropped = 0
         self.cost: Price | None = None
+        self.executed = ChildPrograms()
         self.notes: list[str] = []
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.control.cost import Price
 from soscope.control.costwords import cost_lines
+from soscope.control.outcome import ChildPrograms
 from soscope.errors import RecordingError
 from soscope.instruments.prof.model import COMPLETE, CUT, DISK_FULL, MODE_LOG, Profile
 from soscope.proc.signals import signal_name
@@ -68,6 +69,8 @@ def profile_of(
     profile.dropped += sum(count for count, _ in recording.losses.messages())
     profile.notes += [f"{count:,} lost: {why}" for count, why in recording.losses.messages()]
     profile.cost = Price.of(end.get("cost"))
+    profile.executed = ChildPrograms.of(end.get("executed"))
+    profile.notes += profile.executed.lines()
     profile.notes += cost_lines(profile.cost, "profiling")
     profile.state = _state(recording)  # what was recorded one by one has been read by now
     if recording.damage is not None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from soscope.control.cost import Price
-from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
+from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT, ChildPrograms
 from soscope.errors import FormatError, SoscopeError, UsageError
 from soscope.instruments.trace.choice import Choice
 from soscope.instruments.trace.chosen import choose
@@ -287,6 +287,7 @@ class Replay:
         )
         made.ns_per_tick = recording.clock.rate
         made.cost = Price.of(end.get("cost"))
+        made.executed = ChildPrograms.of(end.get("executed"))
         made.arch, made.engine = str(end.get("arch") or ""), str(end.get("engine") or "")
         return made
 

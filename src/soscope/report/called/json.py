@@ -53,6 +53,7 @@ def document(
             ],
             "complete": not outcome.shortfalls,
             "cost": None if outcome.cost is None else outcome.cost.document(),
+            "executed_by_children": outcome.executed.document(),
             "notes": notes,
         }
     )

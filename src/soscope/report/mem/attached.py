@@ -35,7 +35,8 @@ def recorded(pid: int, path: str, outcome: Outcome) -> str:
             "what": "blocks",
             "recording": None if outcome.record is None else path,
             "dropped": sum(count for count, _ in outcome.dropped),
-            "notes": [*outcome.remarks, *attached_lines(outcome)]
+            "executed_by_children": outcome.executed.document(),
+            "notes": [*outcome.executed.lines(), *outcome.remarks, *attached_lines(outcome)]
             + [f"{count:,} events lost: {why}" for count, why in outcome.dropped],
         }
     )

@@ -59,6 +59,7 @@ def document(
             },
             "processes": [_process(process) for process in report.processes],
             "cost": None if report.cost is None else report.cost.document(),
+            "executed_by_children": report.executed.document(),
             "notes": report.notes,
         }
         | ({} if groups is None else {"groups": groups})

@@ -55,6 +55,7 @@ def document(profile: Profile, limit: int | None = None, by: str = BY_FUNCTION) 
                 **delay_members(profile.delays),
             },
             "cost": None if profile.cost is None else profile.cost.document(),
+            "executed_by_children": profile.executed.document(),
             "notes": profile.notes,
         }
         | ({} if profile.processor_ns is None else {"run": _run(profile)})

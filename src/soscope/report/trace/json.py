@@ -38,6 +38,7 @@ from soscope.select.filter import Selection
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.cost import Price
+    from soscope.control.outcome import ChildPrograms
     from soscope.instruments.trace.outcome import TraceOutcome
     from soscope.recording.names import Programs
     from soscope.report.trace.callstacks import CallStacks
@@ -97,6 +98,8 @@ class JsonLinesListener(Listener):
         for entry in self._backlog.still_open():
             self._backlog.close(entry, self._call(entry, None, ended=ENDED_LOST))
         self._backlog.write(everything=True)
+        if outcome.executed.count:
+            self._write(_executed(outcome.executed))
         if outcome.cost is not None:
             self._write(_cost(outcome.cost))
 
@@ -205,6 +208,11 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _executed(executed: ChildPrograms) -> str:
+    """Return the object that says which programs children have executed, not followed."""
+    return compact({"type": "executed_by_children", **executed.document()}).decode() + "\n"
 
 
 def _cost(cost: Price) -> str:

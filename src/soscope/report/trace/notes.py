@@ -87,7 +87,8 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     """Return the notes, without their prefix; none if they are not wanted."""
     if display.quiet:
         return []
-    lines = [*untraced_lines(outcome.untraced), *outcome.remarks, *display.remarks]
+    lines = [*untraced_lines(outcome.untraced), *outcome.executed.lines()]
+    lines += [*outcome.remarks, *display.remarks]
     unseen: list[str] = []
     lines += attached_lines(outcome, verbose=display.verbose)
     if outcome.programs:

@@ -91,6 +91,7 @@ def head_of(outcome: TraceOutcome) -> dict[str, object]:
             "signal": None if outcome.signal is None else signal_name(outcome.signal),
         },
         "cost": None if outcome.cost is None else outcome.cost.document(),
+        "executed_by_children": outcome.executed.document(),
     }
 
 

@@ -26,6 +26,7 @@ def test_a_recording_says_what_is_missing_from_it() -> None:
         "what": "blocks",
         "recording": "my rec",
         "dropped": 7,
+        "executed_by_children": {"programs": 0, "names": [], "can_follow": True},
         "notes": [
             "a remark",
             "2 words left as somebody else has made them",

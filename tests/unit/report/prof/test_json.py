@@ -42,6 +42,7 @@ def test_an_empty_profile() -> None:
             "waits_unknown": 0,
         },
         "cost": None,
+        "executed_by_children": {"programs": 0, "names": [], "can_follow": True},
         "notes": [],
     }
 

@@ -260,6 +260,7 @@ def test_the_document_has_the_schema_that_is_promised() -> None:
             "waits_unknown": 0,
         },
         "cost": None,
+        "executed_by_children": {"programs": 0, "names": [], "can_follow": True},
         "images": [
             {
                 "name": "prog",
