@@ -4,7 +4,8 @@
 // executes, and their names. Nobody but soscope reads that page. A child of vfork has its
 // parent's memory, and posix_spawn and the like execute a program in one call: they count there,
 // too. An exec counts when it begins, as nothing of the caller is left when it succeeds. If it
-// fails, it takes back what it has counted.
+// fails, it takes back what it has counted. So does a process that executes a program in place of
+// its own, in the control block.
 
 #include "execs.h"
 #include "guard.h"
@@ -18,6 +19,7 @@ enum {
 	PIECE = 64, // bytes of it that are read at a time; none crosses the end of a page
 	ATTEMPTS = 64,
 	UNNAMED = SOSC_EXEC_NAMES, // in the place of a name's index
+	HERE, // the same, of a program in place of the caller's
 };
 
 static struct sosc_execs *page; // NULL: nobody asks
@@ -110,18 +112,25 @@ static uint32_t index_of(const char name[sizeof(page->names[0].name)])
 	return UNNAMED;
 }
 
+static bool keep_attempt(uint32_t tid, uint32_t index)
+{
+	__atomic_store_n(&attempts[tid % ATTEMPTS], (uint64_t)tid << 32 | (index + 1),
+			 __ATOMIC_RELAXED);
+	return true;
+}
+
 /**
  * A program is being executed that nobody follows. @path is the address of its path, 0: the call
- * gives none. @thread is the caller or NULL.
+ * gives none. @thread is the caller or NULL. False: it cannot be taken back.
  */
-void sosc_execs_begin(const struct sosc_thread *thread, uint64_t path)
+bool sosc_execs_begin(const struct sosc_thread *thread, uint64_t path)
 {
 	char name[sizeof(page->names[0].name)];
 	uint32_t tid, index = UNNAMED;
 
 	__atomic_fetch_add(&page->programs, 1, __ATOMIC_RELAXED);
 	if (sosc_is_sealed(thread))
-		return;
+		return false;
 	tid = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
 	if (path)
 		read_name(tid, path, name);
@@ -129,8 +138,16 @@ void sosc_execs_begin(const struct sosc_thread *thread, uint64_t path)
 		index = index_of(name);
 	if (index != UNNAMED)
 		__atomic_fetch_add(&page->names[index].programs, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&attempts[tid % ATTEMPTS], (uint64_t)tid << 32 | (index + 1),
-			 __ATOMIC_RELAXED);
+	return keep_attempt(tid, index);
+}
+
+/** The same, of a program in place of the caller's, which is no child. False: it is not counted. */
+bool sosc_execs_begin_here(const struct sosc_thread *thread)
+{
+	if (sosc_is_sealed(thread))
+		return false; // it could not be taken back
+	__atomic_fetch_add(&sosc_control->executing, 1, __ATOMIC_RELAXED);
+	return keep_attempt((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0), HERE);
 }
 
 /** It has failed; false: the caller has not begun to execute one. */
@@ -139,13 +156,19 @@ bool sosc_execs_failed(const struct sosc_thread *thread)
 	uint64_t attempt;
 	uint32_t tid;
 
-	if (!page || sosc_is_sealed(thread))
+	if (sosc_is_sealed(thread))
 		return false;
 	tid = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
 	attempt = __atomic_load_n(&attempts[tid % ATTEMPTS], __ATOMIC_RELAXED);
 	if (attempt >> 32 != tid)
 		return false;
 	attempts[tid % ATTEMPTS] = 0;
+	if ((uint32_t)attempt == HERE + 1) {
+		__atomic_fetch_sub(&sosc_control->executing, 1, __ATOMIC_RELAXED);
+		return true;
+	}
+	if (!page)
+		return true;
 	__atomic_fetch_sub(&page->programs, 1, __ATOMIC_RELAXED);
 	if ((uint32_t)attempt <= SOSC_EXEC_NAMES)
 		__atomic_fetch_sub(&page->names[(uint32_t)attempt - 1].programs, 1,

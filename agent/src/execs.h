@@ -15,7 +15,8 @@ struct sosc_thread;
 void sosc_execs_start(const struct sosc_start *start);
 bool sosc_execs_wanted(void);
 bool sosc_execs_is_child(const struct sosc_thread *thread);
-void sosc_execs_begin(const struct sosc_thread *thread, uint64_t path);
+bool sosc_execs_begin(const struct sosc_thread *thread, uint64_t path);
+bool sosc_execs_begin_here(const struct sosc_thread *thread);
 bool sosc_execs_failed(const struct sosc_thread *thread);
 
 #pragma GCC visibility pop

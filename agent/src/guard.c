@@ -32,6 +32,7 @@ uint32_t sosc_sealed;
 
 enum { // linux/prctl.h, linux/seccomp.h
 	PR_SET_SECCOMP = 22,
+	PR_SET_NAME = 15,
 	PR_SET_TSC = 26,
 	PR_TSC_SIGSEGV = 2,
 	SECCOMP_MODE_STRICT = 1,
@@ -51,6 +52,7 @@ enum {
 	GUARD_EXEC_OPEN, // the file is open, or its name counts from an open folder
 	GUARD_SPAWN, // another process executes the file whose path is the second argument
 	GUARD_SHELL, // the same, of a shell; NULL is none
+	GUARD_NAME, // of a thread, which may be the process's first
 	GUARD_BACKTRACE,
 	GUARD_WALK,
 	GUARD_WALK_IP,
@@ -189,6 +191,8 @@ uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 		return GUARD_FORK;
 	if (sosc_session->flags & SOSC_FLAG_FOLLOW && changes_rights(symbol))
 		return GUARD_RIGHTS;
+	if (is_told_execs() && sosc_same(symbol, "pthread_setname_np"))
+		return GUARD_NAME;
 	if (sosc_same(symbol, "prctl"))
 		return GUARD_PRCTL;
 	if (sosc_same(symbol, "seccomp"))
@@ -239,9 +243,17 @@ static void seal(int32_t change)
 	}
 }
 
+static void is_renamed(void)
+{
+	__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_RENAMED,
+			  __ATOMIC_RELAXED);
+}
+
 // Whether @option is going to forbid system calls.
 static bool prctl_called(uint64_t option, uint64_t argument)
 {
+	if (option == PR_SET_NAME)
+		is_renamed();
 	if (option == PR_SET_TSC && argument == PR_TSC_SIGSEGV)
 		no_clock();
 	if (option == PR_SET_SECCOMP && argument == SECCOMP_MODE_STRICT)
@@ -314,24 +326,20 @@ static bool tell_exec(uint64_t kind, const struct sosc_call *call)
 	uint64_t first = *sosc_argument(call->regs, 0), path;
 
 	if (executes(kind, call->regs, &path)) {
-		if (sosc_execs_wanted() && sosc_execs_is_child(call->thread)) {
-			sosc_execs_begin(call->thread, path);
-			return true;
-		}
-		if (is_told_execs())
-			sosc_tell_exec(call->thread, path);
-		return false;
+		if (sosc_execs_is_child(call->thread))
+			return sosc_execs_wanted() && sosc_execs_begin(call->thread, path);
+		if (!is_told_execs())
+			return false;
+		sosc_tell_exec(call->thread, path);
+		return sosc_execs_begin_here(call->thread);
 	}
 	if (!sosc_execs_wanted())
 		return false;
-	if (kind == GUARD_SPAWN)
-		sosc_execs_begin(call->thread, *sosc_argument(call->regs, 1));
-	else if (kind == GUARD_SHELL && first)
-		sosc_execs_begin(call->thread, (uint64_t)shell);
-	return kind == GUARD_SPAWN;
+	if (kind == GUARD_SHELL && first)
+		(void)sosc_execs_begin(call->thread, (uint64_t)shell);
+	return kind == GUARD_SPAWN && sosc_execs_begin(call->thread, *sosc_argument(call->regs, 1));
 }
 
-// Of a call that may be the program's last no exit is asked for.
 static enum sosc_next entry(struct sosc_call *call)
 {
 	uint64_t kind = sosc_lazy[call->cell].index;
@@ -343,6 +351,8 @@ static enum sosc_next entry(struct sosc_call *call)
 	is_telling = tell_exec(kind, call);
 	if (kind == GUARD_START)
 		sosc_patches_begin();
+	if (kind == GUARD_NAME)
+		is_renamed();
 	if (kind == GUARD_CALLER)
 		find_caller(&call->regs->ret);
 	if (kind == GUARD_FORK) {
@@ -370,9 +380,9 @@ static void exit(struct sosc_call *call)
 	} else if (kind == GUARD_EXEC || kind == GUARD_EXEC_OPEN || kind == GUARD_SPAWN) {
 		if (result)
 			(void)sosc_execs_failed(call->thread);
-	} else if (kind == GUARD_SYSCALL && result < 0 && sosc_execs_failed(call->thread)) {
-		return;
 	} else if (result < 0) {
+		if (kind == GUARD_SYSCALL && sosc_execs_failed(call->thread))
+			return; // an exec, which seals nothing
 		seal(-1);
 	} else {
 		__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_SEALED,

@@ -133,11 +133,14 @@ bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text)
 	uint64_t start = addr & ~(uint64_t)(SOSC_PAGE - 1);
 	uint64_t end = (addr + size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
 
+	int prot = PROT_READ | (text ? PROT_EXEC : 0);
+
 	if (write_by_file(addr, bytes, size))
 		return memcmp((const void *)addr, bytes, size) == 0;
-	if (text || !sosc_protect(start, end, PROT_READ | PROT_WRITE))
+	// In a process that has given up its rights that file is root's. Code stays executable meanwhile.
+	if ((text && sosc_is_sealed(NULL)) || !sosc_protect(start, end, prot | PROT_WRITE))
 		return false;
 	memcpy((void *)addr, bytes, size);
-	(void)sosc_protect(start, end, PROT_READ);
+	(void)sosc_protect(start, end, prot);
 	return true;
 }

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import tracing
+from tests.support.processes import attached, tracing
 from tests.support.processes.launching import launched
 from tests.support.processes.others import NOBODY, as_nobody
 from tests.support.processes.run import run
@@ -165,3 +165,87 @@ def test_a_setuid_program_keeps_its_rights(how: str, public_path: Path) -> None:
     assert f"ids {NOBODY} 0 {NOBODY} {NOBODY}\n" in done.stdout, done.stderr
     assert "TracerPid:\t0\n" in done.stdout
     assert "not complete" in done.stderr
+
+
+BEHIND = r"""
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+extern char **environ;
+static long raw(const char *path, char **words)
+{
+    long result;
+    register char **to __asm__("rdx") = environ;
+    __asm__ volatile("syscall"
+             : "=a"(result)
+             : "a"(59), "D"(path), "S"(words), "r"(to)
+             : "rcx", "r11", "memory");
+    return result;
+}
+int main(int argc, char **argv)
+{
+    char *words[] = {argv[2], 0};
+    if (argc > 3) {
+        puts("ready");
+        fflush(stdout);
+        getchar();
+    }
+    if (strstr(argv[1], "named"))
+        prctl(PR_SET_NAME, "renamed");
+    if (strstr(argv[1], "raw"))
+        raw(argv[2], words);
+    execv("/nonexistent/program", words);
+    if (strstr(argv[1], "exec"))
+        execv(argv[2], words);
+    return 7;
+}
+"""
+QUICK = "int main(void) { return 5; }"
+
+
+def _behind() -> tuple[Path, Path]:
+    folder = build.made(
+        {"behind.c": BEHIND, "quick.c": QUICK}, "gcc behind.c -o behind", "gcc quick.c -o quick"
+    )
+    return folder / "behind", folder / "quick"
+
+
+@pytest.mark.parametrize("mode", ["-c", "--count-only"])
+def test_what_a_system_instruction_executes_is_told(mode: str) -> None:
+    behind, quick = _behind()
+    done = run([*SOSCOPE, mode, "--", behind, "raw", quick])
+    assert done.returncode == 5
+    assert "quick ran untraced" in done.stderr
+    assert "complete: " not in done.stderr
+
+
+@pytest.mark.parametrize("how", ["", "named"])
+def test_a_program_that_ends_as_itself_has_executed_none(how: str) -> None:
+    behind, quick = _behind()
+    done = run([*SOSCOPE, "-c", "--", behind, how, quick])
+    assert done.returncode == 7
+    assert "untraced" not in done.stderr
+    assert "complete: " in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["-c", "--count-only"])
+def test_a_process_that_ran_already_executes_a_program_that_ends_at_once(mode: str) -> None:
+    behind, quick = _behind()
+    with attached.running([behind, "exec", quick, "wait"]) as process:
+        tracer = attached.begin(process.pid, mode)
+        assert attached.finish(process)[0] == 5
+        _, err = tracer.communicate(timeout=limit())
+    assert f"process {process.pid} has executed {quick}, which is not traced" in err
+    assert "; not complete" in err
+
+
+@pytest.mark.parametrize("how", ["", "named"])
+def test_a_process_that_ran_already_executes_nothing(how: str) -> None:
+    behind, quick = _behind()
+    with attached.running([behind, how, quick, "wait"]) as process:
+        tracer = attached.begin(process.pid, "-c")
+        assert attached.finish(process)[0] == 7
+        _, err = tracer.communicate(timeout=limit())
+    assert "executed" not in err
+    assert "complete: " in err

@@ -305,7 +305,8 @@ def test_a_child_has_no_right_over_its_parent(mode: str, follow: bool, tmp_path:
     options = [*options_of(mode, tmp_path), *(["-f"] if follow else [])]
     done = soscope("trace", *options, "-e", "getenv", "--", hostile("privileges"))
     assert done.returncode == 7, done.stderr
-    assert done.stdout == "0 0 0\n"
+    # without -f it keeps the page in which it counts what it executes, and nothing else
+    assert done.stdout == ("0 0 0\n" if follow else "1 0 0\n")
     if follow:
         assert LEFT in done.stderr
         assert not is_whole(done.stderr)
@@ -347,6 +348,6 @@ def test_a_child_that_has_left_its_parents_block_can_be_attached_to(follow: bool
         assert done.returncode == 0, done.stderr
         assert "calls through 1 slot of privileges" in done.stderr
         assert "dropped" not in done.stderr
-        assert attached.finish(process)[:2] == (7, "0 0 0\n")
+        assert attached.finish(process)[:2] == (7, "0 0 0\n" if follow else "1 0 0\n")
         if not follow:
             assert is_whole(tracer.communicate(timeout=limit())[1])

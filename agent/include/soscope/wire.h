@@ -249,6 +249,9 @@ struct sosc_control {
 	uint64_t delayed; // ns for which they waited for a processor
 	uint64_t delays_over; // ns of all of that time
 	uint64_t delays_unknown; // times of threads that may have waited, and nobody knows how long
+	uint32_t executing; // threads about to execute another program in place of theirs: who fails
+		// takes itself off, so a process that has ended with one has executed a program
+	uint32_t reserved;
 };
 
 enum {
@@ -268,6 +271,7 @@ enum sosc_agent_flag {
 	SOSC_AGENT_TEXT_REFUSED = 8, // text could not be written (re-aimed stubs)
 	SOSC_AGENT_NO_EXITS = 16, // no returns seen: its unwinder would crash at a trampoline
 	SOSC_AGENT_FORKED = 32, // children share the block, or have shared it
+	SOSC_AGENT_RENAMED = 64, // the program may have given its process another name
 };
 
 // ---- what soscope compiles -------------------------------------------------

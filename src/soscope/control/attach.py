@@ -32,6 +32,7 @@ from soscope.entry.stop.borrowed import Borrowed
 from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 from soscope.errors import AttachError, NoSuchProcess
 from soscope.proc import status
+from soscope.proc.named import comm
 from soscope.proc.reasons import Refused, in_full
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
@@ -214,6 +215,7 @@ class Attachment:
         others = [resident for resident in visit.agents if resident.base != agent.base]
         visit.agents = [*others, agent]
         program.time_ns = time.time_ns()
+        program.name = comm(self.pid)
         target = Attached(visit, program, self.agents, signals, events)
         tell_inner_pid(events, self.pid)
         events.on_process("start", self.pid, None, program, program.time_ns)

@@ -22,12 +22,15 @@ from soscope.entry.agent.undo import Taken
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import status
+from soscope.proc.named import comm
 from soscope.proc.reasons import Refused
+from soscope.wire import layout
 
 _HELPER_KILLED = (
     "the part of soscope that follows its children was killed: "
     "what is executed from there on is not seen"
 )
+_ANOTHER = "another program"
 _LOOK = 0.1  # seconds between looks at whether the process still runs its program
 
 TYPE_CHECKING = False
@@ -54,6 +57,7 @@ class Attached(Visited):
         self._agents = agents
         self._following: Following | None = None
         self._next_look = 0.0
+        self._announced = ""
 
     def follow(self, before: dict[int, int]) -> None:
         """Put the agent into what the process and its children execute from now on.
@@ -120,15 +124,37 @@ class Attached(Visited):
         self._next_look = time_now + _LOOK
         try:
             status.living_thread(self.pid)
+            if self._visit.is_there:
+                return False
+            if status.has_memory(self.pid):
+                self.executed = status.program_path(self.pid) or _ANOTHER
         except SoscopeError:
-            self.has_ended = True
-            return True
-        if self._visit.is_there:
-            return False
-        if status.has_memory(self.pid):
-            self.executed = status.program_path(self.pid) or "another program"
+            pass  # its parent has waited for it
         self.has_ended = True
+        if self.executed is None and self._following is None:
+            self.executed = self._executed_last()
         return True
+
+    def _executed_last(self) -> str | None:
+        """Return the path or name of the program as which the process has ended, None: its own.
+
+        What it executes behind the agent's back is known by its name, as long as its parent has not
+        waited for it.
+        """
+        block, first = self._first.block, self._first.name
+        if block is None:
+            return None
+        if block.executing:
+            return self._announced or _ANOTHER
+        name = comm(self.pid)
+        is_renamed = block.agent_flags & layout.AGENT_RENAMED
+        return name if name and first and name != first and not is_renamed else None
+
+    def note_exec(self, name: int) -> None:
+        """Take note of what the process is about to execute: that may end before the next look."""
+        from soscope.control.command import text_in  # few processes do so
+
+        self._announced = text_in(self.pid, name) if name else ""
 
     def attend(self) -> bool:
         """Hear signals and events while the tick waits; see `Visited.attend`."""

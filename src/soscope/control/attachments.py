@@ -83,6 +83,12 @@ class Attachments:
             self.leave()
             raise
 
+    def note_exec(self, pid: int, name: int) -> None:
+        """Take note of the program that a process is about to execute: see `Visited`."""
+        for target in self.targets:
+            if target.pid == pid:
+                target.note_exec(name)
+
     @property
     def programs(self) -> list[Program]:
         """The programs under observation; the first are those that ran already."""

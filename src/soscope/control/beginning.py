@@ -40,6 +40,7 @@ class Beginning(SessionEvents):
             from soscope.control.attachments import Attachments
 
             self._target = self._attached = attached = Attachments(self)
+            self._blocks.await_exec = attached.note_exec
             attached.attach(
                 settings.pids,
                 self._blocks.make,

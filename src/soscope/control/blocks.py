@@ -105,7 +105,7 @@ class Blocks:
     def _flags(self) -> int:
         if self._settings.follow:
             return layout.FLAG_FOLLOW
-        return layout.FLAG_EXECS if self._settings.command else 0
+        return layout.FLAG_EXECS
 
     def _describe(self, block: ControlBlock, pid: int) -> None:
         """Have the agent know what is known of the functions, now that the images are there."""

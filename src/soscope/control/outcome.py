@@ -235,7 +235,8 @@ class Outcome:
     @property
     def is_whole(self) -> bool:
         """Return whether everything could be observed that was to be."""
-        return not (self.untraced or self.lacks_children or self.is_left)
+        has_executed = any(attached.executed is not None for attached in self.attached)
+        return not (self.untraced or self.lacks_children or self.is_left or has_executed)
 
     @property
     def shortfalls(self) -> list[str]:

@@ -25,6 +25,7 @@ from soscope.entry import ptrace
 from soscope.errors import SoscopeError
 from soscope.proc import reasons, status
 from soscope.proc.signals import heeded, signal
+from soscope.wire import layout
 
 _PAUSE = 0.05  # seconds between ticks that ask for nothing else
 _TURN = 0.02  # seconds of events after which it is somebody else's turn, if there are more
@@ -357,7 +358,11 @@ class Target:
         task = self._tracer.tasks.get(self.pid)
         if task is None or task.is_seized or task.program is None or not task.program.name:
             return
-        path = program_at_end(self.pid, task.program.name, self._tracer.executes)
+        block, announced = task.program.block, self._tracer.executes
+        may_be_renamed = block is None or bool(block.agent_flags & layout.AGENT_RENAMED)
+        path = program_at_end(self.pid, task.program.name, announced, may_be_renamed=may_be_renamed)
+        if path is None and block is not None and block.executing and status.has_ended(self.pid):
+            path = announced or task.program.path
         if path is not None:
             self._tracer.note_exec(task, path, reasons.NOT_FOLLOWED)
 

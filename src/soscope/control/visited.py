@@ -120,6 +120,12 @@ class Visited:
         """Hear what has happened to its processes; return whether that is all told."""
         return True
 
+    def note_exec(self, name: int) -> None:
+        """Take note that the process is about to execute a program.
+
+        `name` is the address of the path or name that its call gives, 0: it gives none.
+        """
+
     def is_over(self) -> bool:
         """Return whether the process has ended, or runs another program that is not followed."""
         raise NotImplementedError

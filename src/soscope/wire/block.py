@@ -144,6 +144,7 @@ class ControlBlock:
     delayed = _Word("delayed")
     delays_over = _Word("delays_over")
     delays_unknown = _Word("delays_unknown")
+    executing = _Word("executing")
     plans = _Planned("plans")
     string_limit = _Planned("string_limit")
     chunks = _Planned("chunks")

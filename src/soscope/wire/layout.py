@@ -163,6 +163,7 @@ AGENT_SEALED = 4
 AGENT_TEXT_REFUSED = 8
 AGENT_NO_EXITS = 16
 AGENT_FORKED = 32
+AGENT_RENAMED = 64
 
 PATTERN_ANY = 0xFFFF
 PATTERN_MAIN = 0xFFFE
@@ -429,7 +430,8 @@ CONTROL = Layout(
     "reader_gone:Q starved:Q call_sites:Q overwritten:Q turn:Q gates:Q "
     "question:Q unanswered:Q executes:Q answers:I moves:I waited_room:Q waited_exec:Q "
     "waited_look:Q took_chunks:Q took_images:Q took_asking:Q works:Q works_timed:Q "
-    "took_works:Q work_units:Q stood_still:Q delayed:Q delays_over:Q delays_unknown:Q",
+    "took_works:Q work_units:Q stood_still:Q delayed:Q delays_over:Q delays_unknown:Q "
+    "executing:I reserved:I",
 )
 AUTOMATON = Layout(
     "sosc_automaton",
