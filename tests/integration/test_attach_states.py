@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -281,6 +282,99 @@ def test_a_daemon_that_has_given_up_its_rights_is_hooked(tmp_path: Path) -> None
         rows = json.loads((tmp_path / "o").read_text())["rows"]
         assert {row["symbol"]: row["calls"] for row in rows} == {"malloc": 100, "free": 100}
         assert attached.differences(before, process.pid) == []
+        process.stdin.write("more")
+        process.stdin.flush()
+        assert process.stdout.readline() == "done\n"
+
+
+_LOADS_LATER = r"""
+#include <dlfcn.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	void (*work)(int);
+	void *library;
+	char line[8];
+
+	if (!strcmp(argv[1], "refused"))
+		prctl(65, 1, 0, 0, 0); /* PR_SET_MDWE */
+	if (setgroups(0, NULL) || setgid(65534) || setuid(65534))
+		return 1;
+	puts("ready");
+	fflush(stdout);
+	while (read(0, line, 4) > 0) {
+		library = dlopen(argv[2], RTLD_NOW);
+		work = (void (*)(int))dlsym(library, "work");
+		work(100);
+		dprintf(1, "done\n");
+	}
+	return 7;
+}
+"""
+_LOADED = r"""
+#include <stdlib.h>
+
+/* the addresses are taken: instructions of the calls are changed, not the slots */
+void *(*volatile keep)(size_t);
+void (*volatile keep_other)(void *);
+
+void work(int times)
+{
+	keep = malloc;
+	keep_other = free;
+	for (int i = 0; i < times; i++) {
+		char *volatile block = malloc(100);
+		block[0] = 1;
+		free(block);
+	}
+}
+"""
+
+
+def _loading_later(how: str, folder: Path) -> list[str]:
+    program = compiled("loads_later.c", text=_LOADS_LATER)
+    there = build.made({"late.c": _LOADED}, "gcc -O1 -fPIC -shared -o liblate.so late.c")
+    return [str(program), how, shutil.copy(there / "liblate.so", folder)]
+
+
+def _text_of(pid: int, name: str) -> tuple[str, bool]:
+    """Return the rights of the code of an image, and whether that is what the file has."""
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        addrs, rights, offset, _, _, *path = line.split()
+        if "x" in rights and path and path[0].endswith(name):
+            start, end = (int(addr, 16) for addr in addrs.split("-"))
+            with open(f"/proc/{pid}/mem", "rb") as memory, open(path[0], "rb") as file:
+                memory.seek(start)
+                file.seek(int(offset, 16))
+                wanted = file.read(end - start)
+                return rights, memory.read(len(wanted)) == wanted
+    raise AssertionError(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up rights")
+@pytest.mark.parametrize("how", ["", "refused"])
+def test_what_such_a_daemon_loads_later_is_hooked(how: str, public_path: Path) -> None:
+    """A process may also forbid itself code that can be written: then that is said."""
+    with attached.running(_loading_later(how, public_path)) as process:
+        tracer = attached.begin(process.pid, "-c", "--from", "liblate.so", "-e", "malloc,free")
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("more")
+        process.stdin.flush()
+        assert process.stdout.readline() == "done\n"
+        tracer.send_signal(signal.SIGINT)
+        _, errors = tracer.communicate(timeout=limit())
+        if how:
+            assert "not hooked in liblate.so (calling code that cannot be changed)" in errors
+            assert "not complete" in errors
+        else:
+            assert "200 calls through 2 slots of liblate.so" in errors
+        assert _text_of(process.pid, "liblate.so") == ("r-xp", True)
         process.stdin.write("more")
         process.stdin.flush()
         assert process.stdout.readline() == "done\n"
