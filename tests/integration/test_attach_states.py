@@ -339,7 +339,7 @@ void work(int times)
 def _loading_later(how: str, folder: Path) -> list[str]:
     program = compiled("loads_later.c", text=_LOADS_LATER)
     there = build.made({"late.c": _LOADED}, "gcc -O1 -fPIC -shared -o liblate.so late.c")
-    return [str(program), how, shutil.copy(there / "liblate.so", folder)]
+    return [str(program), how, str(shutil.copy(there / "liblate.so", folder))]
 
 
 def _text_of(pid: int, name: str) -> tuple[str, bool]:

@@ -166,4 +166,9 @@ struct sosc_overhead {
 	uint64_t reserved1;
 };
 
+// From where a slot is called: what a unit names by its number. Followed children share them.
+struct sosc_call_site {
+	uint64_t word; // return address << SOSC_CALL_SITE_SLOT | slot index + 1; 0: not written
+};
+
 #endif

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "execs.h"
 #include "inject.h"
 #include "patches.h"
 #include "program.h"
@@ -47,7 +48,6 @@ enum {
 	SOSC_CALL_SITE_HEADS = 4096, // a power of two
 	SOSC_NAMESPACES = 16, // glibc's DL_NNS
 	SOSC_GATES = 1024, // see SOSC_SEC_GATES
-	SOSC_EXEC_NAMES = 63, // see struct sosc_execs
 	SOSC_NONE = 0xffffffffu, // "no such index" in every u32 index field
 };
 
@@ -249,8 +249,7 @@ struct sosc_control {
 	uint64_t delayed; // ns for which they waited for a processor
 	uint64_t delays_over; // ns of all of that time
 	uint64_t delays_unknown; // times of threads that may have waited, and nobody knows how long
-	uint32_t executing; // threads about to execute another program in place of theirs: who fails
-		// takes itself off, so a process that has ended with one has executed a program
+	uint32_t executing; // threads that execute another program in place of this one, and have not failed
 	uint32_t reserved;
 };
 
@@ -482,11 +481,6 @@ struct sosc_slot {
 	uint64_t tsc; // when it was hooked
 };
 
-// From where a slot is called: what a unit names by its number. Followed children share them.
-struct sosc_call_site {
-	uint64_t word; // return address << SOSC_CALL_SITE_SLOT | slot index + 1; 0: not written
-};
-
 // One cell of a count array of STATS (of COUNT: a u64 of calls).
 struct sosc_stats {
 	uint64_t calls; // entries
@@ -497,30 +491,6 @@ struct sosc_stats {
 	uint64_t max; // ticks
 	uint64_t self; // ticks of `total` that no nested call of STATS took
 	uint64_t reserved;
-};
-
-// ---- programs that children execute ------------------------------------------
-
-enum sosc_exec_state {
-	SOSC_EXEC_FREE = 0,
-	SOSC_EXEC_TAKEN = 1, // its name is being written
-	SOSC_EXEC_NAMED = 2,
-};
-
-// A name under which programs were executed: the last part of the file's path.
-struct sosc_exec {
-	uint32_t programs; // how many; an exec that fails takes its own one back
-	uint32_t state; // enum sosc_exec_state
-	char name[56]; // NUL-terminated, cut
-};
-
-// A page in a file of its own. A child that nobody follows leaves the block, and keeps this. The
-// child may go on with other rights, so nobody but soscope believes what stands here, and soscope
-// only shows it.
-struct sosc_execs {
-	uint64_t programs; // how many in all
-	uint64_t reserved[7];
-	struct sosc_exec names[SOSC_EXEC_NAMES];
 };
 
 // ---- start -----------------------------------------------------------------

@@ -46,6 +46,7 @@ def _without_comments() -> str:
     names = (
         *(
             "blocks.h",
+            "execs.h",
             "inject.h",
             "objects.h",
             "patches.h",
