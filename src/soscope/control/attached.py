@@ -146,7 +146,7 @@ class Attached(Visited):
             return None
         if block.executing:
             return self._announced or _ANOTHER
-        name = comm(self.pid)
+        name = comm(self.pid) if status.has_ended(self.pid) else ""
         is_renamed = block.agent_flags & layout.AGENT_RENAMED
         return name if name and first and name != first and not is_renamed else None
 
