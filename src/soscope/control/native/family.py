@@ -36,7 +36,7 @@ _LOOKS = 10  # at least, with stops handled in between: they may have waited for
 _PAUSE = 0.0005
 _WAIT = ptrace.WALL | os.WNOHANG
 
-IN_CHILDREN = "calls of forked children were not seen"
+IN_CHILDREN = "calls of forked children were not seen: -f follows them"
 WHILE_STARTING = "calls of other threads were not seen while a child had the same memory"
 UNCLAIMED = "calls of {:,} children were not seen: their parents were killed as they made them"
 
