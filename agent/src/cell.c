@@ -3,7 +3,6 @@
 // elsewhere, from the last one down.
 
 #include "cell.h"
-#include "sys.h"
 
 struct sosc_layer sosc_layers[SOSC_MAX_SLOTS];
 struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
@@ -12,7 +11,8 @@ struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
 enum {
 	CELLS = SOSC_MAX_SLOTS - 1,
 	OWNED_BITS = 19, // twice as many as there are cells
-	PROBES = 64,
+	BLOCK_BITS = 6, // slots
+	PROBES = 512, // the places of a few blocks
 };
 
 struct owned {
@@ -48,19 +48,15 @@ void sosc_cell_give(uint32_t index)
 	free_cell = index;
 }
 
-// Where the map is that says which cell belongs to a slot; NULL: there is no memory for it.
-static struct owned *find_owned(void)
-{
-	static struct owned *map;
-	struct owned *made;
+// Slots that lie together have their places together, in few pages: two each, as most have one or two.
+static struct owned owned_cells[1 << OWNED_BITS];
 
-	if (map)
-		return map;
-	made = sosc_mmap(NULL, sizeof(*map) << OWNED_BITS, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (!sosc_mmap_failed(made))
-		map = made;
-	return map;
+static uint64_t place_of(uint64_t addr)
+{
+	uint64_t block = (addr >> (BLOCK_BITS + 3)) * HINT_FACTOR >>
+			 (64 - OWNED_BITS + BLOCK_BITS + 1);
+
+	return block << (BLOCK_BITS + 1) | (addr >> 3 & ((1 << BLOCK_BITS) - 1)) << 1;
 }
 
 /**
@@ -69,11 +65,10 @@ static struct owned *find_owned(void)
  */
 uint32_t sosc_cell_of(uint64_t addr, enum sosc_cell_use kind)
 {
-	struct owned *map = find_owned();
-	uint64_t at = (addr ^ (uint32_t)kind) * HINT_FACTOR >> (64 - OWNED_BITS);
+	uint64_t at = place_of(addr);
 
-	for (uint32_t probe = 0; map && probe < PROBES; probe++) {
-		struct owned *owned = &map[(at + probe) & ((1 << OWNED_BITS) - 1)];
+	for (uint32_t probe = 0; probe < PROBES; probe++) {
+		struct owned *owned = &owned_cells[(at + probe) & ((1 << OWNED_BITS) - 1)];
 		uint32_t cell;
 
 		if (owned->addr == addr && owned->kind == (uint32_t)kind)
@@ -86,4 +81,13 @@ uint32_t sosc_cell_of(uint64_t addr, enum sosc_cell_use kind)
 		return cell;
 	}
 	return SOSC_NONE; // one that nobody finds again would be another one the next time
+}
+
+/** The session is over, and its plan goes: no layer leads there any more. */
+void sosc_cells_rest(void)
+{
+	for (uint64_t i = 0; i < sosc_inside.cell_count; i++)
+		sosc_layers[i].function = NULL;
+	for (uint32_t i = CELLS - cells_taken; i < CELLS; i++)
+		sosc_layers[i].function = NULL;
 }

@@ -64,6 +64,7 @@ bool sosc_cell_is_free(uint32_t index);
 uint32_t sosc_cell_take(void); // a cell outside the slots, SOSC_NONE = none left
 void sosc_cell_give(uint32_t index);
 uint32_t sosc_cell_of(uint64_t addr, enum sosc_cell_use kind);
+void sosc_cells_rest(void);
 
 #pragma GCC visibility pop
 

@@ -132,6 +132,24 @@ void sosc_counts_leave(void)
 		}
 }
 
+/** The session is over: give back what threads have got, see sosc_session_rest. */
+void sosc_counts_rest(void)
+{
+	uint64_t *array = &later_arrays[0][0][0];
+
+	for (uint32_t i = 0, left = later_count; left; i++)
+		if (array[i]) {
+			uint32_t kind = i / SOSC_LATER_ARRAYS % SIZES;
+
+			(void)sosc_sys3(SYS_MUNMAP, (long)array[i], (long)size_of(kind), 0);
+			array[i] = 0;
+			left--;
+		}
+	later = NULL;
+	later_count = 0;
+	latest_array = 0;
+}
+
 static uint64_t *array_of(struct sosc_thread *thread)
 {
 	return sosc_holds(SOSC_INSTRUMENT_COUNT) ? &thread->counts : &thread->stats;

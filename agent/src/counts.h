@@ -24,6 +24,7 @@ struct sosc_owners {
 extern struct sosc_owners *sosc_owners;
 
 void sosc_counts_leave(void);
+void sosc_counts_rest(void);
 void sosc_counts_start(uint64_t control_size, uint32_t block);
 bool sosc_counts_callers(void);
 void sosc_counts_give(struct sosc_thread *thread);

@@ -42,6 +42,12 @@ void sosc_gate_start(void)
 	use(all ? all : &open_for_ever);
 }
 
+/** The session is over, see sosc_session_rest. */
+void sosc_gate_rest(void)
+{
+	use(&closed_for_ever);
+}
+
 /** This is a forked child: its gate is as its parent's is, and its own from here on. */
 void sosc_gate_forked(void)
 {

@@ -14,6 +14,7 @@ extern uint64_t *sosc_gate;
 
 void sosc_gate_start(void);
 void sosc_gate_forked(void);
+void sosc_gate_rest(void);
 uint64_t sosc_gated(uint64_t handler);
 
 #pragma GCC visibility pop

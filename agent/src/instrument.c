@@ -100,6 +100,14 @@ void sosc_instruments_forked(void)
 	}
 }
 
+/** The session is over, see sosc_session_rest. */
+void sosc_instruments_rest(void)
+{
+	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
+		if (sosc_holds(kind) && sosc_instruments[kind].quiet)
+			sosc_instruments[kind].quiet();
+}
+
 /** An image is gone, and its code with it. */
 void sosc_instruments_closed(const struct sosc_loaded *image)
 {

@@ -5,6 +5,11 @@
 #include "guard.h"
 #include "sys.h"
 
+static uint64_t whole_pages(uint64_t size)
+{
+	return (size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+}
+
 /**
  * Whether a word can be read at @addr: rt_sigprocmask reads the new mask before it looks at how to
  * apply it, and this is no way to.
@@ -41,6 +46,22 @@ uint64_t sosc_read(uint32_t pid, void *to, uint64_t from, uint64_t size)
 bool sosc_protect(uint64_t start, uint64_t end, int prot)
 {
 	return end <= start || sosc_sys3(SYS_MPROTECT, (long)start, (long)(end - start), prot) == 0;
+}
+
+/** Make @size bytes at @at zeros, of an array of ours; whole pages of it take no memory then. */
+void sosc_memory_clear(void *at, uint64_t size)
+{
+	uint64_t from = (uint64_t)at, end = from + size, first = whole_pages(from);
+	uint64_t last = end & ~(uint64_t)(SOSC_PAGE - 1);
+
+	// pages that are locked in memory stay
+	if (last <= first ||
+	    sosc_sys3(SYS_MADVISE, (long)first, (long)(last - first), MADV_DONTNEED)) {
+		memset(at, 0, size);
+		return;
+	}
+	memset(at, 0, first - from);
+	memset((void *)last, 0, end - last);
 }
 
 static bool is_often;
@@ -131,7 +152,7 @@ static bool write_by_file(uint64_t addr, const void *bytes, uint64_t size)
 bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text)
 {
 	uint64_t start = addr & ~(uint64_t)(SOSC_PAGE - 1);
-	uint64_t end = (addr + size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+	uint64_t end = whole_pages(addr + size);
 
 	int prot = PROT_READ | (text ? PROT_EXEC : 0);
 

@@ -40,6 +40,7 @@ bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text);
 void sosc_write_often(bool often);
 bool sosc_is_readable(uint64_t addr);
 uint64_t sosc_read(uint32_t pid, void *to, uint64_t from, uint64_t size);
+void sosc_memory_clear(void *at, uint64_t size);
 bool sosc_protect(uint64_t start, uint64_t end, int prot);
 
 #pragma GCC visibility pop

@@ -31,6 +31,16 @@ void sosc_parked_give(struct sosc_thread *thread)
 		(void)sosc_sys3(SYS_MUNMAP, (long)map, SOSC_PARKED_SIZE, 0);
 }
 
+/** Take the table of parked calls away from @thread, which makes no hooked call any more. */
+void sosc_parked_take(struct sosc_thread *thread)
+{
+	struct sosc_parked *parked = thread->parked;
+
+	thread->parked = NULL;
+	if (parked && parked != sosc_parked_fallback)
+		(void)sosc_sys3(SYS_MUNMAP, (long)parked, SOSC_PARKED_SIZE, 0);
+}
+
 // Where a call may lie: by its own window, or where it would if the window above went on. A
 // recursion of small frames that goes from one window to the next meets itself by the first way,
 // and goes on by the second.

@@ -69,6 +69,7 @@ struct sosc_thread;
 extern struct sosc_parked sosc_parked_fallback[PARKED_COUNT + PARKED_PROBES];
 
 void sosc_parked_give(struct sosc_thread *thread);
+void sosc_parked_take(struct sosc_thread *thread);
 struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell);
 struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp,
 				      const struct sosc_cell *cell, bool tail_called);

@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "image.h"
 #include "lookup.h"
+#include "memory.h"
 #include "sys.h"
 
 enum { BITS = 13, PROBES = 8 };
@@ -17,7 +18,7 @@ static struct {
 /** Another control block: none of its strings is there yet. */
 void sosc_strings_again(void)
 {
-	memset(cache, 0, sizeof(cache));
+	sosc_memory_clear(cache, sizeof(cache));
 }
 
 /**

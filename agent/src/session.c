@@ -24,6 +24,10 @@ static struct block {
 } blocks[SOSC_BLOCKS];
 static uint32_t block_number;
 
+// What the variables above lead to while the agent rests.
+static struct sosc_control no_control;
+static struct sosc_session no_session;
+
 static uint64_t whole_pages(uint64_t size)
 {
 	return (size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
@@ -89,6 +93,30 @@ void sosc_session_forget_plan(void)
 	if (block_number > 1 && block->plan_size)
 		sosc_session_replace(block->plan, block->plan_size, 0);
 	block->plan_size = 0;
+}
+
+/**
+ * The session is over, and no thread is in the agent: give all blocks and plans back. What still
+ * looks at a block finds one that is empty, and says that the session is over.
+ */
+void sosc_session_rest(void)
+{
+	no_control.magic = SOSC_MAGIC;
+	no_control.wire_version = SOSC_WIRE_VERSION;
+	no_control.command = SOSC_COMMAND_STOP;
+	no_session.control = &no_control;
+	sosc_control = &no_control;
+	sosc_session = &no_session;
+	for (uint32_t i = 0; i < SOSC_BLOCKS; i++) {
+		struct block *block = &blocks[i];
+
+		if (!block->size || sosc_sys3(SYS_MUNMAP, (long)block->at, (long)block->size, 0))
+			continue;
+		memset(block, 0, sizeof(*block));
+	}
+	block_number = 0;
+	sosc_inside.control = (uint64_t)sosc_control;
+	sosc_inside.control_size = SOSC_PAGE;
 }
 
 /** In which of the places that control blocks take by turns the present one lies. */

@@ -19,6 +19,7 @@ uint32_t sosc_session_place(void);
 void sosc_session_see_no_exits(void);
 void sosc_session_replace(uint64_t at, uint64_t size, uint64_t kept);
 void sosc_session_leave(void);
+void sosc_session_rest(void);
 
 #pragma GCC visibility pop
 

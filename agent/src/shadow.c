@@ -100,3 +100,12 @@ uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t slot)
 	page->slot[0] = slot;
 	return (uint64_t)&page->cell[0];
 }
+
+/** No code goes through them any more: give their pages back. */
+void sosc_shadow_rest(void)
+{
+	while (page_count) {
+		page_count--;
+		(void)sosc_sys3(SYS_MUNMAP, (long)pages[page_count], SOSC_PAGE, 0);
+	}
+}

@@ -13,6 +13,7 @@ struct sosc_loaded;
 
 bool sosc_is_near(const struct sosc_loaded *image, uint64_t start, uint64_t size);
 uint64_t sosc_map_near(const struct sosc_loaded *image, uint64_t size);
+void sosc_shadow_rest(void);
 uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t slot);
 
 #pragma GCC visibility pop

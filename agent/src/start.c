@@ -17,13 +17,17 @@
 #include "namespace.h"
 #include "mem/objects.h"
 #include "patch.h"
+#include "prof/entries.h"
 #include "record.h"
+#include "rest.h"
 #include "ring.h"
 #include "session.h"
 #include "site.h"
 #include "slot.h"
 #include "sys.h"
 #include "thread.h"
+
+_Static_assert(sizeof(sosc_quiet) == 1, "soscope writes a byte");
 
 uint64_t sosc_base;
 uint64_t sosc_stack_end;
@@ -52,33 +56,37 @@ static long map_pages(const struct sosc_start *start, uint64_t at, uint64_t size
 	return 0;
 }
 
-// Nothing may touch a variable before this has mapped them.
-static long map_all(const struct sosc_start *start)
+static long map_trampolines(const struct sosc_start *start)
 {
 	const uint64_t piece = (uint64_t)SOSC_BLOB_REPEAT * SOSC_PAGE;
-	// The tables have room for far more than most programs need. The kernel does not count a
-	// mapping that grows down for RLIMIT_DATA. This one cannot grow: the trampolines lie below.
-	const int flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_GROWSDOWN;
-	uint64_t data = SOSC_BLOB_ENTRIES + SOSC_BLOB_DISTANCE;
-	uint64_t end = ((uint64_t)sosc_end + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
-	void *map;
-	long error;
+	long error = map_pages(start, SOSC_BLOB_ENTRIES, SOSC_MAX_SLOTS * SOSC_ENTRY_SIZE,
+			       start->pages_offset);
 
-	map = sosc_mmap((void *)(start->base + data), end - start->base - data,
-			PROT_READ | PROT_WRITE, flags, -1, 0);
-	if (sosc_mmap_failed(map))
-		return (long)map;
-	error = map_pages(start, SOSC_BLOB_ENTRIES, SOSC_MAX_SLOTS * SOSC_ENTRY_SIZE,
-			  start->pages_offset);
 	if (!error)
 		error = map_pages(start, SOSC_BLOB_SITES, SOSC_MAX_SITES * SOSC_SITE_SIZE,
 				  start->pages_offset + piece);
 	if (!error)
 		error = map_pages(start, SOSC_BLOB_COUNTERS, SOSC_MAX_COUNTERS * SOSC_COUNTER_SIZE,
 				  start->pages_offset + 2 * piece);
-	if (error)
-		return error;
-	return sosc_session_map(start);
+	return error;
+}
+
+// Nothing may touch a variable before this has mapped them.
+static long map_all(const struct sosc_start *start)
+{
+	// The tables have room for far more than most programs need. The kernel does not count a
+	// mapping that grows down for RLIMIT_DATA. This one cannot grow: the trampolines lie below.
+	const int flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_GROWSDOWN;
+	uint64_t data = SOSC_BLOB_ENTRIES + SOSC_BLOB_DISTANCE;
+	void *map;
+	long error;
+
+	map = sosc_mmap((void *)(start->base + data), SOSC_BLOB_SIZE - data, PROT_READ | PROT_WRITE,
+			flags, -1, 0);
+	if (sosc_mmap_failed(map))
+		return (long)map;
+	error = map_trampolines(start);
+	return error ? error : sosc_session_map(start);
 }
 
 static void read_clocks(struct sosc_control *control)
@@ -120,6 +128,12 @@ static bool look_inside(const struct sosc_start *start)
 	sosc_inside.plain_exit = (uint64_t)sosc_x_plain;
 	sosc_inside.scratch = (uint64_t)sosc_scratch;
 	sosc_inside.program = (uint64_t)soscope_agent_program;
+	sosc_inside.rest = (uint64_t)soscope_agent_rest;
+	sosc_inside.trap = (uint64_t)sosc_trap;
+	sosc_inside.quiet = (uint64_t)&sosc_quiet;
+	sosc_inside.stubs = (uint64_t)sosc_prof_stubs();
+	sosc_inside.threads = (uint64_t)sosc_threads;
+	sosc_inside.is_resting = 0;
 	sosc_inside.sessions++;
 	__atomic_store_n(&sosc_inside.magic, SOSC_INSIDE_MAGIC, __ATOMIC_RELEASE);
 	return sosc_change_loader(start->brk, start->brk_before, start->brk_after);
@@ -175,8 +189,11 @@ static long start_all(const struct sosc_start *start)
 static long map_again(const struct sosc_start *start)
 {
 	struct sosc_control *old = sosc_control;
-	long error = sosc_session_map(start);
+	// at rest there are those alone that were in use
+	long error = sosc_inside.is_resting ? map_trampolines(start) : 0;
 
+	if (!error)
+		error = sosc_session_map(start);
 	if (error)
 		return error;
 	// Most often its soscope has done so. Who still uses it reads zeros.

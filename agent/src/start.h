@@ -11,7 +11,6 @@
 
 extern uint64_t sosc_base; // of the blob
 extern uint64_t sosc_stack_end; // of the first thread, as soscope has said; 0: unknown
-extern uint8_t sosc_end[]; // behind its last variable
 extern uint8_t sosc_scratch[SOSC_SCRATCH];
 
 /** Whether @addr is in the agent's code, trampolines included. */
@@ -23,5 +22,6 @@ static inline bool sosc_is_ours(uint64_t addr)
 #pragma GCC visibility pop
 
 long soscope_agent_start(const struct sosc_start *start);
+void sosc_trap(void);
 
 #endif

@@ -48,6 +48,7 @@ enum {
 	ENOMEM = 12,
 	EPERM = 1,
 	EBADF = 9,
+	EBUSY = 16,
 	EINVAL = 22,
 	ENOSYS = 38,
 };

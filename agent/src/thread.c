@@ -16,6 +16,7 @@
 #include "guard.h"
 #include "handler.h"
 #include "instrument.h"
+#include "memory.h"
 #include "park.h"
 #include "record.h"
 #include "ring.h"
@@ -108,7 +109,7 @@ void sosc_threads_again(int64_t tid_offset)
 		(void)sosc_sys3(SYS_MADVISE, (long)parked, SOSC_PARKED_SIZE, MADV_DONTNEED);
 		thread->parked = parked;
 	}
-	memset(sosc_parked_fallback, 0, sizeof(sosc_parked_fallback));
+	sosc_memory_clear(sosc_parked_fallback, sizeof(sosc_parked_fallback));
 	memset(sosc_owners, 0, sizeof(*sosc_owners));
 	forked_sp = 0;
 	is_child = false;
@@ -116,6 +117,18 @@ void sosc_threads_again(int64_t tid_offset)
 	*alive = ++generation;
 	sosc_quiet = false;
 	find_tid_offset(tid_offset);
+}
+
+/** The session is over, see sosc_session_rest: forget all threads, and record nothing. */
+void sosc_threads_rest(void)
+{
+	sosc_quiet = true;
+	for (uint32_t i = 0; i < THREAD_COUNT; i++)
+		if (sosc_threads[i].key)
+			sosc_parked_take(&sosc_threads[i]);
+	sosc_memory_clear(sosc_threads, (uint64_t)THREAD_COUNT << THREAD_SHIFT);
+	memset(sosc_owners, 0, sizeof(*sosc_owners));
+	sosc_memory_clear(sosc_parked_fallback, sizeof(sosc_parked_fallback));
 }
 
 // Gives back a chunk of thread @tid, which is no more, in process @pid. soscope may have

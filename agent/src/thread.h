@@ -82,6 +82,7 @@ void sosc_thread_changes_rights(struct sosc_thread *thread);
 uint32_t sosc_thread_writes_as(struct sosc_thread *thread, uint32_t tid);
 int sosc_threads_init(int64_t tid_offset);
 void sosc_threads_again(int64_t tid_offset);
+void sosc_threads_rest(void);
 bool sosc_is_quiet(void);
 bool sosc_is_borrower(void);
 bool sosc_thread_inherits(uint64_t sp);

@@ -26,6 +26,7 @@ EXPORTS = {
     "soscope_agent_objects",
     "soscope_agent_program",
     "soscope_agent_unload",
+    "soscope_agent_rest",
     "soscope_agent_start",
     "soscope_agent_tally",
     "sosc_loader_event",

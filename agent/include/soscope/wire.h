@@ -500,7 +500,7 @@ struct sosc_stats {
 // page of entry trampolines, one of return trampolines and one of counters, each
 // repeated SOSC_BLOB_REPEAT times.
 enum sosc_blob {
-	SOSC_BLOB_SIZE = 0x5400000,
+	SOSC_BLOB_SIZE = 0x4d00000,
 	SOSC_BLOB_TEXT_MAX = 0x80000, // from 0: code, tables, unwind rule
 	SOSC_BLOB_ENTRIES = 0x80000, // SOSC_MAX_SLOTS entry trampolines of 16
 	SOSC_BLOB_SITES = 0x480000, // SOSC_MAX_SITES return trampolines of 32
@@ -568,6 +568,12 @@ struct sosc_inside {
 	uint64_t method_state; // enum sosc_method_state
 	uint64_t counterdata; // addr of the counters' data, struct sosc_counter
 	uint64_t counter_count; // in use, from the first on
+	uint64_t rest; // addr of soscope_agent_rest
+	uint64_t trap; // addr of a breakpoint instruction, where calls of ours return to
+	uint64_t quiet; // addr of a byte; 1: this process records nothing
+	uint64_t stubs; // addr of u64[SOSC_STUBS_MOST]: pages of code near images, 0 = none
+	uint64_t threads; // addr of the table of threads
+	uint64_t is_resting; // 1: its memory was given back, its code is to be mapped anew
 };
 
 enum sosc_method_state { // of method tables that are to be hooked
@@ -581,6 +587,7 @@ enum sosc_method_state { // of method tables that are to be hooked
 enum {
 	SOSC_MAX_CHANGES = 655360,
 	SOSC_SCRATCH = 16384,
+	SOSC_STUBS_MOST = 64,
 	SOSC_SITES_A_PAGE = 128, // the last one's first word is its page's exit handler
 };
 

@@ -16,6 +16,8 @@ bool sosc_prof_entries(struct sosc_hooking *work, uint64_t until);
 void sosc_prof_entries_start(uint64_t handler);
 void sosc_prof_entries_mute(void);
 uint64_t sosc_prof_stub(const struct sosc_loaded *image);
+const uint64_t *sosc_prof_stubs(void);
+void sosc_prof_stubs_rest(void);
 
 // ---- code_<processor>_entries.c ------------------------------------------------------
 

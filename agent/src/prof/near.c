@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stubs near images, which entries that are patched call, and the cell that all of them lead to. They
-// stay for ever, as somebody may be in one; the journal says how to make the cell do nothing.
+// stay until soscope has seen that nobody is in one; the journal says how to make the cell do nothing.
 
 #include "cell.h"
 #include "changes.h"
@@ -10,9 +10,7 @@
 #include "shadow.h"
 #include "sys.h"
 
-enum { STUBS_MOST = 64 };
-
-static uint64_t stubs[STUBS_MOST];
+static uint64_t stubs[SOSC_STUBS_MOST];
 static uint32_t stub_count;
 static uint32_t cell; // of all of them, 0 = none yet
 static bool is_ready; // it is this session's
@@ -55,7 +53,7 @@ void sosc_prof_entries_mute(void)
 
 static uint64_t make_stub(const struct sosc_loaded *image)
 {
-	uint64_t at = stub_count < STUBS_MOST ? sosc_map_near(image, SOSC_PAGE) : 0;
+	uint64_t at = stub_count < SOSC_STUBS_MOST ? sosc_map_near(image, SOSC_PAGE) : 0;
 	uint8_t code[SOSC_ENTRY_STUB];
 	void *map;
 
@@ -79,4 +77,21 @@ uint64_t sosc_prof_stub(const struct sosc_loaded *image)
 		if (sosc_is_near(image, stubs[i], SOSC_PAGE))
 			return stubs[i];
 	return is_ready ? make_stub(image) : 0;
+}
+
+/** Where their pages are, of which the first that is 0 is the last. */
+const uint64_t *sosc_prof_stubs(void)
+{
+	return stubs;
+}
+
+/** No entry calls them any more, and no thread is in one: give their pages back. */
+void sosc_prof_stubs_rest(void)
+{
+	is_ready = false;
+	while (stub_count) {
+		stub_count--;
+		(void)sosc_sys3(SYS_MUNMAP, (long)stubs[stub_count], SOSC_PAGE, 0);
+		stubs[stub_count] = 0;
+	}
 }

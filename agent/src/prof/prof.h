@@ -60,6 +60,7 @@ static inline uint32_t sosc_prof_place(uint64_t key, uint64_t function)
 }
 
 bool sosc_prof_tables_start(void);
+void sosc_prof_rest(void);
 struct sosc_prof_thread *sosc_prof_thread_slow(void);
 struct sosc_prof_thread *sosc_prof_self(void);
 void sosc_prof_mute(void);

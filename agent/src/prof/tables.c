@@ -58,6 +58,19 @@ bool sosc_prof_tables_start(void)
 	return true;
 }
 
+/** The session is over, see sosc_session_rest. */
+void sosc_prof_rest(void)
+{
+	sosc_prof = NULL;
+	sosc_prof_given = NULL;
+	sosc_prof_shared = NULL;
+	sosc_prof_threads = NULL;
+	if (wiped)
+		(void)sosc_sys3(SYS_MUNMAP, (long)wiped, sizeof(*wiped), 0);
+	wiped = NULL;
+	sosc_prof_stubs_rest();
+}
+
 static void begin(struct sosc_prof_thread *mine, struct sosc_prof_table *table,
 		  const struct sosc_thread *thread)
 {

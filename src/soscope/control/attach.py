@@ -309,10 +309,7 @@ class Attachment:
         undo.append(unmap)
 
         def bring(there: Tracee) -> tuple[Files, int, int]:
-            try:
-                files, block = self.agents.bring(there, self.program, self.program.block)
-            except Refused:  # it may open none of ours: another user, or namespace
-                files, block = self.agents.bring_copies(there, self.program)
+            files, block = self._bring(there)
             return files, block.target_size, block.plan.size
 
         install.run(self.blob, bring, undo)
@@ -321,16 +318,18 @@ class Attachment:
         self._lend(install)
         return install
 
+    def _bring(self, there: Tracee) -> tuple[Files, ControlBlock]:
+        """Return the agent's files in the target, and the block. Raises Refused."""
+        try:
+            return self.agents.bring(there, self.program, self.program.block)
+        except Refused:  # it may open none of ours: another user, or namespace
+            return self.agents.bring_copies(there, self.program)
+
     def _start_again(self, install: Install, old: Resident) -> None:
         tracee = install.tracee
         old.look()
         tracee.area = old.stack
-        block = self.program.block
-        assert block is not None
-        try:
-            files = self.agents.bring_block(tracee, block)
-        except Refused:
-            files, block = self.agents.make_there(tracee, self.program)
+        files, block = self._bring(tracee)
         install.base = old.base
         install.run_again(old.base, self.blob, files, [block.target_size, block.plan.size])
         self._lend(install)

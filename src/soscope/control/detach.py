@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.control import patch, takeout
 from soscope.control.closing import close_unused, waiting
 from soscope.entry.agent.resident import Resident
+from soscope.entry.agent.resting import Remains
 from soscope.entry.agent.undo import Taken
 from soscope.entry.agent.visit import Visit
 from soscope.errors import AttachError
@@ -19,17 +20,19 @@ _NEVER = (reasons.STATIC, reasons.VALGRIND, reasons.FOREIGN, reasons.BY_LOADER)
 class Removed:
     """What was done in process `pid`: by agent, where it lies and what came of it.
 
-    `closed` are libraries of patches that were taken out, now or before, `left_loaded` those of
-    them that stay: path -> why. `longest_stop` is for how long a thread stood still at most, in
-    ns. `inert` counts agents that had nothing to take out.
+    `remains` are agents and what the process keeps of them for the next session. `closed` are
+    libraries of patches that were taken out, now or before, `left_loaded` those of them that stay:
+    path -> why. `longest_stop` is for how long a thread stood still at most, in ns. `inert` counts
+    agents that had nothing to take out.
     """
 
-    __slots__ = ("agents", "closed", "inert", "left_loaded", "longest_stop", "pid")
+    __slots__ = ("agents", "closed", "inert", "left_loaded", "longest_stop", "pid", "remains")
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.agents: list[tuple[Resident, Taken]] = []
         self.inert = 0
+        self.remains: list[tuple[Resident, Remains]] = []
         self.closed: list[str] = []
         self.left_loaded: dict[str, str] = {}
         self.longest_stop = 0
@@ -49,8 +52,9 @@ def detach(pid: int) -> Removed:
         visit = Visit(pid)
         try:
             for agent in visit.agents:
-                _remove(visit, agent, removed)
+                why = _remove(visit, agent, removed)
                 unused += waiting(agent)
+                removed.remains.append((agent, Remains(visit, agent, why)))
             if unused:
                 closing = close_unused(pid, unused)
                 removed.closed = closing.closed
@@ -73,7 +77,8 @@ def detach(pid: int) -> Removed:
     return removed
 
 
-def _remove(visit: Visit, agent: Resident, removed: Removed) -> None:
+def _remove(visit: Visit, agent: Resident, removed: Removed) -> str:
+    """Take one agent out; return why the memory of its sessions stays, "" if it does not."""
     if owner := agent.owner:
         raise Refused(f"it says that soscope {owner} traces it; stop that one")
     patch.own(visit, agent)
@@ -81,10 +86,12 @@ def _remove(visit: Visit, agent: Resident, removed: Removed) -> None:
         undone = patch.take_out(visit, agent, [])
         removed.agents.append((agent, undone.taken))
         removed.left_loaded |= undone.kept
-        return
+        return undone.taken.stays
     if not agent.is_hooked:
         removed.inert += 1
-        return
+        return takeout.give_rest_back(visit, agent)
     if not agent.is_known:
         raise Refused("another version of soscope has left its hooks; use that one")
-    removed.agents.append((agent, takeout.take_out(visit, agent)))
+    taken = takeout.take_out(visit, agent)
+    removed.agents.append((agent, taken))
+    return taken.stays

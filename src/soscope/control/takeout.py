@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from soscope.control.giveback import give_back
 from soscope.control.shield import shielded
 from soscope.entry.agent import stacks
 from soscope.entry.agent.resident import Resident
@@ -37,12 +38,33 @@ def take_out(visit: Visit, agent: Resident) -> Taken:
 
     def work() -> Plain:
         taken = take_out_here(visit, agent)
-        return taken.restored, taken.left, taken.returns, taken.kept, visit.threads.longest
+        counts = taken.restored, taken.returns, taken.kept
+        return *counts, taken.left, taken.stays, visit.threads.longest
 
     taken = Taken()
-    taken.restored, taken.left, taken.returns, taken.kept, visit.threads.longest = shielded(work)
+    taken.restored, taken.returns, taken.kept, *rest = shielded(work)
+    taken.left, taken.stays, visit.threads.longest = rest
     agent.look()
     return taken
+
+
+def give_rest_back(visit: Visit, agent: Resident) -> str:
+    """Give back what an agent still has that was taken out before; return why it stays.
+
+    That is "" if there is nothing to give back.
+    """
+    if not agent.is_known:
+        return "another version of soscope has put it in"
+    if agent.fields["is_resting"]:
+        return ""
+    session = agent.fields["sessions"]
+
+    def work() -> Plain:
+        return give_back(visit, agent, session), visit.threads.longest
+
+    why, visit.threads.longest = shielded(work)
+    agent.look()
+    return str(why)
 
 
 def take_out_here(visit: Visit, agent: Resident) -> Taken:
@@ -80,7 +102,18 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
             visit.threads.resume()
     if returns:
         _let_calls_return(visit, agent, taken, session)
+    taken.stays = _why_all_stays(agent, taken) or give_back(visit, agent, session)
     return taken
+
+
+def _why_all_stays(agent: Resident, taken: Taken) -> str:
+    if taken.left:
+        return "somebody else has changed what led there"
+    if agent.has_patches:
+        return "functions stand in the place of others"
+    if agent.is_hooked:
+        return "calls may still return through it"
+    return ""
 
 
 def _stop_prepared(visit: Visit, agent: Resident, session: int) -> None:

@@ -353,7 +353,7 @@ DATA_UNREADABLE = 2
 DATA_NULL = 4
 
 # Offsets inside the agent's reservation in the target.
-BLOB_SIZE = 0x5400000
+BLOB_SIZE = 0x4D00000
 BLOB_TEXT_MAX = 0x80000
 BLOB_ENTRIES = 0x80000
 BLOB_SITES = 0x480000
@@ -380,6 +380,7 @@ METHODS_WAIT = 1
 METHODS_LEFT = 2
 
 SCRATCH = 16384
+STUBS_MOST = 64
 SITES_A_PAGE = 128
 
 # Functions in the place of others.
@@ -545,7 +546,7 @@ INSIDE = Layout(
     "magic:Q wire_version:I size:I tables:Q control:Q control_size:Q changes:Q change_count:Q "
     "cells:Q cell_count:Q sitedata:Q site_count:Q plain_jump:Q plain_exit:Q scratch:Q "
     "sessions:Q waiting:Q patches:Q program:Q method_hash:Q method_compare:Q method_state:Q "
-    "counterdata:Q counter_count:Q",
+    "counterdata:Q counter_count:Q rest:Q trap:Q quiet:Q stubs:Q threads:Q is_resting:Q",
 )
 CHANGE = Layout(
     "sosc_change",

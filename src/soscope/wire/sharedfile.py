@@ -16,6 +16,8 @@ import os
 
 from soscope.errors import NoSharedMemory
 
+_NAME = "soscope"
+MAPPED = f"/memfd:{_NAME}"  # how the path of a mapping begins
 _MFD_CLOEXEC, _MFD_ALLOW_SEALING = 1, 2
 _MFD_NOEXEC_SEAL = 8  # Linux 6.3; some systems refuse memory files without it
 # What memfd_create(2) is called with: the first that the system takes.
@@ -122,7 +124,7 @@ def _open() -> int:
     reason = OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     for flags in FLAGS:
         try:
-            return os.memfd_create("soscope", flags)
+            return os.memfd_create(_NAME, flags)
         except OSError as error:
             reason = error
     # A seccomp filter may not know memfd_create; an unnamed file on tmpfs is the same thing.

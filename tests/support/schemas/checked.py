@@ -245,6 +245,17 @@ DETACH: dict[str, Check] = {
         )
     ),
     "inert": NUMBER,
+    "remains": _list_of(
+        _object(
+            {
+                "base": _address,
+                "mappings": NUMBER,
+                "bytes": NUMBER,
+                "rss_bytes": NUMBER,
+                "why": TEXT_OR_NULL,
+            }
+        )
+    ),
     "closed": _list_of(TEXT),
     "left_loaded": _list_of(TEXT),
     "longest_stop_ns": NUMBER,

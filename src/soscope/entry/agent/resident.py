@@ -53,7 +53,8 @@ class Resident:
     """The agent at `base`. Its fields are those of `struct sosc_inside`, read by `look`.
 
     `taken_patches` are the patches that are taken out with everything else, by their index:
-    none, unless somebody asks for that; None: all.
+    none, unless somebody asks for that; None: all. `text_size` is how many bytes of code there are
+    in front of the trampolines.
     """
 
     __slots__ = (
@@ -66,6 +67,7 @@ class Resident:
         "build_id",
         "fields",
         "taken_patches",
+        "text_size",
     )
 
     def __init__(self, memory: RemoteMemory, base: int) -> None:
@@ -78,9 +80,14 @@ class Resident:
         self._staying = 0  # changes that go on with them
         self.taken_patches: frozenset[int] | None = frozenset()
         try:
-            self.build_id = ElfImage.from_memory(memory, base).build_id
+            image = ElfImage.from_memory(memory, base)
+            self.build_id = image.build_id
+            self.text_size = max(
+                (each.memsz for each in image.segments if not each.vaddr), default=0
+            )
         except FormatError:
             self.build_id = b""
+            self.text_size = 0
         self.look()
 
     def look(self) -> None:
@@ -296,9 +303,19 @@ class Resident:
             page.restore(self._memory, taken)
         taken.kept = 0
 
+    def stubs(self) -> list[int]:
+        """Return where it has pages of code besides its own, near images."""
+        data = self._memory.read(self.fields["stubs"], layout.STUBS_MOST * 8)
+        return [word for word in array("Q", data[: len(data) & -8]) if word]
+
     def quiet(self) -> None:
-        """Let trampolines that somebody still has the address of do nothing but go on."""
+        """Let trampolines that somebody still has the address of do nothing but go on.
+
+        Handlers that still see calls record nothing.
+        """
         fields = self.fields
+        if not self._staying:
+            self._memory.write(fields["quiet"], b"\1")
         count = fields["cell_count"]
         cells = array("Q", self._memory.read(fields["cells"], 16 * count))
         if len(cells) == 2 * count:

@@ -31,14 +31,15 @@ def who_shares(pid: int) -> int:
     does not tell (kcmp(2) needs CONFIG_KCMP, and the right to look at both).
     """
     end = time.monotonic() + _PATIENCE
-    while other := _shares_now(pid):
+    while other := shares_now(pid):
         if time.monotonic() > end:
             return other
         time.sleep(_PAUSE)
     return 0
 
 
-def _shares_now(pid: int) -> int:
+def shares_now(pid: int) -> int:
+    """Do the same without waiting."""
     try:
         parent = status.read_stat(pid).parent
     except NoSuchProcess:

@@ -9,8 +9,11 @@ where there are none of these can unwinders do without the agent.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.unwinding import Unwinders, words_between
+from soscope.entry.isa import arch
 from soscope.entry.memory import RemoteMemory
 from soscope.entry.stop.stopping import Threads
 from soscope.proc import maps, pagemap
@@ -70,6 +73,19 @@ def put_back_at(memory: RemoteMemory, agent: Resident, places: list[int]) -> int
     return done
 
 
+def find_interrupted(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] | None:
+    """Find contexts that a signal has interrupted in the agent's own code.
+
+    They lie where the kernel has put them (`struct sigcontext`), or where somebody has copied them.
+    Takes some time, and no thread has to be stopped for it. Returns addresses, None where there is
+    too much memory to look through.
+    """
+    low, high = agent.base, agent.base + layout.BLOB_ENTRIES + layout.BLOB_DISTANCE
+    return _find(
+        memory, agent, pid, (low, high), lambda _, behind: arch.is_behind_interrupted_pc(behind)
+    )
+
+
 def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] | None:
     """Find the agent's return addresses in what the process can write and shares with nobody.
 
@@ -77,9 +93,20 @@ def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] 
     where there is too much memory to look through. Untouched memory is not looked at: that of
     thousands of stacks is gigabytes of zeros.
     """
-    places: list[int] = []
     if agent.fields["site_count"] <= 1:
-        return places
+        return []
+    return _find(memory, agent, pid, _sites(agent), lambda word, _: agent.is_return(word))
+
+
+def _find(
+    memory: RemoteMemory,
+    agent: Resident,
+    pid: int,
+    span: tuple[int, int],
+    is_wanted: Callable[[int, bytes], bool],
+) -> list[int] | None:
+    """Find words in `span` by what they are and by the bytes behind them."""
+    places: list[int] = []
     left = _MOST_MEMORY
     for mapping in maps.read(pid):
         if mapping.flags[1] != "w" or mapping.flags[3] != "p":
@@ -92,6 +119,10 @@ def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] 
                 return None
             for at in range(start, end, _PIECE):
                 data = memory.read(at, min(_PIECE, end - at))
-                words = words_between(data, *_sites(agent))
-                places += [at + offset for offset, word in words if agent.is_return(word)]
+                words = words_between(data, *span)
+                places += [
+                    at + offset
+                    for offset, word in words
+                    if is_wanted(word, data[offset + 8 : offset + 8 + arch.CONTEXT_BEHIND])
+                ]
     return places

@@ -23,16 +23,18 @@ class Taken:
     """What came of taking changes back: words restored, and those that somebody else changed.
 
     `left` are (address, value) of the latter; `returns` counts return addresses that were put
-    back, `kept` the words by which unwinders still ask the agent.
+    back, `kept` the words by which unwinders still ask the agent. `stays` says why the memory of
+    sessions was not given back, "" if it was.
     """
 
-    __slots__ = ("kept", "left", "restored", "returns")
+    __slots__ = ("kept", "left", "restored", "returns", "stays")
 
     def __init__(self) -> None:
         self.restored = 0
         self.left: list[tuple[int, int]] = []
         self.returns = 0
         self.kept = 0
+        self.stays = ""
 
 
 class Page:

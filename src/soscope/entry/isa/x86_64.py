@@ -20,6 +20,7 @@ NR_CLOSE = 3
 NR_MMAP = 9
 NR_MPROTECT = 10
 NR_MUNMAP = 11
+NR_MREMAP = 25
 NR_OPENAT = 257
 NR_MEMFD_CREATE = 319
 NR_PIDFD_OPEN = 434
@@ -126,6 +127,7 @@ _RESTORER_SHORT = bytes.fromhex("b80f000000 0f05")  # mov $15,%eax; syscall
 RESTORERS = (RESTORER, _RESTORER_SHORT)
 # `struct rt_sigframe` from the word that leads to the restorer: rsp, cs
 FRAME_SP, FRAME_CS, FRAME_SIZE = 168, 192, 200
+CONTEXT_BEHIND = 16  # bytes: flags and segments, behind the program counter
 _USER_CS = 0x33
 _SAVED = 144  # bytes of registers and flags in front of them
 _SEGMENTS = bytes.fromhex("3300 0000 0000 2b00")  # cs, gs, fs, ss
@@ -453,6 +455,14 @@ def interrupted_sp(frame: bytes) -> int:
     if int.from_bytes(frame[FRAME_CS : FRAME_CS + 2], "little") != _USER_CS:
         return 0
     return int.from_bytes(frame[FRAME_SP : FRAME_SP + 8], "little")
+
+
+def is_behind_interrupted_pc(behind: bytes) -> bool:
+    """Return whether these bytes can stand behind the program counter in a signal frame.
+
+    They are the flags, and then %cs, %gs, %fs and %ss (Linux, asm/sigcontext.h).
+    """
+    return behind[8:14] == _USER_CS.to_bytes(6, "little")
 
 
 class Vectors:

@@ -32,6 +32,16 @@ def document(removed: Removed) -> str:
                 for agent, taken in removed.agents
             ],
             "inert": removed.inert,
+            "remains": [
+                {
+                    "base": f"{agent.base:#x}",
+                    "mappings": each.mappings,
+                    "bytes": each.size,
+                    "rss_bytes": each.rss,
+                    "why": each.why or None,
+                }
+                for agent, each in removed.remains
+            ],
             "closed": removed.closed,
             "left_loaded": list(removed.left_loaded),
             "longest_stop_ns": removed.longest_stop,

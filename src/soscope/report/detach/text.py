@@ -17,7 +17,7 @@ def text(removed: Removed) -> str:
         what = "nothing to undo"
         if removed.inert:
             what += "; the agent that lies there does nothing"
-        return f"process {removed.pid}: {what}\n"
+        return f"process {removed.pid}: {what}\n{_remains(removed)}"
     lines = ""
     for agent, taken in removed.agents:
         lines += f"process {removed.pid}: {plural(taken.restored, 'word')} restored"
@@ -32,4 +32,17 @@ def text(removed: Removed) -> str:
                 f"  {plural(taken.kept, 'slot')} of unwinders left: "
                 "calls may still return through the agent\n"
             )
+    lines += _remains(removed)
     return lines + "".join(f"process {removed.pid}: {line}\n" for line in libraries)
+
+
+def _remains(removed: Removed) -> str:
+    lines = ""
+    for _, each in removed.remains:
+        lines += (
+            f"  {plural(each.mappings, 'mapping')} stay for the next session: "
+            f"{each.size >> 20:,} MiB of addresses, {each.rss >> 10:,} KiB in memory\n"
+        )
+        if each.why:
+            lines += f"  the memory of sessions is among them: {each.why}\n"
+    return lines

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent at rest: between sessions it keeps its code, its trampolines and what they lead to, since
+// addresses of trampolines may have been copied anywhere. Whatever else belongs to a session is given
+// back. soscope calls this when all that was changed is as it was, all threads stand still and none of
+// them is in the agent, or will return there.
+
+#include "rest.h"
+#include "cell.h"
+#include "changes.h"
+#include "counts.h"
+#include "gate.h"
+#include "instrument.h"
+#include "memory.h"
+#include "prof/prof.h"
+#include "record.h"
+#include "session.h"
+#include "shadow.h"
+#include "site.h"
+#include "sys.h"
+#include "thread.h"
+
+/** Give memory back. Return: 0, or -EBUSY where something may still lead there. */
+__attribute__((visibility("default"))) long soscope_agent_rest(uint64_t unused)
+{
+	(void)unused;
+	if (sosc_inside.change_count || !sosc_threads)
+		return -EBUSY;
+	sosc_instruments_rest();
+	sosc_gate_rest();
+	sosc_cells_rest();
+	sosc_prof_rest();
+	sosc_shadow_rest();
+	sosc_threads_rest();
+	sosc_counts_rest();
+	sosc_session_rest();
+	sosc_strings_again();
+	sosc_memory_clear(sosc_hints, sizeof(sosc_hints));
+	sosc_memory_clear(sosc_changes, sizeof(sosc_changes));
+	sosc_inside.is_resting = 1;
+	return 0;
+}

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An agent that rests: what there is of it, and its code in one piece.
+
+While a session goes on, trampolines are mapped in many pieces that have room for thousands each.
+For the time between sessions one file takes the place of all pieces. It has what stands there
+now, at the same offsets, and holes in the place of what nobody has the address of.
+"""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+
+from soscope.entry.agent import handover
+from soscope.entry.agent.resident import Resident
+from soscope.entry.agent.visit import Visit
+from soscope.entry.isa import arch
+from soscope.entry.stop.tracee import Tracee
+from soscope.proc import maps, pagemap, smaps
+from soscope.proc.reasons import Refused
+from soscope.wire import layout, sharedfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
+
+SIZE = layout.BLOB_ENTRIES + layout.BLOB_DISTANCE  # bytes of code; the cells follow
+_READ_EXEC, _PRIVATE, _MAYMOVE_FIXED = 5, 2, 3
+
+
+class Remains:
+    """What a process has of an agent: `mappings` counts them.
+
+    They have `size` bytes, `rss` of them in memory. `why` says why the memory of sessions is among
+    them, "" if it is not.
+    """
+
+    __slots__ = ("mappings", "rss", "size", "why")
+
+    def __init__(self, visit: Visit, agent: Resident, why: str) -> None:
+        """Count them. Raises OSError."""
+        self.why = why
+        self.mappings = self.size = self.rss = 0
+        table = agent.fields["threads"] if agent.is_known else 0
+        for area in smaps.read(visit.tid):
+            each = area.mapping
+            is_own = 0 <= each.start - agent.base < layout.BLOB_SIZE
+            if is_own or each.start <= table < each.end or each.path.startswith(sharedfile.MAPPED):
+                self.mappings += 1
+                self.size += each.end - each.start
+                self.rss += area.rss
+
+
+class RestingCode:
+    """What is to be the only mapping of code of the agent in a visited process.
+
+    `with RestingCode(visit, agent) as code:` reads it while the process runs. An agent that is
+    taken out makes no trampolines, so it stays what it is.
+    """
+
+    __slots__ = ("_agent", "_descriptor", "_pieces")
+
+    def __init__(self, visit: Visit, agent: Resident) -> None:
+        """Read what is in use. Raises OSError, and Refused where it cannot be read."""
+        self._agent = agent
+        self._descriptor = -1
+        spans = [(0, agent.text_size)]
+        # a trampoline is in use if what it leads to is: both lie in pages of the same number
+        first = agent.base + layout.BLOB_ENTRIES + layout.BLOB_DISTANCE
+        for start, end in pagemap.kept(visit.tid, first, agent.base + layout.BLOB_DATA):
+            low = start - agent.base - layout.BLOB_DISTANCE
+            spans.append((low, low + end - start))
+        self._pieces: list[tuple[int, bytes]] = []
+        for low, high in spans:
+            data = visit.memory.read(agent.base + low, high - low)
+            if len(data) != high - low:
+                raise Refused("the agent's code cannot be read")
+            self._pieces.append((low, data))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def put_in(self, tracee: Tracee) -> str:
+        """Map it over the agent's code; return why not, "" if that was done.
+
+        All threads are stopped. It is mapped elsewhere first, and moved when it is known to be
+        the file that it should be: who shares descriptors with the process may have
+        exchanged it. Raises OSError, Refused and Gone.
+        """
+        number = self._bring(tracee)
+        try:
+            at = tracee.syscall(arch.NR_MMAP, 0, SIZE, _READ_EXEC, _PRIVATE, number, 0)
+        finally:
+            handover.close(tracee, number)
+        if at < 0:
+            return f"no room for its code: {os.strerror(-at).lower()}"
+        result = -1
+        if self._is_ours(tracee, at):
+            base = self._agent.base
+            result = tracee.syscall(arch.NR_MREMAP, at, SIZE, SIZE, _MAYMOVE_FIXED, base)
+        if result < 0:
+            tracee.syscall(arch.NR_MUNMAP, at, SIZE)
+            return "its code could not be mapped anew"
+        return ""
+
+    def _bring(self, tracee: Tracee) -> int:
+        """Return the number of the file in the target. Raises Refused and OSError."""
+        self._descriptor = sharedfile.create(SIZE, seals=0)
+        number = handover.fetch(tracee, self._descriptor)
+        if number < 0:  # it can open none of ours
+            os.close(self._descriptor)
+            number, self._descriptor = handover.create(tracee)
+            os.ftruncate(self._descriptor, SIZE)
+        for at, data in self._pieces:
+            os.pwrite(self._descriptor, data, at)
+        sharedfile.seal_content(self._descriptor)
+        return number
+
+    def _is_ours(self, tracee: Tracee, at: int) -> bool:
+        inode = os.fstat(self._descriptor).st_ino
+        return any(
+            each.start <= at < each.end and each.inode == inode for each in maps.read(tracee.tid)
+        )
