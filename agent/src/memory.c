@@ -64,6 +64,50 @@ void sosc_memory_clear(void *at, uint64_t size)
 	memset((void *)last, 0, end - last);
 }
 
+enum { LENT_MOST = 8192 };
+
+static struct lent {
+	uint64_t at, size;
+	uint64_t *place; // that leads there, NULL: it goes with other memory
+} lent[LENT_MOST];
+static uint32_t lent_count;
+
+/**
+ * Map @size bytes of zeros for sessions, NULL: there is no memory. Whoever keeps them says so by
+ * sosc_memory_keep.
+ */
+void *sosc_memory_map(uint64_t size)
+{
+	void *map = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return sosc_mmap_failed(map) ? NULL : map;
+}
+
+/**
+ * @map, of @size bytes, is in use until the agent rests. The word at @place is 0 then; NULL: that word
+ * is no more. Where too many are kept, this one stays for ever.
+ */
+void sosc_memory_keep(void *map, uint64_t size, void *place)
+{
+	uint32_t number = __atomic_fetch_add(&lent_count, 1, __ATOMIC_RELAXED);
+
+	if (number < LENT_MOST)
+		lent[number] = (struct lent){(uint64_t)map, size, place};
+}
+
+/** The agent rests: unmap what was kept. */
+void sosc_memory_rest(void)
+{
+	for (uint32_t i = 0; i < lent_count && i < LENT_MOST; i++) {
+		if (lent[i].place)
+			*lent[i].place = 0;
+		(void)sosc_sys3(SYS_MUNMAP, (long)lent[i].at, (long)lent[i].size, 0);
+	}
+	sosc_memory_clear(lent, sizeof(lent));
+	lent_count = 0;
+}
+
 static bool is_often;
 static int32_t open_fd; // the descriptor + 1, 0 = none
 

@@ -10,6 +10,7 @@
 #include "counts.h"
 #include "gate.h"
 #include "instrument.h"
+#include "mem/objects.h"
 #include "memory.h"
 #include "prof/prof.h"
 #include "record.h"
@@ -19,18 +20,24 @@
 #include "sys.h"
 #include "thread.h"
 
-/** Give memory back. Return: 0, or -EBUSY where something may still lead there. */
+/**
+ * Give memory back. Return: 0, or with nothing done -EBUSY where the objects of an interpreter are
+ * counted, which goes on without a session, or -EINVAL where something is still changed.
+ */
 __attribute__((visibility("default"))) long soscope_agent_rest(uint64_t unused)
 {
 	(void)unused;
 	if (sosc_inside.change_count || !sosc_threads)
-		return -EBUSY;
+		return -EINVAL;
 	sosc_instruments_rest();
+	if (sosc_objects_count)
+		return -EBUSY;
 	sosc_gate_rest();
 	sosc_cells_rest();
 	sosc_prof_rest();
 	sosc_shadow_rest();
 	sosc_threads_rest();
+	sosc_memory_rest();
 	sosc_counts_rest();
 	sosc_session_rest();
 	sosc_strings_again();

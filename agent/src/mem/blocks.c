@@ -21,6 +21,7 @@
 #include "pythonstack.h"
 #include "ring.h"
 #include "slot.h"
+#include "memory.h"
 #include "sys.h"
 #include "threads.h"
 
@@ -540,12 +541,11 @@ static void start(void)
 		(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_threads, (long)size, MADV_DONTNEED);
 		return;
 	}
-	sosc_block_threads = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
-				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (sosc_mmap_failed(sosc_block_threads))
-		sosc_block_threads = NULL;
-	else
-		(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_threads, (long)size, MADV_WIPEONFORK);
+	sosc_block_threads = sosc_memory_map(size);
+	if (!sosc_block_threads)
+		return;
+	sosc_memory_keep(sosc_block_threads, size, &sosc_block_threads);
+	(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_threads, (long)size, MADV_WIPEONFORK);
 }
 
 #define NAMES(NAME)                          \

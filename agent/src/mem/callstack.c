@@ -11,6 +11,7 @@
 #include "pythonstack.h"
 #include "rubystack.h"
 #include "site.h"
+#include "memory.h"
 #include "sys.h"
 #include "thread.h"
 #include "walk.h"
@@ -34,12 +35,13 @@ static struct caller *callers; // by the index of a struct sosc_thread
 static uint8_t (*states)[SOSC_ALL_STATE];
 static bool all_state; // see sosc_state_keep
 
-static void *map_zeros(uint64_t size)
+static void *map_for(void *place, uint64_t size)
 {
-	void *map = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *map = sosc_memory_map(size);
 
-	return sosc_mmap_failed(map) ? NULL : map;
+	if (map)
+		sosc_memory_keep(map, size, place);
+	return map;
 }
 
 /** A session begins that wants stacks. */
@@ -55,8 +57,8 @@ void sosc_call_stacks_start(void)
 		return;
 	}
 	if (!states)
-		states = map_zeros((uint64_t)THREAD_COUNT * sizeof(*states));
-	callers = states ? map_zeros(size) : NULL;
+		states = map_for(&states, (uint64_t)THREAD_COUNT * sizeof(*states));
+	callers = states ? map_for(&callers, size) : NULL;
 	if (callers)
 		(void)sosc_sys3(SYS_MADVISE, (long)callers, (long)size, MADV_WIPEONFORK);
 }

@@ -19,12 +19,9 @@ static struct sosc_chain *chains;
 bool sosc_chains_init(void)
 {
 	if (!chains) {
-		struct sosc_chain *map =
-			sosc_mmap(NULL, CHAINS * sizeof(*map), PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-		if (!sosc_mmap_failed(map))
-			chains = map;
+		chains = sosc_memory_map(CHAINS * sizeof(*chains));
+		if (chains)
+			sosc_memory_keep(chains, CHAINS * sizeof(*chains), &chains);
 	}
 	return chains;
 }

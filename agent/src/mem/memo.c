@@ -8,6 +8,7 @@
 #include "memo.h"
 #include "counts.h"
 #include "guard.h"
+#include "memory.h"
 #include "sys.h"
 #include "thread.h"
 
@@ -62,14 +63,15 @@ static struct pool *find_pool(void)
 	if (there)
 		return there;
 	there = __atomic_load_n(&pool, __ATOMIC_ACQUIRE);
-	mine = sosc_mmap(NULL, sizeof(*mine), PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (sosc_mmap_failed(mine))
+	mine = sosc_memory_map(sizeof(*mine));
+	if (!mine)
 		return NULL;
 	mine->process = sosc_process();
 	if (__atomic_compare_exchange_n(&pool, &there, mine, false, __ATOMIC_ACQ_REL,
-					__ATOMIC_ACQUIRE))
+					__ATOMIC_ACQUIRE)) {
+		sosc_memory_keep(mine, sizeof(*mine), &pool);
 		return mine;
+	}
 	(void)sosc_sys3(SYS_MUNMAP, (long)mine, sizeof(*mine), 0);
 	return there;
 }

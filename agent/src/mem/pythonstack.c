@@ -198,10 +198,9 @@ static const struct sosc_python *find_layout(const struct sosc_loaded *image)
 	if (!known || !sosc_origins_init() || !sosc_chains_init())
 		return NULL;
 	if (!numbers) {
-		numbers = sosc_mmap(NULL, CODES * sizeof(*numbers), PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (sosc_mmap_failed(numbers))
-			numbers = NULL;
+		numbers = sosc_memory_map(CODES * sizeof(*numbers));
+		if (numbers)
+			sosc_memory_keep(numbers, CODES * sizeof(*numbers), &numbers);
 	}
 	return numbers ? known : NULL;
 }

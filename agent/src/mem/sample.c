@@ -16,6 +16,7 @@
 #include "chance.h"
 #include "guard.h"
 #include "image.h"
+#include "memory.h"
 #include "sys.h"
 
 enum {
@@ -31,12 +32,10 @@ static uint64_t scale; // bytes, times 2^16, per unit of a logarithm to base 2
 
 static void *map_zeros(uint64_t size)
 {
-	void *map = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *map = sosc_memory_map(size);
 
-	if (sosc_mmap_failed(map))
-		return NULL;
-	(void)sosc_sys3(SYS_MADVISE, (long)map, (long)size, MADV_NOHUGEPAGE);
+	if (map)
+		(void)sosc_sys3(SYS_MADVISE, (long)map, (long)size, MADV_NOHUGEPAGE);
 	return map;
 }
 
@@ -44,11 +43,13 @@ static void *map_zeros(uint64_t size)
 bool sosc_sample_start(const struct sosc_blocks *given)
 {
 	scale = given->scale;
+	memset(sosc_block_marked, 0, sizeof(sosc_block_marked));
 	if (!sosc_block_marks) {
 		sosc_block_marks = map_zeros(MARKS_SIZE);
+		if (sosc_block_marks)
+			sosc_memory_keep(sosc_block_marks, MARKS_SIZE, &sosc_block_marks);
 		return sosc_block_marks;
 	}
-	memset(sosc_block_marked, 0, sizeof(sosc_block_marked));
 	for (uint32_t i = 0; i < MARK_LEAVES; i++)
 		if (sosc_block_marks[i] > MARK_ALL)
 			(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_marks[i], LEAF_SIZE,
@@ -96,8 +97,11 @@ static uint64_t make_leaf(const struct sosc_thread *thread, uint64_t *place)
 	if (!map) // before anybody is told that all have one
 		memset(sosc_block_marked, MANY, sizeof(sosc_block_marked));
 	if (__atomic_compare_exchange_n(place, &theirs, mine, false, __ATOMIC_ACQ_REL,
-					__ATOMIC_ACQUIRE))
+					__ATOMIC_ACQUIRE)) {
+		if (map)
+			sosc_memory_keep(map, LEAF_SIZE, NULL);
 		return mine;
+	}
 	if (map)
 		(void)sosc_sys3(SYS_MUNMAP, (long)map, LEAF_SIZE, 0);
 	return theirs;

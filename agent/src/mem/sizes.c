@@ -10,6 +10,7 @@
 
 #include "blocks.h"
 #include "guard.h"
+#include "memory.h"
 #include "sys.h"
 
 enum {
@@ -39,10 +40,9 @@ static struct sosc_sizes *arrays;
 
 static void *map_zeros(uint64_t size, bool wiped)
 {
-	void *map = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *map = sosc_memory_map(size);
 
-	if (sosc_mmap_failed(map))
+	if (!map)
 		return NULL;
 	(void)sosc_sys3(SYS_MADVISE, (long)map, (long)size, MADV_NOHUGEPAGE);
 	// what a child frees of its parent's is nothing of its own
@@ -107,8 +107,12 @@ static __attribute__((noinline)) uint64_t make(const struct sosc_thread *thread,
 	uint64_t mine = map ? (uint64_t)map : NONE, theirs = 0;
 
 	if (__atomic_compare_exchange_n(place, &theirs, mine, false, __ATOMIC_ACQ_REL,
-					__ATOMIC_ACQUIRE))
+					__ATOMIC_ACQUIRE)) {
+		// a leaf's place is in a table
+		if (map)
+			sosc_memory_keep(map, size, size == LEAF_SIZE ? NULL : place);
 		return mine;
+	}
 	if (map)
 		(void)sosc_sys3(SYS_MUNMAP, (long)map, (long)size, 0);
 	return theirs;

@@ -12,6 +12,7 @@ all of it stays, and that is said. Who attaches or detaches the next time tries 
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -137,6 +138,8 @@ def _rest(visit: Visit, agent: Resident, code: RestingCode, session: int) -> str
             if not tracee.find_syscall(visit.facts.syscall_places()):
                 raise Refused("no syscall instruction found")
             result = tracee.call(fields["rest"], 0, agent.stack - 8, fields["trap"], limit=_LIMIT)
+            if result == -errno.EBUSY:
+                return "it counts its interpreter's objects"
             if result < 0:
                 return f"the agent: {os.strerror(-result).lower()}"
             return code.put_in(tracee)
