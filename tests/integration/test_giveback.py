@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an attach leaves in a process: no more after many sessions than after a few."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soscope.proc import maps
+from tests.support.processes import attached
+from tests.support.processes.launching import environment
+from tests.support.schemas.checked import DETACH, wrong_members
+from tests.support.targets import build
+from tests.support.time.patience import limit, until
+from tests.support.time.progress import has_run
+
+MOST = 4  # mappings of soscope's that may stay
+WAYS = {
+    "times": ["trace", "-c"],
+    "count": ["trace", "--count-only"],
+    "record": ["trace", "--record", "{}"],
+    "blocks": ["mem", "attach", "--blocks", "-o", "{}"],
+    "profile": ["prof", "attach", "-o", "{}"],
+}
+
+Size = tuple[int, int]  # bytes of addresses, mappings
+
+
+def size_of(pid: int) -> Size:
+    """Return how large a process is."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    [size] = [line.split()[1] for line in text.splitlines() if line.startswith("VmSize:")]
+    return int(size) << 10, len(maps.read(pid))
+
+
+def resident(pid: int) -> int:
+    """Return how many bytes of a process's memory belong to no file of its own."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    lines = [line.split() for line in text.splitlines()]
+    return sum(int(line[1]) << 10 for line in lines if line[0] in ("RssAnon:", "RssShmem:"))
+
+
+def starts(pid: int) -> set[int]:
+    """Return where the mappings begin that belong to nobody's file, or to soscope's."""
+    return {
+        each.start
+        for each in maps.read(pid)
+        if (not each.path or each.path.startswith("/memfd")) and not each.flags.startswith("---")
+    }
+
+
+def attach(pid: int, way: str, folder: Path) -> None:
+    """Look at a process for a moment."""
+    words = [word.format(folder / "output") for word in WAYS[way]]
+    command = [*attached.words(pid)[:4], *words, "--duration", "30ms", "-p", str(pid)]
+    done = subprocess.run(
+        command,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=limit(),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def sizes(pid: int, way: str, folder: Path, counts: tuple[int, ...]) -> list[Size]:
+    """Return the sizes of a process after so many sessions each."""
+    found = []
+    done = 0
+    for count in counts:
+        for _ in range(count - done):
+            attach(pid, way, folder)
+        done = count
+        found.append(size_of(pid))
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_later_sessions_take_no_more(way: str, tmp_path: Path) -> None:
+    counts = (8, 16) if way == "times" else (2, 4)
+    with attached.running([build.program("attached"), "4"]) as process:
+        until(has_run(process.pid), "threads have heaps")
+        before, memory = starts(process.pid), resident(process.pid)
+        [few, many] = sizes(process.pid, way, tmp_path, counts)
+        assert many == few
+        assert len(starts(process.pid) - before) <= MOST
+        assert resident(process.pid) - memory <= 1 << 20
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("threads", [2, 60])
+@pytest.mark.parametrize("way", WAYS)
+def test_fifty_sessions_take_no_more_than_eight(way: str, threads: int, tmp_path: Path) -> None:
+    with attached.running([build.program("attached"), str(threads)]) as process:
+        until(has_run(process.pid), "threads have heaps")
+        before = starts(process.pid)
+        [few, many] = sizes(process.pid, way, tmp_path, (8, 50))
+        assert many == few
+        assert len(starts(process.pid) - before) <= MOST
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_detach_says_what_is_left() -> None:
+    with attached.running([build.program("attached"), "2"]) as process:
+        until(has_run(process.pid), "threads have heaps")
+        before = starts(process.pid)
+        attached.trace(process.pid, "-c", "--duration", "20ms")
+        assert (
+            wrong_members(json.loads(attached.detach(process.pid, "--json").stdout), DETACH) == []
+        )
+        left = remains(process.pid)
+        assert left["mappings"] == len(starts(process.pid) - before) <= MOST
+        assert left["rss_bytes"] <= 1 << 20
+        assert left["why"] is None
+        text = attached.detach(process.pid).stdout
+        assert f"{left['mappings']} mappings stay for the next session" in text
+
+
+def tell(process: subprocess.Popen[str], words: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(words)
+    process.stdin.flush()
+
+
+def hear(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def remains(pid: int) -> dict[str, Any]:
+    """Return what is said to be left of the only agent of a process, after another try."""
+    [left] = json.loads(attached.detach(pid, "--json").stdout)["remains"]
+    return dict(left)
+
+
+def test_memory_stays_as_long_as_a_kept_context_may_return() -> None:
+    """Coroutines that a signal has interrupted in the agent go on there, whenever that is."""
+    reasons = []
+    with attached.running([build.program("kept_contexts")]) as process:
+        for number in range(4):
+            way = "-c" if number % 2 else "--count-only"
+            tracer = attached.begin(process.pid, way, "--from", "all")
+            until(has_run(process.pid), "coroutines make calls", running=tracer)
+            tell(process, "s")
+            assert hear(process) == "stopped\n"
+            tracer.send_signal(signal.SIGINT)
+            _, notes = tracer.communicate(timeout=limit())
+            assert tracer.returncode == 0, notes
+            reasons.append(remains(process.pid)["why"])
+            tell(process, "g")
+        assert any(why and "interrupted in the agent" in why for why in reasons), reasons
+        # where a coroutine's stack ends nobody knows: only the first one is seen to be out
+        until(lambda: remains(process.pid)["why"] is None, "memory is given back")
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_copies_of_trampolines_go_on_leading_to_the_function() -> None:
+    """The program may have copied what a slot held; the next session uses the same one again."""
+    with attached.running([build.program("kept_pointer")]) as process:
+
+        def is_right(line: str, count: int) -> bool:
+            tell(process, f"{line}\n")
+            return hear(process) == f"{count} wrong 0\n"
+
+        for count, way in enumerate(("-c", "--count-only", "-c"), 1):
+            tracer = attached.begin(process.pid, way)
+            assert is_right("k", count)
+            tracer.send_signal(signal.SIGINT)
+            tracer.communicate(timeout=limit())
+            assert is_right("still", count)
+            left = remains(process.pid)
+            assert left["why"] is None
+            assert left["mappings"] <= MOST
+            assert is_right("again", count)
+        assert attached.finish(process)[0] == 7
