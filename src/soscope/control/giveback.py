@@ -30,7 +30,7 @@ from soscope.proc import status
 from soscope.proc.reasons import Refused
 from soscope.wire import layout
 
-_LEAVING = 1.0  # seconds in which threads may leave the agent, and handlers return
+_LEAVING = 0.5  # seconds in which threads may leave the agent, and handlers return
 _PAUSE = 0.002
 _LIMIT = 5.0  # seconds for what the agent does
 
@@ -127,6 +127,8 @@ def _rest(visit: Visit, agent: Resident, code: RestingCode, session: int) -> str
             or agent.owner not in (0, os.getpid(), os.getppid())
         ):
             return ""  # it is somebody else's by now
+        if not agent.base <= fields["rest"] < agent.base + layout.BLOB_TEXT_MAX:
+            return "it says of itself what no agent says"
         if other := shares_now(visit.pid):
             raise Refused(f"it shares its memory with process {other}")
         stubs = agent.stubs()

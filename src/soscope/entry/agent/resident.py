@@ -82,9 +82,8 @@ class Resident:
         try:
             image = ElfImage.from_memory(memory, base)
             self.build_id = image.build_id
-            self.text_size = max(
-                (each.memsz for each in image.segments if not each.vaddr), default=0
-            )
+            sizes = [each.memsz for each in image.segments if not each.vaddr]
+            self.text_size = min(max(sizes, default=0), layout.BLOB_TEXT_MAX)
         except FormatError:
             self.build_id = b""
             self.text_size = 0

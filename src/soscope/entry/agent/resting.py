@@ -61,9 +61,8 @@ class RestingCode:
     __slots__ = ("_agent", "_descriptor", "_pieces")
 
     def __init__(self, visit: Visit, agent: Resident) -> None:
-        """Read what is in use. Raises OSError, and Refused where it cannot be read."""
+        """Read what is in use. Raises OSError, NoSharedMemory, and Refused if it cannot be read."""
         self._agent = agent
-        self._descriptor = -1
         spans = [(0, agent.text_size)]
         # a trampoline is in use if what it leads to is: both lie in pages of the same number
         first = agent.base + layout.BLOB_ENTRIES + layout.BLOB_DISTANCE
@@ -76,6 +75,13 @@ class RestingCode:
             if len(data) != high - low:
                 raise Refused("the agent's code cannot be read")
             self._pieces.append((low, data))
+        self._descriptor = sharedfile.create(SIZE, seals=0)
+        self._fill()
+
+    def _fill(self) -> None:
+        for at, data in self._pieces:
+            os.pwrite(self._descriptor, data, at)
+        sharedfile.seal_content(self._descriptor)
 
     def __enter__(self) -> Self:
         return self
@@ -86,9 +92,7 @@ class RestingCode:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        os.close(self._descriptor)
 
     def put_in(self, tracee: Tracee) -> str:
         """Map it over the agent's code; return why not, "" if that was done.
@@ -115,15 +119,14 @@ class RestingCode:
 
     def _bring(self, tracee: Tracee) -> int:
         """Return the number of the file in the target. Raises Refused and OSError."""
-        self._descriptor = sharedfile.create(SIZE, seals=0)
         number = handover.fetch(tracee, self._descriptor)
-        if number < 0:  # it can open none of ours
-            os.close(self._descriptor)
-            number, self._descriptor = handover.create(tracee)
-            os.ftruncate(self._descriptor, SIZE)
-        for at, data in self._pieces:
-            os.pwrite(self._descriptor, data, at)
-        sharedfile.seal_content(self._descriptor)
+        if number >= 0:
+            return number
+        number, made = handover.create(tracee)  # it can open none of ours
+        os.close(self._descriptor)
+        self._descriptor = made
+        os.ftruncate(made, SIZE)
+        self._fill()
         return number
 
     def _is_ours(self, tracee: Tracee, at: int) -> bool:

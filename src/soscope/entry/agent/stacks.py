@@ -74,16 +74,15 @@ def put_back_at(memory: RemoteMemory, agent: Resident, places: list[int]) -> int
 
 
 def find_interrupted(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] | None:
-    """Find contexts that a signal has interrupted in the agent's own code.
+    """Find contexts that a signal has interrupted in the agent's code, or in a stub of it.
 
     They lie where the kernel has put them (`struct sigcontext`), or where somebody has copied them.
     Takes some time, and no thread has to be stopped for it. Returns addresses, None where there is
     too much memory to look through.
     """
-    low, high = agent.base, agent.base + layout.BLOB_ENTRIES + layout.BLOB_DISTANCE
-    return _find(
-        memory, agent, pid, (low, high), lambda _, behind: arch.is_behind_interrupted_pc(behind)
-    )
+    spans = [(agent.base, agent.base + layout.BLOB_ENTRIES + layout.BLOB_DISTANCE)]
+    spans += [(at, at + layout.PAGE) for at in agent.stubs()]
+    return _find(memory, agent, pid, spans, lambda _, behind: arch.is_behind_interrupted_pc(behind))
 
 
 def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] | None:
@@ -95,17 +94,17 @@ def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] 
     """
     if agent.fields["site_count"] <= 1:
         return []
-    return _find(memory, agent, pid, _sites(agent), lambda word, _: agent.is_return(word))
+    return _find(memory, agent, pid, [_sites(agent)], lambda word, _: agent.is_return(word))
 
 
 def _find(
     memory: RemoteMemory,
     agent: Resident,
     pid: int,
-    span: tuple[int, int],
+    spans: list[tuple[int, int]],
     is_wanted: Callable[[int, bytes], bool],
 ) -> list[int] | None:
-    """Find words in `span` by what they are and by the bytes behind them."""
+    """Find words in `spans` by what they are and by the bytes behind them."""
     places: list[int] = []
     left = _MOST_MEMORY
     for mapping in maps.read(pid):
@@ -119,10 +118,10 @@ def _find(
                 return None
             for at in range(start, end, _PIECE):
                 data = memory.read(at, min(_PIECE, end - at))
-                words = words_between(data, *span)
                 places += [
                     at + offset
-                    for offset, word in words
+                    for span in spans
+                    for offset, word in words_between(data, *span)
                     if is_wanted(word, data[offset + 8 : offset + 8 + arch.CONTEXT_BEHIND])
                 ]
     return places
