@@ -29,9 +29,9 @@ __attribute__((visibility("default"))) long soscope_agent_rest(uint64_t unused)
 	(void)unused;
 	if (sosc_inside.change_count || !sosc_threads)
 		return -EINVAL;
-	sosc_instruments_rest();
 	if (sosc_objects_count)
 		return -EBUSY;
+	sosc_instruments_rest();
 	sosc_gate_rest();
 	sosc_cells_rest();
 	sosc_prof_rest();

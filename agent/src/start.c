@@ -27,7 +27,7 @@
 #include "sys.h"
 #include "thread.h"
 
-_Static_assert(sizeof(sosc_quiet) == 1, "soscope writes a byte");
+_Static_assert(sizeof(sosc_quiet) == 1 && sizeof(sosc_objects_count) == 1, "soscope has bytes");
 
 uint64_t sosc_base;
 uint64_t sosc_stack_end;
@@ -131,6 +131,7 @@ static bool look_inside(const struct sosc_start *start)
 	sosc_inside.rest = (uint64_t)soscope_agent_rest;
 	sosc_inside.trap = (uint64_t)sosc_trap;
 	sosc_inside.quiet = (uint64_t)&sosc_quiet;
+	sosc_inside.counts = (uint64_t)&sosc_objects_count;
 	sosc_inside.stubs = (uint64_t)sosc_prof_stubs();
 	sosc_inside.threads = (uint64_t)sosc_threads;
 	sosc_inside.is_resting = 0;

@@ -5,6 +5,6 @@
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H
 
-#define SOSC_TABLES 0x74652bb96c0c2c3ull
+#define SOSC_TABLES 0xe1077cec4d5a11bull
 
 #endif

@@ -571,6 +571,7 @@ struct sosc_inside {
 	uint64_t rest; // addr of soscope_agent_rest
 	uint64_t trap; // addr of a breakpoint instruction, where calls of ours return to
 	uint64_t quiet; // addr of a byte; 1: this process records nothing
+	uint64_t counts; // addr of a byte; 1: objects are counted, with or without a session
 	uint64_t stubs; // addr of u64[SOSC_STUBS_MOST]: pages of code near images, 0 = none
 	uint64_t threads; // addr of the table of threads
 	uint64_t is_resting; // 1: its memory was given back, its code is to be mapped anew

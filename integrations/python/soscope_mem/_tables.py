@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
 
-FINGERPRINT = 524197372276818627
+FINGERPRINT = 1013441646107664667
 BEGIN = 1
 LOOK = 2
 LOOK_AND_BEGIN = 3
@@ -20,7 +20,7 @@ INSIDE_MAGIC = 3560500604125278067
 INSIDE_AT = 21495808
 
 # Structs: how they are packed, and the names of their fields.
-INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQQQQQQQ0x"
+INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQQQQQQQQQQQQQQ0x"
 INSIDE_FIELDS = (
     "magic",
     "wire_version",
@@ -46,6 +46,13 @@ INSIDE_FIELDS = (
     "method_state",
     "counterdata",
     "counter_count",
+    "rest",
+    "trap",
+    "quiet",
+    "counts",
+    "stubs",
+    "threads",
+    "is_resting",
 )
 TALLY_FORMAT = "<IIQQQQQQQIIQIIQIIQQII0x"
 TALLY_FIELDS = (

@@ -12,7 +12,6 @@ all of it stays, and that is said. Who attaches or detaches the next time tries 
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 
@@ -43,6 +42,8 @@ def give_back(visit: Visit, agent: Resident, session: int) -> str:
     nothing.
     """
     try:
+        if agent.counts_objects:
+            return "it counts its interpreter's objects"
         _check(visit)
         if tid := _who_stays(visit, agent):
             return f"thread {tid} is in the agent"
@@ -140,8 +141,6 @@ def _rest(visit: Visit, agent: Resident, code: RestingCode, session: int) -> str
             if not tracee.find_syscall(visit.facts.syscall_places()):
                 raise Refused("no syscall instruction found")
             result = tracee.call(fields["rest"], 0, agent.stack - 8, fields["trap"], limit=_LIMIT)
-            if result == -errno.EBUSY:
-                return "it counts its interpreter's objects"
             if result < 0:
                 return f"the agent: {os.strerror(-result).lower()}"
             return code.put_in(tracee)

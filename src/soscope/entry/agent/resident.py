@@ -302,6 +302,11 @@ class Resident:
             page.restore(self._memory, taken)
         taken.kept = 0
 
+    @property
+    def counts_objects(self) -> bool:
+        """Return whether it counts an interpreter's objects, which goes on without a session."""
+        return self._memory.read(self.fields["counts"], 1) == b"\1"
+
     def stubs(self) -> list[int]:
         """Return where it has pages of code besides its own, near images."""
         data = self._memory.read(self.fields["stubs"], layout.STUBS_MOST * 8)
@@ -313,7 +318,7 @@ class Resident:
         Handlers that still see calls record nothing.
         """
         fields = self.fields
-        if not self._staying:
+        if not self._staying and not self.counts_objects:
             self._memory.write(fields["quiet"], b"\1")
         count = fields["cell_count"]
         cells = array("Q", self._memory.read(fields["cells"], 16 * count))
