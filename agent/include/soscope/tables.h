@@ -5,6 +5,6 @@
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H
 
-#define SOSC_TABLES 0xe1077cec4d5a11bull
+#define SOSC_TABLES 0xed2628f8ebc3a4full
 
 #endif

@@ -550,8 +550,7 @@ struct sosc_inside {
 	uint64_t control; // addr of the control block
 	uint64_t control_size;
 	uint64_t changes; // addr of struct sosc_change[]
-	uint64_t change_count; // used entries, oldest first; soscope sets 0 when it has
-		// taken them back
+	uint64_t change_count; // used entries, oldest first; 0: all were taken back
 	uint64_t cells; // addr of the cells: u64 handler, u64 original
 	uint64_t cell_count; // cells of slots, from the first on
 	uint64_t sitedata; // addr of the return trampolines' data, 32 bytes each
@@ -563,18 +562,13 @@ struct sosc_inside {
 	uint64_t waiting; // images that soscope_agent_hook has still to hook
 	uint64_t patches; // addr of struct sosc_patches; SOSC_PATCHES_SIZE bytes
 	uint64_t program; // addr of soscope_agent_program
-	uint64_t method_hash; // functions of Python's that the agent has replaced, to hook method
-	uint64_t method_compare; // tables
+	uint64_t method_hash, method_compare; // functions of Python's that were replaced
 	uint64_t method_state; // enum sosc_method_state
-	uint64_t counterdata; // addr of the counters' data, struct sosc_counter
-	uint64_t counter_count; // in use, from the first on
-	uint64_t rest; // addr of soscope_agent_rest
-	uint64_t trap; // addr of a breakpoint instruction, where calls of ours return to
-	uint64_t quiet; // addr of a byte; 1: this process records nothing
-	uint64_t counts; // addr of a byte; 1: objects are counted, with or without a session
-	uint64_t stubs; // addr of u64[SOSC_STUBS_MOST]: pages of code near images, 0 = none
-	uint64_t threads; // addr of the table of threads
-	uint64_t is_resting; // 1: its memory was given back, its code is to be mapped anew
+	uint64_t counterdata, counter_count; // addr of struct sosc_counter[]; those in use
+	uint64_t rest, trap; // addrs of soscope_agent_rest and of where that returns to
+	uint64_t threads, stubs; // addrs of a table, and of u64[SOSC_STUBS_MOST]: pages of code
+	uint64_t quiet, counts; // addrs of bytes, 1: nothing is recorded; objects are counted
+	uint64_t is_resting; // 1: its code is to be mapped anew
 };
 
 enum sosc_method_state { // of method tables that are to be hooked

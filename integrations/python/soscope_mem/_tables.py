@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
 
-FINGERPRINT = 1013441646107664667
+FINGERPRINT = 1068024430354774607
 BEGIN = 1
 LOOK = 2
 LOOK_AND_BEGIN = 3
@@ -48,10 +48,10 @@ INSIDE_FIELDS = (
     "counter_count",
     "rest",
     "trap",
+    "threads",
+    "stubs",
     "quiet",
     "counts",
-    "stubs",
-    "threads",
     "is_resting",
 )
 TALLY_FORMAT = "<IIQQQQQQQIIQIIQIIQQII0x"

@@ -5,7 +5,7 @@
 module Memprof
   # What is known of the agent; made by soscope.instruments.mem.inside.
   module Tables
-    FINGERPRINT = 1_013_441_646_107_664_667
+    FINGERPRINT = 1_068_024_430_354_774_607
     WIRE_VERSION = 1
     INSIDE_MAGIC = 3_560_500_604_125_278_067
     INSIDE_AT = 21_495_808
