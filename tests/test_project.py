@@ -22,7 +22,7 @@ from tests.support.time.patience import limit
 
 REPOSITORY = Path(__file__).parents[1]
 NOT_OURS = {".git", ".venv", "build", "dist", "_agent", "__pycache__", ".hypothesis"}
-TOO_LONG = 600
+TOO_LONG = 1000
 
 
 def files(*suffixes: str, under: tuple[str, ...] = (".",)) -> list[Path]:
