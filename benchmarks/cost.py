@@ -49,7 +49,7 @@ _BASH = "for ((i = 0; i < {n}; i++)); do a=$((i * 3)); b=${{a#1}}; done; echo $b
 # By program: its words, and how much {n} is where calls are recorded, and where they are printed.
 _PROGRAMS: dict[str, tuple[list[str], int, int]] = {
     "sqlite3": (["sqlite3", ":memory:", _SQL], 300_000, 300),
-    "sort": (["sort", "{work}/lines-{n}"], _LINES, 2_000),
+    "sort": (["sort", "--parallel=1", "{work}/lines-{n}"], _LINES, 2_000),
     "gzip": (["gzip", "-c", "{work}/lines-{n}"], _LINES, 6_000),
     "sed": (["sed", "-E", r"s/([a-c]+)/<\1>/g", "{work}/lines-{n}"], _LINES, 500),
     "gawk": (["gawk", "{{n[length($0)]++}} END {{print n[9]}}", "{work}/lines-{n}"], _LINES, 6_000),

@@ -68,19 +68,18 @@ void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ti
 
 /**
  * Count COST_EVERY pieces of work as long as the one of @thread that began at @start. One that took
- * very long was most likely not on a processor all the time: it is as long as the others.
+ * very long was most likely not on a processor all the time, and is left out.
  */
 void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units)
 {
 	uint64_t other = thread->accounted - thread->accounted_then;
 	uint64_t ticks = sosc_ticks_since(start);
 
-	add(&sosc_control->works, COST_EVERY);
-	add(&sosc_control->work_units, (uint64_t)units * COST_EVERY);
 	if (ticks < other || sosc_is_long(start + other, start + ticks))
 		return;
-	add(&sosc_control->works_timed, 1);
-	add(&sosc_control->took_works, ticks - other);
+	add(&sosc_control->works, COST_EVERY);
+	add(&sosc_control->work_units, (uint64_t)units * COST_EVERY);
+	add(&sosc_control->took_works, (ticks - other) * COST_EVERY);
 }
 
 /**

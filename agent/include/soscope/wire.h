@@ -240,10 +240,9 @@ struct sosc_control {
 	uint64_t took_chunks; // tsc ticks to get and clear chunks, without waiting for them
 	uint64_t took_images; // tsc ticks to hook images that came, with questions about these
 	uint64_t took_asking; // tsc ticks to ask the kernel for how long they waited for a processor
-	uint64_t works; // for calls, which took as long as what they kept; some of them were timed
-	uint64_t works_timed;
-	uint64_t took_works; // tsc ticks of those that were timed
-	uint64_t work_units; // that they wrote, all of them
+	uint64_t works; // for calls, which took as long as what they kept: as many as the timed ones tell
+	uint64_t took_works; // tsc ticks of them
+	uint64_t work_units; // units that they wrote
 	uint64_t stood_still; // ns at breakpoints of soscope's, where no agent sees the calls
 	// of all threads, from the first to the last time that each has asked the kernel
 	uint64_t delayed; // ns for which they waited for a processor
@@ -562,12 +561,17 @@ struct sosc_inside {
 	uint64_t waiting; // images that soscope_agent_hook has still to hook
 	uint64_t patches; // addr of struct sosc_patches; SOSC_PATCHES_SIZE bytes
 	uint64_t program; // addr of soscope_agent_program
-	uint64_t method_hash, method_compare; // functions of Python's that were replaced
+	uint64_t method_hash; // functions of Python's that the agent has replaced, to hook method
+	uint64_t method_compare; // tables
 	uint64_t method_state; // enum sosc_method_state
-	uint64_t counterdata, counter_count; // addr of struct sosc_counter[]; those in use
-	uint64_t rest, trap; // addrs of soscope_agent_rest and of where that returns to
-	uint64_t threads, stubs; // addrs of a table, and of u64[SOSC_STUBS_MOST]: pages of code
-	uint64_t quiet, counts; // addrs of bytes, 1: nothing is recorded; objects are counted
+	uint64_t counterdata; // addr of the counters' data, struct sosc_counter
+	uint64_t counter_count; // in use, from the first on
+	uint64_t rest; // addr of soscope_agent_rest
+	uint64_t trap; // addr of where that returns to
+	uint64_t threads; // addr of the table of threads
+	uint64_t stubs; // addr of u64[SOSC_STUBS_MOST]: pages of code near images
+	uint64_t quiet; // addr of a byte, 1: this process records nothing
+	uint64_t counts; // addr of a byte, 1: objects are counted
 	uint64_t is_resting; // 1: its code is to be mapped anew
 };
 

@@ -47,7 +47,7 @@ class Waits:
         self._parts: dict[str, int] = {}
         self._ticks = {CHUNKS: 0, IMAGES: 0, ASKING: 0}
         self._works = 0
-        self._works_ticks = 0.0
+        self._works_ticks = 0
         self._room = 0  # ns that threads waited for room
         self._busy: dict[str, int] = {}  # ns that soscope worked while a thread waited
         self._is_told = False
@@ -108,9 +108,8 @@ class Waits:
         self._ticks[CHUNKS] += block.took_chunks
         self._ticks[IMAGES] += block.took_images
         self._ticks[ASKING] += block.took_asking
-        if timed := block.works_timed:
-            self._works += block.works
-            self._works_ticks += block.took_works * block.works / timed
+        self._works += block.works
+        self._works_ticks += block.took_works
         end = self._ends.pop(program, 0) or time.time_ns()
         if self.stopped_ns:
             end = min(end, self.stopped_ns)

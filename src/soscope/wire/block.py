@@ -137,7 +137,6 @@ class ControlBlock:
     took_images = _Word("took_images")
     took_asking = _Word("took_asking")
     works = _Word("works")
-    works_timed = _Word("works_timed")
     took_works = _Word("took_works")
     work_units = _Word("work_units")
     stood_still = _Word("stood_still")

@@ -430,7 +430,7 @@ CONTROL = Layout(
     "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q "
     "reader_gone:Q starved:Q call_sites:Q overwritten:Q turn:Q gates:Q "
     "question:Q unanswered:Q executes:Q answers:I moves:I waited_room:Q waited_exec:Q "
-    "waited_look:Q took_chunks:Q took_images:Q took_asking:Q works:Q works_timed:Q "
+    "waited_look:Q took_chunks:Q took_images:Q took_asking:Q works:Q "
     "took_works:Q work_units:Q stood_still:Q delayed:Q delays_over:Q delays_unknown:Q "
     "executing:I reserved:I",
 )
