@@ -47,7 +47,11 @@ def judge(recording: RecordingFile, process: MemProcess) -> None:
     if full is not None:
         process.state = DISK_FULL if full.is_full else CUT
         process.cut = Cut(full.at_byte, full.why)
-    elif recording.damage is None and (process.exit is not None or _was_left(recording)):
+    elif (
+        recording.damage is None
+        and recording.end is not None  # what is known of a process may come after its end
+        and (process.exit is not None or _was_left(recording))
+    ):
         process.state = COMPLETE
     else:
         process.state = CUT
