@@ -362,10 +362,14 @@ class Programs:
         """
         program = self._programs.get(index)
         if program is None:
-            if not 0 <= index < self._MOST:
-                raise ValueError("program number beyond the limit")
-            program = self._programs[index] = RecordedProgram(index)
+            program = self._programs[self.checked(index)] = RecordedProgram(index)
         return program
+
+    def checked(self, index: int) -> int:
+        """Return the number of a program. Raises ValueError if no run reaches it."""
+        if not 0 <= index < self._MOST:
+            raise ValueError("program number beyond the limit")
+        return index
 
     def all(self) -> list[RecordedProgram]:
         """Return the programs by number."""

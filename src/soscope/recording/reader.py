@@ -344,10 +344,14 @@ class RecordingFile:
                     stats[slot] = (*stats[slot][:6], ticks)
         elif kind == form.OBJECTS:
             program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
-            self.objects.append((program, _object(body[form.PAIR_HEADER.size :])))
+            self.objects.append(
+                (self.programs.checked(program), _object(body[form.PAIR_HEADER.size :]))
+            )
         elif kind == form.REPORTED:
             program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
-            self.reported.append((program, _object(body[form.PAIR_HEADER.size :])))
+            self.reported.append(
+                (self.programs.checked(program), _object(body[form.PAIR_HEADER.size :]))
+            )
         elif kind == form.SAMPLES:
             self.samples.append(_object(body))
         elif kind == form.SUMS:

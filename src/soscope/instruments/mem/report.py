@@ -189,13 +189,23 @@ def _is_row(row: object) -> bool:
 def _add_rss(recording: RecordingFile, report: MemReport) -> None:
     """Add up what was resident of all processes."""
     said = _totals_of(recording).get("rss")
-    parts = [row[1] for row in said if len(row) == _PAIR] if isinstance(said, list) else []
-    known = [part for part in parts if part is not None]
+    rows = said if isinstance(said, list) else []
+    parts = [row[1] for row in rows if isinstance(row, list) and len(row) == _PAIR]
+    known = [part for part in parts if _is_rss(part)]
     if known:
         report.rss = RssParts(*map(sum, zip(*known, strict=True)))
     if known and len(known) < len(parts):
         missing = len(parts) - len(known)
         report.notes.append(f"of {missing:,} of {len(parts):,} processes RSS is not known")
+
+
+def _is_rss(parts: object) -> bool:
+    """Return whether a recording has the bytes of each part of RSS."""
+    return (
+        isinstance(parts, list)
+        and len(parts) == len(RssParts.__slots__)
+        and all(isinstance(part, int) and abs(part) < _TOO_MANY for part in parts)
+    )
 
 
 def _totals_of(recording: RecordingFile) -> dict[str, Any]:

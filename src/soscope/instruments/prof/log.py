@@ -167,6 +167,7 @@ class _Taken(Sink):
     def __init__(self, recording: RecordingFile) -> None:
         self.pieces: dict[tuple[int, int, int], list[_Units]] = {}
         self.until = 0  # tsc behind which nothing is recorded, 0: there is none
+        self._programs = recording.programs
         for _ in recording.replay(self):
             pass
 
@@ -185,6 +186,7 @@ class _Taken(Sink):
             self.until = stop.tsc
 
     def _add(self, program: int, pid: int, tid: int, units: _Units) -> None:
+        self._programs.checked(program)
         kind = units["commit"] >> 28
         wanted = (kind == layout.UNIT_REPORTED) | (kind == layout.UNIT_OVERHEAD)
         self.pieces.setdefault((program, pid, tid), []).append(units[wanted])

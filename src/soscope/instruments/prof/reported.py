@@ -52,30 +52,33 @@ def unpack(said: dict[str, Any]) -> ReportedCalls:
     try:
         calls = ReportedCalls(
             said["mode"],
-            said["period"],
-            [(inner, outer) for inner, outer in said["costs"]],
-            slots=said["slots"],
-            foreign=said["foreign"],
+            _number(said["period"]),
+            [(_number(inner), _number(outer)) for inner, outer in said["costs"]],
+            slots=_number(said["slots"]),
+            foreign=_number(said["foreign"]),
             has_shadow_stack=said["has_shadow_stack"],
             is_followed=said["is_followed"],
-            entries=said.get("entries", 0),
+            entries=_number(said.get("entries", 0)),
             left=said.get("left"),
-            unread=said.get("unread", 0),
+            unread=_number(said.get("unread", 0)),
         )
         places = [said["node"].index(name) for name in _NODE]
         for row in said["threads"]:
             thread = ThreadCalls(
-                *(row[name] for name in ("pid", "tid", "threads", "left", "unpaired", "deep"))
+                *map(
+                    _number,
+                    (row[name] for name in ("pid", "tid", "threads", "left", "unpaired", "deep")),
+                )
             )
-            thread.dropped = row["dropped"]
-            thread.still_open = row.get("still_open", 0)  # older recordings do not say
+            thread.dropped = _number(row["dropped"])
+            thread.still_open = _number(row.get("still_open", 0))  # older recordings do not say
             for words in row["open_calls"]:
-                commit, start, ticks, function, around = (int(word) for word in words)
+                commit, start, ticks, function, around = map(_number, words)
                 thread.open_calls.append((commit, start, ticks, function, around))
             for values in row["nodes"]:
                 node = CallNode(0, 0, 0, 0, 0)
                 for name, place in zip(_NODE, places, strict=True):
-                    setattr(node, name, int(values[place]))
+                    setattr(node, name, _number(values[place]))
                 if not (
                     ROOT <= node.parent < len(thread.nodes) and 0 <= node.hook < len(calls.costs)
                 ):
@@ -85,3 +88,10 @@ def unpack(said: dict[str, Any]) -> ReportedCalls:
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise FormatError(f"its reported calls are damaged: {error}") from error
     return calls
+
+
+def _number(value: object) -> int:
+    """Return a whole number of at most 64 bits. Raises ValueError for all else."""
+    if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 64:
+        raise ValueError(f"{value!r:.40} is not a number")
+    return value
