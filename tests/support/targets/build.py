@@ -38,7 +38,7 @@ TARGETS = REPOSITORY / "tests" / "targets"
 SUFFIXES = (".c", ".cc", ".S")
 # What clang neither knows nor needs.
 GCC_ALONE = {"-fno-ipa-ra"}
-UNOPTIMISED = "-O0"
+UNOPTIMISED = "-O1"  # without any, the text is larger than agent.lds has room for
 
 
 def find(name: str) -> Path:
@@ -176,7 +176,7 @@ def need_linking(compiler: str, *flags: str) -> None:
 
 
 def unoptimised(script: Path) -> None:
-    """Have a build of the agent take half its time, where nobody asks how quick the agent is."""
+    """Have a build of the agent take less time, where nobody asks how quick the agent is."""
     text = script.read_text()
     assert text.count(" -O2 ") == 1, script
     script.write_text(text.replace(" -O2 ", f" {UNOPTIMISED} "))
