@@ -171,7 +171,7 @@ class Profile(Record):
     "time" or None. `sums` are those of `functions`, in the same order. `nodes` are there where
     whole trees were recorded, and `arcs` where calls were. `timeline` has the calls one by
     one, None: they were not recorded so, or nobody asks. `sample_ns` is the time that a sample
-    stands for, None: there are none. `is_chosen`: nobody said how to profile, so that calls and
+    stands for, None: there are none. `is_chosen`: no option said how to profile, so calls and
     samples tell of the run together. `processor_ns` is how long all threads ran while they were
     profiled, None: nobody knows, and `hooks_ns` how much of that soscope's own hooks took, by
     samples. `missed_ns` is processor time that no sample stands for, by reason, and `not_sampled`

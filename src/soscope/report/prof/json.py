@@ -66,7 +66,7 @@ def document(profile: Profile, limit: int | None = None, by: str = BY_FUNCTION) 
 def _run(profile: Profile) -> dict[str, object]:
     """Return how much of the processor time of a run samples stand for.
 
-    `chosen`: nobody said how to profile it. `share` is without the time of soscope's hooks.
+    `chosen`: no option said how to profile it. `share` is without the time of soscope's hooks.
     """
     own, sampled = profile.own_ns, profile.sampled_ns
     return {

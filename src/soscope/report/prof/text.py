@@ -64,7 +64,7 @@ def share_lines(profile: Profile, *, is_joined: bool) -> list[str]:
     count = plural(sum(sample.weight for sample in profile.samples), "sample")
     return [
         line,
-        f"by {count}: % time, seconds and total; by hooks: calls, and ns/call with waits",
+        f"% time, seconds and total are by {count}; calls and ns/call, with waits, are by hooks",
     ]
 
 

@@ -97,7 +97,7 @@ def test_samples_and_calls_share_a_table_where_nobody_said_how_to_profile() -> N
     assert lines[0] == "0.004000 of 0.004500 s of processor time are in the table (88.9 %)"
     assert (
         lines[1]
-        == "by 4 samples: % time, seconds and total; by hooks: calls, and ns/call with waits"
+        == "% time, seconds and total are by 4 samples; calls and ns/call, with waits, are by hooks"
     )
     rule = "------ ----------- ----------- --------- --------- ------ --------------------".split()
     assert [line.split() for line in lines[2:-1]] == [
