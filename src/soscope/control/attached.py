@@ -15,6 +15,7 @@ from soscope.control import takeout
 from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
+from soscope.control.lastprogram import program_of
 from soscope.control.program import Program
 from soscope.control.signals import Signals
 from soscope.control.visited import Visited
@@ -141,14 +142,16 @@ class Attached(Visited):
         What it executes behind the agent's back is known by its name, as long as its parent has not
         waited for it.
         """
-        block, first = self._first.block, self._first.name
+        block = self._first.block
         if block is None:
             return None
         if block.executing:
             return self._announced or _ANOTHER
         name = comm(self.pid) if status.has_ended(self.pid) else ""
-        is_renamed = block.agent_flags & layout.AGENT_RENAMED
-        return name if name and first and name != first and not is_renamed else None
+        is_renamed = bool(block.agent_flags & layout.AGENT_RENAMED)
+        return (
+            program_of(name, self._first, may_be_renamed=is_renamed) if self._first.name else None
+        )
 
     def note_exec(self, name: int) -> None:
         """Take note of what the process is about to execute: that may end before the next look."""

@@ -360,7 +360,7 @@ class Target:
             return
         block, announced = task.program.block, self._tracer.executes
         may_be_renamed = block is None or bool(block.agent_flags & layout.AGENT_RENAMED)
-        path = program_at_end(self.pid, task.program.name, announced, may_be_renamed=may_be_renamed)
+        path = program_at_end(self.pid, task.program, announced, may_be_renamed=may_be_renamed)
         if path is None and block is not None and block.executing and status.has_ended(self.pid):
             path = announced or task.program.path
         if path is not None:

@@ -318,7 +318,8 @@ class Resident:
         Handlers that still see calls record nothing.
         """
         fields = self.fields
-        if not self._staying and not self.counts_objects:
+        is_its_own = 0 <= fields["quiet"] - self.base < layout.BLOB_SIZE
+        if is_its_own and not self._staying and not self.counts_objects:
             self._memory.write(fields["quiet"], b"\1")
         count = fields["cell_count"]
         cells = array("Q", self._memory.read(fields["cells"], 16 * count))
