@@ -15,7 +15,7 @@ def last_words(sampler: SamplerProcess, pid: int) -> list[dict[str, Any]]:
     """End it, and return the blocks that it has made of process `pid`."""
     said = sampler.end()
     assert {"process": [pid, None, None]} in said
-    return [block for block in said if "process" not in block]
+    return [block for block in said if "period" in block]  # else it is of processes, or of stops
 
 
 def sampled(command: list[str]) -> list[dict[str, Any]]:
