@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: ldflags=-pthread; orphans=yes; status=3; runs=all 2
+// target: ldflags=-pthread; orphans=yes
 // executes WAY N: has children execute a program N times in this way, and says how many of them did
 // so: a program that is executed writes a byte into the pipe of which it is told. The rest fail.
 #define _GNU_SOURCE
