@@ -50,6 +50,15 @@ void sosc_execs_start(const struct sosc_start *start)
 		page = map;
 }
 
+/** Give the page back: the session is over. */
+void sosc_execs_rest(void)
+{
+	page = NULL;
+	if (place)
+		(void)sosc_sys3(SYS_MUNMAP, (long)place, sizeof(*page), 0);
+	place = 0;
+}
+
 /** Whether somebody asks for them. */
 bool sosc_execs_wanted(void)
 {

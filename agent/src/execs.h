@@ -13,6 +13,7 @@ struct sosc_start;
 struct sosc_thread;
 
 void sosc_execs_start(const struct sosc_start *start);
+void sosc_execs_rest(void);
 bool sosc_execs_wanted(void);
 bool sosc_execs_is_child(const struct sosc_thread *thread);
 bool sosc_execs_begin(const struct sosc_thread *thread, uint64_t path);

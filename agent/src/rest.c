@@ -8,6 +8,7 @@
 #include "cell.h"
 #include "changes.h"
 #include "counts.h"
+#include "execs.h"
 #include "gate.h"
 #include "instrument.h"
 #include "mem/objects.h"
@@ -32,6 +33,7 @@ __attribute__((visibility("default"))) long soscope_agent_rest(uint64_t unused)
 	if (sosc_objects_count)
 		return -EBUSY;
 	sosc_instruments_rest();
+	sosc_execs_rest();
 	sosc_gate_rest();
 	sosc_cells_rest();
 	sosc_prof_rest();

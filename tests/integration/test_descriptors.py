@@ -152,9 +152,5 @@ def test_a_file_that_gets_the_agents_descriptor_is_left_alone(
     assert told["victims"] == (told["opened"] if times == "1000" else int(times))
     assert {told[name] for name in ("damaged", "closed", "left")} == {0}
     assert told["sum"] == 55
-    document = json.loads(output.read_text())
-    if times == "1000":  # there is no way, and it is said
-        totals = document["totals"]
-        assert (totals["calls"], totals["dropped"], totals["complete"]) == (0, 0, False)
-    else:
-        assert document["totals"]["calls"] == 10
+    # if no descriptor stays what it is, the page is made writable for a moment
+    assert json.loads(output.read_text())["totals"]["calls"] == 10
