@@ -45,7 +45,7 @@
 #define SITE_FLAGS_C 9 // of these, an exit of TRACE is done in C
 
 // struct sosc_thread: 256 bytes in a table indexed by the thread pointer
-#define THREAD_SHIFT 9
+#define THREAD_SHIFT 8
 #define THREAD_BITS 13
 #define THREAD_COUNT (1 << THREAD_BITS)
 // Stacks lie in equal steps, which may be a multiple of any power of two.

@@ -13,7 +13,7 @@ struct sosc_parked;
 
 enum {
 	THREAD_HELD = 6,
-	THREAD_OWED = 16,
+	THREAD_OWED = 2,
 	THREAD_READY = 1,
 	THREAD_WAITED = 2, // for a chunk, since it has begun to wait for one
 };
@@ -56,7 +56,7 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint64_t works; // pieces of work, of which every COST_EVERY-th is timed
 	uint64_t accounted; // ticks of the agent's that are counted by themselves
 	uint64_t accounted_then; // when the last work that is timed began
-	uint64_t unused[5];
+	uint64_t unused;
 };
 
 extern struct sosc_thread *sosc_threads;

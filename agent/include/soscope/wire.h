@@ -499,7 +499,7 @@ struct sosc_stats {
 // page of entry trampolines, one of return trampolines and one of counters, each
 // repeated SOSC_BLOB_REPEAT times.
 enum sosc_blob {
-	SOSC_BLOB_SIZE = 0x4e00000,
+	SOSC_BLOB_SIZE = 0x4d80000,
 	SOSC_BLOB_TEXT_MAX = 0x80000, // from 0: code, tables, unwind rule
 	SOSC_BLOB_ENTRIES = 0x80000, // SOSC_MAX_SLOTS entry trampolines of 16
 	SOSC_BLOB_SITES = 0x480000, // SOSC_MAX_SITES return trampolines of 32

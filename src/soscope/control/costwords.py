@@ -103,7 +103,7 @@ def _waits(cost: Price) -> str:
 
 def look_lines(cost: Price) -> list[str]:
     """Say for how long a program waited that was only looked at, if that is worth a line."""
-    if cost.waited_ns < _LEAST_WAIT_NS:
+    if cost.waited_ns < _LONG_NS:
         return []
     return [f"the program waited {time_text(cost.waited_ns)} {_FOR[cost.largest_wait[0]]}"]
 

@@ -353,7 +353,7 @@ DATA_UNREADABLE = 2
 DATA_NULL = 4
 
 # Offsets inside the agent's reservation in the target.
-BLOB_SIZE = 0x4E00000
+BLOB_SIZE = 0x4D80000
 BLOB_TEXT_MAX = 0x80000
 BLOB_ENTRIES = 0x80000
 BLOB_SITES = 0x480000
