@@ -144,7 +144,7 @@ def test_who_does_not_read_is_named_as_soon_as_the_program_has_waited_a_second(
     pipe = tmp_path / "lines"
     os.mkfifo(pipe)
     command = [*SOSCOPE, "--json", "-o", str(pipe), *CALLS, "--buffer", "512K", "--"]
-    with Popen([*command, caller(), "2000"], stderr=PIPE, stdout=PIPE, text=True) as soscope:
+    with Popen([*command, caller(), "40000"], stderr=PIPE, stdout=PIPE, text=True) as soscope:
         assert soscope.stderr is not None
         with pipe.open() as lines:
             early = soscope.stderr.readline()  # nothing is read until it is there
