@@ -16,7 +16,7 @@ import pytest
 
 from soscope.control.outcome import ChildPrograms
 from soscope.wire import layout
-from soscope.wire.execs import Execs
+from soscope.wire.block import Execs
 from tests.support.processes import attached
 from tests.support.processes.run import soscope
 from tests.support.targets import build

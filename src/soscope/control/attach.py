@@ -35,8 +35,7 @@ from soscope.proc import status
 from soscope.proc.named import comm
 from soscope.proc.reasons import Refused, in_full
 from soscope.wire import layout
-from soscope.wire.block import ControlBlock
-from soscope.wire.execs import Execs
+from soscope.wire.block import ControlBlock, Execs
 from soscope.wire.planfile import PlanFile
 
 TYPE_CHECKING = False

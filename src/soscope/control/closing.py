@@ -8,7 +8,6 @@ the agent's table: whoever takes patches out the next time tries again.
 from __future__ import annotations
 
 import os
-import time
 
 from soscope.control.filtered import check_filters
 from soscope.control.shield import shielded
@@ -17,14 +16,13 @@ from soscope.entry.agent.blob import Blob
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Visit
 from soscope.entry.guest.call import call
-from soscope.entry.guest.inside import Inside
+from soscope.entry.guest.inside import who_stays
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import maps
 from soscope.proc.reasons import Refused
 
 _LOADING = 20.0  # seconds for a library's destructors
 _LEAVING = 1.0  # seconds in which threads may leave a library
-_PAUSE = 0.002
 
 _CLOSED, _INSIDE, _LED, _IN_USE = "closed", "inside", "led to", "in use"
 
@@ -147,35 +145,13 @@ def _close(
     span = _range_of(visit, handle)
     if span is None:
         return _CLOSED, 0
-    if not is_shared and (tid := _who_stays(visit, *span)):
+    if not is_shared and (tid := who_stays(visit, *span, _LEAVING)):
         return _INSIDE, tid
     if any(agent.is_known and agent.leads_into(*span) for agent in visit.agents):
         return _LED, 0
     unload, trap = addresses
     call(visit, unload, handle.to_bytes(8, "little"), trap, limit=_LOADING)
     return (_IN_USE if not is_shared and _range_of(visit, handle) else _CLOSED), 0
-
-
-def _who_stays(visit: Visit, low: int, high: int) -> int:
-    """Wait a moment for threads to leave a library; return one that does not, 0: all are out."""
-    inside = Inside(visit, low, high)
-    end = time.monotonic() + _LEAVING
-    pause = _PAUSE
-    while True:
-        visit.mind_filters()
-        visit.tries = 0
-        visit.stop()
-        try:
-            inside.look()
-        finally:
-            visit.threads.resume()
-        threads = inside.threads()
-        if not threads:
-            return 0
-        if time.monotonic() > end:
-            return threads[0]
-        time.sleep(pause)
-        pause *= 2  # each look disturbs the process
 
 
 def _range_of(visit: Visit, handle: int) -> tuple[int, int] | None:

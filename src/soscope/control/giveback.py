@@ -21,7 +21,7 @@ from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.resting import RestingCode
 from soscope.entry.agent.sharing import shares_now, who_shares
 from soscope.entry.agent.visit import Executed, Visit
-from soscope.entry.guest.inside import Inside
+from soscope.entry.guest.inside import who_stays
 from soscope.entry.stop.borrowed import Borrowed
 from soscope.entry.stop.tracee import Faulted, Gone
 from soscope.errors import NoSuchProcess, SoscopeError
@@ -45,7 +45,9 @@ def give_back(visit: Visit, agent: Resident, session: int) -> str:
         if agent.counts_objects:
             return "it counts its interpreter's objects"
         _check(visit)
-        if tid := _who_stays(visit, agent):
+        # who comes there afterwards finds that nothing is recorded, and looks at no block
+        end = agent.base + layout.BLOB_TEXT_MAX
+        if tid := who_stays(visit, agent.base, end, _LEAVING):
             return f"thread {tid} is in the agent"
         if reason := _who_may_return(visit, agent):
             return reason
@@ -69,29 +71,6 @@ def _check(visit: Visit) -> None:
         check_filters(visit)
     if other := who_shares(visit.pid):
         raise Refused(f"it shares its memory with process {other}")
-
-
-def _who_stays(visit: Visit, agent: Resident) -> int:
-    """Wait a moment for threads to leave the agent; return one that does not, 0: all are out.
-
-    Who comes there afterwards finds that nothing is recorded, and looks at no block.
-    """
-    inside = Inside(visit, agent.base, agent.base + layout.BLOB_TEXT_MAX)
-    end = time.monotonic() + _LEAVING
-    pause = _PAUSE
-    while True:
-        visit.mind_filters()
-        visit.tries = 0
-        visit.stop()
-        try:
-            inside.look()
-        finally:
-            visit.threads.resume()
-        threads = inside.threads()
-        if not threads or time.monotonic() > end:
-            return threads[0] if threads else 0
-        time.sleep(pause)
-        pause *= 2  # each look disturbs the process
 
 
 def _who_may_return(visit: Visit, agent: Resident) -> str:

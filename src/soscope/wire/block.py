@@ -16,7 +16,6 @@ from soscope.model.slot import TracedSlot
 from soscope.model.stats import Stats
 from soscope.wire import countarrays, layout, records, sharedfile
 from soscope.wire.countarrays import CountArrays
-from soscope.wire.execs import Execs
 from soscope.wire.futex import wake
 from soscope.wire.laidout import LaidOut
 from soscope.wire.plan import Plan
@@ -28,6 +27,7 @@ _GIVEN = 8  # the same of what the instrument is given
 _PREFAULT = 1 << 20  # the first chunks, so that the first calls meet no page fault
 _MADV_POPULATE_WRITE = 23  # Linux 5.14
 _MADV_REMOVE = 9
+_MOST_PROGRAMS = 1 << 32  # more than a machine executes in a session
 # Sections that are the plan's: soscope writes them, the agent only reads them.
 _OF_PLAN = (layout.SEC_PATTERNS, layout.SEC_RULES, layout.SEC_FUNCTIONS, layout.SEC_PATCHES)
 
@@ -74,6 +74,67 @@ class _Count(_Word):
 
     def __get__(self, block: ControlBlock, _: type[ControlBlock] | None = None) -> int:
         return min(super().__get__(block), self._most)
+
+
+class Execs:
+    """The page in which children count the programs that they execute, if nobody follows children.
+
+    It is a memory file of its own, `fd`: a child keeps this page when it leaves the control block,
+    and may go on with other rights. What stands here is shown, and nothing else is done with it.
+    """
+
+    __slots__ = ("_file",)
+
+    def __init__(self, descriptor: int) -> None:
+        """Map the file `descriptor`, which belongs to the page from here on.
+
+        Raises NoSharedMemory, with the file closed.
+        """
+        try:
+            self._file = sharedfile.Mapped(descriptor, layout.EXECS.size)
+        except (OSError, MemoryError, ValueError) as error:
+            os.close(descriptor)
+            raise sharedfile.not_mapped(layout.EXECS.size, error) from error
+
+    @classmethod
+    def create(cls, descriptor: int | None, *, wanted: bool) -> Execs | None:
+        """Return a new page, or None if it is not `wanted`.
+
+        `descriptor` is an empty shared file for it. If there is none, one is made. If the page is
+        not wanted, the file is closed. Raises NoSharedMemory.
+        """
+        if not wanted:
+            if descriptor is not None:
+                os.close(descriptor)
+            return None
+        if descriptor is None:
+            return cls(sharedfile.create(layout.EXECS.size))
+        sharedfile.resize(descriptor, layout.EXECS.size)
+        return cls(descriptor)
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of its file."""
+        return self._file.fd
+
+    def read(self) -> tuple[int, list[str]]:
+        """Return how many programs were executed, and the names of most of them.
+
+        The numbers and the names are what children say.
+        """
+        page = self._file.mapping[: layout.EXECS.size]
+        count = int.from_bytes(page[:8], "little", signed=True)
+        names = {}
+        size, first = layout.EXEC.size, layout.EXECS.offset("names")
+        for at in range(first, first + size * layout.EXEC_NAMES, size):
+            programs, state, name = layout.EXEC.struct.unpack_from(page, at)
+            if programs and state == layout.EXEC_NAMED:
+                names[os.fsdecode(name.partition(b"\0")[0])] = True
+        return min(max(count, 0), _MOST_PROGRAMS), list(names)
+
+    def close(self) -> None:
+        """Unmap the page and close its file."""
+        self._file.close()
 
 
 class ControlBlock:

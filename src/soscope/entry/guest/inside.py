@@ -9,6 +9,8 @@ each word does.
 
 from __future__ import annotations
 
+import time
+
 from soscope.entry.agent.unwinding import words_between
 from soscope.entry.agent.visit import Visit
 from soscope.entry.guest.frames import EARLY, MOST_FRAMES, ZERO, Frames
@@ -23,6 +25,7 @@ _MOST_ALTOGETHER = 500_000  # frames of all threads: half a second
 _BEGINNING = 4  # frames
 _DESCRIPTOR = 2304  # bytes of glibc's `struct pthread`
 _WORD = 8
+_PAUSE = 0.002  # seconds between two looks, at first
 
 
 class Suspect:
@@ -164,3 +167,27 @@ class Inside:
                 data = self._visit.memory.read(addr, _WORD)
                 return int.from_bytes(data, "little") if len(data) == _WORD else None
         return None
+
+
+def who_stays(visit: Visit, low: int, high: int, seconds: float) -> int:
+    """Return a thread that is in the addresses from `low` to below `high`, 0 if there is none.
+
+    Threads have so many seconds to leave. The process stands still for each look alone. Raises
+    what `Visit.stop` raises, and OSError.
+    """
+    inside = Inside(visit, low, high)
+    end = time.monotonic() + seconds
+    pause = _PAUSE
+    while True:
+        visit.mind_filters()
+        visit.tries = 0
+        visit.stop()
+        try:
+            inside.look()
+        finally:
+            visit.threads.resume()
+        threads = inside.threads()
+        if not threads or time.monotonic() > end:
+            return threads[0] if threads else 0
+        time.sleep(pause)
+        pause *= 2  # each look disturbs the process
