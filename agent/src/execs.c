@@ -22,14 +22,17 @@ enum {
 	HERE, // the same, of a program in place of the caller's
 };
 
-static struct sosc_execs *page; // NULL: nobody asks
+static struct sosc_execs *page; // NULL if soscope does not ask for it
 static uint64_t place; // where it is mapped, 0: nowhere yet
 
 // The latest exec of each thread: thread id << 32 | index of its name + 1, by the thread id. A
 // child of fork has its own; children of vfork have their parent's.
 static uint64_t attempts[ATTEMPTS];
 
-/** Map the page of a new session, if it has one, in the place of that of the session before. */
+/**
+ * If the new session has a page, map it where the last session had its page. If the new session
+ * has none, map zeros there.
+ */
 void sosc_execs_start(const struct sosc_start *start)
 {
 	bool is_shared = start->execs_fd >= 0;

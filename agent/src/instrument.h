@@ -40,7 +40,7 @@ enum sosc_need { // what an instrument wants to be there
 	SOSC_NEEDS_IDS = 1, // of threads and processes
 	SOSC_NEEDS_CLOCK = 2,
 	SOSC_NEEDS_PARKED = 4, // a thread's table of calls that have not returned
-	SOSC_NEEDS_EVERY_CALL = 8, // those of children that are not followed, too
+	SOSC_NEEDS_EVERY_CALL = 8, // sees also the calls of children that nobody follows
 };
 
 struct sosc_instrument {

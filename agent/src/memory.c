@@ -73,8 +73,8 @@ static struct lent {
 static uint32_t lent_count;
 
 /**
- * Map @size bytes of zeros for sessions, NULL: there is no memory. Whoever keeps them says so by
- * sosc_memory_keep.
+ * Map @size bytes of zeros for sessions. Return NULL if there is no memory. A caller that keeps the
+ * bytes calls sosc_memory_keep.
  */
 void *sosc_memory_map(uint64_t size)
 {

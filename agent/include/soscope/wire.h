@@ -518,7 +518,7 @@ struct sosc_start { // rdi of soscope_agent_start, in the target's memory
 	int32_t control_fd; // the block; closed by start
 	int32_t blob_fd; // the blob; closed by start
 	int32_t plan_fd; // the plan; closed by start
-	int32_t execs_fd; // struct sosc_execs, -1: nobody asks for it; closed by start
+	int32_t execs_fd; // file of struct sosc_execs, closed by start; -1 if soscope does not ask for it
 	uint32_t reserved;
 	uint64_t pages_offset; // of the trampoline pages in the blob file
 	uint64_t control_size; // bytes of the block to map; count arrays may lie behind them

@@ -100,8 +100,9 @@ static const uint8_t *fetch(struct sosc_ruby_reading *reading, uint64_t addr, ui
 	return to;
 }
 
-// Where a copy of an object is, which may have been moved meanwhile (*value); NULL: it is of none of
-// these kinds, a bit each.
+// Reads the object *value, and returns where its copy is. If the collector has moved the object,
+// *value becomes its new address. `kinds` has a bit for each kind that is right. The result is NULL
+// for an object of another kind, and for one that cannot be read.
 static const uint8_t *fetch_object(struct sosc_ruby_reading *reading, sosc_value *value,
 				   uint32_t kinds)
 {
