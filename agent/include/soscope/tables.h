@@ -5,6 +5,6 @@
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H
 
-#define SOSC_TABLES 0xed2628f8ebc3a4full
+#define SOSC_TABLES 0x4c3c5b3ac84dc20ull
 
 #endif
