@@ -51,15 +51,20 @@ def detach(pid: int) -> Removed:
     try:
         visit = Visit(pid)
         try:
+            stays: list[str] = []
             for agent in visit.agents:
-                why = _remove(visit, agent, removed)
+                stays.append(_remove(visit, agent, removed))
                 unused += waiting(agent)
-                removed.remains.append((agent, Remains(visit, agent, why)))
             if unused:
                 closing = close_unused(pid, unused)
                 removed.closed = closing.closed
                 removed.left_loaded |= closing.left
                 removed.longest_stop = closing.longest_stop
+            for agent, why in zip(visit.agents, stays, strict=True):
+                if agent.is_held:
+                    patch.let_go(agent)
+                    why = why or takeout.give_rest_back(visit, agent)
+                removed.remains.append((agent, Remains(visit, agent, why)))
         finally:
             for agent in visit.agents:
                 patch.let_go(agent)

@@ -287,6 +287,7 @@ def undo(pid: int, symbols: list[str]) -> Patched:
         visit = Visit(pid)
         try:
             is_patched = False
+            kept: list[Resident] = []  # what somebody else has put in slots may lead there
             for agent in visit.agents:
                 if owner := agent.owner:
                     raise Refused(f"it says that soscope {owner} traces it; stop that one")
@@ -294,6 +295,8 @@ def undo(pid: int, symbols: list[str]) -> Patched:
                 if agent.has_patches:
                     is_patched = True
                     undone = take_out(visit, agent, symbols)
+                    if undone.taken.left:
+                        kept.append(agent)
                     result.left += undone.left
                     result.restored += undone.restored
                     result.left_loaded |= undone.kept
@@ -302,6 +305,10 @@ def undo(pid: int, symbols: list[str]) -> Patched:
                 raise UsageError(f"symbol '{symbols[0]}' is not replaced in process {pid}")
             if unused:
                 result.close_unused(unused)
+            for agent in visit.agents:
+                if agent.is_held and agent not in kept:
+                    let_go(agent)
+                    takeout.give_rest_back(visit, agent)
         finally:
             for agent in visit.agents:
                 let_go(agent)

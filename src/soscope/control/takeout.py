@@ -51,12 +51,15 @@ def take_out(visit: Visit, agent: Resident) -> Taken:
 def give_rest_back(visit: Visit, agent: Resident) -> str:
     """Give back what an agent still has that was taken out before; return why it stays.
 
-    That is "" if there is nothing to give back.
+    That is "" if there is nothing to give back. The agent is not held: with the memory goes its
+    note of who owns it, and another soscope may begin.
     """
     if not agent.is_known:
         return "another version of soscope has put it in"
     if agent.fields["is_resting"]:
         return ""
+    if why := _why_all_stays(agent):
+        return why
     session = agent.fields["sessions"]
 
     def work() -> Plain:
@@ -102,13 +105,14 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
             visit.threads.resume()
     if returns:
         _let_calls_return(visit, agent, taken, session)
-    taken.stays = _why_all_stays(agent, taken) or give_back(visit, agent, session)
+    if taken.left:
+        taken.stays = "somebody else has changed what led there"
+    elif not agent.is_held:  # else who holds it gives the rest back, after `let_go`
+        taken.stays = _why_all_stays(agent) or give_back(visit, agent, session)
     return taken
 
 
-def _why_all_stays(agent: Resident, taken: Taken) -> str:
-    if taken.left:
-        return "somebody else has changed what led there"
+def _why_all_stays(agent: Resident) -> str:
     if agent.has_patches:
         return "functions stand in the place of others"
     if agent.is_hooked:

@@ -53,12 +53,12 @@ class Resident:
     """The agent at `base`. Its fields are those of `struct sosc_inside`, read by `look`.
 
     `taken_patches` are the patches that are taken out with everything else, by their index:
-    none, unless somebody asks for that; None: all. `text_size` is how many bytes of code there are
+    none, unless somebody asks for that; None: all. `is_held` is set until `let_go` if soscope goes
+    on with it, so that no other one begins. `text_size` is how many bytes of code there are
     in front of the trampolines.
     """
 
     __slots__ = (
-        "_is_held",
         "_memory",
         "_plan",
         "_standing",
@@ -66,6 +66,7 @@ class Resident:
         "base",
         "build_id",
         "fields",
+        "is_held",
         "taken_patches",
         "text_size",
     )
@@ -74,7 +75,7 @@ class Resident:
         self._memory = memory
         self.base = base
         self.fields = _Fields()
-        self._is_held = False
+        self.is_held = False
         self._plan: UndoPlan | None = None
         self._standing: frozenset[int] = frozenset()  # patches, by their index
         self._staying = 0  # changes that go on with them
@@ -368,17 +369,17 @@ class Resident:
 
     def hold(self) -> None:
         """Keep it for the soscope that owns it, until `let_go`."""
-        self._is_held = True
+        self.is_held = True
 
     def let_go(self) -> None:
         """End what `own` or `hold` has begun. Raises OSError."""
-        if self._is_held:
-            self._is_held = False
+        if self.is_held:
+            self.is_held = False
             self.disown()
 
     def disown(self) -> None:
         """Say that no soscope reads what the agent writes, unless it is held for one."""
-        if self._is_held:
+        if self.is_held:
             self.look()
             return
         control = self.fields["control"]
