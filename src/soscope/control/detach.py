@@ -63,8 +63,10 @@ def detach(pid: int) -> Removed:
             for agent, why in zip(visit.agents, stays, strict=True):
                 if agent.is_held:
                     patch.let_go(agent)
-                    why = why or takeout.give_rest_back(visit, agent)
-                removed.remains.append((agent, Remains(visit, agent, why)))
+                    rest = why or takeout.give_rest_back(visit, agent)
+                else:
+                    rest = why
+                removed.remains.append((agent, Remains(visit, agent, rest)))
         finally:
             for agent in visit.agents:
                 patch.let_go(agent)
