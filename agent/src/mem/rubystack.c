@@ -460,9 +460,15 @@ static uint32_t count_collections(bool *is_settled)
 	return count;
 }
 
+/** The number of the place that keeps what a frame is in. Two frames may share it, and take turns. */
+uint32_t sosc_ruby_place(uint64_t code, uint64_t pc)
+{
+	return (uint32_t)((code * 3 ^ pc) * 0x9e3779b97f4a7c15ull >> (64 - PLACES_BITS));
+}
+
 static struct place *place_of(const struct frame *frame)
 {
-	return &places[(frame->code * 3 ^ frame->pc) * 0x9e3779b97f4a7c15ull >> (64 - PLACES_BITS)];
+	return &places[sosc_ruby_place(frame->code, frame->pc)];
 }
 
 // What a frame is in was found out since the latest collection. Where code is moved, no other one that

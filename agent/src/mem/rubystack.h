@@ -19,6 +19,7 @@ void sosc_ruby_stacks_start(struct sosc_blocks *own);
 void sosc_ruby_stacks_see(const struct sosc_loaded *image);
 void sosc_ruby_stacks_forked(void);
 void sosc_ruby_stacks_forget(const struct sosc_loaded *image);
+uint32_t sosc_ruby_place(uint64_t code, uint64_t pc);
 uint32_t sosc_ruby_stack(uint64_t *frames, uint32_t room, const struct sosc_thread *thread);
 
 // code_x86_64_tls.c
