@@ -89,8 +89,10 @@ void sosc_hook_jump_slot(struct sosc_hooking *work, uint64_t i)
 		leave(image);
 		if (past)
 			(void)sosc_change_word(image, at.addr, past);
-		if (sosc_guard_kind(&at))
+		if (sosc_guard_kind(&at)) {
+			work->lazy |= at.lazy != BOUND;
 			sosc_slot_guard(&at);
+		}
 	} else if (sosc_slot_is_wanted(&at)) {
 		work->lazy |= at.lazy != BOUND;
 		sosc_slot_hook(&at);

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from soscope.proc import maps
+from tests.support.files import elffiles
 from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.schemas.checked import DETACH, wrong_members
@@ -19,6 +20,7 @@ from tests.support.targets import build
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
 
+PAGE = 4096
 MOST = 4  # mappings of soscope's that may stay
 WAYS = {
     "times": ["trace", "-c"],
@@ -106,6 +108,49 @@ def test_fifty_sessions_take_no_more_than_eight(way: str, threads: int, tmp_path
         assert many == few
         assert len(starts(process.pid) - before) <= MOST
         assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def rights(pid: int, path: str) -> dict[int, str]:
+    """Return the rights of each page of a file that a process has mapped."""
+    return {
+        page: each.flags
+        for each in maps.read(pid)
+        if each.path == path
+        for page in range(each.start, each.end, PAGE)
+    }
+
+
+LAZY = """
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    puts("here");
+    fflush(stdout);
+    if (argc > 7)
+        execv("/bin/true", argv);
+    return getchar() == EOF;
+}
+"""
+
+
+@pytest.mark.parametrize("words", [("-e", "no_such_function"), ("-e", "getchar"), ("-c",)])
+def test_pages_have_the_rights_that_they_had(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Relocations of lazy slots are changed, also if only calls are hooked that soscope needs."""
+    path = elffiles.built(tmp_path, "lazy", LAZY, "-Wl,-z,lazy")
+    with subprocess.Popen(
+        [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert hear(process) == "here\n"
+            before = rights(process.pid, str(path))
+            tracer = attached.begin(process.pid, *words)
+            assert rights(process.pid, str(path)) == before
+            tracer.send_signal(signal.SIGINT)
+            tracer.communicate(timeout=limit())
+            assert rights(process.pid, str(path)) == before
+        finally:
+            process.kill()
 
 
 def test_detach_says_what_is_left() -> None:
