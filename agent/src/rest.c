@@ -12,6 +12,7 @@
 #include "gate.h"
 #include "instrument.h"
 #include "mem/objects.h"
+#include "mem/threads.h"
 #include "memory.h"
 #include "prof/prof.h"
 #include "record.h"
@@ -40,6 +41,8 @@ __attribute__((visibility("default"))) long soscope_agent_rest(uint64_t unused)
 	sosc_shadow_rest();
 	sosc_threads_rest();
 	sosc_memory_rest();
+	sosc_made_threads_rest();
+	sosc_objects_rest();
 	sosc_counts_rest();
 	sosc_session_rest();
 	sosc_strings_again();

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -13,10 +14,12 @@ import pytest
 
 from soscope.proc import maps
 from tests.support.files import elffiles
+from tests.support.machines.pythons import few_pythons
+from tests.support.machines.tools import need
 from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.schemas.checked import DETACH, wrong_members
-from tests.support.targets import build
+from tests.support.targets import build, survivors
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
 
@@ -108,6 +111,56 @@ def test_fifty_sessions_take_no_more_than_eight(way: str, threads: int, tmp_path
         assert many == few
         assert len(starts(process.pid) - before) <= MOST
         assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+OBJECTS = {
+    "python": (
+        [few_pythons()[0], "-c"],
+        """
+import time
+class Kept: ...
+print("here", flush=True)
+while True:
+    kept = Kept(), {"a": [1]}
+    time.sleep(0.001)
+""",
+    ),
+    "ruby": (
+        [os.environ.get("SOSCOPE_RUBY") or need("ruby"), "-e"],
+        """
+class Kept; end
+$stdout.sync = true
+puts "here"
+loop { kept = Kept.new, {"a" => [1]}; sleep 0.001 }
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", OBJECTS)
+def test_counting_objects_leaves_no_table(language: str) -> None:
+    """Tables of lines, of classes and of objects go with the session that needed them."""
+    command, source = OBJECTS[language]
+    words = [*command, source]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert hear(process) == "here\n"
+            before, memory = size_of(process.pid)[0], resident(process.pid)
+            grown = []
+            for _ in range(4):
+                for verb in ("attach", "detach"):
+                    done = survivors.soscope("mem", verb, "-p", str(process.pid))
+                    assert (done.returncode, done.stdout) == (0, "")
+                    assert "counts its objects" in done.stderr
+                left = remains(process.pid)
+                assert (left["why"], left["mappings"]) == (None, 3)
+                grown.append(size_of(process.pid)[0] - before - left["bytes"])
+            # what is more than is told of is the interpreter's own: the tables are larger by far
+            assert max(grown) <= 2 << 20
+            assert resident(process.pid) - memory <= 1 << 20
+            assert process.poll() is None
+        finally:
+            process.kill()
 
 
 def rights(pid: int, path: str) -> dict[int, str]:

@@ -5,6 +5,6 @@
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H
 
-#define SOSC_TABLES 0x4c3c5b3ac84dc20ull
+#define SOSC_TABLES 0x8ddb5fb446cb131ull
 
 #endif

@@ -394,7 +394,7 @@ struct sosc_image {
 	uint64_t load_bias;
 	uint64_t start; // lowest and highest mapped addr
 	uint64_t end;
-	uint8_t build_id[32]; // zero padded
+	uint8_t build_id[32]; // zero padded; of size 0: two checksums, see ElfImage.checksum
 	uint8_t build_id_size;
 	uint8_t reserved[3];
 	uint32_t flags; // enum sosc_image_flag
@@ -573,6 +573,7 @@ struct sosc_inside {
 	uint64_t quiet; // addr of a byte, 1: this process records nothing
 	uint64_t counts; // addr of a byte, 1: objects are counted
 	uint64_t is_resting; // 1: its code is to be mapped anew
+	uint64_t made_threads; // addr of the table of threads that the program has made, 0: none
 };
 
 enum sosc_method_state { // of method tables that are to be hooked

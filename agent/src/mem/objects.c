@@ -15,8 +15,10 @@
 #include "image.h"
 #include "instrument.h"
 #include "lookup.h"
+#include "memory.h"
 #include "origin.h"
 #include "python.h"
+#include "pythonrecent.h"
 #include "record.h"
 #include "refs.h"
 #include "ruby.h"
@@ -35,6 +37,7 @@ bool sosc_objects_asked;
 uint32_t sosc_objects_since;
 bool sosc_objects_begun;
 bool sosc_objects_made;
+bool sosc_objects_told;
 struct sosc_objects_tally sosc_objects_tally;
 
 static struct sosc_objects_place without_place, *place;
@@ -146,7 +149,6 @@ bool sosc_objects_begin(enum sosc_objects_runtime runtime, uint32_t minor)
 	if (!sosc_origins_init())
 		return false;
 	sosc_side_begin();
-	sosc_objects_tally.origins = (uint64_t)sosc_origins;
 	sosc_objects_types = plan && plan->flags & SOSC_OBJECTS_TYPES;
 	sosc_picks_end();
 	if (plan && plan->flags & SOSC_OBJECTS_SAMPLE)
@@ -216,6 +218,7 @@ uint64_t sosc_function_of(const struct sosc_loaded *image, const char *name)
 /** The program asks for its objects itself; soscope may know nothing of them. */
 void sosc_objects_alone(const struct sosc_python *layouts, uint32_t count)
 {
+	sosc_objects_told = true;
 	own_layouts = layouts;
 	own_layout_count = count;
 	if (!place)
@@ -225,6 +228,21 @@ void sosc_objects_alone(const struct sosc_python *layouts, uint32_t count)
 	// a child may have come from whoever said this before
 	place->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	place_process = process_now();
+}
+
+/**
+ * The agent rests: give back what is known of objects. That stays if the program itself has been told
+ * numbers that lead there.
+ */
+void sosc_objects_rest(void)
+{
+	if (sosc_objects_told)
+		return;
+	sosc_side_rest();
+	sosc_origins_rest();
+	sosc_memory_clear(sosc_recent, sizeof(sosc_recent));
+	sosc_ruby_origins_rest();
+	sosc_ruby_types_rest();
 }
 
 /** Tell the program how it stands. */

@@ -17,6 +17,7 @@ extern bool sosc_objects_asked; // the program itself asks for them
 extern uint32_t sosc_objects_since; // SOSC_SIDE_SINCE, or 0: the program does not count
 extern bool sosc_objects_begun; // by the program itself, not by soscope
 extern bool sosc_objects_made; // the program counts what is made, by type
+extern bool sosc_objects_told; // the program itself has asked, at any time
 extern struct sosc_objects_tally sosc_objects_tally;
 
 /**
@@ -54,6 +55,7 @@ void sosc_objects_ready(void);
 void sosc_objects_done(enum sosc_objects_order order);
 enum sosc_objects_refusal sosc_objects_refused(void);
 void sosc_objects_refuse(enum sosc_objects_refusal why, const char *text);
+void sosc_objects_rest(void);
 bool sosc_objects_ask(enum sosc_objects_reason reason);
 uint64_t sosc_function_of(const struct sosc_loaded *image, const char *name);
 

@@ -13,7 +13,7 @@ enum {
 	BITS_FIRST = 11, // of the number of a bucket
 	BITS_MOST = 20, // twice as many as origins
 	GROWTH = 2, // bits
-	PIECE = 1 << 20, // bytes that copies are cut from
+	PIECE = 1 << 20, // bytes
 	WHOLE_CODE = INT32_MIN, // no instruction
 	GIVEN_UP = 2, // the lock is held, and a thread has waited for it in vain
 };
@@ -21,16 +21,24 @@ enum {
 struct sosc_origin *sosc_origins;
 uint32_t *sosc_origin_locks;
 
-struct buckets { // never freed: another thread may look into them
+struct buckets { // stay until the agent rests: another thread may look into older ones
+	struct buckets *older;
 	uint32_t shift; // of a hash, to its bucket
 	uint32_t mask;
 	uint32_t numbers[]; // of origins, 0 = free
 };
 
+struct piece { // memory that copies are cut from
+	struct piece *former;
+	uint64_t size; // of all of it
+	uint8_t bytes[];
+};
+
 static struct buckets *buckets;
 static uint32_t *hashes; // of each origin
 static uint32_t *epochs; // of each origin: when it was last compared
-static uint8_t *piece, *piece_end;
+static struct piece *piece;
+static uint64_t piece_used; // bytes of it
 
 static void *map(uint64_t size)
 {
@@ -38,6 +46,12 @@ static void *map(uint64_t size)
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return sosc_mmap_failed(made) ? NULL : made;
+}
+
+static void unmap(void *at, uint64_t size)
+{
+	if (at)
+		(void)sosc_sys3(SYS_MUNMAP, (long)at, (long)size, 0);
 }
 
 static void put(struct buckets *into, uint32_t number)
@@ -49,14 +63,20 @@ static void put(struct buckets *into, uint32_t number)
 	__atomic_store_n(&into->numbers[at], number, __ATOMIC_RELEASE);
 }
 
+static uint64_t size_of_buckets(uint64_t count)
+{
+	return sizeof(*buckets) + sizeof(*buckets->numbers) * count;
+}
+
 // Small tables stay in few pages and in the cache. Who looks into an older one may miss an origin,
 // and then comes with the lock.
 static bool grow(uint32_t bits)
 {
-	struct buckets *made = map(sizeof(*made) + (sizeof(*made->numbers) << bits));
+	struct buckets *made = map(size_of_buckets(1ull << bits));
 
 	if (!made)
 		return false;
+	made->older = buckets;
 	made->shift = 32 - bits;
 	made->mask = (1u << bits) - 1;
 	for (uint32_t i = ORIGINS_FIRST; i < sosc_objects_tally.origin_count; i++)
@@ -98,10 +118,37 @@ bool sosc_origins_init(void)
 		epochs = map(sizeof(*epochs) * ORIGINS_MAX);
 	if (!sosc_origin_locks)
 		sosc_origin_locks = make_locks();
+	sosc_objects_tally.origins = (uint64_t)sosc_origins;
 	if (!sosc_objects_tally.origin_count)
 		sosc_objects_tally.origin_count = ORIGINS_FIRST;
 	return sosc_origins && hashes && epochs && sosc_origin_locks &&
 	       (buckets || grow(BITS_FIRST));
+}
+
+/**
+ * The agent rests: give all of that back. No thread is here, and nobody has the number of an origin.
+ */
+void sosc_origins_rest(void)
+{
+	unmap(sosc_origins, sizeof(*sosc_origins) * ORIGINS_MAX);
+	unmap(hashes, sizeof(*hashes) * ORIGINS_MAX);
+	unmap(epochs, sizeof(*epochs) * ORIGINS_MAX);
+	unmap(sosc_origin_locks, sizeof(*sosc_origin_locks) * ORIGIN_LOCKS);
+	while (buckets) {
+		struct buckets *older = buckets->older;
+
+		unmap(buckets, size_of_buckets((uint64_t)buckets->mask + 1));
+		buckets = older;
+	}
+	while (piece) {
+		struct piece *former = piece->former;
+
+		unmap(piece, piece->size);
+		piece = former;
+	}
+	sosc_origins = NULL;
+	hashes = epochs = sosc_origin_locks = NULL;
+	sosc_objects_tally.origins = sosc_objects_tally.origin_count = 0;
 }
 
 // One address may be that of many code objects, one after the other.
@@ -143,21 +190,22 @@ uint32_t sosc_origin_find(const struct sosc_origin *wanted, uint32_t epoch)
 
 static uint8_t *take(uint64_t size)
 {
-	uint64_t room = (size + 7) & ~7ull;
-	uint8_t *taken;
+	uint64_t room = (size + 7) & ~7ull, all = room + sizeof(*piece);
 
-	if ((uint64_t)(piece_end - piece) < room) {
-		uint64_t whole = room > PIECE ? room : PIECE;
+	if (!piece || piece->size - piece_used < room) {
+		struct piece *made;
 
-		taken = map(whole);
-		if (!taken)
+		if (all < PIECE)
+			all = PIECE;
+		made = map(all);
+		if (!made)
 			return NULL;
-		piece = taken;
-		piece_end = taken + whole;
+		*made = (struct piece){piece, all};
+		piece = made;
+		piece_used = sizeof(*piece);
 	}
-	taken = piece;
-	piece += room;
-	return taken;
+	piece_used += room;
+	return (uint8_t *)piece + piece_used - room;
 }
 
 static uint32_t capped(uint32_t size, uint32_t most)

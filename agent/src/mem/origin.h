@@ -38,6 +38,7 @@ extern struct sosc_origin *sosc_origins;
 extern uint32_t *sosc_origin_locks;
 
 bool sosc_origins_init(void);
+void sosc_origins_rest(void);
 uint32_t sosc_origin_find(const struct sosc_origin *wanted, uint32_t epoch);
 uint32_t sosc_origin_nowhere(uint32_t size);
 uint32_t sosc_origin_code(const struct sosc_origin *wanted, const struct sosc_code_texts *texts,

@@ -263,8 +263,10 @@ bool sosc_ruby_resume(void)
 	if (!point_made || !point_freed || sosc_objects_refused())
 		return false;
 	sosc_side_clear();
-	if (!sosc_ruby_types_begin())
+	// the agent may have rested since
+	if (!sosc_ruby_types_begin() || !sosc_origins_init())
 		return false;
+	sosc_side_begin();
 	sosc_objects_count = true;
 	return hear_of(&point_made, EVENT_NEWOBJ, made) &&
 	       hear_of(&point_freed, EVENT_FREEOBJ, freed);

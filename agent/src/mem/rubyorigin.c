@@ -3,6 +3,7 @@
 // code, and another one may have its address, so that files are told by their names.
 
 #include "picks.h"
+#include "memory.h"
 #include "objects.h"
 #include "origin.h"
 #include "ruby.h"
@@ -129,6 +130,13 @@ uint32_t sosc_ruby_origin(void)
 		entry->number = number;
 	}
 	return number;
+}
+
+/** The agent rests: copies of origins are gone. */
+void sosc_ruby_origins_rest(void)
+{
+	sosc_memory_clear(recent, sizeof(recent));
+	sosc_memory_clear(files, sizeof(files));
 }
 
 // ---- files of soscope's ------------------------------------------------------------

@@ -184,6 +184,7 @@ static void define(void *unused)
 	sosc_value agent = sosc_rb.rb_define_module_under(memprof, "Agent");
 
 	(void)unused;
+	sosc_objects_told = true;
 	DEFINE(ours, 1);
 	DEFINE(start, 0);
 	DEFINE(stop, 0);

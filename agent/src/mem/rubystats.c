@@ -58,16 +58,24 @@ struct sosc_text sosc_ruby_type_text(uint32_t type)
 
 	if (type < SOSC_RUBY_BUILTIN)
 		return text_of(*kinds[type] ? kinds[type] : unknown_kind);
-	class = &sosc_ruby_types[type - SOSC_RUBY_BUILTIN];
-	if (!class->name)
+	type -= SOSC_RUBY_BUILTIN;
+	class = sosc_ruby_types && type < SOSC_RUBY_TYPES ? &sosc_ruby_types[type] : NULL;
+	if (!class || !class->name)
 		return text_of(anonymous);
 	return (struct sosc_text){(const void *)class->name, class->size, 0};
+}
+
+// The program may ask for any number.
+static const struct sosc_origin *origin_of(uint32_t number)
+{
+	return number < sosc_objects_tally.origin_count ? &sosc_origins[number] : NULL;
 }
 
 /** The file of an origin. */
 struct sosc_text sosc_ruby_file_text(uint32_t origin)
 {
-	const struct sosc_code *code = (const void *)sosc_origins[origin].copy;
+	const struct sosc_origin *at = origin_of(origin);
+	const struct sosc_code *code = at ? (const void *)at->copy : NULL;
 
 	return code ? (struct sosc_text){code + 1, code->file_size, 0} : text_of(nowhere);
 }
@@ -75,7 +83,9 @@ struct sosc_text sosc_ruby_file_text(uint32_t origin)
 /** The line of an origin. */
 uint32_t sosc_ruby_line(uint32_t origin)
 {
-	return sosc_origins[origin].copy ? (uint32_t)sosc_origins[origin].instr : 0;
+	const struct sosc_origin *at = origin_of(origin);
+
+	return at && at->copy ? (uint32_t)at->instr : 0;
 }
 
 static struct line line_of(const struct sosc_ruby_row *row)

@@ -8,6 +8,7 @@
 // stay unheard, so Ruby is only asked about classes that are certainly there: those that wait, which
 // the collector is told to keep, and those whose objects a walk over the heap has just met.
 
+#include "memory.h"
 #include "ruby.h"
 #include "sys.h"
 
@@ -62,6 +63,24 @@ void sosc_ruby_types_end(void)
 		if (sosc_ruby_types[i].class)
 			sosc_ruby_types[i].class = SOSC_RUBY_FREED;
 	waiting_count = 0;
+}
+
+/** The agent rests: give back what was kept of classes. */
+void sosc_ruby_types_rest(void)
+{
+	if (sosc_ruby_types)
+		(void)sosc_sys3(SYS_MUNMAP, (long)sosc_ruby_types,
+				sizeof(*sosc_ruby_types) * SOSC_RUBY_TYPES, 0);
+	while (first_piece) {
+		struct piece *next = first_piece->next;
+
+		(void)sosc_sys3(SYS_MUNMAP, (long)first_piece, sizeof(*first_piece), 0);
+		first_piece = next;
+	}
+	sosc_ruby_types = NULL;
+	sosc_ruby.types = 0;
+	piece = NULL;
+	sosc_memory_clear(met, sizeof(met));
 }
 
 // The next piece to fill: one of an earlier session, or a new one.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The side table grows by what is touched, and never shrinks: a forked child has a copy.
+// The side table grows by what is touched, until the agent rests: a forked child has a copy.
 
 #include "side.h"
+#include "memory.h"
 #include "sys.h"
 
 uint32_t **sosc_side[SOSC_SIDE_TOPS];
@@ -120,4 +121,24 @@ static void change_word(uint64_t block, uint32_t *word, void *data)
 void sosc_side_change(uint32_t (*change)(uint32_t word))
 {
 	sosc_side_each(change_word, &change);
+}
+
+static void unmap(void *at, uint64_t size)
+{
+	if (at)
+		(void)sosc_sys3(SYS_MUNMAP, (long)at, (long)size, 0);
+}
+
+/** The agent rests: give all of the table back. No thread looks into it. */
+void sosc_side_rest(void)
+{
+	for (uint32_t top = 0; top < SOSC_SIDE_TOPS; top++) {
+		uint32_t **leaves = sosc_side[top];
+
+		for (uint32_t leaf = 0; leaves && leaf < SOSC_SIDE_LEAVES; leaf++)
+			unmap(leaves[leaf], sizeof(**leaves) * SOSC_SIDE_WORDS);
+		unmap(leaves, sizeof(*leaves) * SOSC_SIDE_LEAVES);
+	}
+	sosc_memory_clear(sosc_side, sizeof(sosc_side));
+	sosc_memory_clear(&sosc_side_near, sizeof(sosc_side_near));
 }

@@ -56,6 +56,7 @@ typedef void sosc_side_visit(uint64_t block, uint32_t *word, void *data);
 uint32_t *sosc_side_make(uint64_t addr);
 void sosc_side_each(sosc_side_visit *visit, void *data);
 void sosc_side_clear(void);
+void sosc_side_rest(void);
 void sosc_side_change(uint32_t (*change)(uint32_t word));
 
 #pragma GCC visibility pop

@@ -77,6 +77,20 @@ void sosc_made_threads_start(struct sosc_blocks *own)
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (sosc_mmap_failed(threads))
 		threads = NULL;
+	sosc_inside.made_threads = (uint64_t)threads;
+}
+
+/** The agent rests: give the table back, unless the C library will tell us of a thread's end. */
+void sosc_made_threads_rest(void)
+{
+	for (uint32_t i = 0; i < used; i++)
+		if (threads[i].state)
+			return;
+	if (threads)
+		(void)sosc_sys3(SYS_MUNMAP, (long)threads, MADE * sizeof(*threads), 0);
+	threads = NULL;
+	used = 0;
+	sosc_inside.made_threads = 0;
 }
 
 /** The handler for a slot, 0: it is of another function. */
@@ -138,7 +152,7 @@ static bool is_free(const struct sosc_made_thread *made, uint32_t state)
 
 static struct sosc_made_thread *take(uint32_t flags)
 {
-	for (uint32_t i = 0; i < MADE; i++) {
+	for (uint32_t i = 0; threads && i < MADE; i++) {
 		uint32_t was = state_of(&threads[i]), most;
 
 		if (!is_free(&threads[i], was) ||

@@ -21,6 +21,7 @@ struct sosc_thread_way { // as the assembly gets it in two registers
 };
 
 void sosc_made_threads_start(struct sosc_blocks *own);
+void sosc_made_threads_rest(void);
 uint64_t sosc_made_threads_hooked(const struct sosc_candidate *at);
 void sosc_made_threads_released(const struct sosc_call *call);
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
 
-FINGERPRINT = 343335372094495776
+FINGERPRINT = 638866812945871153
 BEGIN = 1
 LOOK = 2
 LOOK_AND_BEGIN = 3
@@ -20,7 +20,7 @@ INSIDE_MAGIC = 3560500604125278067
 INSIDE_AT = 21495808
 
 # Structs: how they are packed, and the names of their fields.
-INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQQQQQQQQQQQQQQ0x"
+INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQQQQQQQQQQQQQQQ0x"
 INSIDE_FIELDS = (
     "magic",
     "wire_version",
@@ -53,6 +53,7 @@ INSIDE_FIELDS = (
     "quiet",
     "counts",
     "is_resting",
+    "made_threads",
 )
 TALLY_FORMAT = "<IIQQQQQQQIIQIIQIIQQII0x"
 TALLY_FIELDS = (

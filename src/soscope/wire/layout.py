@@ -546,7 +546,8 @@ INSIDE = Layout(
     "magic:Q wire_version:I size:I tables:Q control:Q control_size:Q changes:Q change_count:Q "
     "cells:Q cell_count:Q sitedata:Q site_count:Q plain_jump:Q plain_exit:Q scratch:Q "
     "sessions:Q waiting:Q patches:Q program:Q method_hash:Q method_compare:Q method_state:Q "
-    "counterdata:Q counter_count:Q rest:Q trap:Q threads:Q stubs:Q quiet:Q counts:Q is_resting:Q",
+    "counterdata:Q counter_count:Q rest:Q trap:Q threads:Q stubs:Q quiet:Q counts:Q is_resting:Q"
+    " made_threads:Q",
 )
 CHANGE = Layout(
     "sosc_change",

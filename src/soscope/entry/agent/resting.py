@@ -41,11 +41,13 @@ class Remains:
         """Count them. Raises OSError."""
         self.why = why
         self.mappings = self.size = self.rss = 0
-        table = agent.fields["threads"] if agent.is_known else 0
+        names = ("threads", "made_threads") if agent.is_known else ()
+        tables = [agent.fields[name] for name in names]
         for area in smaps.read(visit.tid):
             each = area.mapping
             is_own = 0 <= each.start - agent.base < layout.BLOB_SIZE
-            if is_own or each.start <= table < each.end or each.path.startswith(sharedfile.MAPPED):
+            has_table = any(each.start <= table < each.end for table in tables)
+            if is_own or has_table or each.path.startswith(sharedfile.MAPPED):
                 self.mappings += 1
                 self.size += each.end - each.start
                 self.rss += area.rss
