@@ -91,6 +91,7 @@ def test_detach_without_attach(python: str) -> None:
     with servant(python, _BUSY) as busy:
         assert json.loads(busy.visit("detach", "--json")) == {
             "schema": "soscope/mem-detach/1", "pid": int(busy.pid), "was_counting": False,
+            "notes": [],
         }  # fmt: skip
 
 
@@ -98,6 +99,7 @@ def test_what_was_done_is_said_in_every_form() -> None:
     with servant(few_pythons()[0]) as process:
         first = json.loads(process.visit("attach", "--json"))
         assert (first["schema"], first["did_before"]) == ("soscope/mem-attach/1", False)
+        assert first["notes"] == []  # of a wait for less than a second
         page = process.visit("attach", "--format", "md").splitlines()
         assert "- did before: yes" in page
         assert page[-1] == f"- `soscope mem snapshot -p {process.pid}`"

@@ -20,16 +20,18 @@ def run(invocation: Invocation) -> int:
     # --help and usage errors need none of these
     from soscope.instruments.mem.snapshot import attach
 
-    did_before = attach(options.pid)
+    did_before, notes = attach(options.pid)
     if options.json and not options.quiet:
         from soscope.cli.output import show
         from soscope.report.mem.attached import attached
 
-        said = attached(options.pid, did_before=did_before)
+        said = attached(options.pid, notes, did_before=did_before)
         return 0 if show(options.json.shaped(said)) else 1
     if not options.quiet:
         since = "does so already" if did_before else "counts its objects from now on"
         note(f"process {options.pid} {since}: soscope mem snapshot -p {options.pid}")
+        for line in notes:
+            note(line)
     return 0
 
 

@@ -15,13 +15,16 @@ def run(invocation: Invocation) -> int:
     # --help and usage errors need none of these
     from soscope.instruments.mem.snapshot import detach
 
-    was_counting = detach(options.pid)
+    was_counting, notes = detach(options.pid)
     if options.json and not options.quiet:
         from soscope.cli.output import show
         from soscope.report.mem.attached import detached
 
-        return 0 if show(options.json.shaped(detached(options.pid, was_counting))) else 1
+        said = detached(options.pid, was_counting, notes)
+        return 0 if show(options.json.shaped(said)) else 1
     if not options.quiet:
-        said = "counts its objects no more" if was_counting else "did not count its objects"
-        note(f"process {options.pid} {said}")
+        did = "counts its objects no more" if was_counting else "did not count its objects"
+        note(f"process {options.pid} {did}")
+        for line in notes:
+            note(line)
     return 0

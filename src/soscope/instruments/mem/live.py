@@ -119,7 +119,7 @@ def counting(pid: int) -> Iterator[bool]:
 
     Raises as `attach`.
     """
-    did_before = attach(pid)
+    did_before, _ = attach(pid)
     try:
         yield did_before
     finally:

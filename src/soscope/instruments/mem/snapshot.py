@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from soscope.wire.block import ControlBlock
 
 
-def attach(pid: int) -> bool:
-    """Have process `pid` count objects from now on, without us; return whether it did so before.
+def attach(pid: int) -> tuple[bool, list[str]]:
+    """Have process `pid` count objects from now on, without us.
+
+    Return whether it did so before, and what is to be said of the wait.
 
     Raises NoSuchProcess, NotPermitted, AgentError and AttachError, with the process as it was.
     """
@@ -38,18 +40,23 @@ def attach(pid: int) -> bool:
         interpreter.stays = True
         return (was_counting,)
 
-    return bool(visit_objects(pid, work)[0][0])
+    return _told(visit_objects(pid, work))
 
 
-def detach(pid: int) -> bool:
-    """Have process `pid` count no more; return whether it did. Raises as `attach`."""
+def detach(pid: int) -> tuple[bool, list[str]]:
+    """Have process `pid` count no more; return whether it did, and notes. Raises as `attach`."""
 
     def work(interpreter: VisitedInterpreter, place: ObjectsPlace) -> Plain:
         was_counting = place.state == layout.OBJECTS_COUNTING
         interpreter.stays = not was_counting  # then there is nothing to give back
         return (was_counting,)
 
-    return bool(visit_objects(pid, work)[0][0])
+    return _told(visit_objects(pid, work))
+
+
+def _told(visited: tuple[Plain, Price]) -> tuple[bool, list[str]]:
+    (was_counting,), cost = visited
+    return bool(was_counting), look_lines(cost)
 
 
 def snapshot(

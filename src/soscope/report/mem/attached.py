@@ -13,13 +13,19 @@ if TYPE_CHECKING:
 ATTACHED, DETACHED = "soscope/mem-attach/1", "soscope/mem-detach/1"
 
 
-def attached(pid: int, *, did_before: bool) -> str:
+def attached(pid: int, notes: list[str], *, did_before: bool) -> str:
     """Return the document of a process that counts its objects from now on.
 
     `did_before`: it does so since an earlier time.
     """
     return json_document(
-        {"schema": ATTACHED, "pid": pid, "what": "objects", "did_before": did_before}
+        {
+            "schema": ATTACHED,
+            "pid": pid,
+            "what": "objects",
+            "did_before": did_before,
+            "notes": notes,
+        }
     )
 
 
@@ -42,6 +48,8 @@ def recorded(pid: int, path: str, outcome: Outcome) -> str:
     )
 
 
-def detached(pid: int, was_counting: bool) -> str:
+def detached(pid: int, was_counting: bool, notes: list[str]) -> str:
     """Return the document of a process that counts its objects no more, or never did."""
-    return json_document({"schema": DETACHED, "pid": pid, "was_counting": was_counting})
+    return json_document(
+        {"schema": DETACHED, "pid": pid, "was_counting": was_counting, "notes": notes}
+    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 
+from soscope.control.cost import LOOK, Price
+from soscope.control.costwords import look_lines
 from soscope.control.outcome import AttachedOutcome, Outcome
 from soscope.report.form import MARKDOWN, Form
-from soscope.report.mem.attached import recorded
+from soscope.report.mem.attached import attached, detached, recorded
 
 
 def test_a_recording_says_what_is_missing_from_it() -> None:
@@ -38,3 +40,15 @@ def test_a_recording_says_what_is_missing_from_it() -> None:
     assert page[-1] == "- `soscope mem report 'my rec'`"
     outcome.record = None
     assert json.loads(recorded(40, "my rec", outcome))["recording"] is None
+
+
+def test_a_long_wait_for_a_look_at_objects_is_said() -> None:
+    notes = look_lines(Price(0, {LOOK: 2_500_000_000}))
+    assert json.loads(attached(40, notes, did_before=False)) == {
+        "schema": "soscope/mem-attach/1",
+        "pid": 40,
+        "what": "objects",
+        "did_before": False,
+        "notes": ["the program waited 2.5 s for soscope to look at its objects"],
+    }
+    assert json.loads(detached(40, True, notes))["notes"] == notes
