@@ -33,7 +33,7 @@ struct sosc_loaded { // an image of the link map, as long as it is there
 	uint64_t init_dyn; // saved l_info[DT_INIT] while an init cell stands there
 	uint32_t init_cell; // cell index, SOSC_NONE
 	uint8_t build_id[32];
-	uint8_t build_id_size;
+	uint8_t build_id_size; // 0: it has none, and build_id begins with two checksums
 	uint32_t identity; // a hash of what it is
 	uint32_t ns; // number of its namespace
 	uint32_t slots_hooked, slots_left, slots_refused; // so far

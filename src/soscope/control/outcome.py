@@ -42,7 +42,7 @@ class ProgramOutcome:
     @property
     def key(self) -> tuple[object, ...]:
         """What two runs of one program have in common: the files that were in it."""
-        return (self.path, *((image.name, image.path, image.build_id) for image in self.images))
+        return (self.path, *((image.name, image.path, image.identity) for image in self.images))
 
 
 class AttachedOutcome:

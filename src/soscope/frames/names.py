@@ -52,9 +52,9 @@ def stack_at(program: RecordedProgram, number: int) -> tuple[int, tuple[int, ...
 
 
 class _NamedFile:
-    """The file behind an image; `build_id` is that of the image: another file has no names."""
+    """The file behind an image; `identity` is that of the image: another file has no names."""
 
-    def __init__(self, path: str, build_id: bytes) -> None:
+    def __init__(self, path: str, identity: bytes) -> None:
         self._locator: Locator | None = None
         self._lines: DwarfLines | None = None
         self._evaluator: Evaluator | None = None
@@ -64,7 +64,7 @@ class _NamedFile:
             return
         try:
             image = ElfImage.from_source(FileSource(self._fd, path))
-            if build_id and (image.build_id or b"") != build_id:
+            if identity and image.identity != identity:
                 self.is_other = True
                 return
             names = ImageNames(image, build_id=image.build_id, path=path, roots=[""])
@@ -147,10 +147,10 @@ class FrameNames:
         _, addr = in_image(word)
         if image is None:
             return StackFrame(None, None, addr), NO_PART, addr
-        key = image.path, image.build_id
+        key = image.path, image.identity
         file = self._files.get(key)
         if file is None:
-            file = self._files[key] = _NamedFile(image.path, image.build_id)
+            file = self._files[key] = _NamedFile(image.path, image.identity)
             if file.is_other:
                 self.others.add(image.path)
         vaddr = addr - image.load_bias

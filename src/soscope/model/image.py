@@ -21,7 +21,8 @@ class TracedImage(Record):
 
     `index` counts within its traced program, `process` is the index of that program: one
     control block, hence one exec; forked children share it. `load_bias`, `start` and `end`
-    are run-time addrs, `end` exclusive. `build_id` is empty where the file has none.
+    are run-time addrs, `end` exclusive. `build_id` is empty where the file has none; its
+    `checksum` (of `ElfImage`) tells it apart then, if it is known.
     `slots_left` counts function slots nobody asked for, `slots_refused` those that were
     asked for and could not be hooked. `pid` is the process that loaded it. `namespace` is 0,
     but for what dlmopen or LD_AUDIT loaded: the loader's number for it.
@@ -29,6 +30,7 @@ class TracedImage(Record):
 
     __slots__ = (
         "build_id",
+        "checksum",
         "end",
         "flags",
         "index",
@@ -60,6 +62,7 @@ class TracedImage(Record):
         slots_refused: int,
         pid: int,
         namespace: int = 0,
+        checksum: bytes = b"",
     ) -> None:
         self.index = index
         self.process = process
@@ -75,11 +78,17 @@ class TracedImage(Record):
         self.slots_refused = slots_refused
         self.pid = pid
         self.namespace = namespace
+        self.checksum = checksum
 
     def __repr__(self) -> str:
         """Show what tells it apart, and whether its calls are seen."""
         slots = f"{self.slots_hooked:,} slot{'s' * (self.slots_hooked != 1)}"
         return f"<{self.label} at {self.start:#x} of process {self.pid}: {slots} hooked>"
+
+    @property
+    def identity(self) -> bytes:
+        """What tells its file from others, as `ElfImage.identity`; empty if that is not known."""
+        return self.build_id or self.checksum
 
     @property
     def is_main(self) -> bool:

@@ -232,7 +232,7 @@ class RecordedProgram:
 
     def files_at(self, addr: int) -> list[TracedImage]:
         """Return the images that had `addr` in turn; the same one at the same place once."""
-        files = {(image.path, image.build_id, image.load_bias): image for image in self._at(addr)}
+        files = {(image.path, image.identity, image.load_bias): image for image in self._at(addr)}
         return list(files.values())
 
     def image_at(self, addr: int) -> TracedImage | None:

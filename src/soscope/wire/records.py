@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     Names = Callable[[int], str]
 
+_CHECKSUM = 8  # bytes of an image without a build-id that tell it apart
 _MOST_LEFT = 1 << 24  # slots that nobody asked for: no image has as many
 
 
@@ -63,6 +64,7 @@ def image_of(
         min(refused, layout.MAX_SLOTS),
         pid,
         namespace,
+        b"" if build_id_size else build_id.rstrip(b"\0") and build_id[:_CHECKSUM],
     )
 
 

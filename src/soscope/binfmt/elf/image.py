@@ -9,7 +9,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import notes
 from soscope.binfmt.elf.dynamic import Dynamic
 from soscope.binfmt.elf.encoding import encoding
-from soscope.binfmt.elf.header import read_header, read_segments
+from soscope.binfmt.elf.header import Segment, read_header, read_segments
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.relocations import plt_symbols
 from soscope.binfmt.elf.symbols.array import ElfSymbol
@@ -17,6 +17,7 @@ from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.binfmt.source import ByteSource, FileSource, broken
 
 _MAX_NEEDED = 1 << 20  # bytes of names
+_MAX_SUMMED = 1 << 24  # bytes of a table; the agent looks at no larger one either
 
 
 class ElfImage(ElfReader):
@@ -135,6 +136,32 @@ class ElfImage(ElfReader):
                     return build_id
         return b""
 
+    @property
+    def checksum(self) -> bytes:
+        """What tells a file without a build-id from others: 8 bytes, empty if nothing does.
+
+        These are the CRC-32 of the program headers, and that of .eh_frame_hdr (PT_GNU_EH_FRAME),
+        which has the beginnings of all functions. The agent takes the same of an image in memory.
+        """
+        import zlib
+
+        if self.header is None or self.is_mapped:
+            return b""
+        size = self.header.phnum * self.header.phentsize
+        sums = [zlib.crc32(self.source.read(self.header.phoff, size)), 0]
+        for part in self.segments:
+            if part.type == c.PT_GNU_EH_FRAME:
+                if any(_is_in(part, segment) for segment in self.segments):
+                    data = self.read(part.vaddr, part.filesz, "PT_GNU_EH_FRAME")
+                    sums[1] = zlib.crc32(data)
+                break
+        return b"".join(each.to_bytes(4, "little") for each in sums)
+
+    @property
+    def identity(self) -> bytes:
+        """The build-id; the checksum of a file that has none."""
+        return self.build_id or self.checksum
+
     def symbol(self, name: str) -> ElfSymbol | None:
         """Look up the definition of `name` by DT_GNU_HASH or DT_HASH, as a loader does.
 
@@ -163,3 +190,15 @@ class ElfImage(ElfReader):
             if symbol.name
             and (symbol.type in (c.STT_FUNC, c.STT_GNU_IFUNC) or symbol.index in called)
         ]
+
+
+def _is_in(part: Segment, segment: Segment) -> bool:
+    """Return whether a segment that can be read has all of a part that is not too large."""
+    before = part.vaddr - segment.vaddr
+    return (
+        part.filesz <= _MAX_SUMMED
+        and segment.type == c.PT_LOAD
+        and bool(segment.flags & c.PF_R)
+        and 0 <= before < segment.filesz
+        and part.filesz <= segment.filesz - before
+    )

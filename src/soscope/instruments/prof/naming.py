@@ -28,13 +28,13 @@ _FUNCTIONS = frozenset((c.STT_FUNC, c.STT_GNU_IFUNC))
 class ImageFunctions:
     """The functions of the file at `path`, whose image is called `image`.
 
-    `build_id` is that of the image that was profiled, b"" where nobody knows it: the file of
-    another has no names. `notes` says what has no names, and why. Each function is made once.
-    Without `with_lines` no function has a file and line.
+    `identity` is that of the image that was profiled (`ElfImage.identity`), b"" where nobody knows
+    it: the file of another has no names. `notes` says what has no names, and why. Each function is
+    made once. Without `with_lines` no function has a file and line.
     """
 
     def __init__(
-        self, path: str, build_id: bytes = b"", *, image: str = "", with_lines: bool = True
+        self, path: str, identity: bytes = b"", *, image: str = "", with_lines: bool = True
     ) -> None:
         self.path = path
         self.image = image or os.path.basename(path)
@@ -56,16 +56,16 @@ class ImageFunctions:
             return
         self._fds.append(fd)
         try:
-            self._open(fd, build_id)
+            self._open(fd, identity)
         except (SoscopeError, OSError) as error:
             self._notes.append(f"{error}: its functions have no names")
 
-    def _open(self, fd: int, build_id: bytes) -> None:
+    def _open(self, fd: int, identity: bytes) -> None:
         image = ElfImage.from_source(FileSource(fd, self.path))
-        if build_id and image.build_id != build_id:
+        if identity and image.identity != identity:
+            which = f", which has build-id {identity.hex()}" if image.build_id else ""
             self._notes.append(
-                f"{self.path}: not the file that ran, which has build-id {build_id.hex()}: "
-                "its functions have no names"
+                f"{self.path}: not the file that ran{which}: its functions have no names"
             )
             return
         self.elf = image

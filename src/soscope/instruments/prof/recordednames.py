@@ -24,11 +24,11 @@ class RecordedNames:
 
     def of(self, image: TracedImage) -> ImageFunctions:
         """Return the functions of an image."""
-        key = image.path, image.build_id, image.label
+        key = image.path, image.identity, image.label
         known = self._files.get(key)
         if known is None:
             known = ImageFunctions(
-                image.path, image.build_id, image=image.label, with_lines=self._with_lines
+                image.path, image.identity, image=image.label, with_lines=self._with_lines
             )
             self._files[key] = known
         return known

@@ -37,8 +37,8 @@ class _SampledFile:
 
     __slots__ = ("_evaluator", "functions")
 
-    def __init__(self, name: str, path: str, build_id: bytes, *, with_lines: bool) -> None:
-        self.functions = ImageFunctions(path, build_id, image=name, with_lines=with_lines)
+    def __init__(self, name: str, path: str, identity: bytes, *, with_lines: bool) -> None:
+        self.functions = ImageFunctions(path, identity, image=name, with_lines=with_lines)
         self._evaluator: Evaluator | None = self.functions.evaluator()
 
     def frame(self, name: str, vaddr: int) -> tuple[StackFrame, int]:
@@ -69,11 +69,11 @@ class _SampleReduction:
             for number, pid, tid, name in block.get("threads", ()):
                 threads[number] = len(profile.threads)
                 profile.threads.append(ProfThread(pid, tid, name))
-            for _, name, path, build_id in block.get("images", ()):
+            for _, name, path, identity in block.get("images", ()):
                 file = None
                 if path:
-                    build = bytes.fromhex(build_id)
-                    file = _SampledFile(name, path, build, with_lines=self._with_lines)
+                    told = bytes.fromhex(identity)
+                    file = _SampledFile(name, path, told, with_lines=self._with_lines)
                 self._images.append((name, file))
             self._frames += block.get("frames", ())
             self._stacks += block.get("stacks", ())

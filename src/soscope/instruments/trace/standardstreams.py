@@ -18,13 +18,13 @@ class StandardStreams:
 
     def __init__(self, programs: Programs) -> None:
         self._programs = programs
-        # by the path, build-id and load bias of an image: what lies where
+        # by the path, identity and load bias of an image: what lies where
         self._known: dict[tuple[str, bytes, int], dict[int, int]] = {}
 
     def descriptor(self, process: int, pointer: int) -> int | None:
         """Return 0, 1 or 2 where `pointer` is one of them in a program, None where it is none."""
         for image in self._programs[process].files_at(pointer):
-            key = image.path, image.build_id, image.load_bias
+            key = image.path, image.identity, image.load_bias
             if key not in self._known:
                 self._known[key] = _objects_of(image)
             if pointer in self._known[key]:
@@ -46,7 +46,7 @@ def _objects_of(image: TracedImage) -> dict[int, int]:
         return {}
     try:
         file = ElfImage.from_source(FileSource(descriptor, image.path))
-        if image.build_id and file.build_id != image.build_id:
+        if image.identity and file.identity != image.identity:
             return {}
         addrs = [file.symbols.addr(name) for name in _OBJECTS]
     except (SoscopeError, OSError):

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import itertools
+import re
+import zlib
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource, ByteSource
 from soscope.errors import FormatError
 from soscope.model import arch as machines
+from tests.support.files import elffiles
 from tests.support.files.elfwriter import Sym, Writer, sample
 
 KINDS = list(itertools.product((64, 32), ("<", ">"), (True, False)))
@@ -250,3 +254,28 @@ def test_many_program_headers_are_counted_in_the_first_section_header() -> None:
     data[40:48] = len(data).to_bytes(8, "little")
     image = from_file(bytes(data) + bytes(44) + (4).to_bytes(4, "little") + bytes(16))
     assert image.soname == "libsample.so.1"
+
+
+@pytest.mark.parametrize("table", ["eh_frame_hdr", "none"])
+def test_a_file_without_a_build_id_is_told_by_its_headers_and_functions(
+    table: str, tmp_path: Path
+) -> None:
+    """readelf says where the bytes are of which zlib makes the sums."""
+    flags = ["-shared", "-fPIC", "-Wl,--build-id=none"]
+    if table == "none":
+        flags += ["-Wl,--no-eh-frame-hdr", "-fno-asynchronous-unwind-tables"]
+    first = elffiles.built(tmp_path, "first", "int f(int x) { return x + 1; }", *flags)
+    text = "int g(int x) { return x * x - 7 % (x + 3); }\nint f(void) { return 1; }"
+    other = elffiles.built(tmp_path, "other", text, *flags)
+    data = first.read_bytes()
+    said = elffiles.run("readelf", "-hlW", first)
+    at = int(re.search(r"Start of program headers: +(\d+)", said)[1])  # type: ignore[index]
+    size = 56 * int(re.search(r"Number of program headers: +(\d+)", said)[1])  # type: ignore[index]
+    row = re.search(r"GNU_EH_FRAME +0x(\w+) 0x\w+ 0x\w+ 0x(\w+)", said)
+    assert (row is None) == (table == "none")
+    start, length = (int(row[1], 16), int(row[2], 16)) if row else (0, 0)
+    sums = [zlib.crc32(data[at : at + size]), zlib.crc32(data[start : start + length])]
+    image = from_file(data)
+    assert image.build_id == b""
+    assert image.identity == b"".join(each.to_bytes(4, "little") for each in sums)
+    assert from_file(other.read_bytes()).identity != image.identity

@@ -14,7 +14,7 @@ from soscope.binfmt.elf.header import Segment
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import ByteSource, FileSource
 from soscope.entry.isa import arch
-from soscope.errors import FormatError, SoscopeError
+from soscope.errors import SoscopeError
 from soscope.live.images.imagefile import ImageFile
 from soscope.live.images.images import Images, find_images
 from soscope.live.images.loadedimage import LoadedImage
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from soscope.entry.perf import MapEvent
 
 _PAGE = mmap.PAGESIZE
+_NO_IDENTITY = b"\0"  # that of no file
 _PAUSE = 0.1  # seconds between looks at images that come
 
 
@@ -39,8 +40,8 @@ class SampledImage:
         "_memory",
         "_table",
         "bias",
-        "build_id",
         "end",
+        "identity",
         "image",
         "inode",
         "name",
@@ -58,7 +59,7 @@ class SampledImage:
         self.end = end
         self.bias = start
         self.name = self.path = ""
-        self.build_id = b""
+        self.identity = b""  # of `ElfImage`
         self._memory = memory
         self._file: ImageFile | None = None
         self.inode = self.offset = 0
@@ -68,10 +69,7 @@ class SampledImage:
             self.name = image.name
             self.path = "" if image.is_vdso else image.path
             self.inode = 0 if image.mapping is None else image.mapping.inode
-            try:
-                self.build_id = image.build_id
-            except FormatError:
-                pass  # its notes are damaged
+            self.identity = self._identity_of(image)
 
     @classmethod
     def of_file(cls, file: ImageFile, segment: Segment, bias: int) -> SampledImage:
@@ -81,8 +79,18 @@ class SampledImage:
         made._file, made.bias, made.inode = file, bias, file.inode
         made.offset = segment.offset
         made.path, made.name = file.path, os.path.basename(file.path)
-        made.build_id = file.build_id or b""
+        made.identity = file.elf.identity
         return made
+
+    def _identity_of(self, image: LoadedImage) -> bytes:
+        try:
+            if image.build_id or not self.inode:
+                return image.build_id
+            if image.file is not None:
+                return image.file.elf.checksum
+        except (SoscopeError, OSError):
+            pass  # it is damaged
+        return _NO_IDENTITY  # the file at its path may be another one by now
 
     def has(self, event: MapEvent) -> bool:
         """Return whether what was mapped is this code, or a part of it."""
@@ -261,7 +269,7 @@ class ImageMap:
                 start = event.start + segment.vaddr % _PAGE
                 made = SampledImage.of_file(file, segment, start - segment.vaddr)
                 if made.has(event):
-                    key = made.start, made.end, made.path, made.build_id
+                    key = made.start, made.end, made.path, made.identity
                     return self._known.setdefault(key, made)
         return None
 
@@ -340,7 +348,7 @@ class ImageMap:
         start = segment.vaddr + image.load_bias
         new = SampledImage(image, start, start + segment.memsz)
         new.offset = segment.offset
-        key = start, new.end, new.path or new.name, new.build_id
+        key = start, new.end, new.path or new.name, new.identity
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = new

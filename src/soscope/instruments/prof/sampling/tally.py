@@ -104,7 +104,7 @@ class SampleTally:
         number = self._images.get(image)
         if number is None:
             number = self._images[image] = len(self._images)
-            self._say("images", [number, image.name, image.path, image.build_id.hex()])
+            self._say("images", [number, image.name, image.path, image.identity.hex()])
         if not image.path:  # nobody can name it later
             symbol = image.symbol(addr - 1)
             if symbol is not None:
