@@ -89,9 +89,10 @@ def test_detach_without_attach(python: str) -> None:
         assert "did not count" in waiting.visit("detach")
         assert waiting.do("print(len(['x'] * 1000))") == ["1000"]
     with servant(python, _BUSY) as busy:
-        assert json.loads(busy.visit("detach", "--json")) == {
+        said = json.loads(busy.visit("detach", "--json"))
+        assert all("waited" in note for note in said.pop("notes"))
+        assert said == {
             "schema": "soscope/mem-detach/1", "pid": int(busy.pid), "was_counting": False,
-            "notes": [],
         }  # fmt: skip
 
 
@@ -99,13 +100,13 @@ def test_what_was_done_is_said_in_every_form() -> None:
     with servant(few_pythons()[0]) as process:
         first = json.loads(process.visit("attach", "--json"))
         assert (first["schema"], first["did_before"]) == ("soscope/mem-attach/1", False)
-        assert first["notes"] == []  # of a wait for less than a second
+        assert all("waited" in note for note in first["notes"])
         page = process.visit("attach", "--format", "md").splitlines()
         assert "- did before: yes" in page
         assert page[-1] == f"- `soscope mem snapshot -p {process.pid}`"
         page = process.visit("detach", "--format", "md").splitlines()
         assert page[0] == "# soscope mem detach"
-        assert page[-1] == "- was counting: yes"
+        assert "- was counting: yes" in page
 
 
 _TABLE = """
