@@ -51,10 +51,11 @@ def test_edges_are_sums_of_the_table(tmp_path: Path) -> None:
     table = json.loads(run([*REPORT, "-c", "--json", file]).stdout)["rows"]
     for (caller, callee), edge in found.items():
         rows = [row for row in table if (row["caller"], row["callee"]) == (caller, callee)]
-        for name in ("calls", "errors", "self_ns", "total_ns"):
+        for name in ("calls", "errors", "self_ns", "total_ns", "doubt_ns"):
             expected = sum(row[name] or 0 for row in rows)
             assert (edge[name] or 0) == expected
             assert sum(one[name] or 0 for one in edge["functions"]) == expected
+        assert edge["doubt_ns"] > 0
 
     text = run([*REPORT, "--graph", "--top", "1", file]).stdout.splitlines()
     first, *_, rest = [line[51:] for line in text[2:-2] if line[51] != " "]

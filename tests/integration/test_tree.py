@@ -90,6 +90,21 @@ def test_sums_of_ways_add_up_to_the_table(tmp_path: Path) -> None:
     assert {key: {name: found[name] for name in values} for key, found in sums.items()} == expected
     assert ways["totals"] == table["totals"]
 
+    # each return may have put the cost of a hook into the times of all calls around it
+    known = {row["symbol"]: row for row in table["rows"]}
+    each = known["f0"]["doubt_ns"] / known["f0"]["calls"]
+    inside: Counter[int] = Counter()
+    below: Counter[int] = Counter()
+    for row in reversed(ways["rows"]):
+        at, around, calls = row["id"], row["above"], row["calls"]
+        inside[at] += calls
+        if around is not None:
+            inside[around] += inside[at]
+            below[around] += calls
+        if row["symbol"] in ("fcall", "f0"):
+            assert abs(row["total_doubt_ns"] - each * inside[at]) <= inside[at]
+            assert abs(row["doubt_ns"] - each * (calls + below[at])) <= calls + below[at]
+
     text = run([*REPORT, "--tree", "-c", "--top", "5", file]).stdout.splitlines()
     assert len(text) == 2 + 5 + 1 + 2
     assert sum(int(line.split()[2]) for line in text[2:8]) == ways["totals"]["calls"]

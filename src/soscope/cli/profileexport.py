@@ -20,6 +20,7 @@ def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
     """Write the profile; return 0, or 1 if the recording is damaged or ends too early."""
     from soscope.instruments.prof.model import COMPLETE, EMPTY
     from soscope.instruments.prof.report import profile_of
+    from soscope.report.prof.text import untold_functions
 
     name = options.format
     if name not in PROFILE_FORMATS:
@@ -31,7 +32,8 @@ def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
     if profile.is_empty and profile.state == COMPLETE and name != "json":
         raise RecordingError(f"'{options.path}' {EMPTY}")
     notes = _gmon(profile, options) if name == "gmon" else _file(profile, options)
-    for line in [*profile.notes, *notes]:
+    said = [] if name == "json" else untold_functions(profile)  # that has each time's doubt
+    for line in [*profile.notes, *said, *notes]:
         note(line)
     if profile.state != COMPLETE and recording.damage is None:
         note(f"the recording ends early: {recording.why or profile.state}")

@@ -10,12 +10,12 @@ Cell = tuple[int, int, int, int, int, int, int | None]
 Stats = dict[int, Cell]  # by slot
 
 
-def is_told(time_ns: int | None, doubt_ns: int | None) -> bool:
+def is_told(time_ns: float | None, doubt_ns: float | None) -> bool:
     """Return whether a time is larger than what it may be wrong by, or nobody knows one of them."""
     return time_ns is None or doubt_ns is None or not doubt_ns or time_ns > doubt_ns
 
 
-def importance(time_ns: int | None, doubt_ns: int | None, whole_ns: int | None) -> int:
+def importance(time_ns: float | None, doubt_ns: float | None, whole_ns: float | None) -> int:
     """Return a key that ranks times: those that are told first, then those that are not.
 
     Below a hundredth of the whole it does not matter, and they are equal.

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from soscope.model.stats import is_told
 from soscope.proc.signals import signal_name
 
 STATIC_KINDS = ("static", "static-pie")  # of programs, as `model.filemap` has them
 STRAIGHT = "it is statically linked, so its calls go through no slots"
-UNTOLD = "?"  # behind a share: the time may be as wrong as it is long
+_UNTOLD = "?"  # behind a time that may be as wrong as it is long, or behind its share
 
 
 def signal_text(number: int) -> str:
@@ -25,11 +26,26 @@ def plural(count: int, singular: str, more: str | None = None) -> str:
     return f"{count:,} {singular if count == 1 else more or singular + 's'}"
 
 
+def marked(text: str, time_ns: float | None, doubt_ns: float | None) -> str:
+    """Return the text of a time, or of its share, with a mark if its error is not less than it.
+
+    Every report prints the times of its rows by this; a total has no mark, as its rows have.
+    `doubt_ns` is by how much `time_ns` may be wrong, None: nobody knows. What a difference of two
+    times may be wrong by counts in either direction.
+
+    >>> from soscope.report.words import marked
+    >>> marked("12.50", 900, 300), marked("12.50", 900, 1200)
+    ('12.50', '12.50?')
+    """
+    size = None if time_ns is None else abs(time_ns)
+    return text if is_told(size, doubt_ns) else text + _UNTOLD
+
+
 def untold_line(*, few: bool = False) -> str:
-    """Say what UNTOLD means; `few`: not all calls were timed."""
+    """Say what the mark means; `few`: not all calls were timed."""
     more = ", and what few timed calls do not tell" if few else ""
     error = f"what the hooks cost{more}"
-    return f"{UNTOLD} marks times that are no more than their error: {error}"
+    return f"{_UNTOLD} marks times that are no more than their error: {error}"
 
 
 def ending(status: int | None, signal_number: int | None) -> str:

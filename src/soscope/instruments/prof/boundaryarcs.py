@@ -37,9 +37,8 @@ def add_boundary(recording: RecordingFile, sums: ArcSums, names: RecordedNames) 
             own_ns = None if own is None else round(own * rate)
             caller, callee = ends.of(index)
             if callee not in reported:
-                sums.add(caller, callee, calls, round(total * rate), own_ns)
-                if hook_ns:
-                    sums.add_doubt(callee, round(returns * hook_ns))
+                doubt = round(returns * hook_ns) if hook_ns else None
+                sums.add(caller, callee, calls, round(total * rate), own_ns, doubt, doubt)
 
 
 def unseen_tables(programs: Iterable[RecordedProgram]) -> list[str]:

@@ -28,16 +28,26 @@ class Context:
     """A function on one way; `children` are by whatever tells them apart.
 
     `count` is a number of calls or of samples, `total_ns` is with what is below, `self_ns` without;
-    None: not known.
+    None: not known. `total_doubt_ns` and `doubt_ns` are by how much these may be wrong.
     """
 
-    __slots__ = ("children", "count", "frame", "self_ns", "total_ns")
+    __slots__ = (
+        "children",
+        "count",
+        "doubt_ns",
+        "frame",
+        "self_ns",
+        "total_doubt_ns",
+        "total_ns",
+    )
 
     def __init__(self, frame: StackFrame) -> None:
         self.frame = frame
         self.count: int | None = None
         self.total_ns: int | None = None
         self.self_ns: int | None = None
+        self.doubt_ns: int | None = None
+        self.total_doubt_ns: int | None = None
         self.children: dict[Hashable, Context] = {}
 
     def below(self, place: Hashable, frame: StackFrame) -> Context:
@@ -47,11 +57,24 @@ class Context:
             child = self.children[place] = Context(frame)
         return child
 
-    def add(self, count: int | None, total_ns: int | None, self_ns: int | None) -> None:
+    def add(
+        self,
+        count: int | None,
+        total_ns: int | None,
+        self_ns: int | None,
+        doubt_ns: int | None = None,
+        total_doubt_ns: int | None = None,
+    ) -> None:
         """Add what is known of more calls."""
         self.count = added(self.count, count)
         self.total_ns = added(self.total_ns, total_ns)
         self.self_ns = added(self.self_ns, self_ns)
+        self.doubt_ns = added(self.doubt_ns, doubt_ns)
+        self.total_doubt_ns = added(self.total_doubt_ns, total_doubt_ns)
+
+    def take(self, other: Context) -> None:
+        """Add what is known of the calls of another one."""
+        self.add(other.count, other.total_ns, other.self_ns, other.doubt_ns, other.total_doubt_ns)
 
 
 class View(Record):
@@ -118,10 +141,11 @@ def callers_of(profile: Profile, matches: Matches) -> list[View]:
                 continue
             is_inside = any(matches(caller.frame) for caller in above)
             total_ns = None if is_inside else node.total_ns
+            total_doubt_ns = None if is_inside else node.total_doubt_ns
             at = root
             for step in (node, *reversed(above)):
                 at = at.below(place_of(step.frame), step.frame)
-                at.add(node.count, total_ns, node.self_ns)
+                at.add(node.count, total_ns, node.self_ns, node.doubt_ns, total_doubt_ns)
         if root.children:
             views.append(View(view.what, root, is_whole=view.is_whole, is_inverted=True))
     return views
@@ -130,7 +154,7 @@ def callers_of(profile: Profile, matches: Matches) -> list[View]:
 def _whole(view: View) -> Context:
     """Return a root for functions of a tree, with the sums of all of it."""
     root = Context(view.root.frame)
-    root.add(view.root.count, view.root.total_ns, view.root.self_ns)
+    root.take(view.root)
     return root
 
 
@@ -154,7 +178,7 @@ def _merge(source: Context, target: Context, *, is_called: bool) -> None:
     while rest:
         context, into = rest.pop()
         if is_called or context is not source:
-            into.add(context.count, context.total_ns, context.self_ns)
+            into.take(context)
         for place, child in context.children.items():
             rest.append((child, into.below(place, child.frame)))
 
@@ -176,10 +200,10 @@ def _of_nodes(profile: Profile, *, threads: bool) -> Context:
             if threads:
                 above = root.below(node.thread, thread_frame(profile, node.thread))
             for whole in {root, above}:
-                whole.add(None, node.total_ns, None)
+                whole.add(None, node.total_ns, None, None, node.total_doubt_ns)
         context = above.below(node.function, frames[node.function])
-        context.add(node.calls, node.total_ns, node.self_ns)
-        root.add(node.calls, None, node.self_ns)
+        context.add(node.calls, node.total_ns, node.self_ns, node.doubt_ns, node.total_doubt_ns)
+        root.add(node.calls, None, node.self_ns, node.doubt_ns)
         made.append(context)
     return root
 
@@ -200,8 +224,8 @@ def _of_arcs(profile: Profile) -> Context | None:
         callee = frame_of(profile.functions[arc.callee])
         caller = nobody if arc.caller == NOBODY else frame_of(profile.functions[arc.caller])
         context = root.below(arc.caller, caller).below(arc.callee, callee)
-        context.add(arc.calls, arc.total_ns, arc.self_ns)
-        root.add(arc.calls, arc.self_ns, arc.self_ns)
+        context.add(arc.calls, arc.total_ns, arc.self_ns, arc.doubt_ns, arc.total_doubt_ns)
+        root.add(arc.calls, arc.self_ns, arc.self_ns, arc.doubt_ns, arc.doubt_ns)
     return root
 
 

@@ -10,6 +10,7 @@ from soscope.instruments.prof.flat import (
     CALLS,
     SAMPLES,
     FlatRow,
+    added,
     function_rows,
     image_name,
     sample_rows,
@@ -17,6 +18,7 @@ from soscope.instruments.prof.flat import (
 from soscope.instruments.prof.model import COMPLETE, SCHEMA, STATES
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
+from soscope.model.stats import importance
 from soscope.recording.side import document_of, document_text, number_of, text_of
 
 TIMES = "times"  # of calls; else CALLS are compared, or SAMPLES
@@ -70,10 +72,12 @@ class ProfDiffRow(Record):
     """A function on both sides, None: it is not there.
 
     `change` is the difference in nanoseconds of its own time, or in calls where those are compared;
-    `why` is one of this module's words, for the larger part of it.
+    `why` is one of this module's words, for the larger part of it. `doubt_ns` is by how much the
+    change of a time may be wrong: as much as the two times together. None: nobody knows, or calls
+    are compared, which are exact.
     """
 
-    __slots__ = ("a", "b", "change", "frame", "why")
+    __slots__ = ("a", "b", "change", "doubt_ns", "frame", "why")
 
     def __init__(self, a: FlatRow | None, b: FlatRow | None, what: str) -> None:
         there = a or b
@@ -82,12 +86,16 @@ class ProfDiffRow(Record):
         self.a = a
         self.b = b
         self.change = _value(b, what) - _value(a, what)
+        self.doubt_ns: int | None = None
+        for row in (a, b) if what != CALLS else ():
+            self.doubt_ns = added(self.doubt_ns, None if row is None else row.doubt_ns)
         self.why = _why(self, what)
 
 
 class ProfDiff:
     """The `rows` of two sides, what has changed most first; `what` is TIMES, CALLS or SAMPLES.
 
+    Changes that are no more than their doubt come behind others that matter.
     `total_a` and `total_b` are the sums of what is compared. `is_complete`: both sides go on to
     the end of what they tell of. `notes` say what is missing.
     """
@@ -100,8 +108,11 @@ class ProfDiff:
         sides = [side.samples if what == SAMPLES else side.calls for side in (a, b)]
         in_a, in_b = sides
         places = dict.fromkeys((*in_a, *in_b))
+        rows = [ProfDiffRow(in_a.get(place), in_b.get(place), what) for place in places]
+        whole = sum(abs(row.change) for row in rows)
         self.rows = sorted(
-            (ProfDiffRow(in_a.get(place), in_b.get(place), what) for place in places), key=_order
+            rows,
+            key=lambda row: (importance(abs(row.change), row.doubt_ns, whole), *_order(row)),
         )
         self.total_a, self.total_b = (
             sum(_value(row, what) for row in side.values()) for side in sides
@@ -244,7 +255,9 @@ def _row(said: dict[str, Any], count: str) -> FlatRow:
     row = FlatRow(
         StackFrame(image or None, None if offset is not None else symbol, offset, file, None)
     )
-    row.add(*(_number(said[name]) for name in (count, "total_ns", "self_ns")))
+    counted, total, own = (_number(said[name]) for name in (count, "total_ns", "self_ns"))
+    # older documents say nothing of doubts
+    row.add(counted, total, own, doubt_ns=_number(said.get("doubt_ns")))
     return row
 
 

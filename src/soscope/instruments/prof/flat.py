@@ -191,7 +191,7 @@ def by_thread(profile: Profile, what: str) -> list[FlatRow]:
 
     if what == CALLS:
         for node in profile.nodes:
-            row_of(node.thread).add(node.calls, None, node.self_ns)
+            row_of(node.thread).add(node.calls, None, node.self_ns, None, node.doubt_ns)
     else:
         for sample in profile.samples:
             row_of(sample.thread).add(sample.weight, None, sampled_ns(profile, sample.weight))

@@ -90,9 +90,20 @@ class ProfSums(Record):
 
 
 class ProfArc(Record):
-    """The calls of `callee` by `caller`, which may be NOBODY. Their times are as in `ProfSums`."""
+    """The calls of `callee` by `caller`, which may be NOBODY.
 
-    __slots__ = ("callee", "caller", "calls", "self_ns", "total_ns")
+    Their times are as in `ProfSums`; `total_doubt_ns` is by how much `total_ns` may be wrong.
+    """
+
+    __slots__ = (
+        "callee",
+        "caller",
+        "calls",
+        "doubt_ns",
+        "self_ns",
+        "total_doubt_ns",
+        "total_ns",
+    )
 
     def __init__(
         self,
@@ -101,22 +112,36 @@ class ProfArc(Record):
         calls: int | None,
         total_ns: int | None = None,
         self_ns: int | None = None,
+        doubt_ns: int | None = None,
+        total_doubt_ns: int | None = None,
     ) -> None:
         self.caller = caller
         self.callee = callee
         self.calls = calls
         self.total_ns = total_ns
         self.self_ns = self_ns
+        self.doubt_ns = doubt_ns
+        self.total_doubt_ns = total_doubt_ns
 
 
 class ProfNode(Record):
     """The calls of `function` by one way: a node of a thread's calling-context tree.
 
     `parent` is the place of the node around it in `Profile.nodes`, NOBODY: it is a root. A parent
-    stands in front of its children. `thread` is a place in `Profile.threads`.
+    stands in front of its children. `thread` is a place in `Profile.threads`. Times, and by how
+    much they may be wrong, are as in `ProfArc`.
     """
 
-    __slots__ = ("calls", "function", "parent", "self_ns", "thread", "total_ns")
+    __slots__ = (
+        "calls",
+        "doubt_ns",
+        "function",
+        "parent",
+        "self_ns",
+        "thread",
+        "total_doubt_ns",
+        "total_ns",
+    )
 
     def __init__(
         self,
@@ -126,6 +151,8 @@ class ProfNode(Record):
         calls: int,
         total_ns: int | None,
         self_ns: int | None,
+        doubt_ns: int | None = None,
+        total_doubt_ns: int | None = None,
     ) -> None:
         self.parent = parent
         self.function = function
@@ -133,6 +160,8 @@ class ProfNode(Record):
         self.calls = calls
         self.total_ns = total_ns
         self.self_ns = self_ns
+        self.doubt_ns = doubt_ns
+        self.total_doubt_ns = total_doubt_ns
 
 
 class ProfSample(Record):

@@ -20,22 +20,29 @@ class NodeTimes(Record):
 
     Both are without what hooks have cost; `overhead` is what has been taken off `self_`, and
     `doubt` by how much `self_` may be wrong: hooks may cost as much more or less as they cost an
-    empty call when the session began. Where one call in several was timed, all are what that says
-    of all calls, and `doubt` has what the others may differ by. None: no call was timed.
+    empty call when the session began. `total_doubt` is the same of `total`. Where one call in
+    several was timed, all are what that says of all calls, and the doubts have what the others may
+    differ by. None: no call was timed.
     """
 
-    __slots__ = ("doubt", "overhead", "self_", "total")
+    __slots__ = ("doubt", "overhead", "self_", "total", "total_doubt")
 
     def __init__(
-        self, total: int | None, self_: int | None, overhead: int | None, doubt: int | None
+        self,
+        total: int | None,
+        self_: int | None,
+        overhead: int | None,
+        doubt: int | None,
+        total_doubt: int | None,
     ) -> None:
         self.total = total
         self.self_ = self_
         self.overhead = overhead
         self.doubt = doubt
+        self.total_doubt = total_doubt
 
 
-_UNKNOWN = NodeTimes(None, None, None, None)
+_UNKNOWN = NodeTimes(None, None, None, None, None)
 
 # By function: ticks of a call that was timed, as they were measured, and how many were.
 Means = dict[int, tuple[float, int]]
@@ -63,12 +70,14 @@ def _measured(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
     around = [0] * len(nodes)  # in its self time
     measured = [0] * len(nodes)  # totals of the nodes right below, as they were measured
     callees = [0] * len(nodes)  # without what hooks have cost
+    hooks = [0] * len(nodes)  # what the node and all calls below have cost, wherever that is
     times = [_UNKNOWN] * len(nodes)
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
         inner, outer = calls.costs[node.hook]
         own = node.timed * inner + around[index]
         total = callees[index]
+        hooks[index] += node.timed * outer
         if node.timed:
             self_ = max(0, node.self_ticks - own)
             # those of coroutines go on when the call around them has ended
@@ -76,14 +85,14 @@ def _measured(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
             # a call that took less than hooks cost has no time, and the rest was not inside it
             least = self_ + (callees[index] if are_inside else 0)
             total = max(least, node.total_ticks - below[index] - own)
-            times[index] = NodeTimes(
-                total, self_, node.self_ticks - self_, node.timed * outer + around[index]
-            )
+            doubt = node.timed * outer + around[index]
+            times[index] = NodeTimes(total, self_, node.self_ticks - self_, doubt, hooks[index])
         if node.parent >= 0:
             around[node.parent] += node.timed * max(0, outer - inner)
             below[node.parent] += below[index] + own
             measured[node.parent] += node.total_ticks if node.timed else measured[index]
             callees[node.parent] += total
+            hooks[node.parent] += hooks[index]
     return times
 
 
@@ -109,7 +118,11 @@ def _estimated(calls: ReportedCalls, nodes: list[CallNode], means: Means) -> lis
             doubt = total * _doubt(node, timed)
             hooks = node.calls * outer + around[index]
             times[index] = NodeTimes(
-                round(total), round(self_), round(overhead), round(hooks + doubt + doubts[index])
+                round(total),
+                round(self_),
+                round(overhead),
+                round(hooks + doubt + doubts[index]),
+                round(node.calls * outer + below[index] + doubt),
             )
         if node.parent >= 0:
             below[node.parent] += below[index] + node.calls * outer

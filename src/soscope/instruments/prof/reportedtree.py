@@ -153,19 +153,21 @@ class _Program:
             is_root = node.parent == ROOT
             total, own = self._ns(times[index].total), self._ns(times[index].self_)
             probes, doubt = self._ns(times[index].overhead), self._ns(times[index].doubt)
+            total_doubt = self._ns(times[index].total_doubt)
             outside = frozenset[int]() if is_root else around[node.parent]
             around.append(outside | {function})
             caller = self._outside(node.caller, pid) if is_root else functions[node.parent]
             is_outermost = function not in outside
             inclusive = 0 if total is not None and not is_outermost else total
-            self._sums.add(caller, function, node.calls, inclusive, own)
+            outermost_doubt = total_doubt if is_outermost else 0
+            self._sums.add(caller, function, node.calls, inclusive, own, doubt, outermost_doubt)
             if probes is not None:
                 self._sums.add_overhead(function, probes)
-            if doubt is not None:
-                self._sums.add_doubt(function, doubt)
             if is_tree:
                 parent = NOBODY if is_root else first + node.parent
-                profile.nodes.append(ProfNode(parent, function, at, node.calls, total, own))
+                profile.nodes.append(
+                    ProfNode(parent, function, at, node.calls, total, own, doubt, total_doubt)
+                )
 
     def timeline(self, thread: LoggedThread, profile: Profile, clock: Clock) -> ThreadTimeline:
         """Return the single calls of the thread that was added last."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.instruments.prof.flat import added
 from soscope.instruments.prof.model import NOBODY, ProfArc, ProfFunction, Profile, ProfSums
 from soscope.model.image import TracedImage
 
@@ -15,7 +16,6 @@ class ArcSums:
         self._functions: dict[tuple[str, str, int | str], int] = {}
         self._arcs: dict[tuple[int, int], ProfArc] = {}
         self._overhead: dict[int, int] = {}
-        self._doubts: dict[int, int] = {}
 
     @property
     def callees(self) -> frozenset[int]:
@@ -44,23 +44,25 @@ class ArcSums:
         calls: int | None,
         total_ns: int | None = None,
         self_ns: int | None = None,
+        doubt_ns: int | None = None,
+        total_doubt_ns: int | None = None,
     ) -> None:
         """Add calls of `callee` by `caller`, or NOBODY."""
         arc = self._arcs.get((caller, callee))
         if arc is None:
-            self._arcs[caller, callee] = ProfArc(caller, callee, calls, total_ns, self_ns)
+            self._arcs[caller, callee] = ProfArc(
+                caller, callee, calls, total_ns, self_ns, doubt_ns, total_doubt_ns
+            )
             return
         arc.calls = _plus(arc.calls, calls)
         arc.total_ns = _plus(arc.total_ns, total_ns)
         arc.self_ns = _plus(arc.self_ns, self_ns)
+        arc.doubt_ns = added(arc.doubt_ns, doubt_ns)
+        arc.total_doubt_ns = added(arc.total_doubt_ns, total_doubt_ns)
 
     def add_overhead(self, function: int, ns: int) -> None:
         """Add what has been taken off a function's times."""
         self._overhead[function] = self._overhead.get(function, 0) + ns
-
-    def add_doubt(self, function: int, ns: int) -> None:
-        """Add by how much a function's self time may be wrong."""
-        self._doubts[function] = self._doubts.get(function, 0) + ns
 
     def finish(self) -> None:
         """Put the arcs into the profile, and the sums of all functions."""
@@ -70,11 +72,12 @@ class ArcSums:
         for arc in profile.arcs:
             of = sums.get(arc.callee)
             if of is None:
-                sums[arc.callee] = ProfSums(arc.calls, arc.total_ns, arc.self_ns)
+                of = sums[arc.callee] = ProfSums(arc.calls, arc.total_ns, arc.self_ns)
             else:
                 of.calls = _plus(of.calls, arc.calls)
                 of.total_ns = _plus(of.total_ns, arc.total_ns)
                 of.self_ns = _plus(of.self_ns, arc.self_ns)
+            of.doubt_ns = added(of.doubt_ns, arc.doubt_ns)
             profile.calls += arc.calls or 0
         for of in sums.values():
             # the outermost call may end, or begin, while one inside goes on: a signal handler runs
@@ -83,8 +86,6 @@ class ArcSums:
                 of.total_ns = max(of.total_ns, of.self_ns)
         for function, ns in self._overhead.items():
             sums[function].overhead_ns = ns
-        for function, ns in self._doubts.items():
-            sums[function].doubt_ns = ns
         profile.sums = [sums.get(at, ProfSums()) for at in range(len(profile.functions))]
 
 

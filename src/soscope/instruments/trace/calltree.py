@@ -7,6 +7,7 @@ from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.nesting import Nesting
 from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, ProcessExit, ProcessStart, Stretch
 from soscope.model.slot import ERROR_NONE, TracedSlot, is_error
+from soscope.model.stats import importance
 
 MOST = 1 << 18  # ways that are told apart: with more of them, new ones are one
 
@@ -121,10 +122,22 @@ class NamedWay:
 
     `names` are caller, callee, symbol and version; `errors` is None where nobody knows when the
     function fails, times are None where no return was seen. `above` is the number of the row
-    that it leads through, in their order, None: of none.
+    that it leads through, in their order, None: of none. `doubt_ns` is by how much `self_ns` may be
+    wrong, and `total_doubt_ns` the same of `total_ns`: each return may add what a hook costs to the
+    times of all calls around it.
     """
 
-    __slots__ = ("above", "calls", "depth", "errors", "names", "self_ns", "total_ns")
+    __slots__ = (
+        "above",
+        "calls",
+        "depth",
+        "doubt_ns",
+        "errors",
+        "names",
+        "self_ns",
+        "total_doubt_ns",
+        "total_ns",
+    )
 
     def __init__(self, names: tuple[str, str, str, str], above: int | None, depth: int) -> None:
         self.names = names
@@ -134,6 +147,8 @@ class NamedWay:
         self.errors: int | None = None
         self.total_ns: int | None = None
         self.self_ns: int | None = None
+        self.doubt_ns: int | None = None
+        self.total_doubt_ns: int | None = None
 
     def add(self, way: Way) -> None:
         """Add the calls of one way."""
@@ -144,20 +159,54 @@ class NamedWay:
             self.total_ns = (self.total_ns or 0) + way.total_ns
             self.self_ns = (self.self_ns or 0) + way.self_ns
 
+    def add_doubt(self, own_ns: float, total_ns: float) -> None:
+        """Add by how much the two times of one way may be wrong."""
+        self.doubt_ns = (self.doubt_ns or 0) + round(own_ns)
+        self.total_doubt_ns = (self.total_doubt_ns or 0) + round(total_ns)
 
-def named_ways(tree: CallTree) -> list[NamedWay]:
+
+def named_ways(tree: CallTree, doubt_ns: float) -> list[NamedWay]:
     """Return a row for each way by names, each before those through it, the longest first.
 
-    Slots of several programs, or loads, that have the same names are one.
+    Slots of several programs, or loads, that have the same names are one. Ways of which the time
+    may be as wrong as it is long come behind others that matter: the time of each return may be
+    wrong by `doubt_ns`, 0: nobody knows.
     """
     rows: list[NamedWay] = []
-    top = _merged([tree.root], None, 0)
-    rest = top[::-1]
+    hooked = _hooked(tree.root) if doubt_ns else {}
+    whole_ns = sum(way.total_ns for way in tree.root.below.values())
+
+    def below(ways: list[Way], above: int | None, depth: int) -> list[tuple[NamedWay, list[Way]]]:
+        made = _merged(ways, above, depth)
+        for row, parts in made if hooked else ():
+            for way in parts:
+                own = way.returns + sum(inner.returns for inner in way.below.values())
+                row.add_doubt(own * doubt_ns, hooked[id(way)] * doubt_ns)
+        return sorted(made, key=lambda each: way_rank(each[0], whole_ns))[::-1]
+
+    rest = below([tree.root], None, 0)
     while rest:
         row, ways = rest.pop()
         rows.append(row)
-        rest += _merged(ways, len(rows) - 1, row.depth + 1)[::-1]
+        rest += below(ways, len(rows) - 1, row.depth + 1)
     return rows
+
+
+def way_rank(row: NamedWay, whole_ns: int) -> tuple[int, int, int]:
+    """Return a key that puts the ways first that take longest of all `whole_ns`."""
+    rank = importance(row.total_ns, row.total_doubt_ns, whole_ns)
+    return rank, -(row.total_ns or 0), -row.calls
+
+
+def _hooked(root: Way) -> dict[int, int]:
+    """Return how many returns there were on each way and behind it, by its id."""
+    ways = [root]
+    for way in ways:
+        ways += way.below.values()
+    hooked: dict[int, int] = {}
+    for way in reversed(ways):
+        hooked[id(way)] = way.returns + sum(hooked[id(inner)] for inner in way.below.values())
+    return hooked
 
 
 def _merged(ways: list[Way], above: int | None, depth: int) -> list[tuple[NamedWay, list[Way]]]:
@@ -176,4 +225,4 @@ def _merged(ways: list[Way], above: int | None, depth: int) -> list[tuple[NamedW
             row, parts = merged[names]
             row.add(below)
             parts.append(below)
-    return sorted(merged.values(), key=lambda each: (-(each[0].total_ns or 0), -each[0].calls))
+    return list(merged.values())

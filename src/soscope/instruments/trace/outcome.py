@@ -44,7 +44,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
     `cut` counts images and slots for which there was no room: see `without_room`. `durations`
     are those of the returns, by slot and class (`recording.durations`), where somebody asked.
     `call_ticks` is what a call cost its caller at least, in ticks, as the agent has measured (0: it
-    has not), and `doubt_ticks` by how much each return's time in `stats` may be wrong. `delays` are
+    has not), and `doubt_ticks` by how much the time of each return may be wrong. `delays` are
     waits for a processor in what has times. `records`: each call was recorded.
     """
 
@@ -84,7 +84,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         cut: int = 0,
         durations: dict[int, dict[int, int]] | None = None,
         call_ticks: int = 0,
-        doubt_ticks: int = 0,
+        doubt_ticks: float = 0,
         delays: Delays | None = None,
         records: bool = False,
     ) -> None:
@@ -209,10 +209,11 @@ class TraceOutcome(session.Outcome):
     `calls` counts the calls that the event stream held (None: there was none), `shown` those of
     them that were shown, None: all of them. `imported` are
     the function symbols that images of the programs import, as far as somebody looked them up:
-    they are the candidates for near misses.
+    they are the candidates for near misses. `has_marks`: a report has printed times that may be as
+    wrong as they are long, with a mark.
     """
 
-    __slots__ = ("calls", "imported", "selection", "shown")
+    __slots__ = ("calls", "has_marks", "imported", "selection", "shown")
 
     programs: list[TraceProgramOutcome]
 
@@ -247,6 +248,12 @@ class TraceOutcome(session.Outcome):
         self.calls = calls
         self.shown: int | None = None
         self.imported = imported or set()
+        self.has_marks = False
+
+    @property
+    def doubt_ns(self) -> float:
+        """By how much the time of each return may be wrong, 0: nobody knows."""
+        return max((each.doubt_ticks * each.ns_per_tick for each in self.programs), default=0)
 
     @property
     def delays(self) -> Delays:

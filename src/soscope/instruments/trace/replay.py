@@ -301,7 +301,9 @@ class Replay:
         for program in self.recording.programs.all():
             outcome = self._program(program)
             if stats is not None:
-                outcome.stats, outcome.ns_per_tick = stats.get(program.index, {}), 1.0
+                outcome.stats = stats.get(program.index, {})
+                outcome.doubt_ticks *= outcome.ns_per_tick  # as those are in ns, a tick is one
+                outcome.ns_per_tick = 1.0
             if durations is not None:
                 outcome.durations = durations.get(program.index, {})
             merged.add(outcome)
@@ -326,7 +328,7 @@ class Replay:
             errno_known=bool(program.fact("agent_flags") & layout.AGENT_ERRNO),
             exits_known=not program.fact("agent_flags") & layout.AGENT_NO_EXITS,
             call_ticks=program.fact("cost_outer"),
-            doubt_ticks=0 if stats is None else program.fact("cost_outer"),
+            doubt_ticks=program.fact("cost_outer"),
             delays=program.delays(self.recording.clock),
             records=_records(program.facts),
         )

@@ -97,6 +97,11 @@ class SummaryRow:
         """Return whether that is more than it may be wrong by."""
         return is_told(self.time_ns(inclusive=inclusive), self.doubt_ns)
 
+    @property
+    def doubt_of_call_ns(self) -> float | None:
+        """By how much the time of each call may be wrong, None: nobody knows."""
+        return None if self.doubt_ns is None or not self.returns else self.doubt_ns / self.returns
+
 
 def rows_of(programs: Iterable[TraceProgramOutcome]) -> list[SummaryRow]:
     """Return a row for each caller, callee, symbol and version that was called.
@@ -180,7 +185,7 @@ def _row(merged: dict[tuple[str, str, str, str], SummaryRow], slot: TracedSlot) 
     return row
 
 
-def _timed(slot: TracedSlot, stats: Cell, ns_per_tick: float, doubt_ticks: int) -> SummaryRow:
+def _timed(slot: TracedSlot, stats: Cell, ns_per_tick: float, doubt_ticks: float) -> SummaryRow:
     """Make the row of one cell of the agent's statistics.
 
     Each return's time may be wrong by `doubt_ticks`.

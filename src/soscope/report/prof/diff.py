@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from soscope.instruments.prof.flat import CALLS, SAMPLES, FlatRow, function_name, image_name
 from soscope.model.printable import printable
+from soscope.model.stats import is_told
 from soscope.report.jsontext import json_document
 from soscope.report.markdown.values import time_text
 from soscope.report.prof.text import ROWS, seconds_text
 from soscope.report.tabletext import Heading, table_text
-from soscope.report.words import plural
+from soscope.report.words import marked, plural, untold_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,12 +44,14 @@ def _member(row: ProfDiffRow, what: str) -> dict[str, object]:
         "why": row.why or None,
         "change_calls": row.change if counts else None,
         "change_ns": None if counts else row.change,
+        "doubt_ns": row.doubt_ns,
     }
     for side, of in (("a", row.a), ("b", row.b)):
         said |= {
             f"{side}_{counted}": None if of is None else of.count,
             f"{side}_self_ns": None if of is None else of.self_ns,
             f"{side}_total_ns": None if of is None else of.total_ns,
+            f"{side}_doubt_ns": None if of is None else of.doubt_ns,
         }
     return said
 
@@ -63,6 +66,10 @@ def text(diff: ProfDiff, limit: int | None = None) -> str:
     )
     if rows:
         shown += "\n" + _table(diff, rows, most)
+    if any(not is_told(abs(row.change), row.doubt_ns) for row in rows) or any(
+        not side.is_told for row in rows for side in (row.a, row.b) if side is not None
+    ):
+        shown += f"{untold_line()}\n"
     same = len(diff.rows) - len(rows)
     return f"{shown}{plural(same, 'function')} unchanged\n" if same else shown
 
@@ -78,9 +85,10 @@ def _table(diff: ProfDiff, rows: list[ProfDiffRow], most: int) -> str:
     lines = [_cells(row, what) for row in rows[:most]]
     if len(rows) > most:
         change = sum(row.change for row in rows[most:])
-        lines.append(_sums(change, "-", "", what, f"({len(rows) - most:,} more)"))
+        doubt = sum(row.doubt_ns or 0 for row in rows[most:])
+        lines.append(_sums(change, doubt, "-", what, f"({len(rows) - most:,} more)"))
     change = diff.total_b - diff.total_a
-    whole = _sums(change, _percent(change, diff.total_a), "", what, "total")
+    whole = _sums(change, None, _percent(change, diff.total_a), what, "total")
     counted = SAMPLES if what == SAMPLES else CALLS
     headings = [Heading("change", 9 if what == CALLS else 12), Heading("%", 7)]
     if what != CALLS:
@@ -95,7 +103,7 @@ def _cells(row: ProfDiffRow, what: str) -> list[str]:
     times = [] if what == CALLS else [_seconds(a), _seconds(b)]
     percent = "-" if a is None or b is None else _percent(row.change, _base(a, what))
     return [
-        _change(row.change, what),
+        marked(_change(row.change, what), row.change, row.doubt_ns),
         percent,
         *times,
         _count(a),
@@ -110,10 +118,11 @@ def _base(row: FlatRow, what: str) -> int:
     return (row.count if what == CALLS else row.self_ns) or 0
 
 
-def _sums(change: int, percent: str, why: str, what: str, name: str) -> list[str]:
+def _sums(change: int, doubt_ns: int | None, percent: str, what: str, name: str) -> list[str]:
     """Return a row for several functions."""
     times = [] if what == CALLS else ["-", "-"]
-    return [_change(change, what), percent, *times, "-", "-", why, "", name]
+    shown = marked(_change(change, what), change, doubt_ns)
+    return [shown, percent, *times, "-", "-", "", "", name]
 
 
 def _change(change: int, what: str) -> str:
@@ -127,7 +136,9 @@ def _percent(change: int, before: int) -> str:
 
 
 def _seconds(row: FlatRow | None) -> str:
-    return "-" if row is None else seconds_text(row.self_ns)
+    if row is None:
+        return "-"
+    return marked(seconds_text(row.self_ns), row.self_ns, row.doubt_ns)
 
 
 def _count(row: FlatRow | None) -> str:

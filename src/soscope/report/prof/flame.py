@@ -11,7 +11,7 @@ from soscope.report.flame import page as flamepage
 from soscope.report.flame import picture
 from soscope.report.flame.tree import FlameGraph, FlameNode, Frame
 from soscope.report.markdown.values import time_text
-from soscope.report.prof.text import remarks
+from soscope.report.prof.text import remarks, untold_functions
 from soscope.report.words import plural
 
 _NAMES = "a function, file or image"
@@ -19,13 +19,15 @@ _NAMES = "a function, file or image"
 
 def document(profile: Profile, *, threads: bool = False) -> str:
     """Return the text of the picture; with `threads` each has a place of its own."""
-    return picture.document(_title(profile), _graphs(profile, threads=threads), remarks(profile))
+    said = [*remarks(profile), *untold_functions(profile)]
+    return picture.document(_title(profile), _graphs(profile, threads=threads), said)
 
 
 def page(profile: Profile, *, threads: bool = False) -> str:
     """Return the text of the page around it."""
     graphs = _graphs(profile, threads=threads)
-    return flamepage.page(_title(profile), graphs, remarks(profile), _NAMES)
+    said = [*remarks(profile), *untold_functions(profile)]
+    return flamepage.page(_title(profile), graphs, said, _NAMES)
 
 
 def _title(profile: Profile) -> str:

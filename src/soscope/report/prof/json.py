@@ -146,7 +146,9 @@ def _arc(arc: ProfArc, profile: Profile) -> dict[str, object]:
         "callee_addr": _addr(callee),
         "calls": arc.calls,
         "total_ns": arc.total_ns,
+        "total_doubt_ns": arc.total_doubt_ns,
         "self_ns": arc.self_ns,
+        "doubt_ns": arc.doubt_ns,
     }
 
 

@@ -14,12 +14,13 @@ from soscope.model.stackframe import StackFrame
 from soscope.report.delays import delay_lines
 from soscope.report.markdown.values import time_text
 from soscope.report.tabletext import Heading, table_text
-from soscope.report.words import UNTOLD, plural, untold_line
+from soscope.report.words import marked, plural, untold_line
 
 ROWS = 20  # where nobody says how many
 
 _SECONDS = 11
 _MS = 1_000_000  # ns
+_NAMES = 3  # of many functions
 _SHORT_NS = 100_000_000  # what runs for less is told in microseconds
 
 
@@ -37,9 +38,8 @@ def text(profile: Profile, limit: int | None = None, by: str = flat.BY_FUNCTION)
         parts = [table(what, rows, most, by=by) for what, rows in tables.items()]
     if not parts:
         parts.append(f"{_nothing(profile, by)}\n")
-    said = remarks(profile)
-    if any(not row.is_told for rows in tables.values() for row in rows):
-        said.insert(0, untold_line(few=profile.mode == MODE_SAMPLE))
+    has_marks = any(not row.is_told for rows in tables.values() for row in rows)
+    said = remarks(profile, has_marks=has_marks)
     head = _lines(share_lines(profile, is_joined=is_joined))
     return head + "\n".join(parts) + _lines(said)
 
@@ -75,10 +75,13 @@ def _share_of_calls(profile: Profile, own: int) -> list[str]:
     if whys:
         why = f"samples of its own code are missing: {'; '.join(whys)}"
     calls = sum(sums.self_ns or 0 for sums in profile.sums)
+    doubt = sum(sums.doubt_ns or 0 for sums in profile.sums)
     ran = 0 if profile.cost is None else profile.cost.ran_ns
     if calls <= ran:
-        return [f"{_share_line(calls, ran, 'that it ran')}: calls alone, with their waits", why]
-    return [f"calls of several threads took {time_text(calls)}, with their waits", why]
+        line = marked(_share_line(calls, ran, "that it ran"), calls, doubt)
+        return [f"{line}: calls alone, with their waits", why]
+    took = marked(time_text(calls), calls, doubt)
+    return [f"calls of several threads took {took}, with their waits", why]
 
 
 def _share_line(part: int, whole: int, of: str) -> str:
@@ -118,19 +121,23 @@ def _joined_cells(row: JoinedRow, whole: JoinedRow, *, has_total: bool, by: str)
         own, total = row.sampled.self_ns, row.sampled.total_ns
     cells = [share_text(own, of_all), seconds_text(own)]
     cells += [seconds_text(total)] * has_total
-    cells += _calls_cells(row.called, is_told=row.is_told or row is whole)
+    cells += _calls_cells(row.called, marks=row is not whole)
     name = printable(_name(row.frame, by))
     image = [printable(flat.image_name(row.frame))] * (by == flat.BY_FUNCTION)
     return [*cells, *image, name]
 
 
-def _calls_cells(row: FlatRow | None, *, is_told: bool) -> list[str]:
-    """Return how many calls there were, and how many nanoseconds each took of its own."""
+def _calls_cells(row: FlatRow | None, *, marks: bool = True) -> list[str]:
+    """Return how many calls there were, and how many nanoseconds each took of its own.
+
+    `marks`: no share in the row has the mark of that time.
+    """
     if row is None or row.count is None:
         return ["-", "-"]
     if row.self_ns is None or not row.count:
         return [str(row.count), "-"]
-    return [str(row.count), f"{row.self_ns / row.count:.1f}" + UNTOLD * (not is_told)]
+    each = f"{row.self_ns / row.count:.1f}"
+    return [str(row.count), marked(each, row.self_ns, row.doubt_ns) if marks else each]
 
 
 def _nothing(profile: Profile, by: str) -> str:
@@ -184,15 +191,18 @@ def _sum(rows: list[FlatRow]) -> FlatRow:
 
 def _cells(row: FlatRow, what: str, whole: FlatRow, *, has_total: bool, by: str) -> list[str]:
     timed = whole.self_ns is not None
-    share = share_text(row.self_ns, whole.self_ns) if timed else share_text(row.count, whole.count)
-    cells = [share if not timed or row is whole or row.is_told else share + UNTOLD]
     if timed:
-        cells.append(seconds_text(row.self_ns))
+        share, seconds = share_text(row.self_ns, whole.self_ns), seconds_text(row.self_ns)
+        if row is not whole:
+            share = marked(share, row.self_ns, row.doubt_ns)
+        cells = [share, seconds]
+    else:
+        cells = [share_text(row.count, whole.count)]
     if has_total:
         cells.append(seconds_text(row.total_ns))
     cells.append("-" if row.count is None else str(row.count))
     if timed and what == flat.CALLS:
-        cells[-1:] = _calls_cells(row, is_told=True)
+        cells[-1:] = _calls_cells(row, marks=False)
     name = printable(_name(row.frame, by))
     if by == flat.BY_FUNCTION:
         cells.append(printable(flat.image_name(row.frame)))
@@ -217,14 +227,29 @@ def seconds_text(ns: int | None) -> str:
     return "-" if ns is None else f"{ns / 1e9:.9f}"
 
 
-def remarks(profile: Profile) -> list[str]:
-    """Say what the profile has cost, what is missing of it, and its notes."""
-    said = cost_lines(profile) + delay_lines(profile.delays)
+def remarks(profile: Profile, *, has_marks: bool = False) -> list[str]:
+    """Say what the profile has cost, what is missing of it, and its notes.
+
+    `has_marks`: a time that is printed may be as wrong as it is long.
+    """
+    said = [untold_line(few=profile.mode == MODE_SAMPLE)] if has_marks else []
+    said += cost_lines(profile) + delay_lines(profile.delays)
     if profile.state != COMPLETE:
         said.append(f"the recording is not complete ({profile.state})")
     if profile.dropped:
         said.append(f"{plural(profile.dropped, 'call')} dropped")
     return said + profile.notes
+
+
+def untold_functions(profile: Profile) -> list[str]:
+    """Name the functions of which the times may be as wrong as they are long, for other formats."""
+    names = [
+        flat.function_name(row.frame) for row in flat.function_rows(profile) if not row.is_told
+    ]
+    if not names:
+        return []
+    more = f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
+    return [f"times that are no more than their error: {', '.join(names[:_NAMES])}{more}"]
 
 
 def cost_lines(profile: Profile) -> list[str]:

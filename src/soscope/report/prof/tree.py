@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.contexts import View
+from soscope.instruments.prof.contexts import Context, View
 from soscope.instruments.prof.flat import CALLS, SAMPLES, function_name, image_name
 from soscope.instruments.prof.model import Profile
 from soscope.model.printable import printable
@@ -11,6 +11,7 @@ from soscope.report.jsontext import json_document
 from soscope.report.prof.text import remarks, seconds_text, share_text
 from soscope.report.prof.treerows import TreeRow, TreeRows
 from soscope.report.tabletext import Heading, table_text
+from soscope.report.words import marked
 
 SCHEMA = "soscope/prof-tree/1"
 TREE, CALLERS, CALLEES = "tree", "callers", "callees"
@@ -27,16 +28,18 @@ def text(profile: Profile, views: list[View], percent: float, limit: int | None 
     heaviest, None: beyond ROWS.
     """
     most = ROWS if limit is None else limit
+    trees = [TreeRows(view) for view in views]
     parts = [
-        (f"{_title(view)}\n" if len(views) > 1 else "") + _table(TreeRows(view), percent, most)
-        for view in views
+        (f"{_title(tree.view)}\n" if len(views) > 1 else "") + _table(tree, percent, most)
+        for tree in trees
     ]
     if not parts:
         parts.append("no ways to functions were recorded\n")
     said = []
     if any(not view.is_whole for view in views):
         said.append("of these calls the callers are known, and not the ways to them")
-    lines = "".join(f"{printable(line)}\n" for line in (*said, *remarks(profile)))
+    said += remarks(profile, has_marks=any(tree.has_doubts for tree in trees))
+    lines = "".join(f"{printable(line)}\n" for line in said)
     return "\n".join(parts) + lines
 
 
@@ -67,10 +70,11 @@ def _table(tree: TreeRows, percent: float, most: int) -> str:
 
 def _cells(tree: TreeRows, row: TreeRow) -> list[str]:
     context = row.context
-    times = [seconds_text(context.total_ns), seconds_text(context.self_ns)] if tree.timed else []
+    total = marked(seconds_text(context.total_ns), context.total_ns, context.total_doubt_ns)
+    times = [total, _own_text(context)] if tree.timed else []
     name = printable(function_name(context.frame))
     return [
-        share_text(row.weight, tree.whole),
+        marked(share_text(row.weight, tree.whole), row.weight, row.doubt),
         *times,
         _count(context.count),
         printable(image_name(context.frame)),
@@ -78,12 +82,18 @@ def _cells(tree: TreeRows, row: TreeRow) -> list[str]:
     ]
 
 
+def _own_text(context: Context) -> str:
+    return marked(seconds_text(context.self_ns), context.self_ns, context.doubt_ns)
+
+
 def _rest(tree: TreeRows, rows: list[TreeRow]) -> list[str]:
     """Return the row for what is not shown: of what is inside of each other, own times alone."""
-    own = [row.context.self_ns for row in rows if row.context.self_ns is not None]
+    own = Context(tree.view.root.frame)
+    for row in rows:
+        own.add(None, None, row.context.self_ns, row.context.doubt_ns)
     counts = [row.context.count for row in rows if row.context.count is not None]
     adds_up = tree.view.what == CALLS and not tree.view.is_inverted
-    times = ["-", seconds_text(sum(own) if own and adds_up else None)] if tree.timed else []
+    times = ["-", _own_text(own) if adds_up else "-"] if tree.timed else []
     count = _count(sum(counts) if counts and adds_up else None)
     return ["-", *times, count, "", f"({len(rows):,} more)"]
 
@@ -135,5 +145,7 @@ def _row(tree: TreeRows, row: TreeRow) -> dict[str, object]:
         "calls": context.count if what == CALLS else None,
         "samples": context.count if what == SAMPLES else None,
         "total_ns": context.total_ns,
+        "total_doubt_ns": context.total_doubt_ns,
         "self_ns": context.self_ns,
+        "doubt_ns": context.doubt_ns,
     }

@@ -4,29 +4,35 @@
 from __future__ import annotations
 
 from soscope.instruments.prof.contexts import Context, View
-from soscope.instruments.prof.flat import CALLS, image_name
+from soscope.instruments.prof.flat import CALLS, added, image_name
 from soscope.model.record import Record
+from soscope.model.stats import importance, is_told
 
 
 class TreeRow(Record):
     """A function on a way: `above` is the place of the row around it, None: there is none.
 
     `weight` is its part of the whole: nanoseconds, or calls or samples where nothing was timed.
+    `doubt` is by how much that may be wrong, None: nobody knows, or it is exact.
     """
 
-    __slots__ = ("above", "context", "depth", "weight")
+    __slots__ = ("above", "context", "depth", "doubt", "weight")
 
-    def __init__(self, context: Context, above: int | None, depth: int, weight: int) -> None:
+    def __init__(
+        self, context: Context, above: int | None, depth: int, weight: int, doubt: int | None
+    ) -> None:
         self.context = context
         self.above = above
         self.depth = depth
         self.weight = weight
+        self.doubt = doubt
 
 
 class TreeRows:
     """All rows of a tree; `whole` is the weight of all that was recorded.
 
-    `timed`: weights are nanoseconds.
+    `timed`: weights are nanoseconds. Rows that may be as wrong as they are heavy come behind others
+    of their place that matter.
     """
 
     def __init__(self, view: View) -> None:
@@ -34,7 +40,7 @@ class TreeRows:
         self.view = view
         self.timed = root.self_ns is not None or root.total_ns is not None
         self.whole = (root.total_ns if self.timed else root.count) or 0
-        weights = self._weights(root)
+        weights, doubts = self._weights(root)
         self.rows: list[TreeRow] = []
         rest: list[tuple[Context, int | None, int]] = [(root, None, -1)]
         while rest:
@@ -43,22 +49,52 @@ class TreeRows:
                 place = None
             else:
                 place = len(self.rows)
-                self.rows.append(TreeRow(context, above, depth, weights[id(context)]))
+                at = id(context)
+                self.rows.append(TreeRow(context, above, depth, weights[at], doubts[at]))
             children = list(context.children.values())
             if len(children) > 1:
-                children.sort(key=lambda child: _rank(child, weights[id(child)]))
+                children.sort(
+                    key=lambda child: (
+                        importance(weights[id(child)], doubts[id(child)], self.whole),
+                        *_rank(child, weights[id(child)]),
+                    )
+                )
             rest += [(child, place, depth + 1) for child in reversed(children)]
 
-    def _weights(self, root: Context) -> dict[int, int]:
-        """Return weights by the contexts' ids."""
+    @property
+    def has_doubts(self) -> bool:
+        """Return whether a time of any row may be as wrong as it is long."""
+        return not all(
+            is_told(row.weight, row.doubt)
+            and is_told(row.context.self_ns, row.context.doubt_ns)
+            and is_told(row.context.total_ns, row.context.total_doubt_ns)
+            for row in self.rows
+        )
+
+    def _weights(self, root: Context) -> tuple[dict[int, int], dict[int, int | None]]:
+        """Return weights, and by how much these may be wrong, by the contexts' ids."""
         order = [root]
         for context in order:
             order += context.children.values()
         weights: dict[int, int] = {}
+        doubts: dict[int, int | None] = {}
         for context in reversed(order):
-            below = sum(weights[id(child)] for child in context.children.values())
+            children = [id(child) for child in context.children.values()]
+            below = sum(weights[child] for child in children)
+            doubt_below: int | None = None
+            for child in children:
+                doubt_below = added(doubt_below, doubts[child])
             weights[id(context)] = self._weight(context, below)
-        return weights
+            doubts[id(context)] = self._doubt(context, doubt_below)
+        return weights, doubts
+
+    def _doubt(self, context: Context, below: int | None) -> int | None:
+        """Return by how much the weight of a function may be wrong, as `_weight` makes it."""
+        if not self.timed:
+            return None
+        if self.view.is_whole:
+            return below if context.total_ns is None else context.total_doubt_ns
+        return added(context.doubt_ns, None if self.view.is_inverted else below)
 
     def _weight(self, context: Context, below: int) -> int:
         """Return the weight of a function whose children have `below` together.
@@ -87,7 +123,7 @@ class TreeRows:
         if most is None or len(heavy) <= most:
             return heavy
         chosen: set[int] = set()
-        for number in sorted(heavy, key=lambda at: -self.rows[at].weight):
+        for number in sorted(heavy, key=self._importance):
             way: list[int] = []
             at: int | None = number
             while at is not None and at not in chosen:
@@ -97,6 +133,10 @@ class TreeRows:
                 break
             chosen.update(way)
         return sorted(chosen)
+
+    def _importance(self, at: int) -> tuple[int, int]:
+        row = self.rows[at]
+        return importance(row.weight, row.doubt, self.whole), -row.weight
 
 
 def _rank(context: Context, weight: int) -> tuple[int, int, str, str]:

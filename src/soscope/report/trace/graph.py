@@ -50,8 +50,11 @@ class GraphListener(Listener):
 
     def end(self, outcome: TraceOutcome) -> None:
         """Write the graph."""
-        edges = edges_of(rows_of(outcome.programs))
+        rows = rows_of(outcome.programs)
+        edges = edges_of(rows)
         timed = any(program.stats is not None for program in outcome.programs)
+        if not self._form or self._picture is not None:
+            outcome.has_marks = not all(row.is_told() for row in rows)
         if self._output is not None:
             if self._form:
                 said = json_document(self._document(outcome, edges))
@@ -98,7 +101,12 @@ class GraphListener(Listener):
             "schema": SCHEMA,
             **head_of(outcome),
             "images": [
-                {"name": name, "calls": row.calls, "self_ns": row.self_ns}
+                {
+                    "name": name,
+                    "calls": row.calls,
+                    "self_ns": row.self_ns,
+                    "doubt_ns": row.doubt_ns,
+                }
                 for name, row in inside(edges).items()
             ],
             "edges": [
@@ -131,6 +139,7 @@ def _sums(row: SummaryRow) -> dict[str, object]:
         "errors": row.errors,
         "self_ns": row.self_ns,
         "total_ns": row.total_ns,
+        "doubt_ns": row.doubt_ns,
         "lower_bound": row.is_lower_bound,
     }
 

@@ -17,7 +17,7 @@ from soscope.report.graph.boxes import Arrow, Box, Boxes, arrange
 from soscope.report.graph.drawing import TIP, Point, free_place, path_of, taken_by
 from soscope.report.graph.layout import BOX, CHAR, LONGEST, MARGIN, GraphLayout, Spot
 from soscope.report.picture import escaped, shortened
-from soscope.report.words import plural
+from soscope.report.words import marked, plural
 
 _HEAD = 76
 _FEW = 16  # images: with more of them, numbers at all lines are too many
@@ -175,8 +175,10 @@ def _line(
 def _said(name: str, row: SummaryRow) -> str:
     """Return one line about some calls."""
     failed = f", {row.errors:,} failed" if row.errors else ""
-    time = "" if row.self_ns is None else f", {_time(row.self_ns)} themselves"
-    total = "" if row.total_ns is None else f", {_time(row.total_ns)} in all"
+    time = "" if row.self_ns is None else f", {_of_row(row)} themselves"
+    total = ""
+    if row.total_ns is not None:
+        total = f", {marked(_time(row.total_ns), row.total_ns, row.doubt_ns)} in all"
     return f"{name}: {plural(row.calls, 'call')}{failed}{time}{total}"
 
 
@@ -184,7 +186,7 @@ def _box(node: _Node, spot: Spot, hottest: float) -> str:
     x, y = spot.x - spot.width / 2, spot.y - BOX / 2
     place = f'x="{x:.1f}" y="{y:.1f}" width="{spot.width:.1f}" height="{BOX}" rx="6"'
     sums = node.sums
-    about = "not called" if not sums.calls else f"{_time(sums.self_ns)}"
+    about = "not called" if not sums.calls else _of_row(sums)
     if sums.calls and sums.self_ns is None:
         about = plural(sums.calls, "call")
     heat = 0.75 * _weight(sums) / hottest
@@ -210,7 +212,7 @@ def _labels(graph: _Graph, layout: GraphLayout) -> list[str]:
         sums = edge.calls.sums
         text = f"{sums.calls:,}"
         if sums.self_ns is not None:
-            text += f" · {_time(sums.self_ns)}"
+            text += f" · {_of_row(sums)}"
         place = free_place(layout.ways[edge], len(text) * _LETTER + 6, taken)
         if place is None:
             continue
@@ -222,6 +224,11 @@ def _labels(graph: _Graph, layout: GraphLayout) -> list[str]:
             f'<text class="{edge.state}word" {at}>{text}</text>'
         )
     return lines
+
+
+def _of_row(row: SummaryRow) -> str:
+    """Return the time of some calls themselves."""
+    return marked(_time(row.self_ns), row.self_ns, row.doubt_ns)
 
 
 def _time(ns: int | None) -> str:

@@ -12,7 +12,6 @@ from itertools import takewhile
 from soscope.control.costwords import cost_lines
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
 from soscope.instruments.trace.outcome import DLSYM, STOPPED_CUT, TraceOutcome, TraceProgramOutcome
-from soscope.instruments.trace.summary import by_function, rows_of
 from soscope.model.image import (
     IMAGE_LATE,
     IMAGE_METHODS_UNSEEN,
@@ -103,7 +102,9 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     if outcome.record is not None:
         lines.append(f"recording: {outcome.record}; show it: soscope report {outcome.record}")
     if outcome.programs:
-        lines += [*_cost(outcome, display), *delay_lines(outcome.delays)]
+        lines += _cost(outcome, display)
+        lines += [untold_line()] if outcome.has_marks else []
+        lines += delay_lines(outcome.delays)
         lines.append(_last(outcome, unseen))
     return lines
 
@@ -261,19 +262,13 @@ def _cost(outcome: TraceOutcome, display: Display) -> list[str]:
         without = (
             "" if outcome.delays.unknown else f"; the table's times are without it{_doubt(outcome)}"
         )
-        lines = cost_lines(outcome.cost, "-c", verbose=display.verbose, note=without)
-        if any(not row.is_told() for row in by_function(rows_of(outcome.programs))):
-            lines.append(untold_line())
-        return lines
+        return cost_lines(outcome.cost, "-c", verbose=display.verbose, note=without)
     return cost_lines(outcome.cost, "injecting", verbose=display.verbose)
 
 
 def _doubt(outcome: TraceOutcome) -> str:
     """Say by how much a call's time may be wrong after the hooks' part was taken off."""
-    most = max(
-        (program.doubt_ticks * program.ns_per_tick for program in outcome.programs), default=0
-    )
-    return f", to ± {most:.0f} ns a call" if most else ""
+    return f", to ± {outcome.doubt_ns:.0f} ns a call" if outcome.doubt_ns else ""
 
 
 def _inside(outcome: TraceOutcome, functions: FunctionNames, *, verbose: bool) -> list[str]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.summary import SummaryRow
-from soscope.report.words import plural
+from soscope.report.words import marked, plural
 
 _WIDTH = 40  # of the longest bar
 
@@ -54,7 +54,7 @@ def histogram(row: SummaryRow, name: str) -> str:
     most = max(count for _, _, count in powers)
     head = f"\n{name}: {plural(sum(count for _, _, count in powers), 'return')}"
     parts = [
-        f"{percent} % within {_text(ns)}"
+        f"{percent} % within {marked(_text(ns), ns, row.doubt_of_call_ns)}"
         for percent in (50, 90, 99)
         if (ns := percentile_ns(row, percent)) is not None
     ]

@@ -19,7 +19,7 @@ from soscope.instruments.trace.summary import (
     rows_of,
 )
 from soscope.model.printable import printable
-from soscope.model.stats import importance
+from soscope.model.stats import importance, is_told
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
 from soscope.report.tabletext import Heading, table_text
@@ -66,7 +66,13 @@ class SummaryListener(Listener):
         timed = any(program.stats is not None for program in outcome.programs)
         rows = rows_of(outcome.programs)
         shown = self._function_names.shown
-        self._output.write(table(rows, self._settings, self._selection, timed=timed, name_of=shown))
+        text = table(rows, self._settings, self._selection, timed=timed, name_of=shown)
+        outcome.has_marks = not all(row.is_told() for row in rows) or (
+            # without a share, each time of a row has its mark
+            (self._settings.histogram or names.TIME not in (self._settings.columns or names.TIMES))
+            and not all(is_told(row.min_ns, row.doubt_of_call_ns) for row in rows)
+        )
+        self._output.write(text)
 
 
 def table(
@@ -99,13 +105,15 @@ def table(
     # a recording of an older soscope does not tell them apart
     inclusive = settings.inclusive or (total.total_ns is not None and total.self_ns is None)
 
+    usual = _usual(settings, timed=timed, in_pairs=in_pairs, compares=base is not None)
+    marks = names.TIME not in (settings.columns or usual)
+
     def make(name: str) -> Column:
-        made = column(name, total, inclusive=inclusive, base=base)
+        made = column(name, total, inclusive=inclusive, base=base, marks=marks)
         if name == names.CALLEE and settings.by == names.BY_IMAGE:
             made.title = "image"
         return made
 
-    usual = _usual(settings, timed=timed, in_pairs=in_pairs, compares=base is not None)
     columns = [make(name) for name in settings.columns or usual]
     rows = _sorted(rows, settings.sort or names.SECONDS, make, inclusive=inclusive)
     shown = rows if settings.top is None else rows[: settings.top]
@@ -157,7 +165,7 @@ def _sorted(
 
     def value(row: SummaryRow) -> tuple[int, float]:
         key = by.value(row)
-        time = row.time_ns(inclusive=inclusive)
+        time = row.time_ns(inclusive=inclusive or name == names.TOTAL)
         rank = importance(time, row.doubt_ns, whole) if name in names.WHOLE_TIMES else 0
         return rank, 1.0 if key is None else -key
 

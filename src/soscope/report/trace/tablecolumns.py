@@ -9,7 +9,7 @@ from soscope.instruments.trace.summary import SummaryRow
 from soscope.model.printable import printable
 from soscope.report.trace import tablesettings as names
 from soscope.report.trace.percentiles import percentile_ns
-from soscope.report.words import UNTOLD
+from soscope.report.words import marked
 
 UNKNOWN = "-"
 
@@ -46,34 +46,39 @@ class Column:
         self.text = text
 
 
-def column(name: str, total: SummaryRow, *, inclusive: bool, base: Base | None) -> Column:
-    """Return a column of a table whose last line is `total`."""
+def column(
+    name: str, total: SummaryRow, *, inclusive: bool, base: Base | None, marks: bool = False
+) -> Column:
+    """Return a column of a table whose last line is `total`.
+
+    A share says itself if its time may be as wrong as it is long. The other times of a row say
+    so where they are asked to: `marks` is for tables without shares.
+    """
     if name in names.TIMES:
-        return _time(name, total, inclusive=inclusive)
+        return _time(name, total, inclusive=inclusive, marks=marks)
     if name in names.PERCENTILES:
         percent = names.PERCENTILES[name]
-        return _nanoseconds(name, lambda row: percentile_ns(row, percent))
+        return _nanoseconds(name, lambda row: percentile_ns(row, percent), marks=marks)
     if name == names.CALLS:
         return Column("calls", 9, lambda row: row.calls, lambda row: str(row.calls))
     if name == names.ERRORS:
         return Column("errors", 9, lambda row: row.errors, lambda row: _number(row.errors))
     if name == names.TOTAL:
-        return Column(
+        return _seconds(
             "total",
-            11,
-            lambda row: row.total_ns,
-            lambda row: _seconds(None if row is total and not inclusive else row.total_ns),
+            lambda row: None if row is total and not inclusive else row.total_ns,
+            marks=marks,
         )
     if name == names.MIN:
-        return _nanoseconds("min", lambda row: row.min_ns)
+        return _nanoseconds("min", lambda row: row.min_ns, marks=marks)
     if name == names.MAX:
-        return _nanoseconds("max", lambda row: row.max_ns)
+        return _nanoseconds("max", lambda row: row.max_ns, marks=marks)
     if name == names.RATIO:
         return _ratio(total, base)
     return _text(name, total)
 
 
-def _time(name: str, total: SummaryRow, *, inclusive: bool) -> Column:
+def _time(name: str, total: SummaryRow, *, inclusive: bool, marks: bool) -> Column:
     all_ns = total.time_ns(inclusive=inclusive) or 0
 
     def ns(row: SummaryRow) -> int | None:
@@ -86,21 +91,33 @@ def _time(name: str, total: SummaryRow, *, inclusive: bool) -> Column:
     if name == names.TIME:
 
         def share(row: SummaryRow) -> str:
-            mark = "" if row is total or row.is_told(inclusive=inclusive) else UNTOLD
-            return f"{100 * (ns(row) or 0) / all_ns if all_ns else 0:.2f}{mark}"
+            part = f"{100 * (ns(row) or 0) / all_ns if all_ns else 0:.2f}"
+            return part if row is total else marked(part, ns(row), row.doubt_ns)
 
         return Column("% time", 6, ns, share)
     if name == names.SECONDS:
-        return Column("seconds", 11, ns, lambda row: _seconds(ns(row)))
-    return _nanoseconds("usecs/call", each)
+        return _seconds("seconds", ns, marks=marks)
+    return _nanoseconds("usecs/call", each, marks=marks)
 
 
-def _nanoseconds(title: str, value: Callable[[SummaryRow], float | None]) -> Column:
-    """Return a column of times in microseconds."""
+def _seconds(title: str, value: Callable[[SummaryRow], int | None], *, marks: bool) -> Column:
+    """Return a column of times of all calls."""
 
     def text(row: SummaryRow) -> str:
         ns = value(row)
-        return UNKNOWN if ns is None else f"{ns / 1000:.3f}"
+        shown = UNKNOWN if ns is None else f"{ns / 1e9:.9f}"
+        return marked(shown, ns, row.doubt_ns) if marks else shown
+
+    return Column(title, 11, value, text)
+
+
+def _nanoseconds(title: str, value: Callable[[SummaryRow], float | None], *, marks: bool) -> Column:
+    """Return a column of times of a call in microseconds."""
+
+    def text(row: SummaryRow) -> str:
+        ns = value(row)
+        shown = UNKNOWN if ns is None else f"{ns / 1000:.3f}"
+        return marked(shown, ns, row.doubt_of_call_ns) if marks else shown
 
     return Column(title, 11, value, text)
 
@@ -130,10 +147,6 @@ def _text(name: str, total: SummaryRow) -> Column:
 
     title = {names.NAME: "function"}.get(name, name)
     return Column(title, 0, lambda _: None, text)
-
-
-def _seconds(ns: int | None) -> str:
-    return UNKNOWN if ns is None else f"{ns / 1e9:.9f}"
 
 
 def _number(count: int | None) -> str:

@@ -12,7 +12,7 @@ P50, P90, P99 = "p50", "p90", "p99"
 RATIO = "ratio"
 PERCENTILES = {P50: 50, P90: 90, P99: 99}
 TIMES = (TIME, SECONDS, USECS)  # of the calls themselves, or with what they call
-WHOLE_TIMES = (TIME, SECONDS)  # of all calls
+WHOLE_TIMES = (TIME, SECONDS, TOTAL)  # of all calls
 COLUMNS = (TIME, SECONDS, USECS, CALLS, RATIO, ERRORS, TOTAL, MIN, P50, P90, P99, MAX, CALLER,
            CALLEE, NAME)  # fmt: skip
 

@@ -7,17 +7,20 @@ tree, too.
 
 from __future__ import annotations
 
-from soscope.instruments.trace.calltree import MOST, CallTree, NamedWay, named_ways
+from soscope.instruments.trace.calltree import MOST, CallTree, NamedWay, named_ways, way_rank
 from soscope.model.printable import printable
+from soscope.model.stats import is_told
 from soscope.prototypes import Prototypes
 from soscope.report.form import Form
 from soscope.report.jsontext import json_document
 from soscope.report.output import Output
+from soscope.report.tabletext import Heading, table_text
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.summaryjson import head_of, totals_of
 from soscope.report.trace.tablesettings import TableSettings
 from soscope.report.trace.tree import INDENT
+from soscope.report.words import marked
 from soscope.select.filter import Selection
 
 TYPE_CHECKING = False
@@ -25,8 +28,13 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
 
 SCHEMA = "soscope/trace-tree/1"
-_TITLES = "      total     seconds     calls    errors function\n"
-_RULE = "----------- ----------- --------- --------- --------------------\n"
+_HEADINGS = [
+    Heading("total", 11),
+    Heading("seconds", 11),
+    Heading("calls", 9),
+    Heading("errors", 9),
+    Heading("function"),
+]
 
 
 class TreeTableListener(CallTree):
@@ -46,13 +54,13 @@ class TreeTableListener(CallTree):
 
     def end(self, outcome: TraceOutcome) -> None:
         """Write the rows."""
-        rows = named_ways(self)
+        rows = named_ways(self, outcome.doubt_ns)
         shown = _longest(rows, self._top)
-        lines = [_line(row, self._function(row)) for row in shown]
+        lines = [_cells(row, self._function(row)) for row in shown]
         if len(shown) < len(rows):
             kept = set(map(id, shown))
             lines.append(
-                _line(
+                _cells(
                     _sum([row for row in rows if id(row) not in kept]),
                     f"({len(rows) - len(shown):,} more)",
                 )
@@ -61,12 +69,17 @@ class TreeTableListener(CallTree):
             rest = NamedWay(("", "", "", ""), None, 0)
             rest.add(self.beyond)
             rest.total_ns = None  # they may be inside of each other
-            lines.append(_line(rest, f"(behind {MOST:,} ways)"))
+            lines.append(_cells(rest, f"(behind {MOST:,} ways)"))
         whole = _sum(rows)
+        whole.doubt_ns = None  # its rows have marks
         whole.calls += self.beyond.calls
         if whole.self_ns is not None:
             whole.self_ns += self.beyond.self_ns
-        self._output.write("".join([_TITLES, _RULE, *lines, _RULE, _line(whole, "total")]))
+        outcome.has_marks = not all(
+            is_told(row.self_ns, row.doubt_ns) and is_told(row.total_ns, row.total_doubt_ns)
+            for row in rows
+        )
+        self._output.write(table_text(_HEADINGS, lines, _cells(whole, "total")))
 
     def _function(self, row: NamedWay) -> str:
         caller, callee, symbol, _ = row.names
@@ -87,7 +100,7 @@ class TreeJsonListener(CallTree):
 
     def end(self, outcome: TraceOutcome) -> None:
         """Write the document."""
-        rows = named_ways(self)
+        rows = named_ways(self, outcome.doubt_ns)
         calls = sum(row.calls for row in rows) + self.beyond.calls
         document = {
             "schema": SCHEMA,
@@ -113,7 +126,9 @@ class TreeJsonListener(CallTree):
             "calls": row.calls,
             "errors": row.errors,
             "self_ns": row.self_ns,
+            "doubt_ns": row.doubt_ns,
             "total_ns": row.total_ns,
+            "total_doubt_ns": row.total_doubt_ns,
         }
 
 
@@ -122,7 +137,8 @@ def _longest(rows: list[NamedWay], top: int | None) -> list[NamedWay]:
     if top is None or len(rows) <= top:
         return rows
     chosen: set[int] = set()
-    order = sorted(range(len(rows)), key=lambda at: (-(rows[at].total_ns or 0), -rows[at].calls))
+    whole = sum(row.total_ns or 0 for row in rows if row.above is None)
+    order = sorted(range(len(rows)), key=lambda at: way_rank(rows[at], whole))
     for number in order:
         at: int | None = number
         way: list[int] = []
@@ -144,13 +160,20 @@ def _sum(rows: list[NamedWay]) -> NamedWay:
             whole.errors = (whole.errors or 0) + row.errors
         if row.self_ns is not None:
             whole.self_ns = (whole.self_ns or 0) + row.self_ns
+        if row.doubt_ns is not None:
+            whole.doubt_ns = (whole.doubt_ns or 0) + row.doubt_ns
     return whole
 
 
-def _line(row: NamedWay, name: str) -> str:
-    errors = "-" if row.errors is None else str(row.errors)
-    return f"{_seconds(row.total_ns)} {_seconds(row.self_ns)} {row.calls:9} {errors:>9} {name}\n"
+def _cells(row: NamedWay, name: str) -> list[str]:
+    return [
+        marked(_seconds(row.total_ns), row.total_ns, row.total_doubt_ns),
+        marked(_seconds(row.self_ns), row.self_ns, row.doubt_ns),
+        str(row.calls),
+        "-" if row.errors is None else str(row.errors),
+        name,
+    ]
 
 
 def _seconds(ns: int | None) -> str:
-    return f"{'-':>11}" if ns is None else f"{ns / 1e9:11.9f}"
+    return "-" if ns is None else f"{ns / 1e9:.9f}"

@@ -49,8 +49,8 @@ def test_a_call_is_without_its_own_hooks_and_those_inside_it() -> None:
     inner = node(0, 10, 10, inner_total, inner_total)
     outside, inside = times_of(outer, inner)
     taken_off = INNER + 10 * (OUTER - INNER)
-    assert inside.values() == (10 * OUTER, 10 * INNER, 50, 50)
-    assert outside.values() == (taken_off + OUTER - INNER, taken_off, 1000, 1050)
+    assert inside.values() == (10 * OUTER, 10 * INNER, 50, 50, 10 * OUTER)
+    assert outside.values() == (taken_off + OUTER - INNER, taken_off, 1000, 1050, 11 * OUTER)
 
 
 def test_time_is_never_below_zero() -> None:
@@ -79,7 +79,7 @@ def test_a_coroutine_that_goes_on_is_not_time_of_the_call_that_made_it() -> None
 
 def test_calls_that_were_only_counted_have_no_time() -> None:
     (times,) = times_of(node(ROOT, 10, 0, 0, 0))
-    assert times.values() == (None,) * 4
+    assert times.values() == (None,) * 5
 
 
 def test_some_calls_stand_for_all() -> None:

@@ -73,6 +73,7 @@ def test_what_was_taken_off_may_be_wrong() -> None:
     assert (slow.self_ns, slow.doubt_ns) == (150, 25)
     assert not quick.is_told()
     assert slow.is_told()
+    assert (quick.doubt_of_call_ns, slow.doubt_of_call_ns) == (25, 25)
     both = by_function([quick, slow])[0]
     assert (both.self_ns, both.doubt_ns, both.is_told()) == (250, 225, True)
 

@@ -87,8 +87,9 @@ def test_the_document_has_both_sides(tmp_path: Path) -> None:
     assert (said["schema"], said["what"], len(said["rows"])) == ("soscope/prof-diff/1", "times", 8)
     assert said["rows"][6] == {
         "image": "lib.so", "symbol": "gone", "addr": None, "file": None, "why": "gone",
-        "change_calls": None, "change_ns": -40, "a_calls": 4, "a_self_ns": 40, "a_total_ns": 80,
-        "b_calls": None, "b_self_ns": None, "b_total_ns": None,
+        "change_calls": None, "change_ns": -40, "doubt_ns": None, "a_calls": 4, "a_self_ns": 40,
+        "a_total_ns": 80, "a_doubt_ns": None, "b_calls": None, "b_self_ns": None,
+        "b_total_ns": None, "b_doubt_ns": None,
     }  # fmt: skip
     assert len(json.loads(document(diff, 3))["rows"]) == 3
 
@@ -182,3 +183,25 @@ def test_nothing_in_common_is_said(tmp_path: Path) -> None:
         compared(tmp_path, a, b)
     with pytest.raises(RecordingError, match="cannot open"):
         compare(str(tmp_path / "missing"), str(tmp_path / "missing"))
+
+
+def test_a_change_that_may_be_an_error_is_marked_and_comes_last(tmp_path: Path) -> None:
+    a, b = Shape(), Shape()
+    for shape, own in ((a, 1000), (b, 9000)):
+        shape.sums("lib.so!empty", 100, own, own)
+        shape.profile.sums[-1].doubt_ns = 4500
+    for shape, own in ((a, 1000), (b, 1700)):
+        shape.sums("lib.so!slow", 1, own, own)
+        shape.profile.sums[-1].doubt_ns = 25
+    diff = compared(tmp_path, a, b)
+    assert [(row.frame.symbol, row.change, row.doubt_ns) for row in diff.rows] == [
+        ("slow", 700, 50),
+        ("empty", 8000, 9000),
+    ]
+    shown = text(diff).splitlines()
+    assert shown[5].split()[:3] == ["+0.000000700", "+70.0", "0.000001000"]
+    assert shown[6].split()[:4] == ["+0.000008000?", "+800.0", "0.000001000?", "0.000009000"]
+    assert shown[8].split()[0] == "+0.000008700"  # a total has no mark
+    assert shown[9].startswith("? marks times that are no more than their error")
+    row = json.loads(document(diff))["rows"][1]
+    assert (row["doubt_ns"], row["a_doubt_ns"], row["b_doubt_ns"]) == (9000, 4500, 4500)

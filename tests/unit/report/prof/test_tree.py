@@ -152,7 +152,7 @@ def test_the_document_has_all_rows() -> None:
     assert rows[2] == {
         "id": 2, "above": 1, "source": "ways", "depth": 2, "image": "lib.so", "symbol": "b",
         "addr": None, "file": None, "line": None, "calls": 10, "samples": None,
-        "total_ns": 500, "self_ns": 500,
+        "total_ns": 500, "total_doubt_ns": None, "self_ns": 500, "doubt_ns": None,
     }  # fmt: skip
     assert rows[6]["file"] == "/srv/app.py"
     assert (rows[6]["calls"], rows[6]["samples"]) == (None, 2)
@@ -195,3 +195,46 @@ def test_a_wrong_name_has_near_ones() -> None:
     assert (error.message, error.hint) == (
         "no function of the profile is called 'mallc@libc*'", "there is malloc",
     )  # fmt: skip
+
+
+def test_times_of_a_tree_that_may_be_as_wrong_as_they_are_long_are_marked_and_come_last() -> None:
+    shape = Shape()
+    shape.thread(1)
+    # of 10,000 calls of an empty function nobody knows whether they took any time
+    shape.ways(
+        [(("main",), 1, 500), (("main", "empty"), 10_000, 9_000), (("main", "slow"), 1, 800)]
+    )
+    main, empty, slow = shape.profile.nodes
+    main.doubt_ns, main.total_doubt_ns = 450, 9_900
+    empty.doubt_ns = empty.total_doubt_ns = 9_400
+    slow.doubt_ns = slow.total_doubt_ns = 30
+    shown = text(shape.profile, trees_of(shape.profile), 0)
+    rows = [line.split() for line in shown.splitlines()]
+    assert [(row[0], row[1], row[2], row[-1]) for row in rows[2:5]] == [
+        ("100.00", "0.000010300", "0.000000500", "main"),
+        ("7.77", "0.000000800", "0.000000800", "slow"),
+        ("87.38?", "0.000009000?", "0.000009000?", "empty"),
+    ]
+    assert "? marks times that are no more than their error" in shown
+    said = json.loads(document(shape.profile, trees_of(shape.profile), TREE))
+    assert [(row["doubt_ns"], row["total_doubt_ns"]) for row in said["rows"]] == [
+        (450, 9_900),
+        (30, 30),
+        (9_400, 9_400),
+    ]
+    called = callers_of(shape.profile, matcher("empty"))
+    (line,) = [line for line in text(shape.profile, called, 0).splitlines() if "main" in line]
+    assert line.split()[0].endswith("?")  # a caller has the doubt of what it called
+
+
+def test_arcs_of_which_the_times_may_be_as_wrong_as_they_are_long_are_marked() -> None:
+    shape = Shape()
+    shape.arc("main", "empty", 10_000, 9_000, 9_000)
+    shape.arc("main", "slow", 1, 800, 800)
+    for arc, doubt in zip(shape.profile.arcs, (9_400, 30), strict=True):
+        arc.doubt_ns = arc.total_doubt_ns = doubt
+    shown = text(shape.profile, trees_of(shape.profile), 0)
+    rows = {line.split()[-1]: line.split() for line in shown.splitlines()[2:5]}
+    assert rows["empty"][0] == "91.84?"
+    assert rows["slow"][0] == "8.16"
+    assert rows["main"][0].endswith("100.00")

@@ -223,9 +223,14 @@ def test_a_time_that_may_be_as_wrong_as_it_is_long_is_marked_and_comes_last() ->
     for more in ({}, {"sort": "time"}, {"inclusive": True}):
         lines = show([tiny, quick, slow], **more)
         assert [line[0] for line in lines[2:5]] == ["39.80", "60.00?", "0.20"]
-        assert lines[-1][0] == "100.00"
+        assert lines[-1][:2] == ["100.00", "0.000010000"]
     by_calls = show([quick, slow], sort="calls")
     assert by_calls[2][-1] == "quick"  # their number is no time
+    without_share = show([quick, slow], columns=("seconds", "usecs", "total", "min", "name"))
+    assert without_share[2:4] == [
+        ["0.000003980", "0.398", "0.000003980", "0.300", "slow"],
+        ["0.000006000?", "0.006?", "0.000006000?", "0.000?", "quick"],
+    ]
 
 
 def test_the_document_has_the_schema_that_is_promised() -> None:
