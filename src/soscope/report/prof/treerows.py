@@ -39,7 +39,9 @@ class TreeRows:
         root = view.root
         self.view = view
         self.timed = root.self_ns is not None or root.total_ns is not None
-        self.whole = (root.total_ns if self.timed else root.count) or 0
+        self.whole = root.count or 0
+        if self.timed:  # calls around the others may have no time
+            self.whole = max(root.total_ns or 0, root.self_ns or 0)
         weights, doubts = self._weights(root)
         self.rows: list[TreeRow] = []
         rest: list[tuple[Context, int | None, int]] = [(root, None, -1)]

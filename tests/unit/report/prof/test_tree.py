@@ -238,3 +238,17 @@ def test_arcs_of_which_the_times_may_be_as_wrong_as_they_are_long_are_marked() -
     assert rows["empty"][0] == "91.84?"
     assert rows["slow"][0] == "8.16"
     assert rows["main"][0].endswith("100.00")
+
+
+def test_shares_are_of_what_is_known_if_the_first_calls_have_no_time() -> None:
+    shape = Shape()
+    shape.thread(1)
+    shape.ways([(("main",), 1, 0), (("main", "a"), 10, 300), (("main", "b"), 10, 100)])
+    shape.profile.nodes[0].total_ns = shape.profile.nodes[0].self_ns = None
+    rows = [line.split() for line in text(shape.profile, trees_of(shape.profile), 0).splitlines()]
+    assert [(row[0], row[-1]) for row in rows[2:5]] == [
+        ("100.00", "main"),
+        ("75.00", "a"),
+        ("25.00", "b"),
+    ]
+    assert rows[-1][0] == "100.00"
