@@ -50,9 +50,9 @@ static const char *number(const char *at, const char *end, uint64_t *value)
 	return at < end ? at + 1 : at;
 }
 
-// For how many ns the thread has waited since it began; false: the kernel does not tell. Other
-// threads may close what they have not opened: so the file has a number out of their way.
-static bool read_waited(uint64_t *waited)
+// For how many ns the thread has waited since it began, at @at_ticks; false: the kernel does not
+// tell. Other threads may close what they have not opened: so the file has a number out of their way.
+static bool read_waited(uint64_t *waited, uint64_t *at_ticks)
 {
 	static const char path[] = "/proc/thread-self/schedstat"; // ns it ran, ns it waited, turns
 	long low = sosc_sys3(SYS_OPEN, (long)path, O_CLOEXEC, 0), fd, got;
@@ -68,6 +68,7 @@ static bool read_waited(uint64_t *waited)
 	else
 		(void)sosc_sys3(SYS_CLOSE, low, 0, 0);
 	got = sosc_sys6(SYS_PREAD64, fd, (long)text, sizeof(text), 0, 0, 0);
+	*at_ticks = sosc_ticks();
 	(void)sosc_sys3(SYS_CLOSE, fd, 0, 0);
 	if (got <= 0)
 		return false;
@@ -110,11 +111,10 @@ static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, ui
 {
 	uint64_t asked = thread->asked, sure = thread->sure, waited, end, rate, ns, ticks, turns;
 
-	if (!read_waited(&waited)) {
+	if (!read_waited(&waited, &end)) {
 		add(&sosc_control->delays_unknown, 1);
 		return 0;
 	}
-	end = sosc_ticks();
 	rate = rate_at(end);
 	ns = waited - thread->waited;
 	turns = switches - thread->switches;
@@ -130,7 +130,11 @@ static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, ui
 	}
 	add(&sosc_control->delayed, ns);
 	add(&sosc_control->delays_over, ((end - asked) << RATE_BITS) / rate);
-	return ticks > end - now ? part_in(now - last, ticks, turns, last - sure) : 0;
+	if (ticks <= end - now)
+		return 0;
+	if (sosc_is_long(now, end)) // it waited while it asked, too
+		ticks -= end - now;
+	return part_in(now - last, ticks, turns, last - sure);
 }
 
 // Of the time from @last to @now, the ticks for which the thread has waited.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,24 @@ def test_a_report_of_a_table_has_the_times_that_were_shown(tmp_path: Path) -> No
     (row,) = [one for one in json.loads(live)["rows"] if one["symbol"] == "usleep"]
     assert row["calls"] == 100
     assert row["min_ns"] >= 299_000
+
+
+def test_what_a_thread_waits_while_it_asks_for_its_waits_is_not_taken_from_its_sleep(
+    tmp_path: Path,
+) -> None:
+    """Beside busy loops a thread loses its processor in the middle of the question, too."""
+    program, loop = str(build.program("clocks")), "while true; do :; done"
+    busy = [subprocess.Popen(["timeout", "60", "/bin/sh", "-c", loop]) for _ in range(6)]
+    try:
+        for _ in range(4):
+            live, _, _ = both(tmp_path, "-c", "-e", "usleep", "--", program, "6", "100", "300")
+            (row,) = json.loads(live)["rows"]
+            assert row["calls"] == 600
+            assert row["min_ns"] >= 299_000
+    finally:
+        for each in busy:
+            each.terminate()
+            each.wait()
 
 
 def test_a_report_of_several_programs_has_the_same_times(tmp_path: Path) -> None:
