@@ -54,6 +54,8 @@ ATTACHED = {
     "prof attach": ["prof", "attach", "--boundary", "time", "--duration", "0.5s"],
 }
 CALLS = re.compile(r"soscope: ([\d,]+) calls? through")
+TOO_MANY = 1e9  # seconds of all threads, or losses, of runs of some seconds
+SUMS = re.compile(r"([\d.]+(?:e\+\d+)?) s\b|([\d,]+) (?:events )?(?:dropped|lost)")
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,9 @@ def faults_of(done: Measured, status: set[int]) -> Iterator[str]:
     for text in (done.out, done.err):
         if "Traceback" in text or "bug in soscope" in text:
             yield text[-2000:]
+        for seconds, losses in SUMS.findall(text):
+            if float(seconds or losses.replace(",", "")) > TOO_MANY:
+                yield f"a number that cannot be: {seconds}{losses} in {text[-2000:]}"
 
 
 def is_false(name: str, said: str) -> bool:

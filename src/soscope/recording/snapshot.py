@@ -42,7 +42,9 @@ def copy_of(block: ControlBlock) -> ControlBlock:
         copy[start : start + size] = states
         with memoryview(block.mapping) as live:
             copy[: layout.PAGE] = live[: layout.PAGE]
-    return ControlBlock(descriptor, block.plan)
+    made = ControlBlock(descriptor, block.plan)
+    made.bounds, made.written = block.bounds, block.written  # it is as old as the other one
+    return made
 
 
 def _copy_ring(block: ControlBlock, copy: memoryview) -> bytes:

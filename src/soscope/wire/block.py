@@ -8,6 +8,7 @@ those are single loads and stores of the machine, so the other side sees whole v
 from __future__ import annotations
 
 import os
+import time
 from _collections_abc import Callable, Iterable
 
 from soscope.errors import FormatError, NoSharedMemory
@@ -28,6 +29,8 @@ _PREFAULT = 1 << 20  # the first chunks, so that the first calls meet no page fa
 _MADV_POPULATE_WRITE = 23  # Linux 5.14
 _MADV_REMOVE = 9
 _MOST_PROGRAMS = 1 << 32  # more than a machine executes in a session
+_EACH_CALL_NS = 1  # what it takes to count a call, at least
+_MOST_COST = 1 << 20  # ticks of a hook: more than it takes on the slowest machine
 # Sections that are the plan's: soscope writes them, the agent only reads them.
 _OF_PLAN = (layout.SEC_PATTERNS, layout.SEC_RULES, layout.SEC_FUNCTIONS, layout.SEC_PATCHES)
 
@@ -74,6 +77,92 @@ class _Count(_Word):
 
     def __get__(self, block: ControlBlock, _: type[ControlBlock] | None = None) -> int:
         return min(super().__get__(block), self._most)
+
+
+class _Once(_Word):
+    """A number that the agent writes at its start; see `keep_written`."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._name = name
+
+    def __get__(self, block: ControlBlock, _: type[ControlBlock] | None = None) -> int:
+        written = block.written.get(self._name)
+        return super().__get__(block) if written is None else written
+
+
+class _SharedSum(_Word):
+    """A number that threads add to: 0 from the moment on at which it cannot be right.
+
+    It counts what is done, if `per_ns` is 0; else it is a time, of `per_ns` units in a nanosecond.
+    """
+
+    __slots__ = ("_name", "_per_ns")
+
+    def __init__(self, name: str, per_ns: int = 0) -> None:
+        super().__init__(name)
+        self._name = name
+        self._per_ns = per_ns
+
+    def __get__(self, block: ControlBlock, _: type[ControlBlock] | None = None) -> int:
+        value = super().__get__(block)
+        if self._per_ns:
+            return block.bounds.time(self._name, value, self._per_ns)
+        return block.bounds.count(self._name, value)
+
+
+class Bounds:
+    """What threads can have added up since a block was made, by the time that has passed.
+
+    Nobody waits for longer than the session lasts, and each processor does one thing after the
+    other. What is more was written by the program itself: `damaged` has the names of such sums.
+    A process has no more threads than the agent has places for.
+    """
+
+    __slots__ = ("_processors", "_seen", "_since_ns", "damaged")
+
+    _THREADS = 1 << 13
+    _LATE_NS = 1_000_000_000  # a block may be older than this object
+    _EACH_NS = 8  # what it takes a processor to count a loss, at least
+    _AT_ONCE = 1 << 20  # losses that may be counted in one go
+
+    TICKS_PER_NS = 10  # at most
+
+    def __init__(self) -> None:
+        self.damaged: set[str] = set()
+        self._since_ns = time.monotonic_ns()
+        self._seen: dict[str, tuple[int, int]] = {}  # when a count was looked at, and what it was
+        self._processors = os.cpu_count() or 1
+
+    def ticks(self) -> int:
+        """Return how many ticks a call can have taken by now, and more."""
+        return (time.monotonic_ns() - self._since_ns + self._LATE_NS) * self.TICKS_PER_NS
+
+    def calls(self, each_ns: int) -> int:
+        """Return how many calls there can have been by now that take `each_ns` at least."""
+        passed = time.monotonic_ns() - self._since_ns + self._LATE_NS
+        return passed * self._processors // each_ns
+
+    def time(self, name: str, value: int, per_ns: int) -> int:
+        """Return what all threads have waited or worked, or 0 if it is more than there was."""
+        if value:
+            passed = time.monotonic_ns() - self._since_ns + self._LATE_NS
+            if value > passed * self._THREADS * per_ns:
+                self.damaged.add(name)
+        return 0 if name in self.damaged else value
+
+    def count(self, name: str, value: int) -> int:
+        """Return a count, or 0 if there cannot be as many since the last look at it."""
+        if value:
+            now = time.monotonic_ns()
+            since, before = self._seen.get(name, (self._since_ns, 0))
+            most = self._AT_ONCE + (now - since) * self._processors // self._EACH_NS
+            if value - before > most:
+                self.damaged.add(name)
+            self._seen[name] = now, value
+        return 0 if name in self.damaged else value
 
 
 class Execs:
@@ -142,7 +231,7 @@ class ControlBlock:
 
     `target_size` are the bytes that the target maps at first: all but most count arrays. The plan
     says where everything lies. This class alone reads that, and cuts what the agent counts at what
-    there can be.
+    there can be: `bounds` says what that is of sums, and has the names of those that are damaged.
 
     Every scalar field of `struct sosc_control` is an attribute that can be read and set.
     """
@@ -162,11 +251,11 @@ class ControlBlock:
     agent_flags = _Word("agent_flags")
     agent_base = _Word("agent_base")
     agent_size = _Word("agent_size")
-    tsc_start = _Word("tsc_start")
-    realtime_start = _Word("realtime_start")
-    monotonic_start = _Word("monotonic_start")
-    cost_inner = _Word("cost_inner")
-    cost_outer = _Word("cost_outer")
+    tsc_start = _Once("tsc_start")
+    realtime_start = _Once("realtime_start")
+    monotonic_start = _Once("monotonic_start")
+    cost_inner = _Once("cost_inner")
+    cost_outer = _Once("cost_outer")
     image_count = _Count("images", layout.MAX_IMAGES)
     slot_count = _Count("slots", layout.MAX_SLOTS)
     strings_used = _Word("strings")
@@ -176,10 +265,10 @@ class ControlBlock:
     ring_seq = _Word("ring_seq")
     ring_waiters = _Word("ring_waiters")
     ring_drained = _Word("ring_drained")
-    dropped_exits = _Word("dropped_exits")
-    slots_left = _Word("slots_left")
-    images_dropped = _Word("images_dropped")
-    slots_dropped = _Word("slots_dropped")
+    dropped_exits = _SharedSum("dropped_exits")
+    slots_left = _SharedSum("slots_left")
+    images_dropped = _SharedSum("images_dropped")
+    slots_dropped = _SharedSum("slots_dropped")
     reader_gone = _Word("reader_gone")
     starved = _Word("starved")
     call_site_count = _Count("call_sites", layout.MAX_CALL_SITES)
@@ -188,22 +277,22 @@ class ControlBlock:
     turn = _Word("turn")
     gates = _Word("gates")
     question = _Word("question")
-    unanswered = _Word("unanswered")
+    unanswered = _SharedSum("unanswered")
     executes = _Word("executes")
     answers = _Word("answers")
-    waited_room = _Word("waited_room")
-    waited_exec = _Word("waited_exec")
-    waited_look = _Word("waited_look")
-    took_chunks = _Word("took_chunks")
-    took_images = _Word("took_images")
-    took_asking = _Word("took_asking")
-    works = _Word("works")
-    took_works = _Word("took_works")
-    work_units = _Word("work_units")
-    stood_still = _Word("stood_still")
-    delayed = _Word("delayed")
-    delays_over = _Word("delays_over")
-    delays_unknown = _Word("delays_unknown")
+    waited_room = _SharedSum("waited_room", 1)
+    waited_exec = _SharedSum("waited_exec", 1)
+    waited_look = _SharedSum("waited_look", 1)
+    took_chunks = _SharedSum("took_chunks", Bounds.TICKS_PER_NS)
+    took_images = _SharedSum("took_images", Bounds.TICKS_PER_NS)
+    took_asking = _SharedSum("took_asking", Bounds.TICKS_PER_NS)
+    works = _SharedSum("works")
+    took_works = _SharedSum("took_works", Bounds.TICKS_PER_NS)
+    work_units = _SharedSum("work_units")
+    stood_still = _SharedSum("stood_still", 1)
+    delayed = _SharedSum("delayed", 1)
+    delays_over = _SharedSum("delays_over", 1)
+    delays_unknown = _SharedSum("delays_unknown")
     executing = _Word("executing")
     plans = _Planned("plans")
     string_limit = _Planned("string_limit")
@@ -230,6 +319,8 @@ class ControlBlock:
         self._u64 = whole.cast("Q")
         whole.release()
         self._states = self._u8[:0]
+        self.bounds = Bounds()
+        self.written: dict[str, int] = {}
         self._ring = 0
         self._sections: list[tuple[int, int]] = []
         self._plans: list[tuple[int, ...]] = []
@@ -375,6 +466,24 @@ class ControlBlock:
         states, size = self.section(layout.SEC_CHUNK_STATES)
         self._states = self._u8[states : states + size]
 
+    def keep_written(self) -> None:
+        """Keep what the agent writes once, at its start, however the target changes it.
+
+        The cost of a hook that cannot be is damage, and not known.
+        """
+        kinds = vars(type(self)).items()
+        self.written = {name: getattr(self, name) for name, kind in kinds if type(kind) is _Once}
+        for name in ("cost_inner", "cost_outer"):
+            if self.written[name] > _MOST_COST:
+                self.bounds.damaged.add(name)
+                self.written[name] = 0
+
+    def damaged_sums(self) -> set[str]:
+        """Return the names of all sums that cannot be right."""
+        kinds = vars(type(self)).items()
+        _ = self.dropped, [getattr(self, name) for name, kind in kinds if type(kind) is _SharedSum]
+        return self.bounds.damaged
+
     def prefault(self, size: int) -> None:
         """Make pages of the first `size` bytes of the ring, where the kernel can."""
         size = min(size, self.chunks * layout.CHUNK_SIZE)
@@ -470,9 +579,10 @@ class ControlBlock:
 
     @property
     def dropped(self) -> tuple[int, ...]:
-        """Lost entries by reason (`layout.DROP_…`)."""
+        """Lost entries by reason (`layout.DROP_…`), 0 where so many cannot be lost."""
         at = layout.CONTROL.offset("dropped") // 8
-        return tuple(self._u64[at : at + layout.DROP_KINDS])
+        counts = self._u64[at : at + layout.DROP_KINDS].tolist()
+        return tuple(self.bounds.count(f"dropped {kind}", each) for kind, each in enumerate(counts))
 
     @property
     def build_id(self) -> bytes:
@@ -601,6 +711,8 @@ class ControlBlock:
             used=self.counts_used + 1,
             slots=min(self.slot_count, layout.MAX_SLOTS),
             call_sites=min(self.call_site_count, layout.MAX_CALL_SITES),
+            most_calls=self.bounds.calls(_EACH_CALL_NS),
+            most_ticks=self.bounds.ticks(),
         )
 
     def rules_matched(self, instrument: int) -> list[int]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from soscope.model.stats import Stats
     from soscope.wire.plan import Plan
 
-_MOST = 1 << 62  # no count and no time is as much
+
+_TIMED = 8  # times as long it takes to time a call, at least, as to count it
 
 
 def by_call_site(plan: Plan) -> bool:
@@ -38,10 +39,22 @@ class CountArrays:
     """The arrays of a control block whose file is `fd`, and whose memory `words` are.
 
     They begin at `offset` and have `size` bytes: `arrays` of them, of which `used` are in use.
-    `slots` and `call_sites` are how many there are of these.
+    `slots` and `call_sites` are how many there are of these. There can be no more than `most_calls`
+    by now, and none can have taken more than `most_ticks`.
     """
 
-    __slots__ = ("_arrays", "_call_sites", "_fd", "_offset", "_size", "_slots", "_used", "_words")
+    __slots__ = (
+        "_arrays",
+        "_call_sites",
+        "_fd",
+        "_offset",
+        "_size",
+        "_slots",
+        "_used",
+        "_words",
+        "most_calls",
+        "most_ticks",
+    )
 
     def __init__(
         self,
@@ -54,7 +67,11 @@ class CountArrays:
         used: int,
         slots: int,
         call_sites: int,
+        most_calls: int,
+        most_ticks: int,
     ) -> None:
+        self.most_calls = most_calls
+        self.most_ticks = most_ticks
         self._fd = fd
         self._words = words
         self._offset = offset
@@ -116,11 +133,11 @@ class CountArrays:
 
 
 def counts(arrays: CountArrays) -> dict[int, int]:
-    """Return index -> calls, of COUNT; what was never called is left out."""
+    """Return index -> calls, of COUNT; what was never called is left out, and what cannot be."""
     total: dict[int, int] = {}
     for first, view in arrays.views(1):
         for index, calls in enumerate(view.tolist(), first):
-            if calls:
+            if 0 < calls <= arrays.most_calls:
                 total[index] = total.get(index, 0) + calls
     return total
 
@@ -129,14 +146,14 @@ def stats(arrays: CountArrays) -> Stats:
     """Return what STATS has added up, by index.
 
     The times are ticks, merged over all arrays; min and max are 0 where nothing returned. What
-    was never called is left out.
+    was never called is left out, and what cannot be.
     """
     width = layout.STATS.size // 8
     merged: dict[int, tuple[int, ...]] = {}
     for first, view in arrays.views(width):
         columns = zip(view[::width].tolist(), view[1::width].tolist(), strict=True)
         for at, words in zip(range(0, len(view), width), columns, strict=True):
-            if words != (0, 0):
+            if words != (0, 0) and _can_be(arrays, view[at : at + 7].tolist()):
                 calls, returns, errors, total, least, most, own = view[at : at + 7]
                 index = first + at // width
                 before = merged.get(index)
@@ -156,6 +173,17 @@ def stats(arrays: CountArrays) -> Stats:
     }
 
 
+def _can_be(arrays: CountArrays, cell: list[int]) -> bool:
+    """Return whether calls can be as many, and take as long; their times are read one by one."""
+    calls, returns, errors, total, least, most, own = cell
+    longest = arrays.most_ticks
+    return (
+        max(calls, returns, errors) <= arrays.most_calls // _TIMED
+        and max(least, most) <= longest
+        and max(total, own) <= (max(calls, returns) + 1) * longest
+    )
+
+
 def spoiled(arrays: CountArrays, width: int) -> int:
     """Return how many counters cannot be right: those of nobody, and those that others rule out."""
     bad = 0
@@ -164,13 +192,15 @@ def spoiled(arrays: CountArrays, width: int) -> int:
         if data.strip(b"\0"):
             bad += len(view) - view.tolist().count(0)
     if width == 1:
+        for _, view in arrays.views(width):
+            bad += sum(calls > arrays.most_calls for calls in view.tolist())
         return bad
     for _, view in arrays.views(width):
         columns = zip(view[::width].tolist(), view[1::width].tolist(), strict=True)
         for at, words in zip(range(0, len(view), width), columns, strict=True):
-            calls, returns = words  # a call may have begun in another array
+            _, returns = words  # a call may have begun in another array
             _, _, errors, total, least, most, own, rest = view[at : at + width]
             is_right = errors <= returns and max(least - 1, 0) <= most <= total and not rest
             is_right &= bool(returns) or not (total or least or own)
-            bad += not (is_right and max(calls, returns, total, own) < _MOST)
+            bad += not (is_right and _can_be(arrays, view[at : at + 7].tolist()))
     return bad

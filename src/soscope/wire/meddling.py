@@ -65,6 +65,7 @@ class Meddling:
     def begin(self) -> None:
         """Hear that the agent has written what it writes once."""
         self._keep(_WRITTEN_ONCE)
+        self._block.keep_written()
         self._has_begun = True
 
     def _keep(self, names: tuple[str, ...]) -> None:
@@ -75,7 +76,7 @@ class Meddling:
         return self._block.mapping[at : at + size]
 
     def look(self) -> int:
-        """Return how many counters have gone back since the last look."""
+        """Return how many counters have gone back, or cannot be right, since the last look."""
         before = len(self._found)
         page = self._block.mapping[: layout.CONTROL.size]
         for name, (at, end) in _PLACES.items():
@@ -85,11 +86,13 @@ class Meddling:
             self._counts[name] = now
         if self._has_begun and not 0 < self._block.state <= layout.STATE_STOPPED:
             self._found.add("state")
+        self._found |= self._block.bounds.damaged
         return len(self._found) - before
 
     def finish(self) -> int:
-        """Return how many words have changed that stay as they are."""
+        """Return how many words have changed that stay as they are, or cannot be right."""
         before = len(self._found)
+        self._found |= self._block.damaged_sums()
         self._found.update(
             name for name, value in self._stays.items() if self._field(name) != value
         )

@@ -393,3 +393,66 @@ def test_looking_for_counts_makes_no_pages() -> None:
     assert block.counts() == {3: 10, 30_000: 5, 39_999: 5}
     assert os.fstat(block.fd).st_blocks == before
     block.close()
+
+
+TIMES = ("waited_room", "waited_exec", "waited_look", "stood_still", "delayed", "delays_over")
+WORK = ("took_chunks", "took_images", "took_asking", "took_works")
+COUNTS = ("dropped_exits", "slots_left", "images_dropped", "slots_dropped", "unanswered", "works")
+
+
+@pytest.mark.parametrize("name", [*TIMES, *WORK, *COUNTS])
+def test_a_sum_that_cannot_be_is_damage_and_no_number(name: str, block: ControlBlock) -> None:
+    second = 1_000_000_000
+    setattr(block, name, 1000 if name in COUNTS else 3 * second)
+    assert getattr(block, name)
+    assert not block.damaged_sums()
+    setattr(block, name, 0x7FFF_FFFF_FFFF_FFFF)
+    assert getattr(block, name) == 0
+    assert block.damaged_sums() == {name}
+    setattr(block, name, 7)  # nobody knows what it should be
+    assert getattr(block, name) == 0
+
+
+def test_losses_that_cannot_be_are_damage_and_no_number(block: ControlBlock) -> None:
+    start = layout.CONTROL.offset("dropped")
+    for kind, count in enumerate((17, 0xFFFF_FFFF_FFFF)):
+        block.mapping[start + 8 * kind : start + 8 * kind + 8] = count.to_bytes(8, "little")
+    assert block.dropped[:3] == (17, 0, 0)
+    assert block.damaged_sums() == {"dropped 1"}
+
+
+def test_what_the_agent_writes_once_stays_what_it_was(block: ControlBlock) -> None:
+    block.tsc_start, block.cost_inner, block.cost_outer = 5_000, 30, 0x7FFF_FFFF
+    block.keep_written()
+    assert (block.cost_inner, block.cost_outer) == (30, 0)
+    assert block.damaged_sums() == {"cost_outer"}
+    block.tsc_start = block.cost_inner = 1
+    assert (block.tsc_start, block.cost_inner) == (5_000, 30)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        (1 << 61, 1, 0, 10, 6, 5, 10),
+        (1, 1 << 61, 0, 10, 6, 5, 10),
+        (2, 2, 0, 1 << 61, 6, 1 << 60, 10),
+        (2, 2, 0, 1 << 61, 6, 5, 10),
+        (2, 2, 0, 10, 6, 5, 1 << 61),
+    ],
+)
+def test_a_call_that_takes_longer_than_the_session_is_in_no_statistics(
+    cell: tuple[int, ...],
+) -> None:
+    block = ControlBlock.create(plan(layout.INSTRUMENT_STATS, chunks=0, count_arrays=1))
+    try:
+        block.slot_count = 2
+        at = block.section(layout.SEC_COUNTS)[0] // 8
+        good = (3, 3, 0, 30, 6, 15, 20)
+        for index, words in enumerate((good, cell)):
+            start = at + index * layout.STATS.size // 8
+            for offset, word in enumerate(words):
+                block.words[start + offset] = word
+        assert block.stats() == {0: (3, 3, 0, 30, 5, 15, 20)}
+        assert block.spoiled_counts() == 1
+    finally:
+        block.close()

@@ -20,6 +20,8 @@ _COARSE = blocklayout.SIZES_FINE // blocklayout.SIZES_STEP
 _WORDS = blocklayout.SIZES.size // 8
 _HEAD = blocklayout.SIZES.offset("classes") // 8
 _CELL = blocklayout.SIZE_CLASS.size // 8
+_EACH_NS = 8  # what it takes to make a block, at least
+_MOST_BYTES = 1 << 47  # of a block: a process has no more addresses
 
 
 def class_sizes(number: int) -> tuple[int, int]:
@@ -41,7 +43,8 @@ class CountedBlocks:
 
     If a process executes another program, what it had in use is gone: it counts as freed.
     `strange` are frees of blocks that were not known, `untracked` blocks (and their bytes) whose
-    end nobody would have seen.
+    end nobody would have seen. `damaged` counts numbers that cannot be, and are left out: the
+    program has written over them.
     """
 
     __slots__ = ("_ended", "_lost", "_programs", "_running")
@@ -50,7 +53,7 @@ class CountedBlocks:
         self._running: dict[int, tuple[int, ControlBlock]] = {}  # the number of its program
         self._ended: list[tuple[int, list[CountedRow]]] = []
         self._programs = 0
-        self._lost = np.zeros(3, np.int64)
+        self._lost = np.zeros(4, np.int64)
 
     def add(self, block: ControlBlock) -> None:
         """Look at a program from now on."""
@@ -77,13 +80,19 @@ class CountedBlocks:
         for _, of_program in sorted(programs, reverse=True):
             rows += [row[:6] + row[4:6] if row[0] in newer else row for row in of_program]
             newer |= {row[0] for row in of_program}
-        strange, untracked, size = lost.tolist()
-        return {"rows": rows, "strange": strange, "untracked": [untracked, size]}
+        strange, untracked, size, damaged = lost.tolist()
+        return {
+            "rows": rows,
+            "strange": strange,
+            "untracked": [untracked, size],
+            "damaged": damaged,
+        }
 
 
 def _read(block: ControlBlock) -> tuple[list[CountedRow], npt.NDArray[np.int64]]:
     rows: list[CountedRow] = []
-    lost = np.zeros(3, np.int64)
+    lost = np.zeros(4, np.int64)
+    most = block.bounds.calls(_EACH_NS)
     with block.own(layout.INSTRUMENT_BLOCKS) as own:
         fields = blocklayout.BLOCKS
         if len(own) < fields.size:
@@ -93,14 +102,32 @@ def _read(block: ControlBlock) -> tuple[list[CountedRow], npt.NDArray[np.int64]]
         for number in range(min(used, arrays) if first else 0):
             start = first + number * blocklayout.SIZES.size
             words = np.frombuffer(own, "<u8", _WORDS, start).copy()
-            lost += words[1:_HEAD].astype(np.int64)
+            heads = words[1:_HEAD]
+            can_be = heads <= [most, most, most * _MOST_BYTES]
+            lost[:3] += np.where(can_be, heads, 0).astype(np.int64)
+            lost[3] += np.count_nonzero(~can_be)
             owner = int(words[0])
             cells = words[_HEAD:].reshape(-1, _CELL)
             for at in np.flatnonzero(cells[:, 0] | cells[:, 2]).tolist():
                 api, size_class = divmod(at, blocklayout.SIZES_CLASSES)
                 who = [owner & 0xFFFF_FFFF, owner >> 32]
-                rows.append([*who, api, size_class, *cells[at].astype(np.int64).tolist()])
+                if _can_be(size_class, cells[at].tolist(), most):
+                    rows.append([*who, api, size_class, *cells[at].astype(np.int64).tolist()])
+                else:
+                    lost[3] += 1
     return rows, lost
+
+
+def _can_be(size_class: int, amounts: list[int], most: int) -> bool:
+    """Return whether blocks of a class can be as many by now, and have so many bytes.
+
+    Their number may have been counted, and their bytes not yet.
+    """
+    smallest, largest = class_sizes(size_class)
+    return smallest <= _MOST_BYTES and all(
+        count <= most and (count - 1) * smallest <= size <= (count + 1) * largest
+        for count, size in zip(amounts[::2], amounts[1::2], strict=True)
+    )
 
 
 def summed(rows: Iterable[CountedRow]) -> dict[tuple[int, int, int], list[int]]:

@@ -296,7 +296,8 @@ class _Added(_Source):
         try:
             self._head, self._keys, self._values = sums.unpack(data)
             self._read(report)
-            recording.losses.strange = int(self._head.get("spoiled", 0))
+            damaged = self._head.get("counted", {}).get("damaged", 0)
+            recording.losses.strange = int(self._head.get("spoiled", 0)) + int(damaged)
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise RecordingError(f"'{recording.path}': its sums cannot be read: {error}") from error
 
