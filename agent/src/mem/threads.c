@@ -169,18 +169,42 @@ static struct sosc_made_thread *take(uint32_t flags)
 	return NULL;
 }
 
-// The newest one of that name: one that has ended by a system call of its own is never heard of.
+static bool has_name(const struct sosc_made_thread *made, uint64_t thread)
+{
+	return __atomic_load_n(&made->thread, __ATOMIC_ACQUIRE) == thread;
+}
+
+// When a thread was given its name. A name is given again only after the thread has ended that had it:
+// so whoever has not begun was given it last.
+static uint64_t when_named(const struct sosc_made_thread *made)
+{
+	uint64_t begun = __atomic_load_n(&made->begun, __ATOMIC_ACQUIRE);
+
+	return begun ? begun : UINT64_MAX;
+}
+
+// The newest one of that name. Of an older one it is not known yet that it is gone: whoever tries to
+// join it has not come back, or it has ended by a system call of its own.
 static struct sosc_made_thread *find(uint64_t thread)
 {
 	uint32_t most = __atomic_load_n(&used, __ATOMIC_ACQUIRE);
-	struct sosc_made_thread *found = NULL;
+	struct sosc_made_thread *newest = NULL;
+	uint64_t last = 0;
 
-	for (uint32_t i = 0; thread && i < most; i++)
-		if (__atomic_load_n(&threads[i].thread, __ATOMIC_RELAXED) == thread &&
-		    !is_of_parent(&threads[i]) && !(state_of(&threads[i]) & GONE) &&
-		    (!found || threads[i].begun > found->begun))
-			found = &threads[i];
-	return found;
+	for (uint32_t i = 0; thread && i < most; i++) {
+		struct sosc_made_thread *made = &threads[i];
+		uint64_t when;
+
+		if (!has_name(made, thread) || is_of_parent(made) || state_of(made) & GONE)
+			continue;
+		when = when_named(made);
+		// between these looks the place may have become another thread's
+		if (when <= last || !has_name(made, thread))
+			continue;
+		newest = made;
+		last = when;
+	}
+	return newest;
 }
 
 // Where the block is of the thread that runs; only the first one ever has to look for that.
@@ -351,7 +375,7 @@ struct sosc_thread_way sosc_thread_begins(struct sosc_made_thread *made)
 		return way;
 	if (!find_own_block(thread, made))
 		made->addr = 0;
-	made->begun = sosc_ticks();
+	__atomic_store_n(&made->begun, sosc_ticks(), __ATOMIC_RELAXED);
 	__atomic_store_n(&made->thread, thread, __ATOMIC_RELAXED);
 	(void)setspecific(__atomic_load_n(&key, __ATOMIC_RELAXED) - 1, made);
 	if (add(made, BEGUN) & LEFT)

@@ -251,7 +251,9 @@ static void *exchange(void *number)
 	uint64_t seed = (uint64_t)number + 1, next = FIRST + ((uint64_t)number << 34);
 
 	(void)call(); // the thread is known
-	is_busy = true;
+	now_size = SAME;
+	now_api = 1;
+	is_busy = true; // from here on its handler counts, too
 	for (uint32_t i = 0; i < TURNS || !__atomic_load_n(&counted_by_handler, 0); i++) {
 		uint64_t random = host_random(&seed), place = random % PLACES, size, api, addr;
 

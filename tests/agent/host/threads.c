@@ -53,17 +53,22 @@ static const struct host_symbol names[] = {
 
 static const struct sosc_blocks *own;
 static struct sosc_cell maker; // leads to pthread_create of the C library, not of a sanitizer
-static uint64_t made[STACKS]; // an address of each stack
+static uint64_t ends_of[STACKS]; // where the stack of each thread ends, as the C library says
 static uint32_t made_count;
 
 // ---- the program's calls -----------------------------------------------------------
 
 void *begins(struct sosc_made_thread *thread) __asm__("sosc_h_thread_begins");
 
+static bool are_held; // threads that have been made, and have not begun
+
 void *begins(struct sosc_made_thread *thread)
 {
-	const struct sosc_thread_way way = sosc_thread_begins(thread);
+	struct sosc_thread_way way;
 
+	while (__atomic_load_n(&are_held, __ATOMIC_ACQUIRE))
+		usleep(200);
+	way = sosc_thread_begins(thread);
 	return ((void *(*)(void *))way.start)((void *)way.arg);
 }
 
@@ -93,24 +98,37 @@ static void join(pthread_t thread)
 	CHECK(!pthread_join(thread, NULL));
 }
 
-static int try_join(pthread_t thread)
+static int try_join_by(pthread_t thread, void *original)
 {
-	static struct sosc_cell cell = {.original = (uint64_t)pthread_tryjoin_np};
+	struct sosc_cell cell = {.original = (uint64_t)original};
 
 	return (int)sosc_block_tryjoin(thread, 0, 0, 0, 0, &cell);
 }
 
+static int try_join(pthread_t thread)
+{
+	return try_join_by(thread, pthread_tryjoin_np);
+}
+
 // ---- threads -----------------------------------------------------------------------
 
-// Whoever has a stack notes it before anybody can have it again.
-static void note(const void *on_stack)
+// Whoever has a stack notes it before anybody can have it again. Where it ends is known of it alone: at
+// another time, stacks may lie where two others were.
+static void note(void)
 {
-	made[__atomic_fetch_add(&made_count, 1, __ATOMIC_RELAXED)] = (uint64_t)on_stack;
+	pthread_attr_t attributes;
+	void *addr;
+	size_t size;
+
+	CHECK(!pthread_getattr_np(pthread_self(), &attributes));
+	CHECK(!pthread_attr_getstack(&attributes, &addr, &size));
+	CHECK(!pthread_attr_destroy(&attributes));
+	ends_of[__atomic_fetch_add(&made_count, 1, __ATOMIC_RELAXED)] = (uint64_t)addr + size;
 }
 
 static void *work(void *how)
 {
-	note(&how);
+	note();
 	if ((uint64_t)how & 1)
 		pthread_exit(NULL);
 	return NULL;
@@ -123,7 +141,7 @@ static void *work_unseen(void *unused)
 
 static void *wait_for_end(void *unused)
 {
-	note(&unused);
+	note();
 	for (;;)
 		pause();
 	return NULL;
@@ -133,7 +151,7 @@ static void *make_some(void *number)
 {
 	pthread_attr_t detached;
 
-	note(&number);
+	note();
 	CHECK(!pthread_attr_init(&detached));
 	CHECK(!pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED));
 	for (uint64_t i = 0; i < TURNS; i++) {
@@ -219,7 +237,7 @@ static void check_events(void)
 		for (uint32_t k = 0; k < event_count; k++)
 			begins_there += events[k].addr == event->addr && !events[k].is_end;
 		for (uint32_t k = 0; k < made_count; k++)
-			threads += made[k] - event->addr < event->size;
+			threads += ends_of[k] == event->addr + event->size;
 		CHECK(begins_there == threads);
 	}
 }
@@ -234,6 +252,52 @@ static void check_many(void)
 		CHECK(!create(&makers[i], NULL, make_some, (void *)i));
 	for (uint32_t i = 0; i < MAKERS; i++)
 		join(makers[i]);
+}
+
+static bool may_end;
+
+static void *end_when_let(void *unused)
+{
+	(void)unused;
+	note();
+	while (!__atomic_load_n(&may_end, __ATOMIC_ACQUIRE))
+		usleep(200);
+	return NULL;
+}
+
+static bool tries_first;
+
+// A tryjoin that joins its thread, and takes so long that another thread has the stack and the name.
+static int join_slowly(pthread_t thread)
+{
+	pthread_t next;
+
+	__atomic_store_n(&may_end, true, __ATOMIC_RELEASE);
+	CHECK(!pthread_join(thread, NULL));
+	__atomic_store_n(&are_held, true, __ATOMIC_RELEASE);
+	CHECK(!create(&next, NULL, work, NULL));
+	CHECK(next == thread);
+	if (tries_first)
+		CHECK(try_join(next) == EBUSY);
+	else
+		release(next);
+	__atomic_store_n(&are_held, false, __ATOMIC_RELEASE);
+	if (tries_first)
+		release(next);
+	CHECK(!pthread_join(next, NULL));
+	return 0;
+}
+
+static void check_name_given_again(void)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		pthread_t thread;
+
+		may_end = false;
+		tries_first = i;
+		CHECK(!create(&thread, NULL, end_when_let, NULL));
+		CHECK(!try_join_by(thread, join_slowly));
+	}
 }
 
 static void check_cancelled(void)
@@ -273,7 +337,7 @@ static void *fork_and_end(void *how)
 	struct fork *fork_here = how;
 	pid_t child;
 
-	note(&how);
+	note();
 	child = fork();
 	CHECK(child >= 0);
 	if (!child) {
@@ -341,6 +405,7 @@ int main(void)
 	sosc_instruments[SOSC_INSTRUMENT_BLOCKS].start();
 	own = sosc_own(SOSC_INSTRUMENT_BLOCKS, sizeof(*own));
 	CHECK(sosc_made_threads_hooked(&at) == (uint64_t)sosc_h_block_pthread_create);
+	check_name_given_again();
 	check_many();
 	check_cancelled();
 	check_none();
