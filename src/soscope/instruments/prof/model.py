@@ -203,11 +203,11 @@ class Profile(Record):
     stands for, None: there are none. `is_chosen`: no option said how to profile, so calls and
     samples tell of the run together. `processor_ns` is how long all threads ran while they were
     profiled, None: nobody knows, and `hooks_ns` how much of that soscope's own hooks took, by
-    samples. `missed_ns` is processor time that no sample stands for, by reason, and `not_sampled`
-    says why there are no samples of processes. `calls` and `dropped` are numbers of calls. `cost`
-    is what it has cost the programs, None where nobody knows. `executed` are programs that children
-    have executed and nobody has followed. `delays` are waits for a processor, which times of calls
-    are without.
+    samples. `missed_ns` is processor time that no sample stands for, by reason, the most first, and
+    `not_sampled` says why there are no samples of processes. `calls` and `dropped` are numbers of
+    calls. `cost` is what it has cost the programs, None where nobody knows. `executed` are programs
+    that children have executed and nobody has followed. `delays` are waits for a processor, which
+    times of calls are without.
     """
 
     __slots__ = (

@@ -87,7 +87,7 @@ class _SampleReduction:
         for (thread, frames), weight in weights.items():
             profile.samples.append(ProfSample(thread, frames, weight))
         profile.hooks_ns = missed[HOOKS]
-        profile.missed_ns = dict(+missed)
+        profile.missed_ns = dict((+missed).most_common())
         for why, nanoseconds in profile.missed_ns.items():
             profile.notes.append(f"{nanoseconds // _MS:,} ms of processor time not sampled: {why}")
         notes = [note for _, file in self._images if file for note in file.functions.notes]

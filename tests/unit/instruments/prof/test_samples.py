@@ -18,7 +18,7 @@ FIRST = {
     "frames": [[0, 16, "__vdso_time"], [-1, 4096], ["inner", "a.py", 3, False]],
     "stacks": [[True, 0, 1], [False, 0], [True, 1, 2, 3]],
     "counts": [[0, 0, 4], [0, 1, 1]],
-    "missed": {"why not": 25_000_000},
+    "missed": {"for a while": 9_000_000, "why not": 8_000_000},
 }
 SECOND = {
     "period": 10_000_000,
@@ -26,7 +26,7 @@ SECOND = {
     "frames": [["outer", "a.py", 9, True], [0, 20, "__vdso_time"]],
     "stacks": [[False, 4]],
     "counts": [[0, 0, 2], [1, 2, 1], [0, 3, 5]],
-    "missed": {"why not": 5_000_000},
+    "missed": {"why not": 22_000_000},
 }
 
 
@@ -50,7 +50,11 @@ def test_blocks_go_on_where_the_one_before_ended() -> None:
         (0, (vdso,)): 6,  # two addresses of one function, which nobody tells apart
         (1, (nobody, (None, "inner", 3), (None, "outer", 9))): 1,
     }
-    assert profile.notes == ["30 ms of processor time not sampled: why not"]
+    assert list(profile.missed_ns.items()) == [("why not", 30_000_000), ("for a while", 9_000_000)]
+    assert profile.notes == [
+        "30 ms of processor time not sampled: why not",
+        "9 ms of processor time not sampled: for a while",
+    ]
 
 
 @pytest.mark.parametrize(
