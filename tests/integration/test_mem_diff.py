@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support.machines.pythons import few_pythons
-from tests.support.processes.run import kill
+from tests.support.processes.run import besides_cost, kill
 from tests.support.targets.accounts import built
 from tests.support.targets.survivors import TARGETS, soscope
 from tests.support.time.patience import limit
@@ -66,7 +66,7 @@ def ask(port: int, count: int) -> int:
 
 def diff(*words: str | Path) -> dict[str, Any]:
     done = soscope("mem", "diff", "--json", *words)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, besides_cost(done.stderr)) == (0, "")
     document: dict[str, Any] = json.loads(done.stdout)
     assert list(document) == ["schema", "rows"]
     assert document["schema"] == "soscope/mem-diff/1"

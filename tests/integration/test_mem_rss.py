@@ -15,7 +15,7 @@ import pytest
 from soscope.instruments.mem.run import MemSettings, run_mem
 from tests.support.machines.pythons import few_pythons
 from tests.support.machines.tools import need
-from tests.support.processes.run import kill
+from tests.support.processes.run import besides_cost, kill
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.mem import REPORT
 from tests.support.targets.accounts import built
@@ -36,7 +36,7 @@ def recorded(tmp_path: Path, *words: str | Path) -> tuple[dict[str, int], str]:
     """Record a command; return its parts, and what it has printed."""
     file = tmp_path / "run.sosr"
     done = soscope("mem", "run", "-o", file, *words)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, besides_cost(done.stderr)) == (0, "")
     return rss(report(file)), done.stdout
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.machines.pythons import few_pythons
 from tests.support.processes import attached
-from tests.support.processes.run import kill
+from tests.support.processes.run import besides_cost, kill
 from tests.support.targets.covering import sizes
 from tests.support.targets.survivors import TARGETS, soscope
 from tests.support.time.patience import limit, until
@@ -124,7 +124,7 @@ def test_more_places_than_there_is_room_for(most: int) -> None:
         assert lines == [1] * len(lines)
         without = most - len(lines)
         assert 0 < without < 10_000
-        (note,) = (each for each in document["notes"] if "waited" not in each)
+        (note,) = filter(besides_cost, document["notes"])
         said, words = note.split(" ", 1)
         assert words == "objects have no line: there was no room for it"
         assert without <= int(said.replace(",", "")) < without + 100  # sets, and what is beside

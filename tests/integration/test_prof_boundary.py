@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.processes import attached, reported
 from tests.support.processes.launching import environment
-from tests.support.processes.run import soscope
+from tests.support.processes.run import besides_cost, soscope
 from tests.support.targets import build
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
@@ -104,7 +104,8 @@ def test_the_default_times_all_libraries(tmp_path: Path) -> None:
     record = tmp_path / "run.sosr"
     done = soscope("prof", "run", "-o", record, "/bin/sh", "-c", "echo one; exit 3")
     assert (done.returncode, done.stdout) == (3, "one\n")
-    assert done.stderr == f"soscope: recording: {record}; show it: soscope prof report {record}\n"
+    said = f"soscope: recording: {record}; show it: soscope prof report {record}\n"
+    assert besides_cost(done.stderr) == said
 
 
 def test_a_running_process_is_left_as_it_was() -> None:

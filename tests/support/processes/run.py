@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,12 @@ from typing import IO
 
 from tests.support.processes import forked
 from tests.support.time.patience import limit
+
+# What soscope says of the cost of an observation (control/costwords.py), where it names a
+# recording, too.
+_COST = re.compile(
+    r"(soscope: )?('.*': )?([\w-]+ cost the program |(threads of )?the program (has )?waited )"
+)
 
 
 def run(
@@ -61,6 +68,17 @@ def run(
         process.communicate()
         raise
     return subprocess.CompletedProcess(argv, process.returncode, out or "", err or "")
+
+
+def besides_cost(said: str) -> str:
+    """Return what was said besides the notes on what soscope has cost the program.
+
+    Whether there are any depends on the machine: a program waits for soscope, which waits for a
+    processor. `said` is what soscope printed, or a note of a document. Example:
+    `assert (done.returncode, besides_cost(done.stderr)) == (0, "")`.
+    """
+    lines = said.splitlines(keepends=True)
+    return "".join(line for line in lines if not _COST.match(line))
 
 
 def kill(process: subprocess.Popen[str], *others: int | None) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from soscope.control import cost
 from soscope.control.cost import Price
+from soscope.control.costwords import cost_lines, look_lines, waits_so_far
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome, price
 from soscope.model.image import (
     IMAGE_LATE,
@@ -21,6 +22,7 @@ from soscope.report.trace.display import Display
 from soscope.report.trace.notes import notes
 from soscope.report.trace.summaryjson import document as document_of
 from soscope.select.filter import compile_selection
+from tests.support.processes.run import besides_cost
 
 UNSEEN = "not seen: calls inside one image, as they go through no slot"
 
@@ -402,3 +404,16 @@ def test_a_program_that_only_starts_a_library_gets_a_hint(
         selection = compile_selection(words)
         made = TraceOutcome([main], selection, status=0, programs=[program], calls=5)
         assert (hint in notes(made, Display())) == (is_started and not words)
+
+
+def test_notes_on_cost_are_told_from_all_others() -> None:
+    waits = Price(2_000_000_000, {cost.PRINT: 1_500_000_000, cost.DISK: 100_000_000})
+    several = Price(1_000_000_000, {cost.LOOK: 3_000_000_000})
+    said = [*cost_lines(waits, "recording"), *cost_lines(several, "-c"), *look_lines(several)]
+    said.append(waits_so_far(waits))
+    assert len(said) == 5
+    printed = "".join(f"soscope: {line}\n" for line in said)
+    assert besides_cost(printed + "".join(f"soscope: 'x.sosr': {line}\n" for line in said)) == ""
+    assert not any(map(besides_cost, said))
+    others = "soscope: 7 events lost: the program waited for nobody\nthe program: waited\n"
+    assert besides_cost(printed + others + printed) == others
