@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sanitizer/asan_interface.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -26,7 +27,8 @@ enum {
 	TURNS = 40,
 	STACKS = 4096,
 	CHILDREN = 4,
-	OF_CHILD = 4
+	OF_CHILD = 4,
+	DEEP = 1 << 18 // so far down do stacks have frames
 };
 
 static struct {
@@ -333,6 +335,14 @@ struct fork {
 	bool makes; // threads of its own
 };
 
+// No frame is left in a child of threads that were in the middle of something, which the sanitizer does
+// not know.
+static void forget_frames(void)
+{
+	for (uint32_t i = 0; i < made_count; i++)
+		ASAN_UNPOISON_MEMORY_REGION((void *)(ends_of[i] - DEEP), DEEP);
+}
+
 // The thread that has forked ends in the child, too, where it is not known.
 static void *fork_and_end(void *how)
 {
@@ -343,6 +353,7 @@ static void *fork_and_end(void *how)
 	child = fork();
 	CHECK(child >= 0);
 	if (!child) {
+		forget_frames();
 		release(pthread_self());
 		for (uint32_t i = 0; fork_here->makes && i < OF_CHILD; i++) {
 			pthread_t thread;
