@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.run import run
+from tests.support.processes.run import besides_cost, run
 from tests.support.targets.accounts import SOSCOPE, built, recorded, reported, rows_of, sizes
 
 PARTS = """
@@ -225,8 +225,7 @@ def test_threads_are_told_apart_without_their_names(tmp_path: Path) -> None:
     small = mapped["live_bytes"] // mapped["live"]
     assert 1 << 17 <= small < 1 << 18
     assert mapped["allocated_bytes"] == 5 * int(output) + 4 * 250 * small
-    notes = [note for note in report["notes"] if "waited" not in note and "cost" not in note]
-    assert not [note for note in notes if "threads" in note]
+    assert not [note for note in report["notes"] if "threads" in besides_cost(note)]
 
 
 FORKED = """
