@@ -17,7 +17,6 @@ from soscope.errors import AttachError
 from soscope.wire.block import ControlBlock
 from soscope.wire.planfile import PlanFile
 
-_PACKET = 1 << 16
 _INT = 4  # bytes of a descriptor
 _FILES = 2  # the most that come with one packet
 _END = 5.0  # seconds for the helper to let go
@@ -56,6 +55,7 @@ class Following:
         self.is_over = self.was_killed = False
         self._began = False
         self._is_polling = False
+        self._pieces: list[bytes] = []
         self._known = {0: program}
         self._events = events
         try:
@@ -105,7 +105,7 @@ class Following:
         while not self.is_over:
             try:
                 data, rights, _, _ = self._link.recvmsg(
-                    _PACKET,
+                    len(helper.LAST) + helper.PIECE,
                     _socket.CMSG_SPACE(_FILES * _INT),
                     _socket.MSG_DONTWAIT | _socket.MSG_CMSG_CLOEXEC,
                 )
@@ -119,12 +119,17 @@ class Following:
                 self.is_over = self.was_killed = True
                 return has_taken
             has_taken = True
+            self._pieces.append(data[len(helper.LAST) :])
+            if data.startswith(helper.MORE):
+                continue
             files = [
                 int.from_bytes(numbers[at : at + _INT], "little")
                 for _, _, numbers in rights
                 for at in range(0, len(numbers) - len(numbers) % _INT, _INT)
             ]
-            self._take(marshal.loads(data), files)  # noqa: S302  our own child wrote it
+            whole = b"".join(self._pieces)
+            self._pieces.clear()
+            self._take(marshal.loads(whole), files)  # noqa: S302  our own child wrote it
         return has_taken
 
     def stop(self) -> None:

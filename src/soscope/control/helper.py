@@ -7,7 +7,10 @@ a child does that, which nobody knows to kill, and tells soscope what happens. W
 gone, it takes back what it has begun, lets go of everybody and ends, too.
 
     soscope ── STOP, or the end of the socket ──► helper
-    soscope ◄── one packet for each event, with the control block of a new program ── helper
+    soscope ◄── one message for each event, with the control block of a new program ── helper
+
+A message is longer than a packet of the socket may be when a note in it names many functions. So
+it comes in pieces, each with a byte in front that says whether another piece follows.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ STOP = b"stop"
 PROCESS, SIGNAL, EXIT, OVER = "process", "signal", "exit", "over"
 INNER_PID = "inner pid"
 MISSED = "it was executed before it could be followed"
+
+LAST, MORE = b"\0", b"\1"  # in front of a piece
+PIECE = 1 << 15  # bytes behind it: well below what a socket takes at once
 
 _PAUSE = 0.25  # seconds between looks at what nobody tells
 _LAST = 2.0  # seconds for soscope to take the last packets
@@ -101,7 +107,11 @@ class Packets(SessionEvents):
 
     def send(self, packet: tuple[Any, ...], files: Sequence[int] = ()) -> None:
         """Send a packet now, or as soon as there is room for it."""
-        self._waiting.append((marshal.dumps(packet), [*files]))
+        data = marshal.dumps(packet)
+        while len(data) > PIECE:
+            self._waiting.append((MORE + data[:PIECE], []))
+            data = data[PIECE:]
+        self._waiting.append((LAST + data, [*files]))
         self.flush()
 
     def flush(self) -> bool:
