@@ -203,6 +203,41 @@ def test_anybody_may_put_a_library_there(
     assert bool(found) == is_fault
 
 
+@pytest.mark.parametrize("tag", ["VERDEF", "GNU_HASH", "SYMTAB", "RELA", "INIT_ARRAY"])
+def test_a_table_outside_of_all_segments(
+    tag: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """readelf says where the entry is; the loader does not survive such a library."""
+    versions = tmp_path / "versions"
+    versions.write_text("V1 { global: f; local: *; };")
+    text = "#include <stdio.h>\nint f(void) { return puts(__func__); }"
+    flags = ["-shared", "-fPIC", f"-Wl,--version-script={versions}"]
+    library = built(tmp_path, "libold.so", text, *flags)
+    assert not _faults_of_sound(capfd, library)
+    where = _dynamic_entry(library, tag)
+    data = library.read_bytes()
+    wrong = struct.unpack_from("<Q", data, where)[0] + 0x100000
+    _patch(library, where, struct.pack("<Q", wrong))
+    assert run(["ls"], env={**os.environ, "LD_PRELOAD": str(library)}).returncode != 0
+    told = [one for one in _check(capfd, library, status=1) if one["slug"] == "table-outside"]
+    assert [(one["severity"], one["address"]) for one in told] == [("fault", hex(wrong))]
+    assert f"DT_{tag} " in told[0]["message"]
+
+
+def _faults_of_sound(capfd: pytest.CaptureFixture[str], path: Path) -> list[str]:
+    found = _check(capfd, path, status=0)
+    return [one["slug"] for one in found if one["severity"] == "fault"]
+
+
+def _dynamic_entry(path: Path, tag: str) -> int:
+    """Return where in the file the value of a dynamic tag stands."""
+    headers = run(["readelf", "-dW", path]).stdout.splitlines()
+    start = next(line for line in headers if "Dynamic section at offset" in line)
+    first = int(start.split("offset ")[1].split()[0], 16)
+    rows = [line.split()[1] for line in headers if line.startswith(" 0x")]
+    return first + 16 * rows.index(f"({tag})") + 8
+
+
 def test_remarks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def remarks(*flags: str, text: str = _TEXT) -> set[str]:
         path = built(tmp_path, "program", text, *flags)
@@ -261,6 +296,85 @@ def test_relro_ends_with_a_page(tmp_path: Path, capfd: pytest.CaptureFixture[str
         number = len(soscope.Image.open(path).slots)
         whole = f"{number} of {number} slots can be written to while it runs: RELRO leaves them out"
         assert run([path]).returncode == (whole in told) == bool(less)
+
+
+# ---- symbols that nobody has ----
+
+
+def _linked(folder: Path, name: str, text: str, *flags: str) -> Path:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    kind = ["-shared", "-fPIC"] if ".so" in name else ["-Wl,-z,lazy"]
+    source = (folder / name).with_suffix(".c")
+    source.write_text(text)
+    words = ["gcc", "-O1", "-o", name, str(source), *kind, "-Wl,--allow-shlib-undefined", *flags]
+    assert run(words, cwd=folder).returncode == 0
+    return folder / name
+
+
+def _nobody_has(capfd: pytest.CaptureFixture[str], path: Path) -> list[str]:
+    """Return the messages; each is of one symbol."""
+    assert main(["check", "--json", str(path)]) in (0, 1)
+    faults = json.loads(capfd.readouterr().out)["images"][0]["faults"]
+    return [one["message"] for one in faults if one["slug"] == "no-provider"]
+
+
+@pytest.mark.parametrize("way", ["environment", "library", "version"])
+def test_a_symbol_that_no_library_has(
+    way: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loader finds another file of a library's name first; the loader itself is asked."""
+    old, new = "int old(void) { return 1; }", "int new(void) { return 2; }"
+    _linked(tmp_path, "own/libpart.so", old)
+    needs = "int old(void); int main(void) { return old(); }"
+    paths = ["-Lown", "-lpart", "-Wl,-rpath,$ORIGIN/own"]
+    if way == "environment":
+        _linked(tmp_path, "other/libpart.so", new)
+        program = _linked(tmp_path, "program", needs, *paths)
+        assert not _nobody_has(capfd, program)
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "other"))
+        whose = program
+    elif way == "library":
+        _linked(tmp_path, "other/libpart.so", new)
+        text = "int old(void); int middle(void) { return old(); }"
+        rpath = "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../other:$ORIGIN"
+        whose = _linked(tmp_path, "own/libmiddle.so", text, "-Lown", "-lpart", rpath)
+        text = "int middle(void); int main(void) { return middle(); }"
+        words = ["-Lown", "-lmiddle", "-Wl,-rpath,$ORIGIN/own"]
+        program = _linked(tmp_path, "program", text, *words)
+        assert _nobody_has(capfd, whose) == _nobody_has(capfd, program)
+    else:
+        program = whose = _linked(tmp_path, "program", needs, *paths)
+        assert not _nobody_has(capfd, program)
+        _linked(tmp_path, "own/libpart.so", new)
+    done = run([program])
+    assert done.returncode == 127
+    assert "undefined symbol: old" in done.stderr
+    told = _nobody_has(capfd, program)
+    assert len(told) == 1
+    assert told[0].startswith(f"no library has old, which {whose} needs")
+    passed = {tmp_path / "other/libpart.so", tmp_path / "own/libpart.so"}
+    named = {path for path in passed if os.path.normpath(path) in told[0].replace("own/../", "")}
+    assert named == (set() if way == "version" else passed)
+
+
+def test_what_may_stay_undefined_is_no_fault(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Weak symbols; what a program has for its libraries; what whoever loads a library has."""
+    text = "int own(void); int f(void) { return own(); }"
+    library = _linked(tmp_path, "libasks.so", text)
+    weak = "__attribute__((weak)) int maybe(void);"
+    text = (
+        "int f(void); int own(void) { return 0; } int main(void) { return maybe ? maybe() : f(); }"
+    )
+    words = ["-L.", "-lasks", "-rdynamic", "-Wl,-rpath,$ORIGIN"]
+    program = _linked(tmp_path, "program", weak + text, *words)
+    assert run([program]).returncode == 0
+    assert not _nobody_has(capfd, library)
+    assert not _nobody_has(capfd, program)
+    (tmp_path / "libasks.so").unlink()
+    assert run([program]).returncode == 127
+    assert not _nobody_has(capfd, program)  # the library that is missing may have all of it
 
 
 def test_what_is_no_image(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

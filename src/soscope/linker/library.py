@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.relocations import all_symbols
 from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.errors import FormatError
 from soscope.linker.machine import Kind, kind_of
@@ -21,6 +23,7 @@ _MAX_NAME = 4097  # a path, with its NUL
 _MAX_PATHS = 1 << 16
 _MAX_LEADING = 4096
 
+Wanted = tuple[str, str | None]  # a symbol with its version
 Stamp = tuple[int, int, int, int]  # device, inode, time of the last change, size
 
 
@@ -52,6 +55,7 @@ class Library:
     __slots__ = (
         "_exports",
         "_is_pie",
+        "_wanted",
         "avoids_defaults",
         "flags",
         "image",
@@ -73,6 +77,7 @@ class Library:
         self.kind: Kind = kind_of(image)
         self.flags = image.header.flags if image.header is not None else 0
         self._exports: SymbolTable | None = None
+        self._wanted: tuple[Wanted, ...] | None = None
         self.leading: list[tuple[int, str]] = []
         self.soname: str | None = None
         self.rpath: str | None = None
@@ -147,6 +152,40 @@ class Library:
             self.rest()
             self.image = None
         return self._exports
+
+    @property
+    def wanted(self) -> tuple[Wanted, ...]:
+        """The symbols that are not its own, and not weak; none where that cannot be read."""
+        if self._wanted is None:
+            self._wanted = self._undefined(lambda _: bool)
+        return self._wanted
+
+    def looked_for(self, wanted: Collection[Wanted]) -> list[Wanted]:
+        """Return those that a relocation names: a loader looks for no others."""
+        named = self._undefined(lambda image: all_symbols(image).__contains__)
+        return [symbol for symbol in wanted if symbol in named]
+
+    def _undefined(self, choose: Callable[[ElfImage], Callable[[int], bool]]) -> tuple[Wanted, ...]:
+        """Read the symbols that must come from elsewhere, of those numbers that are chosen."""
+        source: OwnedFile | None = None
+        try:
+            image = open_image(self.path)
+            assert isinstance(image.source, OwnedFile)
+            source = image.source
+            is_chosen = choose(image)
+            return tuple(
+                (symbol.name, symbol.version)
+                for symbol in image.symbols.undefined()
+                if symbol.binding == c.STB_GLOBAL and is_chosen(symbol.index)
+            )
+        except FormatError:
+            return ()
+        except OSError as error:
+            demand_files(error)
+            return ()
+        finally:
+            if source is not None:
+                source.rest()
 
     def rest(self) -> None:
         """Close its file until more of it is read."""

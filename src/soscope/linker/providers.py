@@ -8,17 +8,19 @@ first of its scope: a program that loads it may have a definition of its own bef
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.symbols.match import CALL
 from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.errors import FormatError
 from soscope.linker.hosts import extension_of
-from soscope.linker.library import Library
+from soscope.linker.library import Library, Wanted
 from soscope.linker.openfile import demand_files
 from soscope.linker.root import Root
-from soscope.linker.search import Search, program_of, shared_system
+from soscope.linker.search import Needed, Search, program_of, shared_system
 from soscope.linker.system import System
 
 NOWHERE = "no library in the search defines it"
@@ -41,6 +43,20 @@ class Provider(NamedTuple):
     reason: str | None
 
 
+class Lack(NamedTuple):
+    """A symbol that a file needs, and none that the loader takes has.
+
+    `path` is the file that needs it. If another file with the name of a library that was taken
+    has the symbol, `other` is that file and `taken` the library's; both are "" without one.
+    """
+
+    path: str
+    symbol: str
+    version: str | None
+    taken: str
+    other: str
+
+
 class _Scope:
     """The libraries that are asked, in order, and their answers so far."""
 
@@ -50,6 +66,7 @@ class _Scope:
         "asked",
         "closed",
         "files",
+        "lacking",
         "libraries",
         "missing",
         "state",
@@ -74,7 +91,8 @@ class _Scope:
         self.files = frozenset(
             library.stamp[:2] for _, library in self.libraries if library.stamp is not None
         )
-        self.answers: dict[tuple[str, str | None], Provider | None] = {}
+        self.answers: dict[Wanted, Provider | None] = {}
+        self.lacking: list[tuple[str, Wanted]] | None = None  # of its libraries, once asked
 
     def is_the_same(self) -> bool:
         """Return whether all its files are those that were read, and would be found again."""
@@ -110,6 +128,26 @@ class _Scope:
             except OSError as error:
                 demand_files(error)  # a number that no version of its own has, and no file now
         return None
+
+    def find_lacking(self) -> list[tuple[str, Wanted]]:
+        """Return (path of a library, what it needs) for all that no other library has."""
+        if self.lacking is None:
+            self.lacking = [
+                (library.path, wanted)
+                for _, library in self.libraries
+                for wanted in self.lacks_of(library, library.wanted)
+            ]
+        return self.lacking
+
+    def lacks_of(self, library: Library, wanted: Iterable[Wanted]) -> list[Wanted]:
+        """Return what a file needs, and no library has."""
+        lacking = []
+        for name, version in wanted:
+            if (name, version) not in self.answers:
+                self.answers[name, version] = self.find(name, version)
+            if self.answers[name, version] is None:
+                lacking.append((name, version))
+        return library.looked_for(lacking) if lacking else []
 
 
 def _place(search: Search, name: str) -> str | None:
@@ -160,6 +198,41 @@ class Providers:
             provider = scope.answers[name, version] = scope.find(name, version)
         return provider or Provider(None, None, self._reason(name, weak))
 
+    def lacks(self) -> list[Lack]:
+        """Return the symbols that nobody has, and that must be found when the file is loaded.
+
+        What is told of a program is told of its libraries, too: they are loaded with it. A
+        library that is looked at by itself may be served by whoever loads it, so of its symbols
+        only those are told that a file has which the loader passes over. Nothing is told where
+        a library is missing or cannot be read.
+        """
+        program, scope = self._program, self._scope
+        if not program.leading or scope.missing:
+            return []
+        lacking = [(program.path, wanted) for wanted in scope.lacks_of(program, program.wanted)]
+        if scope.closed:
+            return []
+        if program.is_program:
+            lacking += [
+                (path, wanted) for path, wanted in scope.find_lacking() if not self._has(*wanted)
+            ]
+        if not lacking:
+            return []
+        search = Search(scope.system, program)
+        askers = {asker.path: asker for asker in search.run()}
+        lacks = []
+        for path, wanted in lacking:
+            taken, other = _passed_over(search, askers[path], scope, wanted)
+            if other or program.is_program:
+                lacks.append(Lack(path, *wanted, taken, other))
+        return lacks
+
+    def _has(self, name: str, version: str | None) -> bool:
+        """Return whether the file itself has a symbol."""
+        system = self._scope.system
+        word = system.word(name)
+        return self._image.symbols.find(word, version, use=CALL, musl=system.is_musl) is not None
+
     def _reason(self, name: str, weak: bool | None) -> str:
         if self._is_weak(name) if weak is None else weak:
             return WEAK
@@ -189,6 +262,22 @@ class Providers:
                 demand_files(error)
                 self._weak = set()
         return name in self._weak
+
+
+def _passed_over(search: Search, asker: Needed, scope: _Scope, wanted: Wanted) -> tuple[str, str]:
+    """Return the library that is taken, and one of its name that has a symbol; "" for none."""
+    name, version = wanted
+    word = scope.system.word(name)
+    assert asker.library is not None
+    for tag, needed in asker.library.leading:
+        taken = search.known.get(needed)
+        if tag != c.DT_NEEDED or taken is None:
+            continue
+        for library in search.every(needed, asker):
+            offer = library.exports
+            if offer is not None and offer.find(word, version, use=CALL, musl=scope.system.is_musl):
+                return taken.path, library.path
+    return "", ""
 
 
 def _host_of(image: ElfImage) -> tuple[str, tuple[str, ...]]:

@@ -11,6 +11,7 @@ paths of the image and of those that wanted it, without a cache, with the folder
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
@@ -314,6 +315,18 @@ class Search:
             system.cached(name),
             system.default,
         )
+
+    def every(self, name: str, asker: Needed) -> Iterator[Library]:
+        """Give the files that the loader could come to for `name`, in its order."""
+        if "/" in name or asker.library is None:
+            return
+        system = self.system
+        before, behind = self.folders_of(asker)
+        folders = (*before, *system.library_folders, *behind)
+        for place in system.places(name, folders, system.cached(name), system.default):
+            library = system.open(place)
+            if isinstance(library, Library):
+                yield library
 
     def folders_of(self, asker: Needed) -> tuple[list[str], list[str]]:
         """Return the folders before and behind those of LD_LIBRARY_PATH."""

@@ -182,7 +182,7 @@ class System:
     ) -> tuple[str, Found]:
         """Return path and file of the first `name` in `folders`, at `path`, in folders `last`."""
         wrong: tuple[str, Found] | None = None
-        for place in self._places(name, folders, path, last):
+        for place in self.places(name, folders, path, last):
             library = self.open(place)
             if isinstance(library, Library):
                 return place, library
@@ -192,9 +192,10 @@ class System:
                     return place, library
         return wrong or ("", None)
 
-    def _places(
+    def places(
         self, name: str, folders: Iterable[str], path: str | None, last: Iterable[str]
     ) -> Iterator[str]:
+        """Give the paths that are tried for a name, in order; of some there is no file."""
         for folder in folders:
             for build in self.with_builds(folder):
                 yield f"{build}/{name}"

@@ -12,7 +12,7 @@ from soscope.inspect.check.checkelf import check_elf
 from soscope.inspect.check.checkmacho import check_macho
 from soscope.inspect.check.fault import FAULT, Fault
 from soscope.inspect.check.hardening import check_hardening
-from soscope.inspect.check.searchpath import check_search_path
+from soscope.inspect.check.searchpath import check_providers, check_search_path
 from soscope.linker.image import Image
 from soscope.model.filemap import CALL_STUB, Stub
 
@@ -50,6 +50,7 @@ def check(image: Image, *, run: bool = False, hardening: bool = False) -> Checke
     if isinstance(mapped, ElfMap):
         faults += check_elf(mapped)
         faults += check_search_path(mapped, image.path)
+        faults += check_providers(mapped, image.path)
         faults += check_hardening(mapped, branches=hardening)
     elif isinstance(mapped, MachoMap):
         faults += check_macho(mapped)

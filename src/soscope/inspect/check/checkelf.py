@@ -5,10 +5,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.inspect.check.fault import FAULT, Fault
 from soscope.inspect.check.lazycode import argument_of
 from soscope.model.filemap import CALL_STUB, LAZY, PLT, FileSlot
+
+# gABI, "Dynamic Section", and glibc's elf/get-dynamic-info.h: what is an address there
+_TABLES = {
+    c.DT_HASH: "DT_HASH",
+    c.DT_GNU_HASH: "DT_GNU_HASH",
+    c.DT_STRTAB: "DT_STRTAB",
+    c.DT_SYMTAB: "DT_SYMTAB",
+    c.DT_VERSYM: "DT_VERSYM",
+    c.DT_VERDEF: "DT_VERDEF",
+    c.DT_VERNEED: "DT_VERNEED",
+    c.DT_RELA: "DT_RELA",
+    c.DT_REL: "DT_REL",
+    c.DT_RELR: "DT_RELR",
+    c.DT_JMPREL: "DT_JMPREL",
+    c.DT_INIT: "DT_INIT",
+    c.DT_FINI: "DT_FINI",
+    c.DT_INIT_ARRAY: "DT_INIT_ARRAY",
+    c.DT_FINI_ARRAY: "DT_FINI_ARRAY",
+    c.DT_PREINIT_ARRAY: "DT_PREINIT_ARRAY",
+}
 
 
 def check_elf(mapped: ElfMap) -> Iterator[Fault]:
@@ -21,6 +42,7 @@ def check_elf(mapped: ElfMap) -> Iterator[Fault]:
     is_shared = len(helpers) == 1
     for slot in mapped.slots:
         yield from _slot(mapped, slot, by_argument, is_shared=is_shared)
+    yield from _tables(mapped)
     names = {slot.vaddr: slot.symbol for slot in mapped.slots}
     for vaddr, symbol in mapped.filled_again:
         if symbol != names.get(vaddr):
@@ -41,6 +63,20 @@ def check_elf(mapped: ElfMap) -> Iterator[Fault]:
             f"the stub at {stub.vaddr:#x} leads through what no relocation fills",
             stub.vaddr,
         )
+
+
+def _tables(mapped: ElfMap) -> Iterator[Fault]:
+    """Give a fault for each table that a loader would read where nothing is loaded."""
+    loaded = [segment for segment in mapped.image.segments if segment.type == c.PT_LOAD]
+    for tag, name in _TABLES.items():
+        vaddr = mapped.tag(tag)
+        if vaddr and not any(0 <= vaddr - part.vaddr < part.memsz for part in loaded):
+            yield Fault(
+                "table-outside",
+                FAULT,
+                f"{name} is {vaddr:#x}, and no segment holds that address",
+                vaddr,
+            )
 
 
 def _slot(

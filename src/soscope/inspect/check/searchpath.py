@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders in which a file has its libraries looked for, and into which anybody may put one."""
+"""What the loader looks for outside of a file: libraries, and the symbols that they have.
+
+Into a folder in which a file has its libraries looked for, nobody else may put one. A symbol that
+no library has ends the program: at its start, or when it calls the function.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from collections.abc import Iterator
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.errors import FormatError
 from soscope.inspect.check.fault import FAULT, Fault
+from soscope.linker.providers import Providers
 from soscope.linker.search import own_folders
 
 
@@ -24,6 +29,17 @@ def check_search_path(mapped: ElfMap, path: str) -> Iterator[Fault]:
         if why:
             message = f"libraries are looked for in '{folder}': {why}"
             yield Fault("writable-search-path", FAULT, message)
+
+
+def check_providers(mapped: ElfMap, path: str) -> Iterator[Fault]:
+    """Give a fault for each symbol that the loader would not find."""
+    library_path = os.environ.get("LD_LIBRARY_PATH", "")
+    for lack in Providers(mapped.image, path, library_path=library_path).lacks():
+        symbol = lack.symbol if lack.version is None else f"{lack.symbol}@{lack.version}"
+        message = f"no library has {symbol}, which {lack.path} needs"
+        if lack.other:
+            message += f": {lack.taken} is loaded, and not {lack.other}, which has it"
+        yield Fault("no-provider", FAULT, message, symbol=lack.symbol)
 
 
 def _who_may_write(folder: str) -> str:
