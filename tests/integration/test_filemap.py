@@ -19,7 +19,7 @@ import pytest
 import soscope
 from soscope.cli.main import main
 from soscope.errors import AmbiguousError, FormatError, SoscopeError
-from tests.support.files.elffiles import built, run
+from tests.support.files.elffiles import built, nm, run
 from tests.support.machines.tools import need
 from tests.support.macho.machosmall import Small
 from tests.support.schemas.checked import wrong_members
@@ -183,6 +183,26 @@ def test_symbols_are_chosen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     assert [slot["symbol"] for slot in image["slots"]] == ["free"]
     assert main(["map", "-e", "nobody", str(path)]) == 1
     assert capfd.readouterr().err == "soscope: no slot matches\n"
+
+
+def test_symbols_of_a_table_are_chosen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """nm says which there are; slots of the same names do not count where no slot is shown."""
+    text = (
+        "#include <stdlib.h>\nint own_one(void) { return 1; } int own_two(void) { return atoi(0); }"
+    )
+    library = built(tmp_path, "library.so", text, "-shared", "-fPIC", "-Wl,-z,lazy")
+    defined = [row[3] for row in nm(library, "-D") if row[3].startswith("own_")]
+    assert len(defined) == 2
+    for words, status, names in (
+        (["-e", "own_*"], 0, sorted(defined)),
+        (["-e", "own_one+atoi"], 0, ["atoi@GLIBC_2.2.5", "own_one"]),
+        (["-e", "nobody"], 1, []),
+        (["-e", "atoi", "--to", "libc.so.6"], 0, ["atoi@GLIBC_2.2.5"]),
+    ):
+        assert main(["map", "--symbols", *words, str(library)]) == status
+        told = capfd.readouterr()
+        assert sorted(line.split()[4] for line in told.out.splitlines()[1:]) == names
+        assert told.err == ("soscope: no symbol matches\n" if status else "")
 
 
 def test_what_cannot_be_read_is_said_and_the_others_are_shown(

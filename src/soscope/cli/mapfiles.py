@@ -13,6 +13,7 @@ from soscope.cli.main import note
 from soscope.cli.output import finish
 from soscope.linker.collect import files_below, images_of, shortfall
 from soscope.linker.image import Image, Slot
+from soscope.model.filemap import Symbol
 from soscope.model.printable import printable
 from soscope.options.map import MapOptions
 from soscope.report.map import filetext as filemap
@@ -29,7 +30,7 @@ class _Tick(Protocol):
 
 
 class _Chooses(Protocol):
-    def __call__(self, image: Image, slot: Slot, /) -> bool: ...
+    def __call__(self, image: Image, subject: Slot | Symbol, /) -> bool: ...
 
 
 def show_files(options: MapOptions) -> int:
@@ -60,16 +61,21 @@ def show_files(options: MapOptions) -> int:
                 continue
             try:
                 slots = [slot for slot in image.slots if chooses(image, slot)]
-                is_shown = bool(slots) or is_one or not options.is_filtered
+                symbols = (
+                    [symbol for symbol in image.symbols if chooses(image, symbol)]
+                    if "symbols" in options.tables
+                    else []
+                )
+                is_shown = bool(slots or symbols) or is_one or not options.is_filtered
                 text = ""
                 if is_shown:
-                    text = _text(image, slots, options, is_first=not shown, is_one=is_one)
+                    text = _text(image, slots, symbols, options, is_first=not shown, is_one=is_one)
             except (OSError, MemoryError) as lack:
                 note(f"{image.path}: {shortfall(lack)}")
                 is_whole = False
                 continue
             is_whole &= not image.partial
-            chosen += len(slots)
+            chosen += len(symbols) if options.tables == ["symbols"] else len(slots) + len(symbols)
             if not is_shown:
                 for why in image.partial:
                     note(f"{image.path}: partial: {why}")
@@ -90,13 +96,19 @@ def show_files(options: MapOptions) -> int:
         note("no ELF or Mach-O file there")
         return 1
     if options.is_filtered and not chosen:
-        note("no slot matches")
+        note("no symbol matches" if options.tables == ["symbols"] else "no slot matches")
         return 1
     return 0 if is_whole else 1
 
 
 def _text(
-    image: Image, slots: list[Slot], options: MapOptions, *, is_first: bool, is_one: bool
+    image: Image,
+    slots: list[Slot],
+    symbols: list[Symbol],
+    options: MapOptions,
+    *,
+    is_first: bool,
+    is_one: bool,
 ) -> str:
     """Return what is printed of an image. Raises OSError where it cannot be read any more."""
     stubs = () if options.is_filtered else image.stubs_without_slot
@@ -104,12 +116,12 @@ def _text(
         from soscope.report.map import filejson as filemapjson
 
         return filemapjson.image(image, slots, stubs, is_first=is_first)
-    text = filemap.text(image, slots, stubs, options.tables, is_alone=is_one)
+    text = filemap.text(image, slots, stubs, options.tables, symbols=symbols, is_alone=is_one)
     return text if is_first or options.tables else "\n" + text
 
 
 def _chooser(options: MapOptions) -> _Chooses:
-    """Return what says whether a slot was asked for. Raises UsageError."""
+    """Return what says whether a slot or symbol was asked for. Raises UsageError."""
     if not options.is_filtered:
         return lambda *_: True
 
@@ -120,11 +132,14 @@ def _chooser(options: MapOptions) -> _Chooses:
         options.select, options.from_ or ["all"], options.to, sets=lambda: load().groups()
     )
 
-    def wanted(image: Image, slot: Slot) -> bool:
-        callee = (slot.provider or "") if options.to else ""
+    def wanted(image: Image, subject: Slot | Symbol) -> bool:
+        if isinstance(subject, Slot):
+            name, callee = subject.symbol, (subject.provider or "") if options.to else ""
+        else:
+            name, callee = subject.name, subject.library
         return chooses(
             selection,
-            slot.symbol,
+            name,
             caller=image.name,
             caller_path=image.path,
             caller_is_main=image.kind in ("executable", "pie", "static", "static-pie"),

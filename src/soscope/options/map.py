@@ -121,7 +121,7 @@ OPTIONS = [
     remote_option(_WHAT),
     *selection_options(
         _WHICH,
-        select="only slots of the symbols that the filter expression chooses",
+        select="only slots, and with --symbols symbols, that the filter expression chooses",
         from_="only slots of this image; MAIN is the program",
         to="only slots that lead to this image, or would",
     ),

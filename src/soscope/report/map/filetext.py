@@ -26,11 +26,13 @@ def text(
     without_slot: Sequence[Stub],
     tables: Sequence[str],
     *,
+    symbols: Sequence[Symbol],
     is_alone: bool,
 ) -> str:
     """Return the tables that were chosen, or the page of facts and the slots.
 
-    `slots` are those that are shown, with their stubs, `without_slot` the stubs without any.
+    `slots` are those that are shown, with their stubs, `without_slot` the stubs without any,
+    `symbols` those of the table of symbols.
     Without `is_alone` each line of a chosen table begins with the file's path, and with the
     architecture where the file has several images.
     """
@@ -49,7 +51,7 @@ def text(
             elif name == "stubs":
                 lines += _aligned(_STUBS, _stub_rows(image, slots, without_slot), lead)
             elif name == "symbols":
-                lines += _aligned(_SYMBOLS, map(_symbol_row, image.symbols), lead)
+                lines += _aligned(_SYMBOLS, map(_symbol_row, symbols), lead)
             else:
                 lines += _aligned(_NEEDED, _needed_rows(image), lead)
         front = f"{lead}  " if lead else ""
