@@ -291,6 +291,9 @@ def test_room_in_front_of_a_function_is_none(
     assert found["instrumented"] == "patchable"
     assert _works(found) == {"boundary count", "boundary time"}
     assert found["modes"][0]["reason"] == "no function has room for a call at its entry"
+    assert main(["prof", "check", str(tmp_path / "lib.so")]) == 0
+    entries = f"{found['sites']} entries in {found['functions']} functions"
+    assert f"  {entries}, 0 of them with room for a call" in capfd.readouterr().out.splitlines()
 
 
 @pytest.mark.parametrize("flags", ["-pg", "-pg -mfentry", _CYG])

@@ -93,7 +93,11 @@ class VerbParser(ArgumentParser):
         option, is_given, _ = message.partition(": ignored explicit argument ")
         if is_given:
             message = f"{option.removeprefix('argument ').rpartition('/')[2]} takes no value"
-        words = message.partition("unrecognized arguments: ")[2].split()
+        told, unknown, listed = message.partition("unrecognized arguments: ")
+        words = [
+            word for word in listed.split(" ") if word != "--"
+        ]  # the user may not have typed it
+        message = told + unknown + " ".join(words)
         if words and words[0].startswith("--"):
             from difflib import get_close_matches
 

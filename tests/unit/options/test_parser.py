@@ -7,6 +7,7 @@ import pytest
 
 from soscope.errors import UsageError
 from soscope.options import trace
+from soscope.options.mem import snapshot
 from soscope.options.parser import VerbParser
 
 
@@ -19,6 +20,12 @@ def test_an_option_that_is_typed_wrong_is_named_with_the_one_that_is_like_it() -
     with pytest.raises(UsageError, match="unrecognized arguments: --xyz") as caught:
         parser.parse_args(["--xyz"])
     assert caught.value.hint == "soscope trace --help lists the options"
+
+
+def test_only_words_that_were_typed_are_told() -> None:
+    for words, said in ((["-o", "file"], "-o file"), (["-o", "--", "file"], "-o file")):
+        with pytest.raises(UsageError, match=rf"^unrecognized arguments: {said}$"):
+            snapshot.VERB.read(words)
 
 
 def test_a_word_behind_an_option_that_takes_none_is_said() -> None:

@@ -43,10 +43,14 @@ def text(library: Instrumentation) -> str:
 def _sites(library: Instrumentation) -> str:
     if library.sites is None:
         return "an unknown number of call sites"
-    what = "entry with room" if library.kind == PATCHABLE else "call site"
-    said = plural(library.sites, what, "entries with room" if library.kind == PATCHABLE else None)
+    is_patchable = library.kind == PATCHABLE
+    said = plural(
+        library.sites, "entry" if is_patchable else "call site", "entries" if is_patchable else None
+    )
     if library.functions is not None:
         said += f" in {plural(library.functions, 'function')}"
+    if is_patchable:
+        said += f", {library.rooms:,} of them with room for a call"
     if library.inlined:
         share = 100 * library.inlined / library.sites
         said += f", {library.inlined:,} of them ({share:.0f} %) those of inlined functions"
