@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_native_sites import SAID, SITES, ask, built_for_i386, rows, traced
-from tests.support.files.elffiles import built
+from tests.support.files.elffiles import built, run
 from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.processes.run import soscope
@@ -107,6 +107,27 @@ def test_functions_inside(program: Path, tmp_path: Path) -> None:
     lines = [line.split("(")[0].split(">")[-1].strip() for line in both if "(" in line]
     assert [each for each in lines if each in ("labs", "inside")].count("inside") == 6
     assert lines.count("labs") == 3
+
+
+def test_functions_inside_that_a_debug_file_alone_names(tmp_path: Path) -> None:
+    text = """
+        __attribute__((noinline)) static int inner(int n) { return n ? inner(n - 1) + 1 : 0; }
+        int main(int count, char **words) { (void)words; return inner(count + 3); }
+    """
+    path = built(tmp_path, "split", text, "-g", "-fno-optimize-sibling-calls")
+    table = tmp_path / "table.json"
+    command = ["trace", "-x", "inner*", "-c", "--json", "-o", str(table), "--", path]
+    whole = soscope(*command)
+    counted = rows(table)
+    for words in (
+        ["--only-keep-debug", path, f"{path}.debug"],
+        ["--strip-all", path],
+        [f"--add-gnu-debuglink={path}.debug", path],
+    ):
+        run("objcopy", *words)
+    split = soscope(*command)
+    assert whole.returncode == split.returncode == sum(counted.values()) - 1
+    assert rows(table) == counted
 
 
 def test_functions_inside_of_a_process_that_runs(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.elf.symbols.array import SymbolArray, static_table
+from soscope.binfmt.elf.symbols.array import SymbolArray
 from soscope.binfmt.elf.symbols.table import dynamic_table
 from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.watch import Armed
 from soscope.entry.breakpoint.points import Points
 from soscope.entry.remote.convention import Convention
+from soscope.live.names.staticnames import ImageNames
 
 
 class EntryPoint(Armed):
@@ -38,18 +38,18 @@ class EntryPoints:
         self._main = "the program"
 
     def functions(self, image: ForeignImage) -> Iterator[CalledSlot]:
-        """Give those in an image that are asked for, each address once. Raises FormatError."""
+        """Give those in an image that are asked for, each address once. Raises FormatError.
+
+        Of an image without a .symtab those are asked for, too, that its debug file names.
+        """
         if image.is_main:
             self._main = image.name
         names = [(w, name) for w, name, of in self._words if fnmatchcase(image.name, of or "*")]
         if not names:
             return
         seen = set(self._at)
-        sections = Sections.read(image.elf)
-        for table in (
-            dynamic_table(image.elf),
-            static_table(image.elf.source, sections, image.elf.encoding),
-        ):
+        names_of = ImageNames(image.elf, build_id=image.elf.build_id, path=image.path, roots=[""])
+        for table in (dynamic_table(image.elf), *(part for _, part in names_of.parts())):
             for symbol, addr in self._named(table, names, image):
                 if addr not in seen:
                     seen.add(addr)
