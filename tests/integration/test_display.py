@@ -97,6 +97,39 @@ def test_places_in_functions_of_cpp_are_named_as_they_are_written(tmp_path: Path
         assert f" {name}+0x" in line.partition("]")[0]
 
 
+def test_names_are_chosen_as_they_are_shown(tmp_path: Path) -> None:
+    """The program itself says how often it called what."""
+    need("g++")
+    library, source = tmp_path / "library.cc", tmp_path / "program.cc"
+    library.write_text(
+        "struct Lock { Lock(); ~Lock(); int depth(int) const; };"
+        "Lock::Lock() {} Lock::~Lock() {} int Lock::depth(int a) const { return a; }"
+        "namespace outer { template <typename T> T twice(T a) { return a + a; }"
+        "template int twice(int); template double twice(double); int once(int a) { return a; } }"
+    )
+    source.write_text(
+        "struct Lock { Lock(); ~Lock(); int depth(int) const; };"
+        "namespace outer { template <typename T> T twice(T); int once(int); }"
+        "int main() { Lock lock; lock.depth(1); lock.depth(2);"
+        "outer::twice(1); outer::twice(1.5); outer::twice(2.5); return outer::once(0); }"
+    )
+    made_in(tmp_path, "g++", "-shared", "-fPIC", "-o", tmp_path / "liblock.so", library)
+    words = [source, f"-L{tmp_path}", "-llock", "-Wl,-rpath,$ORIGIN"]
+    made_in(tmp_path, "g++", "-o", tmp_path / "program", *words, tmp_path / "liblock.so")
+    for expression, count in (
+        ("Lock::*", 4),
+        ("Lock::depth", 2),
+        ("Lock::Lock,Lock::~Lock", 2),
+        ("outer::twice", 3),
+        ("outer::*-outer::twice*", 1),
+        ("*::*ce", 4),
+        ("outer::depth", 0),
+    ):
+        done = run([*SOSCOPE, "-e", expression, os.fspath(tmp_path / "program")])
+        assert done.returncode == 0
+        assert f"soscope: {count} call" in done.stderr, (expression, done.stderr)
+
+
 def test_the_command_gets_another_environment() -> None:
     words = ["-q", "-E", "ADDED=a=b", "-E", "CHANGED=new", "-E", "GONE", "-E", "EMPTY=", "--"]
     env = {"CHANGED": "old", "GONE": "here", "KEPT": "kept"}

@@ -15,6 +15,7 @@ from soscope.errors import UsageError
 from soscope.select import expression
 from soscope.select.automaton import Automaton, compile_bre, compile_glob
 from soscope.select.expression import ANY, Pattern, Rule
+from soscope.select.listed import either
 from soscope.select.twins import compile_names_of
 from soscope.wire import layout
 
@@ -150,12 +151,22 @@ class _Compiler:
 
 
 def compile_symbol(pattern: Pattern) -> Automaton:
-    """Compile a pattern for functions: `open` means `__open_2`, too (select/twins.py)."""
+    """Compile a pattern for functions.
+
+    `open` means `__open_2`, too (select/twins.py), and `Locker::*` names as they are linked
+    (select/cxx.py).
+    """
     if pattern.members is not None:
         return pattern.members
     if pattern.is_regex:
         return compile_bre(pattern.text)
-    return compile_names_of(without_anchors(pattern.text))
+    text = without_anchors(pattern.text)
+    if "::" in text:
+        from soscope.select.cxx import is_qualified, linked_pattern  # few runs need it
+
+        if is_qualified(text):
+            return either(compile_glob(text), compile_bre(linked_pattern(text)))
+    return compile_names_of(text)
 
 
 def compile_pattern(pattern: Pattern) -> Automaton:

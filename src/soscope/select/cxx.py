@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Names of C++ as they are shown: which linked names `Locker::*` means.
+
+A slot has the linked name, which is made of the same parts: `Locker::depth() const` is
+`_ZNK6Locker5depthEv` (Itanium C++ ABI, "Mangling": <nested-name>, <source-name>, <ctor-dtor-name>,
+<template-args>, <substitution>). So a pattern with `::` becomes a basic regular expression for
+linked names: of the function's name alone, as the types of its parameters are not part of what the
+pattern says. Rust's names of its older scheme have the same shape, and a hash behind the last part.
+
+What a template is made for stands between I and E, and may itself have names in it. No regular
+expression counts how deep it is in there: what is between the first I and any E behind it is taken
+for arguments.
+"""
+
+from __future__ import annotations
+
+_SPECIAL = "*?[\\"
+_LENGTH = "[1-9][0-9]*"  # in front of each name
+_ARGUMENTS = r"\(I.*E\)\?"
+_TAGS = r"\(B[0-9]\+[a-z0-9_]\+\)\?"  # [abi:cxx11]
+_HASH = r"\(17h[0-9a-f]*\)\?"  # Rust's
+_STRING = r"\(Ss\|St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE\)"
+_STREAMS = {"ostream": "So", "istream": "Si", "iostream": "Sd"}
+
+
+def is_qualified(text: str) -> bool:
+    """Return whether a glob is for names with a scope: `std::*`.
+
+    >>> is_qualified("Locker::*"), is_qualified("::open"), is_qualified("open*")
+    (True, False, False)
+    """
+    return "::" in text.strip(":")
+
+
+def linked_pattern(text: str) -> str:
+    r"""Return a basic regular expression for the linked names that a glob with `::` means.
+
+    >>> linked_pattern("Locker::*")
+    '_ZN[rVK]*[RO]\\?6Locker\\(B[0-9]\\+[a-z0-9_]\\+\\)\\?\\(I.*E\\)\\?.*'
+    """
+    parts = text.removeprefix("::").split("::")
+    *scopes, last = parts
+    way = r"N[rVK]*[RO]\?"
+    if scopes == ["std"]:  # its functions have no scope around them
+        way = rf"\({way}\)\?"
+    said = "_Z" + way
+    if scopes[0] == "std":
+        if len(scopes) > 1 and scopes[1] == "string":
+            said += _STRING
+            scopes = scopes[2:]
+        elif len(scopes) > 1 and scopes[1] in _STREAMS:
+            said += rf"\({_STREAMS[scopes[1]]}\|St{_name(scopes[1])}\)"
+            scopes = scopes[2:]
+        else:
+            said += "St"
+            scopes = scopes[1:]
+    said += "".join(_name(scope) + ("" if scope == "*" else _TAGS + _ARGUMENTS) for scope in scopes)
+    if last == "*":
+        return said + ".*"
+    of_class = parts[-2]
+    if last == of_class and not _is_glob(last):
+        return rf"{said}C[1-5]{_TAGS}\(I.*\)\?E.*"
+    if last.startswith("~"):
+        return rf"{said}D[0-5]{_TAGS}E.*"
+    if last.endswith("*"):
+        return said + _name(last)
+    end = ".*" if parts[:-1] == ["std"] else rf"{_ARGUMENTS}{_HASH}E.*"
+    return said + _name(last) + _TAGS + end
+
+
+def _is_glob(text: str) -> bool:
+    return any(letter in _SPECIAL for letter in text)
+
+
+def _name(part: str) -> str:
+    """Return the expression for one part, with its length in front."""
+    if part == "(anonymous namespace)":
+        return "12_GLOBAL__N_1"
+    if part == "*":
+        return ".*"  # what has scopes of its own, too
+    if not _is_glob(part):
+        return f"{len(part.encode())}{_literal(part)}"
+    said = _LENGTH
+    at = 0
+    while at < len(part):
+        letter = part[at]
+        end = part.find("]", at + 2) if letter == "[" else -1
+        if letter == "*":
+            said += ".*"
+        elif letter == "?":
+            said += "."
+        elif end > 0:
+            chosen = part[at + 1 : end]
+            said += f"[^{chosen[1:]}]" if chosen.startswith("!") else f"[{chosen}]"
+            at = end
+        else:
+            if letter == "\\":
+                at += 1
+            said += _literal(part[at : at + 1])
+        at += 1
+    return said
+
+
+def _literal(text: str) -> str:
+    return "".join("\\" + letter if letter in ".*[]\\^$" else letter for letter in text)
