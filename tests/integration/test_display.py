@@ -114,8 +114,8 @@ def test_names_are_chosen_as_they_are_shown(tmp_path: Path) -> None:
         "outer::twice(1); outer::twice(1.5); outer::twice(2.5); return outer::once(0); }"
     )
     made_in(tmp_path, "g++", "-shared", "-fPIC", "-o", tmp_path / "liblock.so", library)
-    words = [source, f"-L{tmp_path}", "-llock", "-Wl,-rpath,$ORIGIN"]
-    made_in(tmp_path, "g++", "-o", tmp_path / "program", *words, tmp_path / "liblock.so")
+    libraries = tmp_path / "liblock.so", "-Wl,-rpath,$ORIGIN"
+    made_in(tmp_path, "g++", "-o", tmp_path / "program", source, *libraries)
     for expression, count in (
         ("Lock::*", 4),
         ("Lock::depth", 2),

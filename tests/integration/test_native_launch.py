@@ -116,13 +116,13 @@ def test_functions_inside_that_a_debug_file_alone_names(tmp_path: Path) -> None:
     """
     path = built(tmp_path, "split", text, "-g", "-fno-optimize-sibling-calls")
     table = tmp_path / "table.json"
-    command = ["trace", "-x", "inner*", "-c", "--json", "-o", str(table), "--", path]
+    command = ["trace", "-x", "inner*", "-c", "--json", "-o", str(table), "--", str(path)]
     whole = soscope(*command)
     counted = rows(table)
     for words in (
-        ["--only-keep-debug", path, f"{path}.debug"],
-        ["--strip-all", path],
-        [f"--add-gnu-debuglink={path}.debug", path],
+        ["--only-keep-debug", f"{path}", f"{path}.debug"],
+        ["--strip-all", f"{path}"],
+        [f"--add-gnu-debuglink={path}.debug", f"{path}"],
     ):
         run("objcopy", *words)
     split = soscope(*command)

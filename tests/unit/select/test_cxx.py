@@ -45,9 +45,9 @@ def _chosen(text: str, names: dict[str, str]) -> set[str]:
 
 def test_a_name_as_it_is_shown_chooses_all_that_are_called_so(names: dict[str, str]) -> None:
     by_name: dict[str, set[str]] = {}
-    for linked, shown in names.items():
+    for name, shown in names.items():
         if _PLAIN.fullmatch(shown) and "::" in shown:
-            by_name.setdefault(shown, set()).add(linked)
+            by_name.setdefault(shown, set()).add(name)
     assert len(by_name) > 300
     for shown, linked in sorted(by_name.items())[::7]:
         got = _chosen(shown, names)
