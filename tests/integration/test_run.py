@@ -92,6 +92,36 @@ def test_it_is_there_at_main_and_the_environment_is_the_commands_own(made: Path)
     assert (done.returncode, done.stderr) == (4, "")
 
 
+def test_a_profiler_of_ones_own_is_called_where_the_compiler_calls_one() -> None:
+    """Each call of the library's functions enters and leaves once: the profiler counts both."""
+    own = """
+        #include <stdio.h>
+        static unsigned long entered, left;
+        void enter(void *function, void *site) { entered += function && site; }
+        void leave(void *function, void *site) { left += function && site; }
+        __attribute__((destructor)) static void tell(void)
+        { fprintf(stderr, "%lu entered, %lu left\\n", entered, left); }
+    """
+    inner = "__attribute__((noinline)) static int in(int n) { return n ? in(n - 1) + 1 : 0; }"
+    folder = build.made(
+        {
+            "own.c": own,
+            "library.c": f"{inner} int run(int n) {{ return in(n); }}",
+            "program.c": "int run(int n); int main(void) { return run(40) + run(1) - 34; }",
+        },
+        "gcc -shared -fPIC -o own.so own.c",
+        "gcc -O1 -fno-optimize-sibling-calls -finstrument-functions -shared -fPIC"
+        " -o libcyg.so library.c",
+        "gcc -o program program.c libcyg.so -Wl,-rpath,$ORIGIN",
+    )
+    hook = "__cyg_profile_func_"
+    words = ["--replace", f"{hook}enter={folder}/own.so:enter"]
+    words += ["--replace", f"{hook}exit={folder}/own.so:leave"]
+    done = soscope("run", *words, "--", folder / "program")
+    calls = (1 + 41) + (1 + 2)
+    assert (done.returncode, done.stderr) == (7, f"{calls} entered, {calls} left\n")
+
+
 @pytest.mark.parametrize("follow", [False, True])
 def test_programs_that_it_executes(made: Path, follow: bool) -> None:
     options = ["-f"] if follow else []

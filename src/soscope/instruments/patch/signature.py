@@ -148,6 +148,11 @@ def _difference(ours: PassedType, theirs: PassedType) -> str:
     return f"{ours.text} ({_where(ours)}) for {theirs.text} ({_where(theirs)})"
 
 
+# Of hooks that a compiler has called, these are functions of C with arguments (GCC's manual,
+# -finstrument-functions): who has a profiler of their own puts it there.
+_CALLED_AS_C = ("__cyg_profile_func_enter", "__cyg_profile_func_exit")
+
+
 def _sized(of: PassedType) -> str:
     return f"{of.text} ({of.size} byte{'s' * (of.size != 1)})"
 
@@ -173,7 +178,7 @@ def _check_special(each: Replacement, prototypes: Prototypes) -> None:
             f"{each.symbol} returns several times from one call, "
             "and a function in its place would be gone after the first",
         )
-    if flags & layout.FN_NEVER:
+    if flags & layout.FN_NEVER and each.symbol not in _CALLED_AS_C:
         raise _refusal(
             each,
             f"soscope leaves {each.symbol} alone: it is the compiler's own, "
