@@ -147,7 +147,7 @@ def _bar(bar: _Bar, graph: FlameGraph, top: int) -> str:
     y = top + bar.depth * ROW
     about = "\n".join(map(_line, node.about.split("\n")))
     share = f"{graph.amount(node.weight)} ({100 * node.weight / whole:.1f} %)"
-    if graph.things:
+    if graph.things and node.count:  # a caller may have been called, and nobody counted it
         share += f" in {plural(node.count, graph.things)}"
     letters = int((wide - 6) / LETTER)
     text = ""

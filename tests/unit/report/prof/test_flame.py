@@ -37,6 +37,14 @@ def frames(text: str) -> dict[str, tuple[float, list[str]]]:
     return drawn
 
 
+def test_a_caller_that_nobody_counted_has_no_number_of_calls() -> None:
+    shape = Shape()
+    shape.ways([(("app!main",), 0, 0), (("app!main", "a"), 2, 300_000)])
+    drawn = frames(document(shape.profile))
+    assert drawn["main"][1] == ["in app", "300.000 µs (100.0 %)"]
+    assert drawn["a"][1] == ["in lib.so", "300.000 µs (100.0 %) in 2 calls"]
+
+
 def test_ways_are_as_wide_as_they_took_long() -> None:
     shape = Shape()
     shape.ways(WAYS)
