@@ -320,6 +320,17 @@ def test_the_command_answers_in_order_and_says_what_it_did_not_find(running: Tel
     assert "global scope of namespace 0" in done.stdout
 
 
+def test_an_image_on_the_wrong_side_of_a_name(running: Teller) -> None:
+    """How gdb and other tools write it: the message says how it is written here."""
+    right = resolve("-p", str(running.pid), "teller!own_data")
+    assert right.stdout.split()[0] == hex(running.tell("own", "own_data"))
+    for wrong in ("own_data@teller", "teller:own_data"):
+        done = resolve("-p", str(running.pid), wrong)
+        assert done.returncode == 1
+        assert "None" not in done.stderr
+        assert "an image stands in front: teller!own_data\n" in done.stderr
+
+
 def test_values_are_read(running: Teller) -> None:
     pid = str(running.pid)
     assert resolve("-p", pid, "--read", "i32", "own_data").stdout == "42\n"

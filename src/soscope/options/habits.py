@@ -9,7 +9,7 @@ from __future__ import annotations
 from soscope.errors import UsageError
 
 _SYSTEM_CALLS = "-S shows functions that are system calls; strace shows what the kernel sees"
-_PROTOTYPES = "arguments are shown by the declarations in prototypes/ alone"
+_PROTOTYPES = "soscope trace -F FILE shows functions by declarations of one's own: C, or ltrace's"
 _STACK = "-k shows the stack of each call, --stack-depth N so many frames of it"
 _DEMANGLE = "names of C++ are demangled without it; --no-demangle: as they are linked"
 _ALWAYS_ALL = "flags, structures and strings are always decoded; -s and -A say how much is shown"

@@ -295,7 +295,8 @@ class Visit:
             raise Refused(f"process {tracer} traces it already")
         if not owner and not self._lock.is_held and not self._lock.is_ready:
             raise Refused("it is still being loaded")
-        who = f": thread {owner} is in dlopen, dlclose or a constructor" if owner else ""
+        where = "dlopen, dlclose, dl_iterate_phdr or a constructor"
+        who = f": thread {owner} is in {where}" if owner else ""
         raise Refused(f"its loader is busy{who}")
 
 

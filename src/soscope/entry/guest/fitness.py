@@ -157,7 +157,7 @@ class Fitness:
         try:
             fields = status.read_status(tid)
             if status.inner_pid(tid) in self._visit.loader_users:
-                return "it is in dlopen, dlclose or a constructor"
+                return "it is in dlopen, dlclose, dl_iterate_phdr or a constructor"
             if status.has_shadow_stack(fields):
                 return "it has a shadow stack"
             counts = filters.suspects(self._visit.pid, [tid])

@@ -78,7 +78,10 @@ def _grown(looks: list[Look]) -> Verdict | None:
             why = f"Anonymous memory has {grown}, but {last.unread}."
             return Verdict(UNKNOWN, why, for_unread(last, is_once=False))
         why = f"Memory that no allocator here has mapped has {grown}."
-        steps = [f"soscope trace -p {last.pid} -e 'mmap*,munmap' says who maps it"]
+        steps = [
+            f"soscope mem live -p {last.pid} --blocks says where it is mapped",
+            f"soscope trace -p {last.pid} -e 'mmap*,munmap' shows the calls",
+        ]
         if last.is_static:
             steps = [f"strace -k -p {last.pid} -e trace=mmap,munmap says who maps it"]
         return Verdict(LEAK, why, steps)

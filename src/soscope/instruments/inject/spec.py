@@ -30,6 +30,7 @@ _DELAY = re.compile(r"(\d+)(\.\d+)?([a-zµ]*)", re.ASCII)
 _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)", re.ASCII)
 _CHANCE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(%?)", re.ASCII)
 _SET = re.compile(r"[^,:=\s]+")
+_ERROR = re.compile(r"E[A-Z0-9]+")
 _HINT = "inject=SET[:error=E|:retval=V][:when=N]…; soscope inject --help has all of it"
 
 
@@ -106,7 +107,10 @@ def parse_rule(text: str) -> InjectRule:
     """Parse one argument of -e. Raises UsageError, which names the part that is wrong."""
     kind, equals, rest = text.partition("=")
     if not equals or kind not in ("inject", "fault"):
-        raise UsageError(f"'{text}': it begins neither with inject= nor with fault=", hint=_HINT)
+        hint = _HINT
+        if _SET.fullmatch(kind) and _ERROR.fullmatch(rest):
+            hint = f"did you mean -e inject={kind}:error={rest}?"
+        raise UsageError(f"'{text}': it begins neither with inject= nor with fault=", hint=hint)
     rule = InjectRule(text)
     rule.is_fault = kind == "fault"
     names, *options = rest.split(":")

@@ -24,6 +24,9 @@ from soscope.select.near_misses import near_misses
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
+# Libraries that are in this library of glibc itself since version 2.34
+_LIBC = "libc.so.6"
+_IN_LIBC = tuple(f"lib{name}.so" for name in ("pthread", "dl", "util", "anl", "rt"))
 _SO_FAR = " so far (what is loaded later may match)"
 
 
@@ -81,9 +84,11 @@ def _explain(
         what = "caller" if word.kind == layout.RULE_FROM else "callee"
         if matching:
             return [f"{shown} matches no {what}{so_far}: {matching[0].name} has no such calls"]
-        return [
-            f"{shown} matches no {what}{so_far}{_did_you_mean(_near_images(word.image, images))}"
-        ]
+        if word.image.text.startswith(_IN_LIBC) and any(image.name == _LIBC for image in images):
+            why = f": glibc 2.34 and newer has it in {_LIBC} ({word.option} {_LIBC})"
+        else:
+            why = _did_you_mean(_near_images(word.image, images))
+        return [f"{shown} matches no {what}{so_far}{why}"]
     known = word.symbol.is_any or _any_matches(compile_symbol(word.symbol), symbols)
     if word.kind == layout.RULE_EXCLUDE:
         if known or not word.symbol.is_plain:
@@ -91,8 +96,9 @@ def _explain(
         misses = near_misses(without_anchors(word.symbol.text), symbols)
         return [f"{shown} excludes nothing{so_far}{_did_you_mean(misses)}"] if misses else []
     if not known:
-        misses = near_misses(_literal(word.symbol), symbols)
-        return [f"{shown} matches no symbol{so_far}{_did_you_mean(misses)}"]
+        inside = "" if so_far or not word.symbol.is_plain else _inside(word.symbol.text, images)
+        misses = [] if inside else near_misses(_literal(word.symbol), symbols)
+        return [f"{shown} matches no symbol{so_far}{inside}{_did_you_mean(misses)}"]
     if not matching:
         # In an expression a sign begins a rule: @ld-linux.so.2 has been cut short.
         misses = [
@@ -105,6 +111,19 @@ def _explain(
     # What follows the at-sign is the caller; most who write it mean the callee.
     meant = _did_you_mean([f"-l {word.image.text}"])
     return [f"{shown} matches no caller{so_far}: behind @ stands who calls{meant}"]
+
+
+def _inside(name: str, images: list[TracedImage]) -> str:
+    """Say which images have a function that nobody calls through a slot, and what shows it."""
+    from soscope.control.imports import which_define
+
+    by_path = {image.path: image.name for image in images if image.path and image.name}
+    words = [f"-x {name}@{by_path[path]}" for path in which_define(name, by_path)]
+    if not words:
+        return ""
+    whose = ", ".join(word.partition("@")[2] for word in words)
+    has = "has a function" if len(words) == 1 else "have functions"
+    return f": {whose} {has} of that name inside; {' '.join(words)} shows its calls"
 
 
 def _did_you_mean(words: list[str]) -> str:

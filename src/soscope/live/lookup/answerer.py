@@ -200,8 +200,22 @@ class Answerer:
         result.candidates = [
             self.lookup.candidate(hit, query.name, rule_of(hit[0])) for hit in hits
         ]
-        versions = ", ".join(sorted({str(candidate.version) for candidate in result.candidates}))
-        result.refuse(words.NONE, f"only with these versions: {versions}")
+        versions = {candidate.version or "" for candidate in result.candidates}
+        listed = ", ".join(sorted(versions - {""}))
+        if "" not in versions:
+            result.refuse(words.NONE, f"only with these versions: {listed}")
+            return
+        also = f", or with these versions: {listed}" if listed else ""
+        why = f"only without a version{also}"
+        result.refuse(words.NONE, why + self._put_right(query))
+
+    def _put_right(self, query: Query) -> str:
+        """Return the end of a line that says how IMAGE:NAME and NAME@IMAGE are written here."""
+        before, _, behind = query.name.partition(":")
+        for image, name in ((before, behind), (query.version, query.name)):
+            if name and any(loaded.name == image for loaded in self.images.all):
+                return f"; an image stands in front: {image}!{name}"
+        return ""
 
     # ---- static symbols ----
 
@@ -233,7 +247,8 @@ class Answerer:
             images = images[:1] if query.image is not None else []
             where = images[0].name if images else "any image"
             whole = "; not all names were read, --why says which" if names.left_out else ""
-            result.refuse(words.NONE, f"symbol '{query.name}' not found in {where}{whole}")
+            why = f"symbol '{query.name}' not found in {where}{whole}{self._put_right(query)}"
+            result.refuse(words.NONE, why)
         elif len({answer.addr for answer in answers}) == 1 and answers[0].status != words.NONE:
             result.take(answers[0])
         else:

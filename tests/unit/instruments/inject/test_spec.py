@@ -129,6 +129,13 @@ def test_what_is_wrong_is_named(text: str, says: str) -> None:
     assert says in caught.value.message
 
 
+def test_what_was_meant_is_told() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rule("connect=ECONNREFUSED")
+    assert caught.value.hint == "did you mean -e inject=connect:error=ECONNREFUSED?"
+    assert parse_rule("inject=connect:error=ECONNREFUSED").symbols[0].text == "connect"
+
+
 @pytest.mark.parametrize("percent", [0, 1, 25, 50, 99, 100])
 def test_chance_is_as_often_as_it_says(percent: int) -> None:
     rule = parse_rule(f"fault=malloc:probability={percent}%")

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from soscope.instruments.trace.unmatched import explain_unmatched
 from soscope.model.image import IMAGE_MAIN, TracedImage
 from soscope.select.filter import compile_selection
 from soscope.select.near_misses import near_misses
+from tests.support.files.elffiles import built, nm
 
+SHARED = ("-shared", "-fPIC")
 BEHIND = "matches no caller: behind @ stands who calls"
 SYMBOLS = ["malloc", "free", "add", "SSL_read", "SSL_write", "_Z5widthRKSs", "getaddrinfo"]
 
@@ -59,6 +63,27 @@ def test_images_that_matched_nothing_are_named() -> None:
     assert explained(to="libadd.so") == [
         "-l libadd.so matches no callee: libadd.so has no such calls"
     ]
+
+
+def test_a_library_that_is_in_libc_by_now_is_told() -> None:
+    for name, told in (("libpthread.so.0", True), ("libm.so.6", False)):
+        selection = compile_selection([], ["all"], [name])
+        images = [*IMAGES, image(3, "libc.so.6")]
+        (line,) = explain_unmatched(selection, [0] * len(selection.words), SYMBOLS, images)[:1]
+        assert ("glibc 2.34 and newer has it in libc.so.6 (-l libc.so.6)" in line) == told
+
+
+def test_a_function_that_nobody_calls_through_a_slot_is_told(tmp_path: Path) -> None:
+    """It is in the image, for others or not: -x shows its calls."""
+    text = "static __attribute__((noinline)) int inner(int n) { return n * 3; }"
+    path = built(tmp_path, "libhas.so", text + "int outer(int n) { return inner(n); }", *SHARED)
+    defined = {name for _, _, letter, name in nm(path) if letter in "tT"}
+    assert {"inner", "outer"} <= defined
+    images = [image(0, "prog", IMAGE_MAIN)]
+    images.append(TracedImage(1, 0, "libhas.so", str(path), 0, 0, 0, b"", 0, 0, 0, 0, 1))
+    for name, has in (("inner", True), ("outer", True), ("printf", False), ("in*", False)):
+        (line,) = explain_unmatched(compile_selection([name]), [0], SYMBOLS, images)
+        assert (f"; -x {name}@libhas.so shows its calls" in line) == has, line
 
 
 def test_what_matched_and_what_nobody_wrote_is_not_named() -> None:
