@@ -447,6 +447,24 @@ def test_the_text_has_every_slot() -> None:
     assert rows == expected
 
 
+def test_images_are_where_the_kernel_says() -> None:
+    """Of a program that is linked for its place the load bias is 0: it does not lie there."""
+    text = '#include <stdio.h>\nint main(void) { puts("ready"); fflush(stdout); return getchar(); }'
+    for flag, is_fixed in (("-no-pie", True), ("-pie", False)):
+        program = launching.compiled("placed.c", "-fPIE", flag, text=text)
+        with started(program) as process:
+            maps = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
+            done = run([*MAP_WORDS, "-p", str(process.pid)])
+        first: dict[str, int] = {}
+        for line in maps:
+            first.setdefault(os.path.basename(line.split()[-1]), int(line.split("-")[0], 16))
+        heads = re.findall(r"^(\S+) at (0x[0-9a-f]+)(.*): /", done.stdout, re.MULTILINE)
+        assert len(heads) == 3
+        assert all(int(at, 16) == first[name] for name, at, _ in heads)
+        assert heads[0][2] == (" (load bias 0x0)" if is_fixed else "")
+        assert not heads[1][2]
+
+
 def test_pictures_have_every_image_that_calls_or_is_called(tmp_path: Path) -> None:
     svg, dot = tmp_path / "map.svg", tmp_path / "map.dot"
     library = interposer()

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from soscope.inspect.map.processmap import ProcessMap
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.slots.bindings import HOOKED, INTERPOSED
 from soscope.live.slots.row import SlotRow
 from soscope.model.printable import printable
+from soscope.proc.maps import Mapping
 from soscope.report.words import plural
 
 _SYMBOL = 40  # columns of a symbol's name
@@ -30,7 +31,7 @@ def lines_of(process_map: ProcessMap, *, only_slots: bool) -> Iterator[str]:
     )
     for image in shown:
         yield ""
-        yield _head(image)
+        yield _head(image, process_map.mappings[image])
         if not only_slots:
             for mapping in process_map.mappings[image]:
                 place = f"{mapping.start:012x}-{mapping.end:012x}"
@@ -41,8 +42,12 @@ def lines_of(process_map: ProcessMap, *, only_slots: bool) -> Iterator[str]:
         yield f"\n{printable(name)}: not all of its slots could be read: {printable(why)}"
 
 
-def _head(image: LoadedImage) -> str:
-    where = f"{image.name} at {image.load_bias:#x}"
+def _head(image: LoadedImage, mappings: Sequence[Mapping]) -> str:
+    """Say where an image lies; of one that is linked for a place of its own that is no bias."""
+    start = min((mapping.start for mapping in mappings), default=image.load_bias)
+    where = f"{image.name} at {start:#x}"
+    if start != image.load_bias:
+        where += f" (load bias {image.load_bias:#x})"
     if image.namespace:
         where += f", namespace {image.namespace}"
     if image.path and image.path != image.name:
