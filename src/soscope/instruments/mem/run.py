@@ -18,6 +18,8 @@ from soscope.instruments.mem.rss import Divide, RssInstrument
 from soscope.proc.named import command_words
 from soscope.proc.reasons import in_full
 
+# They execute what stands behind their own words, in the same process.
+_EXECUTING = frozenset("env nice nohup setsid stdbuf ionice chrt taskset setarch".split())
 _INTERPRETERS = frozenset((b"python", b"pypy", b"ruby", b"irb", b"pytest", b"gunicorn"))
 _FIRST_LINE = 256  # bytes of a script that are looked at
 
@@ -93,10 +95,19 @@ class MemSettings:
 
 
 def is_interpreter(command: Sequence[str]) -> bool:
-    """Return whether a command runs a known interpreter: by its name, or `#!`."""
+    """Return whether a command runs a known interpreter: by its name, or `#!`.
+
+    A command like env(1) does when the one that it executes in its own place does.
+    """
     import shutil
 
     path = shutil.which(command[0]) or command[0]
+    if os.path.basename(path) in _EXECUTING:
+        for at, word in enumerate(command[1:], 1):
+            # its options and what belongs to them, and variables, are no programs
+            if not word.startswith("-") and "=" not in word and shutil.which(word):
+                return is_interpreter(command[at:])
+        return False
     path = _started_by(path, command) or path
     if _is_interpreter_name(os.fsencode(path)):
         return True
