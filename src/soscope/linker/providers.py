@@ -219,7 +219,8 @@ class Providers:
         if not lacking:
             return []
         search = Search(scope.system, program)
-        askers = {asker.path: asker for asker in search.run()}
+        # by the file that was read: another name may be a link to the same one
+        askers = {each.library.path: each for each in search.run() if each.library is not None}
         lacks = []
         for path, wanted in lacking:
             taken, other = _passed_over(search, askers[path], scope, wanted)
@@ -228,10 +229,16 @@ class Providers:
         return lacks
 
     def _has(self, name: str, version: str | None) -> bool:
-        """Return whether the file itself has a symbol."""
+        """Return whether the file itself has a symbol, or cannot be asked."""
         system = self._scope.system
-        word = system.word(name)
-        return self._image.symbols.find(word, version, use=CALL, musl=system.is_musl) is not None
+        word, symbols = system.word(name), self._image.symbols
+        try:
+            return symbols.find(word, version, use=CALL, musl=system.is_musl) is not None
+        except FormatError:
+            return True
+        except OSError as error:
+            demand_files(error)
+            return True
 
     def _reason(self, name: str, weak: bool | None) -> str:
         if self._is_weak(name) if weak is None else weak:
@@ -274,8 +281,16 @@ def _passed_over(search: Search, asker: Needed, scope: _Scope, wanted: Wanted) -
         if tag != c.DT_NEEDED or taken is None:
             continue
         for library in search.every(needed, asker):
-            offer = library.exports
-            if offer is not None and offer.find(word, version, use=CALL, musl=scope.system.is_musl):
+            if library.exports is None:
+                continue
+            try:
+                entry = library.exports.find(word, version, use=CALL, musl=scope.system.is_musl)
+            except FormatError:
+                continue  # as in a scope: nobody can be bound to it
+            except OSError as error:
+                demand_files(error)
+                continue
+            if entry is not None:
                 return taken.path, library.path
     return "", ""
 
