@@ -147,8 +147,9 @@ FUNCTION sosc_empty
 	ret
 	.cfi_endproc
 
-// sosc_call_often(rdi = function, rsi = times): ticks it took, in rax.
-FUNCTION sosc_call_often
+// (rdi = function, rsi = times): ticks it took, in rax.
+.macro CALLS name, between
+FUNCTION \name
 	.cfi_startproc
 	KEEP	%rbx
 	KEEP	%rbp
@@ -160,7 +161,8 @@ FUNCTION sosc_call_often
 	shl	$32, %rdx
 	or	%rdx, %rax
 	mov	%rax, %r12
-1:	call	*%rbx
+1:	\between
+	call	*%rbx
 	dec	%rbp
 	jnz	1b
 	lfence
@@ -173,6 +175,11 @@ FUNCTION sosc_call_often
 	BACK	%rbx
 	ret
 	.cfi_endproc
+.endm
+
+	CALLS	sosc_call_often
+	// none begins before the one in front of it is over
+	CALLS	sosc_call_apart, lfence
 
 // Where the launcher's remote call returns to.
 	.globl	sosc_trap // soscope looks it up

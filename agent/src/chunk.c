@@ -64,8 +64,11 @@ uint32_t sosc_chunks_usual(void)
 	return sosc_session->usual_chunks;
 }
 
-static void populate(uint32_t index)
+// It takes long, and the thread may wait for a processor meanwhile: its own clock says what it cost.
+// Returns the ticks for which the thread was here.
+static uint64_t populate(uint32_t index, uint32_t process)
 {
+	uint64_t start = sosc_ticks(), ran = sosc_clock_ns(CLOCK_THREAD_CPUTIME_ID), ticks, rate;
 	// sixteen chunks' page faults in one call
 	uint32_t end = index >= sosc_chunks_usual()	? index + 1 :
 		       index + 16 > sosc_chunks_usual() ? sosc_chunks_usual() :
@@ -74,6 +77,14 @@ static void populate(uint32_t index)
 	(void)sosc_sys3(SYS_MADVISE, (long)sosc_chunk_at(index),
 			(long)(end - index) * SOSC_CHUNK_SIZE, MADV_POPULATE_WRITE);
 	populated = end;
+	ran = sosc_clock_ns(CLOCK_THREAD_CPUTIME_ID) - ran;
+	rate = sosc_clock_rate(sosc_ticks());
+	ticks = sosc_ticks_since(start);
+	ran = ran * rate >> SOSC_RATE_BITS;
+	if (sosc_chunk_is_same(process))
+		__atomic_fetch_add(&sosc_control->took_chunks, ran < ticks ? ran : ticks,
+				   __ATOMIC_RELAXED);
+	return ticks;
 }
 
 // @at_once: no signal handler comes in between, who might fork.
@@ -107,16 +118,20 @@ static void clear(uint32_t index, const struct sosc_thread *thread, uint32_t pro
 					  __ATOMIC_RELAXED);
 }
 
-/** Clear a chunk that @thread has taken, and give it the thread's names and a number. */
-void sosc_chunk_prepare(uint32_t index, const struct sosc_thread *thread, uint32_t process)
+/**
+ * Clear a chunk that @thread has taken, and give it the thread's names and a number. Returns the ticks
+ * of that which have been counted as the cost of chunks.
+ */
+uint64_t sosc_chunk_prepare(uint32_t index, const struct sosc_thread *thread, uint32_t process)
 {
-	uint64_t before;
+	uint64_t before, counted = 0;
 	bool are_held;
 
 	if (index >= populated && !sosc_is_sealed(thread))
-		populate(index);
+		counted = populate(index, process);
 	are_held = sosc_signals_hold(thread, &before);
 	clear(index, thread, process, are_held);
 	if (are_held)
 		sosc_signals_release(&before);
+	return counted;
 }

@@ -16,7 +16,7 @@ uint32_t *sosc_chunk_state_at(uint32_t index);
 struct sosc_chunk *sosc_chunk_at(uint32_t index);
 bool sosc_chunk_is_same(uint32_t process);
 uint32_t sosc_chunks_usual(void); // those that are not spare
-void sosc_chunk_prepare(uint32_t index, const struct sosc_thread *thread, uint32_t process);
+uint64_t sosc_chunk_prepare(uint32_t index, const struct sosc_thread *thread, uint32_t process);
 
 #pragma GCC visibility pop
 

@@ -2,6 +2,7 @@
 // The kernel's clocks, by system calls: for what happens off the call path.
 
 #include "clock.h"
+#include "agent.h"
 #include "arch.h"
 #include "guard.h"
 #include "sys.h"
@@ -17,6 +18,14 @@ uint64_t sosc_clock_ns(int clock)
 
 	(void)sosc_sys3(SYS_CLOCK_GETTIME, clock, (long)&now, 0);
 	return (uint64_t)now.sec * 1000000000 + (uint64_t)now.nsec;
+}
+
+/** Ticks of a ns, << SOSC_RATE_BITS, from the session's begin to @now; 0: it has only begun. */
+uint64_t sosc_clock_rate(uint64_t now)
+{
+	uint64_t ns = sosc_clock_ns(CLOCK_MONOTONIC_RAW) - sosc_control->monotonic_start;
+
+	return ns ? ((now - sosc_tsc_start) << SOSC_RATE_BITS) / ns : 0;
 }
 
 /** Whether it is past @until, in ns of CLOCK_MONOTONIC_RAW; 0 = never. */

@@ -28,7 +28,10 @@ static inline uint64_t sosc_ticks_since(uint64_t start)
 	return now > start ? now - start : 0;
 }
 
+enum { SOSC_RATE_BITS = 10 };
+
 uint64_t sosc_clock_ns(int clock);
+uint64_t sosc_clock_rate(uint64_t now);
 uint64_t sosc_wait(const uint32_t *word, uint32_t value, uint32_t ns);
 bool sosc_is_over(uint64_t until);
 

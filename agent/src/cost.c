@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a hook adds to an empty call: the least of several rounds, as whatever disturbs one makes it
-// longer.
+// What a hook adds to an empty call. The least of several rounds is what each call takes, as whatever
+// disturbs a round makes it longer; a call among others takes more, see sosc_cost_usual.
 
 #include "cost.h"
 #include "arch.h"
@@ -32,16 +32,52 @@ bool sosc_cost_begin(struct sosc_cost *cost, enum sosc_instrument_kind kind, uin
 	return true;
 }
 
-/** Call the function, and call it through the hook. */
-void sosc_cost_round(struct sosc_cost *cost)
+/** Call the function, and call it through the hook; @apart: one call after the other. */
+void sosc_cost_round(struct sosc_cost *cost, bool apart)
 {
-	uint64_t ticks = sosc_call_often((uint64_t)sosc_empty, COST_CALLS);
+	uint64_t (*calls)(uint64_t, uint64_t) = apart ? sosc_call_apart : sosc_call_often;
+	uint64_t direct = calls((uint64_t)sosc_empty, COST_CALLS);
+	uint64_t hooked = calls(sosc_entry_of(cost->cell), COST_CALLS);
 
-	if (ticks < cost->direct)
-		cost->direct = ticks;
-	ticks = sosc_call_often(sosc_entry_of(cost->cell), COST_CALLS);
-	if (ticks < cost->hooked)
-		cost->hooked = ticks;
+	cost->more[apart][cost->rounds[apart]++] = (int64_t)(hooked - direct);
+	if (apart)
+		return;
+	if (direct < cost->direct)
+		cost->direct = direct;
+	if (hooked < cost->hooked)
+		cost->hooked = hooked;
+}
+
+/** Of what each call of the last round took longer, @ticks are counted elsewhere. */
+void sosc_cost_less(struct sosc_cost *cost, bool apart, uint64_t ticks)
+{
+	cost->more[apart][cost->rounds[apart] - 1] -= (int64_t)ticks * COST_CALLS;
+}
+
+static int64_t median(int64_t *values, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++)
+		for (uint32_t k = i; k && values[k] < values[k - 1]; k--) {
+			int64_t value = values[k];
+
+			values[k] = values[k - 1];
+			values[k - 1] = value;
+		}
+	return count ? values[count / 2] : 0;
+}
+
+/**
+ * The ticks that a call takes longer in a program that does other things, too. Of calls in a row,
+ * the processor does several at once; of calls apart, it has nothing else to do. What a program's
+ * calls take lies in between, and this is the middle: as good as can be told, as nobody knows how much
+ * the processor found to do beside them.
+ */
+uint64_t sosc_cost_usual(struct sosc_cost *cost)
+{
+	int64_t ticks =
+		median(cost->more[0], cost->rounds[0]) + median(cost->more[1], cost->rounds[1]);
+
+	return ticks > 0 ? ((uint64_t)ticks + COST_CALLS) / (2 * COST_CALLS) : 0;
 }
 
 /** Take the hook out; returns the ticks that it added to a call. */
@@ -67,10 +103,10 @@ void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ti
 }
 
 /**
- * Count COST_EVERY pieces of work as long as the one of @thread that began at @start. One that took
- * very long was most likely not on a processor all the time, and is left out.
+ * Count COST_EVERY pieces of work as long as the one of @thread that began at @start, and @rest for
+ * each. One that took very long was most likely not on a processor all the time, and is left out.
  */
-void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units)
+void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units, uint64_t rest)
 {
 	uint64_t other = thread->accounted - thread->accounted_then;
 	uint64_t ticks = sosc_ticks_since(start);
@@ -79,7 +115,7 @@ void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units)
 		return;
 	add(&sosc_control->works, COST_EVERY);
 	add(&sosc_control->work_units, (uint64_t)units * COST_EVERY);
-	add(&sosc_control->took_works, (ticks - other) * COST_EVERY);
+	add(&sosc_control->took_works, (ticks - other + rest) * COST_EVERY);
 }
 
 /**

@@ -20,20 +20,27 @@ enum {
 
 struct sosc_cost {
 	uint32_t cell; // of its own, of no slot
-	uint64_t direct, hooked; // least ticks of COST_CALLS calls
+	uint32_t rounds[2];
+	uint64_t direct, hooked; // least ticks of COST_CALLS calls in a row
+	int64_t more[2][COST_ROUNDS]; // ticks that they took longer: calls in a row, calls apart
 };
 
 bool sosc_cost_begin(struct sosc_cost *cost, enum sosc_instrument_kind kind, uint64_t handler);
-void sosc_cost_round(struct sosc_cost *cost);
+void sosc_cost_round(struct sosc_cost *cost, bool apart);
+void sosc_cost_less(struct sosc_cost *cost, bool apart, uint64_t ticks);
+uint64_t sosc_cost_usual(struct sosc_cost *cost);
 uint64_t sosc_cost_end(const struct sosc_cost *cost);
 uint64_t sosc_cost_units(void);
-void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units);
+void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units, uint64_t rest);
 void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ticks);
 
-/** Whether the next piece of work of @thread is to be timed. */
+/**
+ * Whether the next piece of work of @thread is to be timed. Multiples of the golden ratio lie evenly
+ * in all steps alike: a program that does the same things by turns has each of them timed.
+ */
 static inline bool sosc_cost_is_due(struct sosc_thread *thread)
 {
-	return !(++thread->works % COST_EVERY);
+	return (uint32_t)(++thread->works * 0x9e3779b1u) < UINT32_MAX / COST_EVERY;
 }
 
 /** When work of @thread begins that is timed. */
@@ -65,11 +72,15 @@ static inline void sosc_cost_go_on(struct sosc_thread *thread, uint64_t pause)
 		thread->accounted += sosc_ticks_since(pause);
 }
 
-/** The work is done that began at @start; it has written so many @units. */
-static inline void sosc_cost_worked(struct sosc_thread *thread, uint64_t start, uint32_t units)
+/**
+ * The work is done that began at @start; it has written so many @units. Its call took @rest ticks
+ * besides.
+ */
+static inline void sosc_cost_worked(struct sosc_thread *thread, uint64_t start, uint32_t units,
+				    uint64_t rest)
 {
 	if (start)
-		sosc_cost_add(thread, start, units);
+		sosc_cost_add(thread, start, units, rest);
 }
 
 #pragma GCC visibility pop

@@ -38,18 +38,20 @@ void sosc_count_slow(struct sosc_cell *cell)
 // What an empty call costs its caller. Its trace is wiped.
 static void start(void)
 {
-	static uint64_t known;
+	static uint64_t known, usual;
 	const struct sosc_thread *thread = sosc_thread_self();
 	struct sosc_cost cost;
 
 	if (!known && thread && thread->counts &&
 	    sosc_cost_begin(&cost, SOSC_INSTRUMENT_COUNT, (uint64_t)sosc_h_count)) {
-		for (int round = 0; round < COST_ROUNDS; round++)
-			sosc_cost_round(&cost);
+		for (int round = 0; round < 2 * COST_ROUNDS; round++)
+			sosc_cost_round(&cost, round & 1);
 		*(uint64_t *)(thread->counts + (uint64_t)&sosc_cells[cost.cell] / 2) = 0;
 		known = sosc_cost_end(&cost);
+		usual = sosc_cost_usual(&cost);
 	}
 	sosc_control->cost_outer = (uint32_t)known;
+	sosc_control->cost_call = (uint32_t)usual;
 }
 
 static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)

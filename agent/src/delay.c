@@ -19,7 +19,6 @@
 enum {
 	OUT_OF_THE_WAY = 900, // programs seldom have descriptors with such numbers
 	RUSAGE_THREAD = 1,
-	RATE_BITS = 10,
 	SLACK_NS = 1000000, // clocks differ
 	ROUNDS = 1,
 };
@@ -79,14 +78,6 @@ static bool read_waited(uint64_t *waited, uint64_t *at_ticks)
 	return turns; // 0: the kernel keeps no account
 }
 
-// Ticks of a ns, << RATE_BITS, since the session began; 0: it has only begun.
-static uint64_t rate_at(uint64_t now)
-{
-	uint64_t ns = sosc_clock_ns(CLOCK_MONOTONIC_RAW) - sosc_control->monotonic_start;
-
-	return ns ? ((now - sosc_tsc_start) << RATE_BITS) / ns : 0;
-}
-
 static void add(uint64_t *shared, uint64_t value)
 {
 	__atomic_fetch_add(shared, value, __ATOMIC_RELAXED);
@@ -115,7 +106,7 @@ static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, ui
 		add(&sosc_control->delays_unknown, 1);
 		return 0;
 	}
-	rate = rate_at(end);
+	rate = sosc_clock_rate(end);
 	ns = waited - thread->waited;
 	turns = switches - thread->switches;
 	thread->asked = thread->sure = end;
@@ -123,13 +114,13 @@ static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, ui
 	thread->switches = switches;
 	if (!asked || !rate)
 		return 0;
-	ticks = ns * rate >> RATE_BITS;
-	if ((int64_t)ns < 0 || ticks > end - asked + (SLACK_NS * rate >> RATE_BITS)) {
+	ticks = ns * rate >> SOSC_RATE_BITS;
+	if ((int64_t)ns < 0 || ticks > end - asked + (SLACK_NS * rate >> SOSC_RATE_BITS)) {
 		add(&sosc_control->delays_unknown, 1); // somebody else's account
 		return 0;
 	}
 	add(&sosc_control->delayed, ns);
-	add(&sosc_control->delays_over, ((end - asked) << RATE_BITS) / rate);
+	add(&sosc_control->delays_over, ((end - asked) << SOSC_RATE_BITS) / rate);
 	if (ticks <= end - now)
 		return 0;
 	if (sosc_is_long(now, end)) // it waited while it asked, too

@@ -57,6 +57,7 @@ void sosc_return_now(void);
 void sosc_empty(void);
 void sosc_loader_jump(void);
 uint64_t sosc_call_often(uint64_t function, uint64_t times);
+uint64_t sosc_call_apart(uint64_t function, uint64_t times);
 long sosc_fork_apart(uint64_t function, int32_t *child);
 
 // ---- called from assembly -----------------------------------------------------

@@ -29,7 +29,7 @@ enum {
 
 struct getting { // a chunk
 	enum sosc_drop why; // there is none
-	uint64_t waited; // ticks
+	uint64_t waited; // ticks, with those that are counted by now
 };
 
 // FULL and what ring_drained was as there was no free chunk: there is none until that has moved.
@@ -450,7 +450,7 @@ static bool refill(struct sosc_thread *thread, uint64_t end, struct getting *get
 			continue; // it has waited, and nothing is recorded any more
 		if (index == SOSC_NONE)
 			return false;
-		sosc_chunk_prepare(index, thread, process);
+		getting->waited += sosc_chunk_prepare(index, thread, process);
 		if (!sosc_chunk_is_same(process))
 			return true;
 		if (!swap_chunk(thread, SOSC_NONE, index + 1)) {

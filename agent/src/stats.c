@@ -181,6 +181,7 @@ void sosc_stats_exit(struct sosc_regs *regs, uint64_t now)
 // Its traces are wiped.
 static void start(void)
 {
+	static uint64_t usual;
 	struct sosc_control *control = sosc_control;
 	struct sosc_thread *thread = sosc_thread_self();
 	struct sosc_stats *stats;
@@ -189,14 +190,15 @@ static void start(void)
 
 	control->cost_inner = (uint32_t)sosc_cost_inner;
 	control->cost_outer = (uint32_t)sosc_cost_outer;
+	control->cost_call = (uint32_t)usual;
 	if (sosc_cost_outer || !thread || !thread->stats ||
 	    !sosc_cost_begin(&cost, SOSC_INSTRUMENT_STATS, (uint64_t)sosc_h_stats))
 		return;
 	stats = (void *)(thread->stats + (uint64_t)&sosc_cells[cost.cell] * 4);
-	for (int round = 0; round < COST_ROUNDS; round++) {
+	for (int round = 0; round < 2 * COST_ROUNDS; round++) {
 		memset(stats, 0, sizeof(*stats));
-		sosc_cost_round(&cost);
-		if (stats->total < inner)
+		sosc_cost_round(&cost, round & 1);
+		if (!(round & 1) && stats->total < inner)
 			inner = stats->total;
 	}
 	memset(stats, 0, sizeof(*stats));
@@ -204,8 +206,10 @@ static void start(void)
 	thread->done = 0;
 	sosc_cost_inner = inner / COST_CALLS;
 	sosc_cost_outer = sosc_cost_end(&cost);
+	usual = sosc_cost_usual(&cost);
 	control->cost_inner = (uint32_t)sosc_cost_inner;
 	control->cost_outer = (uint32_t)sosc_cost_outer;
+	control->cost_call = (uint32_t)usual;
 }
 
 static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)

@@ -213,6 +213,13 @@ static uint64_t write_entry(struct sosc_entry *unit, struct sosc_regs *regs,
 	return site ? site : target;
 }
 
+struct record_cost { // ticks of an empty call
+	uint64_t least, usual;
+};
+
+// The ticks that a call takes beside the work of record(): the way there, and its exit.
+static uint64_t way;
+
 // As sosc_record_entry; @fp, not NULL: the stack is wanted, too, and the caller's frame pointer is
 // that, if it has one.
 static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
@@ -247,7 +254,8 @@ static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
 	capture.at_exit = false;
 	capture.of_libc = sosc_layers[index].of_libc;
 	capture.count = capture.copied = 0;
-	if (!returns && !(sosc_slot(index)->flags & SOSC_SLOT_ENTRY_ONLY))
+	if (!returns &&
+	    !(sosc_cell_is_free(index) && sosc_slot(index)->flags & SOSC_SLOT_ENTRY_ONLY))
 		site = sosc_site_find(regs->ret, cell);
 	if (function->flags & SOSC_FN_PROGRAM)
 		ops = program(cell, &function->entry_program);
@@ -276,7 +284,7 @@ static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
 	target = write_entry(unit, regs, thread, cell, site, target, &capture);
 	if (are_held)
 		sosc_signals_release(&before);
-	sosc_cost_worked(thread, start, capture.total / SOSC_UNIT);
+	sosc_cost_worked(thread, start, capture.total / SOSC_UNIT, way);
 	return target;
 }
 
@@ -389,7 +397,7 @@ void sosc_record_exit(struct sosc_regs *regs)
 		write_exit(unit, regs, tsc, capture.error, index);
 	if (are_held)
 		sosc_signals_release(&before);
-	sosc_cost_worked(thread, start, capture.total / SOSC_UNIT);
+	sosc_cost_worked(thread, start, capture.total / SOSC_UNIT, 0);
 }
 
 /** The same, for the assembly. */
@@ -413,27 +421,41 @@ static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 	return (uint64_t)(six ? sosc_h_call_six : sosc_h_call);
 }
 
-// What the record of an empty call costs its caller. A stack costs as much more as it is deep.
-static uint64_t measure(struct sosc_thread *thread, bool entry_only)
+// Of the last round, takes off what record() has timed by itself; the account of that is wiped.
+static void less_work(struct sosc_cost *cost, bool apart)
 {
-	const uint64_t handler = (uint64_t)(entry_only ? sosc_h_entry : sosc_h_call);
+	struct sosc_control *control = sosc_control;
+
+	if (control->works)
+		sosc_cost_less(cost, apart, control->took_works / control->works);
+	control->works = control->took_works = control->work_units = 0;
+}
+
+// What the record of an empty call by @handler costs its caller, least and usually. A stack costs as
+// much more as it is deep.
+static struct record_cost measure(struct sosc_thread *thread, uint64_t handler)
+{
 	const uint64_t before = thread->pos, units = sosc_cost_units();
+	struct record_cost ticks = {};
 	struct sosc_cost cost;
 
 	if (!sosc_cost_begin(&cost, SOSC_INSTRUMENT_TRACE, handler))
-		return 0;
-	for (int round = 0; round < COST_ROUNDS; round++) {
+		return ticks;
+	for (int round = 0; round < 2 * COST_ROUNDS; round++) {
 		thread->pos = units;
-		sosc_cost_round(&cost);
+		sosc_cost_round(&cost, round & 1);
+		less_work(&cost, round & 1);
 		memset((void *)units, 0, COST_UNITS);
 	}
 	thread->pos = before;
-	return sosc_cost_end(&cost);
+	ticks.least = sosc_cost_end(&cost);
+	ticks.usual = sosc_cost_usual(&cost);
+	return ticks;
 }
 
 static void start(void)
 {
-	static uint64_t known[2];
+	static struct record_cost known[2];
 	const struct sosc_plan *plan = sosc_plan_in(sosc_session, SOSC_INSTRUMENT_TRACE);
 	const bool entry_only = plan && plan->flags & SOSC_PLAN_ENTRY_ONLY;
 	struct sosc_thread *thread = sosc_thread_self();
@@ -444,10 +466,15 @@ static void start(void)
 		sosc_call_stacks_start();
 	if (!plan || !thread)
 		return;
-	if (!known[entry_only])
-		known[entry_only] = measure(thread, entry_only);
-	if (!sosc_holds(SOSC_INSTRUMENT_STATS)) // which corrects times by its own cost
-		sosc_control->cost_outer = (uint32_t)known[entry_only];
+	if (!known[entry_only].least)
+		known[entry_only] =
+			measure(thread, (uint64_t)(entry_only ? sosc_h_entry : sosc_h_call));
+	if (!way)
+		way = measure(thread, (uint64_t)sosc_h_program).usual;
+	if (!sosc_holds(SOSC_INSTRUMENT_STATS)) { // which corrects times by its own cost
+		sosc_control->cost_outer = (uint32_t)known[entry_only].least;
+		sosc_control->cost_call = (uint32_t)known[entry_only].usual;
+	}
 }
 
 void sosc_instrument_trace(struct sosc_instrument *instrument)

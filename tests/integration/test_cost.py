@@ -170,8 +170,19 @@ WORKER = r"""
 #include <string.h>
 #include <time.h>
 #include <wchar.h>
+#include <wctype.h>
 
 static void *volatile kept;
+static volatile unsigned letter = 'a';
+static unsigned sum;
+
+#define CALLS(function) static void __attribute__((noinline)) calls_##function(void) \
+    { sum += function(letter); }
+CALLS(towupper) CALLS(towlower) CALLS(iswalpha) CALLS(iswdigit)
+CALLS(iswspace) CALLS(iswupper) CALLS(iswlower) CALLS(iswpunct)
+static void (*const by_turns[])(void) = {
+    calls_towupper, calls_towlower, calls_iswalpha, calls_iswdigit,
+    calls_iswspace, calls_iswupper, calls_iswlower, calls_iswpunct};
 
 static uint64_t had(void)
 {
@@ -200,11 +211,19 @@ int main(int count, char **words)
     if (words[1][0] == 'm')
         for (int i = 0; i < calls; i++)
             allocate(i & 15);
+    else if (words[1][0] == 't') // in an order that no processor foresees
+        for (uint32_t i = 0, chance = 1; i < calls; i++) {
+            chance = chance * 1664525 + 1013904223;
+            by_turns[chance >> 29]();
+        }
+    else if (words[1][0] == 'r')
+        for (int i = 0; i < calls; i++)
+            calls_towupper();
     else
         for (int i = 0; i < calls; i++)
             mbrtowc(0, "a", 1, &state);
     printf("%llu\n", (unsigned long long)(had() - begin));
-    return count < 0;
+    return count < 0 || sum == 1;
 }
 """
 
@@ -238,6 +257,30 @@ def test_what_it_takes_to_keep_arguments_is_in_the_cost(tmp_path: Path) -> None:
     path = tmp_path / "run.sosr"
     command = ["trace", "-q", "--record", str(path), "--buffer", "64M"]
     assert 0.7 < added(command, of_recording(path), ["wide", "200000"]) < 1.4
+
+
+@pytest.mark.parametrize("buffer", ["1M", "64M"])
+def test_what_it_takes_to_record_calls_is_in_the_cost(buffer: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.sosr"  # much memory comes for the first time, or little again and again
+    command = ["trace", "-q", "--record", str(path), "--buffer", buffer]
+    ratio = added(command, of_recording(path), ["row", "1000000"])
+    assert 0.7 < ratio < 1.5, ratio
+
+
+def of_summary(path: Path) -> Callable[[], dict[str, Any]]:
+    def cost() -> dict[str, Any]:
+        said: dict[str, Any] = json.loads(path.read_text())["cost"]
+        return said
+
+    return cost
+
+
+@pytest.mark.parametrize("order", ["row", "turns"])
+def test_what_it_takes_to_time_calls_is_in_the_cost(order: str, tmp_path: Path) -> None:
+    path = tmp_path / "summary"
+    command = ["trace", "-q", "-c", "--json", "-o", str(path)]
+    ratio = added(command, of_summary(path), [order, "2000000"])
+    assert 0.7 < ratio < 1.5, ratio
 
 
 def test_what_it_takes_to_record_blocks_is_in_the_cost(tmp_path: Path) -> None:

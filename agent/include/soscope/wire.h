@@ -249,7 +249,7 @@ struct sosc_control {
 	uint64_t delays_over; // ns of all of that time
 	uint64_t delays_unknown; // times of threads that may have waited, and nobody knows how long
 	uint32_t executing; // threads that execute another program in place of this one, and have not failed
-	uint32_t reserved;
+	uint32_t cost_call; // tsc ticks a hooked call usually adds in a program; see cost_outer
 };
 
 enum {

@@ -316,7 +316,7 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 		state->stack = before.stack;
 	}
 	sosc_block_set_open(state, before.sp, before.ret); // 0: `recorded` and `freeing` are, too
-	sosc_cost_worked(call.thread, began, 0);
+	sosc_cost_worked(call.thread, began, 0, 0);
 	return result;
 }
 
@@ -405,7 +405,7 @@ static __attribute__((noinline)) uint64_t timed_malloc(uint64_t size, uint64_t s
 	thread = find_thread();
 	stack = sosc_memo_stack(&state_of(thread)->view, sp, fp, SOSC_API_MALLOC);
 	addr = usual_malloc(size, sp, cell, thread, stack, began);
-	sosc_cost_worked(thread, began, 0);
+	sosc_cost_worked(thread, began, 0, 0);
 	return addr;
 }
 
@@ -444,7 +444,7 @@ static __attribute__((noinline)) uint64_t any_free(uint64_t a, uint64_t b, uint6
 	    !(call.state->freeing == a && sosc_block_is_inside(&call, BLOCK_NEAR))) {
 		began = work(&call);
 		freed(&call, a);
-		sosc_cost_worked(call.thread, began, 0);
+		sosc_cost_worked(call.thread, began, 0, 0);
 	}
 	return sosc_block_go_on(cell, a, b, c);
 }
@@ -503,7 +503,7 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 	}
 	began = work(&call);
 	freed(&call, a);
-	sosc_cost_worked(call.thread, began, 0);
+	sosc_cost_worked(call.thread, began, 0, 0);
 	before = *state;
 	sosc_block_set_none(state);
 	state->recorded = BLOCK_NONE;

@@ -28,17 +28,15 @@ class Price:
 
     `ran_ns` is for how long the programs were observed. `parts` says what their threads waited for,
     or did, and for how long. `call_ns` is what a call took longer at least, `calls_ns` all calls
-    together; None: nobody knows. `works` counts what was done for them in C: that is in `calls_ns`
-    from the beginning. `faster_ns` is how long the programs would run about if calls were
+    together; None: nobody knows. `faster_ns` is how long the programs would run about if calls were
     only recorded, None where that is no way out.
     """
 
-    __slots__ = ("call_ns", "calls_ns", "faster_ns", "parts", "ran_ns", "works")
+    __slots__ = ("call_ns", "calls_ns", "faster_ns", "parts", "ran_ns")
 
     def __init__(self, ran_ns: int = 0, parts: Mapping[str, int] | None = None) -> None:
         self.ran_ns = ran_ns
         self.parts = dict(parts or {})
-        self.works = 0
         self.call_ns: float | None = None
         self.calls_ns: float | None = None
         self.faster_ns: int | None = None

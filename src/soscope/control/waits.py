@@ -124,7 +124,6 @@ class Waits:
             if ticks:
                 parts[what] = round(ticks * ns_per_tick)
         price = Price(self._ran_ns, parts)
-        price.works = self._works
         if self._works:
             price.calls_ns = round(self._works_ticks * ns_per_tick)
         if parts.get(PRINT, 0) or parts.get(READER, 0):

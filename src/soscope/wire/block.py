@@ -256,6 +256,7 @@ class ControlBlock:
     monotonic_start = _Once("monotonic_start")
     cost_inner = _Once("cost_inner")
     cost_outer = _Once("cost_outer")
+    cost_call = _Once("cost_call")
     image_count = _Count("images", layout.MAX_IMAGES)
     slot_count = _Count("slots", layout.MAX_SLOTS)
     strings_used = _Word("strings")

@@ -21,6 +21,7 @@ _WRITTEN_ONCE = (
     "monotonic_start",
     "cost_inner",
     "cost_outer",
+    "cost_call",
 )
 _COUNTED = (
     "images",

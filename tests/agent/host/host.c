@@ -150,6 +150,13 @@ uint64_t sosc_call_often(uint64_t function, uint64_t times)
 	abort();
 }
 
+uint64_t sosc_call_apart(uint64_t function, uint64_t times)
+{
+	(void)function;
+	(void)times;
+	abort();
+}
+
 // What the agent copies is copied where the sanitizer can see it.
 void *agent_memcpy(void *restrict to, const void *restrict from, size_t size);
 void *agent_memcpy(void *restrict to, const void *restrict from, size_t size)

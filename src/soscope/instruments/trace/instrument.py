@@ -320,6 +320,7 @@ class TraceInstrument(Instrument):
                 exits_known=not block.agent_flags & layout.AGENT_NO_EXITS,
                 cut=block.images_dropped + block.slots_dropped,
                 call_ticks=block.cost_outer,
+                usual_ticks=block.cost_call,
                 doubt_ticks=block.cost_outer,
                 delays=Delays(block.delayed, block.delays_over, block.delays_unknown, ran_ns),
                 records=self._kind == layout.INSTRUMENT_TRACE,

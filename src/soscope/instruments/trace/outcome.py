@@ -44,8 +44,9 @@ class TraceProgramOutcome(session.ProgramOutcome):
     `cut` counts images and slots for which there was no room: see `without_room`. `durations`
     are those of the returns, by slot and class (`recording.durations`), where somebody asked.
     `call_ticks` is what a call cost its caller at least, in ticks, as the agent has measured (0: it
-    has not), and `doubt_ticks` by how much the time of each return may be wrong. `delays` are
-    waits for a processor in what has times. `records`: each call was recorded.
+    has not), `usual_ticks` what it cost among others, and `doubt_ticks` by how much the time of each
+    return may be wrong. `delays` are waits for a processor in what has times. `records`: each call
+    was recorded.
     """
 
     __slots__ = (
@@ -64,6 +65,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         "slots",
         "slots_left",
         "stats",
+        "usual_ticks",
     )
 
     def __init__(
@@ -84,6 +86,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         cut: int = 0,
         durations: dict[int, dict[int, int]] | None = None,
         call_ticks: int = 0,
+        usual_ticks: int = 0,
         doubt_ticks: float = 0,
         delays: Delays | None = None,
         records: bool = False,
@@ -101,6 +104,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         self.cut = cut
         self.durations = durations
         self.call_ticks = call_ticks
+        self.usual_ticks = max(usual_ticks, call_ticks)
         self.doubt_ticks = doubt_ticks
         self.delays = delays or Delays()
         self.records = records
@@ -199,6 +203,7 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     into.exits_known &= run.exits_known
     into.cut += run.cut
     into.call_ticks = max(into.call_ticks, run.call_ticks)
+    into.usual_ticks = max(into.usual_ticks, run.usual_ticks)
     into.doubt_ticks = max(into.doubt_ticks, run.doubt_ticks)
     into.delays.add(run.delays)
 
@@ -293,16 +298,16 @@ def price(
 
     The agents have measured what an empty call costs. `units` is the number of units that such
     calls recorded, or None if nobody knows it. What it takes to keep strings and structures is in
-    `cost` by now, but for the way there and back: an entry and an exit, as of an empty call.
+    `cost` by now.
     """
-    most = max((program.call_ticks for program in programs), default=0)
-    if not most:
+    usual = max((program.usual_ticks for program in programs), default=0)
+    if not usual:
         return
-    cost.call_ns = round(most * ns_per_tick, 1)
+    cost.call_ns = round(max(program.call_ticks for program in programs) * ns_per_tick, 1)
     if any(program.records for program in programs):
-        ticks = None if units is None else most * (units + cost.works / 2)
+        ticks = None if units is None else usual * units
     else:
-        ticks = sum(_counted(program) * program.call_ticks for program in programs)
+        ticks = sum(_counted(program) * program.usual_ticks for program in programs)
     if ticks is not None:
         cost.calls_ns = (cost.calls_ns or 0) + round(ticks * ns_per_tick)
 

@@ -351,12 +351,13 @@ def test_what_records_have_cost_is_said_beside_the_time_the_program_ran() -> Non
 
 def test_what_was_measured_for_calls_is_added_to_what_an_empty_call_takes() -> None:
     traced = TraceProgramOutcome(
-        0, "/bin/cat", [IMAGES[0]], [slot("open")], call_ticks=48, records=True
+        0, "/bin/cat", [IMAGES[0]], [slot("open")], call_ticks=48, usual_ticks=60, records=True
     )
     cost = Price(96_000_000)
-    cost.works, cost.calls_ns = 2_000, 700_000.0  # entries and exits of a thousand calls
+    cost.calls_ns = 700_000.0
     price(cost, [traced], 0.5, 9_000)
-    assert cost.calls_ns == 700_000 + 24 * (9_000 + 1_000)
+    assert cost.call_ns == 24
+    assert cost.calls_ns == 700_000 + 30 * 9_000
 
 
 def test_the_largest_wait_is_named_with_what_helps() -> None:
