@@ -7,8 +7,12 @@ whatever else runs on the machine: `/proc/PID/schedstat` tells it while the prog
 The end is what the kernel tells by a pidfd, as soscope may notice it later. Programs of one thread
 each.
 
-A row says by how much the price that soscope says differs from that, in percent of it; and from
-what. Where that is less than some milliseconds it is noise, and the row has no goal.
+A row says by how much the price that soscope says differs from that, in percent of it, by the
+medians of all pairs; beside it is how long the program ran untraced. Where it paid less than some
+milliseconds that is noise, and the row has no figure.
+
+The rounds go over all programs and ways, so that each has as many pairs. None begins when the time
+for them is over.
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ from benchmarks.tools import Tools
 
 _MISS = 20  # percent
 _NOISE = 0.015  # seconds that are not told from nothing
-_PATIENCE = 180  # seconds
+_PATIENCE = 180  # seconds for one run
+_BUDGET = 540  # seconds for all of them
 _LINES = 60_000
 
 _SQL = (
@@ -64,42 +69,42 @@ _PROGRAMS: dict[str, tuple[list[str], int, int]] = {
 # By name: the words of soscope, and whether calls are printed.
 _WAYS: dict[str, tuple[list[str], bool]] = {
     "trace -o": (["trace", "-o", "{work}/lines"], True),
-    "trace --json": (["trace", "--json", "-o", "{work}/lines"], True),
-    "trace --from all": (["trace", "--from", "all", "-o", "{work}/lines"], True),
     "trace --record": (["trace", "--record", "{work}/run.sosr"], False),
     "trace -c": (["trace", "-c", "-o", "{work}/lines"], False),
-    "trace -f --record": (["trace", "-f", "--record", "{work}/run.sosr"], False),
     "mem run --blocks": (["mem", "run", "--blocks", "-o", "{work}/run.sosr"], False),
     "prof run --sample": (["prof", "run", "--sample", "1000", "-o", "{work}/run.sosr"], False),
-    "prof run --mode time": (["prof", "run", "--mode", "time", "-o", "{work}/run.sosr"], False),
 }
 
-# soscope, which tells when its first child has executed, how long that child has waited for a
-# processor when it has ended, and what the session says that it has cost.
+# soscope, which tells when its first child has executed, for how long that child has waited for a
+# processor from then to its end, and what the session says that it has cost.
 _WATCHED = """
 import json, os, sys, time
 {path}
 tells = int(sys.argv.pop(1))
-soscope, first, waited = os.getpid(), None, {{}}
+soscope, first, waited, before = os.getpid(), None, {{}}, 0
 
 def tell(**what):
     os.write(tells, json.dumps(what).encode() + b"\\n")
 
+def queued(pid):
+    try:
+        with open(f"/proc/{{pid}}/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except OSError:
+        return waited.get(pid, 0)
+
 def waitpid(pid, options):
-    global first
+    global before, first
     if os.getpid() == soscope and pid > 0:
-        try:
-            with open(f"/proc/{{pid}}/schedstat") as file:
-                waited[pid] = int(file.read().split()[1]) / 1e9
-        except OSError:
-            pass
+        waited[pid] = queued(pid)
     ended, status, _ = os.wait4(pid, options)
     if ended and os.getpid() == soscope:
         if os.WIFSTOPPED(status) and status >> 16 == 4 and first is None:
             first = ended
             tell(exec=ended, at=time.monotonic())
+            before = queued(ended)
         elif ended == first and not os.WIFSTOPPED(status):
-            tell(queued=waited.get(ended, 0))
+            tell(queued=waited.get(ended, before) - before)
     return ended, status
 
 os.waitpid = waitpid
@@ -189,16 +194,36 @@ def _traced(start: list[str], words: Sequence[str]) -> tuple[float, float]:
     return ended - told["at"] - told.get("queued", 0), said["cost_ns"] / 1e9
 
 
-def _row(name: str, pairs: list[tuple[float, float, float]]) -> Row:
-    truths = [traced - plain for plain, traced, _ in pairs]
-    true, said = statistics.median(truths), statistics.median(pair[2] for pair in pairs)
+def _row(way: str, name: str, pairs: list[tuple[float, float, float]]) -> Row:
+    plain, traced, said = (statistics.median(pair[at] for pair in pairs) for at in range(3))
+    true = statistics.median(with_it - without for without, with_it, _ in pairs)
     is_worth = true > _NOISE
     # of the medians: a single run has the weather of a moment
     miss = Figure([100 * abs(said - true) / true]) if is_worth else None
-    base = Figure([1000 * pair[0] for pair in pairs])
-    row = Row(name, _MISS if is_worth else None, miss, unit="%", base=base)
-    row.why = f"{1000 * said:.1f} ms said, {1000 * true:.1f} ms true; untraced in ms"
-    return row
+    prices = f"{1000 * said:.1f} ms said, {1000 * true:.1f} ms true"
+    ratio = f", ratio {said / true:.2f}" if is_worth else ""
+    return Row(
+        f"`{way}` says the price of {name} ({prices}): miss",
+        _MISS if is_worth else None,
+        miss,
+        unit="%",
+        base=Figure([1000 * plain]),
+        why=f"{way}, {name}: {1000 * plain:.0f} ms alone, {1000 * traced:.0f} ms, {prices}{ratio}",
+    )
+
+
+def _pair(tools: Tools, script: str, name: str, way: str) -> tuple[float, float, float]:
+    words, much, little = _PROGRAMS[name]
+    options, prints = _WAYS[way]
+    size = little if prints else much
+    command = [word.format(n=size, work=tools.work) for word in words]
+    own = [word.format(work=tools.work) for word in options]
+    try:
+        plain = _untraced(command)
+        return plain, *_traced([sys.executable, script], [*own, "--", *command])
+    finally:
+        if os.path.exists(os.path.join(tools.work, "run.sosr")):
+            os.unlink(os.path.join(tools.work, "run.sosr"))
 
 
 def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
@@ -211,27 +236,27 @@ def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
         file.write(_WATCHED.format(path="\n".join(path)))
     for size in {size for _, *sizes in _PROGRAMS.values() for size in sizes if size}:
         _lines(tools.work, size)
-    for name, (words, much, little) in _PROGRAMS.items():
-        if shutil.which(words[0]) is None:
-            table.failed({name: "not installed"})
-            continue
-        for way, (options, prints) in _WAYS.items():
-            say(f"cost of {way}: {name}")
-            size = little if prints else much
-            command = [word.format(n=size, work=tools.work) for word in words]
-            own = [word.format(work=tools.work) for word in options]
-            start = [sys.executable, script]
-            pairs = []
+    missing = {name: "not installed" for name in _PROGRAMS if shutil.which(name) is None}
+    table.failed(missing)
+    failed: dict[str, str] = {}
+    pairs: dict[tuple[str, str], list[tuple[float, float, float]]] = {
+        (way, name): [] for way in _WAYS for name in _PROGRAMS if name not in missing
+    }
+    begun, done = time.monotonic(), 0
+    while done < count and (not done or time.monotonic() - begun < _BUDGET * done / (done + 1)):
+        say(f"cost of {len(pairs)} programs and ways: round {done + 1}")
+        for way, name in list(pairs):
             try:
-                for _ in range(count):
-                    plain = _untraced(command)
-                    pairs.append((plain, *_traced(start, [*own, "--", *command])))
-                    if os.path.exists(os.path.join(tools.work, "run.sosr")):
-                        os.unlink(os.path.join(tools.work, "run.sosr"))
+                pairs[way, name].append(_pair(tools, script, name, way))
             except (Failed, OSError) as error:
-                table.failed({f"{name}, {way}": str(error)})
-                continue
-            row = _row(f"`{way}` says the price of {name}: miss", pairs)
-            say(row.why)
-            table.rows.append(row)
+                failed[f"{name}, {way}"] = str(error)
+                del pairs[way, name]
+        done += 1
+    if done < count:
+        table.remarks.append(f"Said and true prices: {done} pairs each, as the machine was busy.")
+    table.failed(failed)
+    for (way, name), each in pairs.items():
+        row = _row(way, name, each)
+        say(row.why)
+        table.rows.append(row)
     return table
