@@ -16,6 +16,7 @@
 #include "chunk.h"
 #include "delay.h"
 #include "handler.h"
+#include "sys.h"
 #include "thread.h"
 
 enum {
@@ -169,6 +170,16 @@ static uint64_t wait_a_little(uint32_t drained)
 	return sosc_wait(&sosc_control->ring_drained, drained, WAIT_NS);
 }
 
+// Of @took ns of a wait that ends now, how many it was until soscope freed chunks. Behind that the
+// thread has waited for a processor, as it does for whatever else runs on the machine.
+static uint64_t until_drained(uint64_t took)
+{
+	uint64_t drained = __atomic_load_n(&sosc_control->drained_ns, __ATOMIC_RELAXED);
+	uint64_t behind = sosc_clock_ns(CLOCK_MONOTONIC_RAW) - drained;
+
+	return behind < took ? took - behind : took;
+}
+
 // soscope is gone when its heartbeat has not moved for a second. Nobody waits for
 // it then, and it is back as soon as the heartbeat moves: it may have been stopped.
 static bool reader_is_gone(uint64_t heartbeat)
@@ -219,7 +230,7 @@ static uint32_t wait_free(struct sosc_thread *thread, uint32_t process, enum sos
 		waited += took;
 		if (sosc_process() != process)
 			break;
-		count_wait(thread, took);
+		count_wait(thread, until_drained(took));
 		__atomic_fetch_sub(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
 	}
 	return SOSC_NONE;

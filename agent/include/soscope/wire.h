@@ -250,6 +250,7 @@ struct sosc_control {
 	uint64_t delays_unknown; // times of threads that may have waited, and nobody knows how long
 	uint32_t executing; // threads that execute another program in place of this one, and have not failed
 	uint32_t cost_call; // tsc ticks a hooked call usually adds in a program; see cost_outer
+	uint64_t drained_ns; // CLOCK_MONOTONIC_RAW: soscope says when it added to ring_drained
 };
 
 enum {

@@ -266,6 +266,7 @@ class ControlBlock:
     ring_seq = _Word("ring_seq")
     ring_waiters = _Word("ring_waiters")
     ring_drained = _Word("ring_drained")
+    drained_ns = _Word("drained_ns")
     dropped_exits = _SharedSum("dropped_exits")
     slots_left = _SharedSum("slots_left")
     images_dropped = _SharedSum("images_dropped")
@@ -762,6 +763,7 @@ class ControlBlock:
                 self.set_chunk_state(index, layout.CHUNK_FREE)
         # Writers count how often they were woken in vain since it last moved.
         self.heartbeat += 1
+        self.drained_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         self.ring_drained = (self.ring_drained + 1) & 0xFFFF_FFFF
         if self.ring_waiters:
             wake(self.mapping, "ring_drained", count)  # more would find nothing

@@ -432,7 +432,7 @@ CONTROL = Layout(
     "question:Q unanswered:Q executes:Q answers:I moves:I waited_room:Q waited_exec:Q "
     "waited_look:Q took_chunks:Q took_images:Q took_asking:Q works:Q "
     "took_works:Q work_units:Q stood_still:Q delayed:Q delays_over:Q delays_unknown:Q "
-    "executing:I cost_call:I",
+    "executing:I cost_call:I drained_ns:Q",
 )
 AUTOMATON = Layout(
     "sosc_automaton",

@@ -10,8 +10,10 @@
 #include "host.h"
 
 #include "cell.h"
+#include "clock.h"
 #include "handler.h"
 #include "ring.h"
+#include "sys.h"
 #include "thread.h"
 
 #include <fcntl.h>
@@ -509,6 +511,45 @@ static void reader_gone(void)
 	CHECK(lost() == 1 + GONE);
 }
 
+static uint64_t drained_at;
+
+// Frees chunks when somebody waits, and wakes nobody: as a thread that gets no processor, the one that
+// waits goes on only when its time is over.
+static void *frees_late(void *unused)
+{
+	while (!__atomic_load_n(&sosc_control->ring_waiters, __ATOMIC_SEQ_CST))
+		sched_yield();
+	sosc_control->drained_ns = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
+	drain();
+	drained_at = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
+	return unused;
+}
+
+// What a thread waits for a processor, when there is a chunk for it, is no wait for a chunk.
+static void late(void)
+{
+	uint64_t room = 2 * (CHUNK_LIMIT - SOSC_CHUNK_HEADER) / SOSC_UNIT - 2, before;
+	struct sosc_thread *thread;
+	pthread_t reader;
+
+	sosc_quiet = false;
+	drained = 0;
+	start(SOSC_FULL_BLOCK, 2);
+	thread = sosc_thread_self();
+	while (*attempts < room)
+		record(thread);
+	sosc_control->waited_room = 0;
+	before = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
+	CHECK(pthread_create(&reader, NULL, frees_late, NULL) == 0);
+	record(thread);
+	pthread_join(reader, NULL);
+	CHECK(!lost());
+	CHECK(sosc_control->waited_room > 0);
+	CHECK(sosc_control->waited_room <= drained_at - before);
+	sosc_control->drained_ns = 0;
+	settle();
+}
+
 // Chunks are not looked through again before soscope says that it has freed some.
 static void looks_once(void)
 {
@@ -535,6 +576,7 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "ends")) {
 		looks_once();
 		stops();
+		late();
 		reader_gone();
 		return 0;
 	}
