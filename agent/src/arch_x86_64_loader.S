@@ -147,7 +147,7 @@ FUNCTION sosc_empty
 	ret
 	.cfi_endproc
 
-// (rdi = function, rsi = times): ticks it took, in rax.
+// (rdi = function, rsi = times): ticks it took, in rax. Its argument is 0.
 .macro CALLS name, between
 FUNCTION \name
 	.cfi_startproc
@@ -162,6 +162,7 @@ FUNCTION \name
 	or	%rdx, %rax
 	mov	%rax, %r12
 1:	\between
+	xor	%edi, %edi
 	call	*%rbx
 	dec	%rbp
 	jnz	1b

@@ -111,6 +111,7 @@ void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units, u
 	uint64_t other = thread->accounted - thread->accounted_then;
 	uint64_t ticks = sosc_ticks_since(start);
 
+	other += sosc_cost_clock();
 	if (ticks < other || sosc_is_long(start + other, start + ticks))
 		return;
 	add(&sosc_control->works, COST_EVERY);

@@ -88,6 +88,8 @@ inline bool sosc_block_call_begin(struct sosc_block_call *call)
 	return true;
 }
 
+static uint64_t way; // ticks that a call takes beside its work: to come here, and back
+
 // The work for a call begins, with what has been looked for by now: see sosc_cost_work.
 static inline uint64_t work(struct sosc_block_call *call)
 {
@@ -316,7 +318,7 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 		state->stack = before.stack;
 	}
 	sosc_block_set_open(state, before.sp, before.ret); // 0: `recorded` and `freeing` are, too
-	sosc_cost_worked(call.thread, began, 0, 0);
+	sosc_cost_worked(call.thread, began, 0, way);
 	return result;
 }
 
@@ -405,7 +407,7 @@ static __attribute__((noinline)) uint64_t timed_malloc(uint64_t size, uint64_t s
 	thread = find_thread();
 	stack = sosc_memo_stack(&state_of(thread)->view, sp, fp, SOSC_API_MALLOC);
 	addr = usual_malloc(size, sp, cell, thread, stack, began);
-	sosc_cost_worked(thread, began, 0, 0);
+	sosc_cost_worked(thread, began, 0, way);
 	return addr;
 }
 
@@ -444,7 +446,7 @@ static __attribute__((noinline)) uint64_t any_free(uint64_t a, uint64_t b, uint6
 	    !(call.state->freeing == a && sosc_block_is_inside(&call, BLOCK_NEAR))) {
 		began = work(&call);
 		freed(&call, a);
-		sosc_cost_worked(call.thread, began, 0, 0);
+		sosc_cost_worked(call.thread, began, 0, way);
 	}
 	return sosc_block_go_on(cell, a, b, c);
 }
@@ -457,6 +459,33 @@ static __attribute__((noinline)) uint64_t free_unneeded(uint64_t a, uint64_t b, 
 	return sosc_block_go_on(cell, a, b, c);
 }
 
+// @block, the last to come, is given back, and nothing else is under way. @began is 0, or when what is
+// timed did.
+static inline __attribute__((always_inline)) uint64_t
+usual_free(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct sosc_cell *cell,
+	   struct sosc_thread *thread, struct sosc_block *block, uint64_t began)
+{
+	uint64_t tsc = sosc_block_time_soon(state_of(thread));
+
+	if (!tsc || !end_last(thread, block, tsc)) {
+		thread->works--; // it is the same piece of work
+		return any_free(arg[0], arg[1], arg[2], sp, fp, cell);
+	}
+	if (!is_given_back(thread, (uint64_t)(block + 1)))
+		return free_unneeded(arg[0], arg[1], arg[2], thread, (uint64_t)(block + 1), cell);
+	sosc_cost_worked(thread, began, 0, way);
+	return sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
+}
+
+// The same in the time that it takes.
+static __attribute__((noinline)) uint64_t timed_free(const uint64_t arg[3], uint64_t sp,
+						     uint64_t fp, struct sosc_cell *cell,
+						     struct sosc_thread *thread,
+						     struct sosc_block *block)
+{
+	return usual_free(arg, sp, fp, cell, thread, block, sosc_cost_start(thread));
+}
+
 /** free, and what it is called besides; of a block that was the last to come. */
 uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
 			 struct sosc_cell *cell)
@@ -464,7 +493,6 @@ uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64
 	struct sosc_block_thread *state;
 	struct sosc_thread *thread;
 	struct sosc_block *block;
-	uint64_t tsc;
 
 	thread = find_thread();
 	if (!thread)
@@ -473,16 +501,9 @@ uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64
 	block = (void *)state->last;
 	if (!is_last(thread, block, a) || state->sp)
 		return any_free(a, b, c, sp, fp, cell);
-	if (sosc_cost_is_due(thread)) { // it has ways to be timed
-		thread->works--;
-		return any_free(a, b, c, sp, fp, cell);
-	}
-	tsc = sosc_block_time_soon(state);
-	if (!tsc || !end_last(thread, block, tsc))
-		return any_free(a, b, c, sp, fp, cell);
-	if (!is_given_back(thread, (uint64_t)(block + 1)))
-		return free_unneeded(a, b, c, thread, (uint64_t)(block + 1), cell);
-	return sosc_block_go_on(cell, a, b, c);
+	if (sosc_cost_is_due(thread))
+		return timed_free((const uint64_t[]){a, b, c}, sp, fp, cell, thread, block);
+	return usual_free((const uint64_t[]){a, b, c}, sp, fp, cell, thread, block, 0);
 }
 
 /** operator delete, which calls free. */
@@ -503,7 +524,7 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 	}
 	began = work(&call);
 	freed(&call, a);
-	sosc_cost_worked(call.thread, began, 0, 0);
+	sosc_cost_worked(call.thread, began, 0, way);
 	before = *state;
 	sosc_block_set_none(state);
 	state->recorded = BLOCK_NONE;
@@ -518,6 +539,19 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 }
 
 // ---- the instrument ------------------------------------------------------------
+
+// What a call costs that frees nothing.
+static uint64_t measure(void)
+{
+	struct sosc_cost cost;
+
+	if (!sosc_cost_begin(&cost, SOSC_INSTRUMENT_BLOCKS, (uint64_t)sosc_h_block_free))
+		return 0;
+	for (int round = 0; round < 2 * COST_ROUNDS; round++)
+		sosc_cost_round(&cost, round & 1);
+	(void)sosc_cost_end(&cost);
+	return sosc_cost_usual(&cost);
+}
 
 static void start(void)
 {
@@ -546,6 +580,8 @@ static void start(void)
 		return;
 	sosc_memory_keep(sosc_block_threads, size, &sosc_block_threads);
 	(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_threads, (long)size, MADV_WIPEONFORK);
+	if (mode == SOSC_BLOCKS_EXACT)
+		way = measure();
 }
 
 #define NAMES(NAME)                          \
