@@ -104,7 +104,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         self.cut = cut
         self.durations = durations
         self.call_ticks = call_ticks
-        self.usual_ticks = max(usual_ticks, call_ticks)
+        self.usual_ticks = usual_ticks
         self.doubt_ticks = doubt_ticks
         self.delays = delays or Delays()
         self.records = records
@@ -300,16 +300,21 @@ def price(
     calls recorded, or None if nobody knows it. What it takes to keep strings and structures is in
     `cost` by now.
     """
-    usual = max((program.usual_ticks for program in programs), default=0)
+    usual = max((_usual(program) for program in programs), default=0)
     if not usual:
         return
     cost.call_ns = round(max(program.call_ticks for program in programs) * ns_per_tick, 1)
     if any(program.records for program in programs):
         ticks = None if units is None else usual * units
     else:
-        ticks = sum(_counted(program) * program.usual_ticks for program in programs)
+        ticks = sum(_counted(program) * _usual(program) for program in programs)
     if ticks is not None:
         cost.calls_ns = (cost.calls_ns or 0) + round(ticks * ns_per_tick)
+
+
+def _usual(program: TraceProgramOutcome) -> int:
+    """Return what a call cost among others, in ticks: it is not less than what it cost at least."""
+    return max(program.usual_ticks, program.call_ticks)
 
 
 def _counted(program: TraceProgramOutcome) -> int:
