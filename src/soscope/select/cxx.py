@@ -26,6 +26,7 @@ _STREAMS = {"ostream": "So", "istream": "Si", "iostream": "Sd"}
 def is_qualified(text: str) -> bool:
     """Return whether a glob is for names with a scope: `std::*`.
 
+    >>> from soscope.select.cxx import is_qualified
     >>> is_qualified("Locker::*"), is_qualified("::open"), is_qualified("open*")
     (True, False, False)
     """
@@ -35,6 +36,7 @@ def is_qualified(text: str) -> bool:
 def linked_pattern(text: str) -> str:
     r"""Return a basic regular expression for the linked names that a glob with `::` means.
 
+    >>> from soscope.select.cxx import linked_pattern
     >>> linked_pattern("Locker::*")
     '_ZN[rVK]*[RO]\\?6Locker\\(B[0-9]\\+[a-z0-9_]\\+\\)\\?\\(I.*E\\)\\?.*'
     """

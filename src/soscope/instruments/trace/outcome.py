@@ -44,7 +44,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
     `cut` counts images and slots for which there was no room: see `without_room`. `durations`
     are those of the returns, by slot and class (`recording.durations`), where somebody asked.
     `call_ticks` is what a call cost its caller at least, in ticks, as the agent has measured (0: it
-    has not), `usual_ticks` what it cost among others, and `doubt_ticks` by how much the time of each
+    has not), `usual_ticks` what it cost among others. `doubt_ticks` is by how much the time of each
     return may be wrong. `delays` are waits for a processor in what has times. `records`: each call
     was recorded.
     """
