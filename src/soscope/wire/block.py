@@ -97,20 +97,22 @@ class _SharedSum(_Word):
     """A number that threads add to: 0 from the moment on at which it cannot be right.
 
     It counts what is done, if `per_ns` is 0; else it is a time, of `per_ns` units in a nanosecond.
+    `many` are counted for each thing that is done, at most.
     """
 
-    __slots__ = ("_name", "_per_ns")
+    __slots__ = ("_many", "_name", "_per_ns")
 
-    def __init__(self, name: str, per_ns: int = 0) -> None:
+    def __init__(self, name: str, per_ns: int = 0, many: int = 1) -> None:
         super().__init__(name)
         self._name = name
         self._per_ns = per_ns
+        self._many = many
 
     def __get__(self, block: ControlBlock, _: type[ControlBlock] | None = None) -> int:
         value = super().__get__(block)
         if self._per_ns:
             return block.bounds.time(self._name, value, self._per_ns)
-        return block.bounds.count(self._name, value)
+        return block.bounds.count(self._name, value, self._many)
 
 
 class Bounds:
@@ -153,13 +155,16 @@ class Bounds:
                 self.damaged.add(name)
         return 0 if name in self.damaged else value
 
-    def count(self, name: str, value: int) -> int:
-        """Return a count, or 0 if there cannot be as many since the last look at it."""
+    def count(self, name: str, value: int, many: int = 1) -> int:
+        """Return a count, or 0 if there cannot be as many since the last look at it.
+
+        `many` are counted at a time, at most.
+        """
         if value:
             now = time.monotonic_ns()
             since, before = self._seen.get(name, (self._since_ns, 0))
             most = self._AT_ONCE + (now - since) * self._processors // self._EACH_NS
-            if value - before > most:
+            if value - before > most * many:
                 self.damaged.add(name)
             self._seen[name] = now, value
         return 0 if name in self.damaged else value
@@ -290,7 +295,7 @@ class ControlBlock:
     took_asking = _SharedSum("took_asking", Bounds.TICKS_PER_NS)
     works = _SharedSum("works")
     took_works = _SharedSum("took_works", Bounds.TICKS_PER_NS)
-    work_units = _SharedSum("work_units")
+    work_units = _SharedSum("work_units", many=layout.CHUNK_SIZE // layout.UNIT)
     stood_still = _SharedSum("stood_still", 1)
     delayed = _SharedSum("delayed", 1)
     delays_over = _SharedSum("delays_over", 1)
