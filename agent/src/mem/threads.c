@@ -58,6 +58,7 @@ struct sosc_made_thread {
 // in its parent are not there.
 static struct sosc_made_thread *threads;
 static uint32_t used; // so many have been taken at once
+static uint32_t mapped_by; // the process
 static uint32_t key; // + 1
 static uint64_t *lost;
 
@@ -77,12 +78,18 @@ void sosc_made_threads_start(struct sosc_blocks *own)
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (sosc_mmap_failed(threads))
 		threads = NULL;
+	mapped_by = sosc_process();
 	sosc_inside.made_threads = (uint64_t)threads;
 }
 
-/** The agent rests: give the table back, unless the C library will tell us of a thread's end. */
+/**
+ * The agent rests: give the table back, unless the C library will tell us of a thread's end. It may do so in
+ * a forked child: the one thread that goes on there may have made another one, which has taken its place.
+ */
 void sosc_made_threads_rest(void)
 {
+	if (mapped_by != sosc_process())
+		return;
 	for (uint32_t i = 0; i < used; i++)
 		if (threads[i].state)
 			return;
@@ -174,8 +181,8 @@ static bool has_name(const struct sosc_made_thread *made, uint64_t thread)
 	return __atomic_load_n(&made->thread, __ATOMIC_ACQUIRE) == thread;
 }
 
-// When a thread was given its name. A name is given again only after the thread has ended that had it:
-// so whoever has not begun was given it last.
+// When a thread was given its name. A name is given again only after its thread has ended. So a thread
+// that has not begun got the name last.
 static uint64_t when_named(const struct sosc_made_thread *made)
 {
 	uint64_t begun = __atomic_load_n(&made->begun, __ATOMIC_ACQUIRE);
@@ -183,8 +190,8 @@ static uint64_t when_named(const struct sosc_made_thread *made)
 	return begun ? begun : UINT64_MAX;
 }
 
-// The newest one of that name. Of an older one it is not known yet that it is gone: whoever tries to
-// join it has not come back, or it has ended by a system call of its own.
+// The newest one of that name. An older one has ended, and the agent does not know it yet: whoever tries
+// to join it has not come back, or it has ended by a system call of its own.
 static struct sosc_made_thread *find(uint64_t thread)
 {
 	uint32_t most = __atomic_load_n(&used, __ATOMIC_ACQUIRE);
