@@ -79,6 +79,7 @@ void sosc_ruby_types_rest(void)
 	}
 	sosc_ruby_types = NULL;
 	sosc_ruby.types = 0;
+	waiting_count = 0;
 	piece = NULL;
 	sosc_memory_clear(met, sizeof(met));
 }
@@ -121,6 +122,8 @@ static uint32_t place_for(sosc_value class)
 {
 	uint32_t first = sosc_ruby_type_first(class), room = SOSC_RUBY_TYPES;
 
+	if (!sosc_ruby_types) // the agent rests, and Ruby goes on to say what it frees
+		return SOSC_RUBY_TYPES;
 	for (uint32_t i = 0; i < TYPES_TRIED; i++) {
 		uint32_t at = (first + i) & (SOSC_RUBY_TYPES - 1);
 		uint64_t there = sosc_ruby_types[at].class;
