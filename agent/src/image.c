@@ -188,16 +188,15 @@ static void parse_note(struct sosc_loaded *image, const Elf64_Phdr *phdr)
 	}
 }
 
-// CRC-32 as zlib has it, four bits at once.
-static uint32_t sum_of(const uint8_t *bytes, uint64_t size)
+// CRC-32 as zlib has it, four bits at once. @sum is that of the bytes in front.
+static uint32_t sum_of(uint32_t sum, const uint8_t *bytes, uint64_t size)
 {
 	static const uint32_t table[16] = {
 		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
 		0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
 		0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
 	};
-	uint32_t sum = ~0u;
-
+	sum = ~sum;
 	for (uint64_t i = 0; i < size; i++) {
 		sum ^= bytes[i];
 		sum = sum >> 4 ^ table[sum & 15];
@@ -206,7 +205,7 @@ static uint32_t sum_of(const uint8_t *bytes, uint64_t size)
 	return ~sum;
 }
 
-// Whether a segment that can be read has all of @part, out of the file.
+// Whether a readable segment has all bytes of @part from the file.
 static bool has_all(const struct sosc_loaded *image, const Elf64_Phdr *part)
 {
 	for (uint32_t i = 0; i < image->phnum; i++) {
@@ -220,22 +219,39 @@ static bool has_all(const struct sosc_loaded *image, const Elf64_Phdr *part)
 	return false;
 }
 
-enum { SUM_MOST = 1 << 24 }; // bytes of a table that are looked at: two million functions
+enum { SUM_MOST = 1 << 20, SUM_PIECE = 1 << 10 }; // bytes of a table: of 131,000 functions
 
-// What tells a file that has no build-id from another one of the same name, as in ElfImage.checksum:
-// its program headers, and the table that says where each function begins. The loader changes neither.
+// The file may have become shorter, and nobody but unwinders ever reads this table.
+static uint32_t sum_of_table(uint64_t addr, uint64_t size)
+{
+	uint8_t piece[SUM_PIECE];
+	uint32_t sum = 0;
+
+	for (uint64_t done = 0, next; done < size; done += next) {
+		next = size - done < sizeof(piece) ? size - done : sizeof(piece);
+		if (!checked_read(piece, addr + done, next))
+			return 0;
+		sum = sum_of(sum, piece, next);
+	}
+	return sum;
+}
+
+// Two checksums tell files without a build-id apart, as in ElfImage.checksum: the sum of the program
+// headers, and the sum of the table that says where each function begins. The loader changes neither.
 static void take_checksum(struct sosc_loaded *image)
 {
-	uint32_t sums[2] = {sum_of((const void *)image->phdr, image->phnum * sizeof(*image->phdr))};
+	const uint64_t headers = image->phnum * sizeof(*image->phdr);
+	uint32_t sums[2] = {sum_of(0, (const void *)image->phdr, headers)};
 
 	for (uint32_t i = 0; i < image->phnum; i++) {
 		const Elf64_Phdr *phdr = &image->phdr[i];
 
 		if (phdr->p_type != PT_GNU_EH_FRAME)
 			continue;
-		if (phdr->p_filesz <= SUM_MOST && has_all(image, phdr))
+		if (has_all(image, phdr))
 			sums[1] =
-				sum_of((const void *)(image->bias + phdr->p_vaddr), phdr->p_filesz);
+				sum_of_table(image->bias + phdr->p_vaddr,
+					     phdr->p_filesz < SUM_MOST ? phdr->p_filesz : SUM_MOST);
 		break;
 	}
 	memcpy(image->build_id, sums, sizeof(sums));

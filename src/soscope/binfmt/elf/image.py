@@ -15,9 +15,10 @@ from soscope.binfmt.elf.relocations import plt_symbols
 from soscope.binfmt.elf.symbols.array import ElfSymbol
 from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.binfmt.source import ByteSource, FileSource, broken
+from soscope.errors import FormatError
 
 _MAX_NEEDED = 1 << 20  # bytes of names
-_MAX_SUMMED = 1 << 24  # bytes of a table; the agent looks at no larger one either
+_MAX_SUMMED = 1 << 20  # bytes of a table; the agent takes no more either
 
 
 class ElfImage(ElfReader):
@@ -140,8 +141,9 @@ class ElfImage(ElfReader):
     def checksum(self) -> bytes:
         """What tells a file without a build-id from others: 8 bytes, empty if nothing does.
 
-        These are the CRC-32 of the program headers, and that of .eh_frame_hdr (PT_GNU_EH_FRAME),
-        which has the beginnings of all functions. The agent takes the same of an image in memory.
+        These are the CRC-32 of the program headers, and the CRC-32 of the first MiB of
+        .eh_frame_hdr (PT_GNU_EH_FRAME), which has the beginnings of all functions. The second is 0
+        if that cannot be read. The agent takes the same of an image in memory.
         """
         import zlib
 
@@ -152,8 +154,11 @@ class ElfImage(ElfReader):
         for part in self.segments:
             if part.type == c.PT_GNU_EH_FRAME:
                 if any(_is_in(part, segment) for segment in self.segments):
-                    data = self.read(part.vaddr, part.filesz, "PT_GNU_EH_FRAME")
-                    sums[1] = zlib.crc32(data)
+                    size = min(part.filesz, _MAX_SUMMED)
+                    try:
+                        sums[1] = zlib.crc32(self.read(part.vaddr, size, "PT_GNU_EH_FRAME"))
+                    except FormatError:
+                        pass  # the file has become shorter
                 break
         return b"".join(each.to_bytes(4, "little") for each in sums)
 
@@ -193,11 +198,10 @@ class ElfImage(ElfReader):
 
 
 def _is_in(part: Segment, segment: Segment) -> bool:
-    """Return whether a segment that can be read has all of a part that is not too large."""
+    """Return whether a readable segment has all bytes of a part from the file."""
     before = part.vaddr - segment.vaddr
     return (
-        part.filesz <= _MAX_SUMMED
-        and segment.type == c.PT_LOAD
+        segment.type == c.PT_LOAD
         and bool(segment.flags & c.PF_R)
         and 0 <= before < segment.filesz
         and part.filesz <= segment.filesz - before
