@@ -115,12 +115,17 @@ class _SharedSum(_Word):
         return block.bounds.count(self._name, value, self._many)
 
 
+def _now_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
 class Bounds:
     """What threads can have added up since a block was made, by the time that has passed.
 
     Nobody waits for longer than the session lasts, and each processor does one thing after the
     other. What is more was written by the program itself: `damaged` has the names of such sums.
-    A process has no more threads than the agent has places for.
+    A process has no more threads than the agent has places for. Counters of a processor may go on
+    while the machine is suspended, so that this time is passed, too.
     """
 
     __slots__ = ("_processors", "_seen", "_since_ns", "damaged")
@@ -134,25 +139,26 @@ class Bounds:
 
     def __init__(self) -> None:
         self.damaged: set[str] = set()
-        self._since_ns = time.monotonic_ns()
+        self._since_ns = _now_ns()
         self._seen: dict[str, tuple[int, int]] = {}  # when a count was looked at, and what it was
         self._processors = os.cpu_count() or 1
 
+    @property
+    def _passed_ns(self) -> int:
+        return _now_ns() - self._since_ns + self._LATE_NS
+
     def ticks(self) -> int:
         """Return how many ticks a call can have taken by now, and more."""
-        return (time.monotonic_ns() - self._since_ns + self._LATE_NS) * self.TICKS_PER_NS
+        return self._passed_ns * self.TICKS_PER_NS
 
     def calls(self, each_ns: int) -> int:
         """Return how many calls there can have been by now that take `each_ns` at least."""
-        passed = time.monotonic_ns() - self._since_ns + self._LATE_NS
-        return passed * self._processors // each_ns
+        return self._passed_ns * self._processors // each_ns
 
     def time(self, name: str, value: int, per_ns: int) -> int:
         """Return what all threads have waited or worked, or 0 if it is more than there was."""
-        if value:
-            passed = time.monotonic_ns() - self._since_ns + self._LATE_NS
-            if value > passed * self._THREADS * per_ns:
-                self.damaged.add(name)
+        if value > self._passed_ns * self._THREADS * per_ns:
+            self.damaged.add(name)
         return 0 if name in self.damaged else value
 
     def count(self, name: str, value: int, many: int = 1) -> int:
@@ -161,7 +167,7 @@ class Bounds:
         `many` are counted at a time, at most.
         """
         if value:
-            now = time.monotonic_ns()
+            now = _now_ns()
             since, before = self._seen.get(name, (self._since_ns, 0))
             most = self._AT_ONCE + (now - since) * self._processors // self._EACH_NS
             if value - before > most * many:
@@ -236,7 +242,7 @@ class ControlBlock:
 
     `target_size` are the bytes that the target maps at first: all but most count arrays. The plan
     says where everything lies. This class alone reads that, and cuts what the agent counts at what
-    there can be: `bounds` says what that is of sums, and has the names of those that are damaged.
+    there can be: `bounds` says how large sums can be, and has the names of damaged sums.
 
     Every scalar field of `struct sosc_control` is an attribute that can be read and set.
     """
@@ -476,11 +482,11 @@ class ControlBlock:
     def keep_written(self) -> None:
         """Keep what the agent writes once, at its start, however the target changes it.
 
-        The cost of a hook that cannot be is damage, and not known.
+        If the cost of a hook is impossible, it counts as damage and reads as 0: nobody knows it.
         """
         kinds = vars(type(self)).items()
         self.written = {name: getattr(self, name) for name, kind in kinds if type(kind) is _Once}
-        for name in ("cost_inner", "cost_outer"):
+        for name in ("cost_inner", "cost_outer", "cost_call"):
             if self.written[name] > _MOST_COST:
                 self.bounds.damaged.add(name)
                 self.written[name] = 0

@@ -423,9 +423,10 @@ def test_losses_that_cannot_be_are_damage_and_no_number(block: ControlBlock) -> 
 
 def test_what_the_agent_writes_once_stays_what_it_was(block: ControlBlock) -> None:
     block.tsc_start, block.cost_inner, block.cost_outer = 5_000, 30, 0x7FFF_FFFF
+    block.cost_call = 0xFFFF_FFFF
     block.keep_written()
-    assert (block.cost_inner, block.cost_outer) == (30, 0)
-    assert block.damaged_sums() == {"cost_outer"}
+    assert (block.cost_inner, block.cost_outer, block.cost_call) == (30, 0, 0)
+    assert block.damaged_sums() == {"cost_outer", "cost_call"}
     block.tsc_start = block.cost_inner = 1
     assert (block.tsc_start, block.cost_inner) == (5_000, 30)
 
