@@ -96,7 +96,8 @@ def _remove(visit: Visit, agent: Resident, removed: Removed) -> str:
         return undone.taken.stays
     if not agent.is_hooked:
         removed.inert += 1
-        return takeout.give_rest_back(visit, agent)
+        # who holds it gives the rest back, after `let_go`
+        return "" if agent.is_held else takeout.give_rest_back(visit, agent)
     if not agent.is_known:
         raise Refused("another version of soscope has left its hooks; use that one")
     taken = takeout.take_out(visit, agent)
