@@ -459,8 +459,8 @@ static __attribute__((noinline)) uint64_t free_unneeded(uint64_t a, uint64_t b, 
 	return sosc_block_go_on(cell, a, b, c);
 }
 
-// @block, the last to come, is given back, and nothing else is under way. @began is 0, or when what is
-// timed did.
+// @block, the last to come, is given back, and nothing else is under way. @began is when the
+// timed work began, 0 if it is not timed.
 static inline __attribute__((always_inline)) uint64_t
 usual_free(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct sosc_cell *cell,
 	   struct sosc_thread *thread, struct sosc_block *block, uint64_t began)
@@ -540,7 +540,7 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 
 // ---- the instrument ------------------------------------------------------------
 
-// What a call costs that frees nothing.
+// What a call that frees nothing costs.
 static uint64_t measure(void)
 {
 	struct sosc_cost cost;
@@ -573,14 +573,14 @@ static void start(void)
 	}
 	if (sosc_block_threads) {
 		(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_threads, (long)size, MADV_DONTNEED);
-		return;
+	} else {
+		sosc_block_threads = sosc_memory_map(size);
+		if (!sosc_block_threads)
+			return;
+		sosc_memory_keep(sosc_block_threads, size, &sosc_block_threads);
+		(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_threads, (long)size, MADV_WIPEONFORK);
 	}
-	sosc_block_threads = sosc_memory_map(size);
-	if (!sosc_block_threads)
-		return;
-	sosc_memory_keep(sosc_block_threads, size, &sosc_block_threads);
-	(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_threads, (long)size, MADV_WIPEONFORK);
-	if (mode == SOSC_BLOCKS_EXACT)
+	if (mode == SOSC_BLOCKS_EXACT && !way)
 		way = measure();
 }
 
