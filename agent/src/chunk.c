@@ -64,7 +64,7 @@ uint32_t sosc_chunks_usual(void)
 	return sosc_session->usual_chunks;
 }
 
-// It takes long, and the thread may wait for a processor meanwhile: its own clock says what it cost.
+// This takes long, and the thread may wait for a processor. So the thread's own clock says what it cost.
 // Returns the ticks for which the thread was here.
 static uint64_t populate(uint32_t index, uint32_t process)
 {
@@ -119,8 +119,8 @@ static void clear(uint32_t index, const struct sosc_thread *thread, uint32_t pro
 }
 
 /**
- * Clear a chunk that @thread has taken, and give it the thread's names and a number. Returns the ticks
- * of that which have been counted as the cost of chunks.
+ * Clear a chunk that @thread has taken, and give it the thread's names and a number. Returns
+ * how many ticks were counted as the cost of chunks.
  */
 uint64_t sosc_chunk_prepare(uint32_t index, const struct sosc_thread *thread, uint32_t process)
 {

@@ -48,7 +48,7 @@ void sosc_cost_round(struct sosc_cost *cost, bool apart)
 		cost->hooked = hooked;
 }
 
-/** Of what each call of the last round took longer, @ticks are counted elsewhere. */
+/** @ticks of each call of the last round are counted elsewhere: take them off. */
 void sosc_cost_less(struct sosc_cost *cost, bool apart, uint64_t ticks)
 {
 	cost->more[apart][cost->rounds[apart] - 1] -= (int64_t)ticks * COST_CALLS;
@@ -67,10 +67,10 @@ static int64_t median(int64_t *values, uint32_t count)
 }
 
 /**
- * The ticks that a call takes longer in a program that does other things, too. Of calls in a row,
- * the processor does several at once; of calls apart, it has nothing else to do. What a program's
- * calls take lies in between, and this is the middle: as good as can be told, as nobody knows how much
- * the processor found to do beside them.
+ * The ticks that a call takes longer in a program that does other things, too. The processor does
+ * several calls in a row at once. While it does calls apart, it has nothing else to do. What a program's
+ * calls take lies in between, and this is the middle: nobody knows how much other work the processor
+ * found.
  */
 uint64_t sosc_cost_usual(struct sosc_cost *cost)
 {
@@ -103,8 +103,8 @@ void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ti
 }
 
 /**
- * Count COST_EVERY pieces of work as long as the one of @thread that began at @start, and @rest for
- * each. One that took very long was most likely not on a processor all the time, and is left out.
+ * Count COST_EVERY pieces of work. Each takes as long as the piece that @thread began at @start, and @rest
+ * ticks more. A piece that took very long was most likely not on a processor all the time, and is left out.
  */
 void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units, uint64_t rest)
 {

@@ -35,8 +35,8 @@ void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units, u
 void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ticks);
 
 /**
- * Whether the next piece of work of @thread is to be timed. Multiples of the golden ratio lie evenly
- * in all steps alike: a program that does the same things by turns has each of them timed.
+ * Whether the next piece of work of @thread is to be timed. Multiples of the golden ratio are
+ * spread evenly, whatever the step: a program that does the same things by turns has each of them timed.
  */
 static inline bool sosc_cost_is_due(struct sosc_thread *thread)
 {
@@ -66,8 +66,8 @@ static inline uint64_t sosc_cost_pause(uint64_t start)
 }
 
 /**
- * What reading the clock adds to each time: between nothing, where the processor does it beside the
- * work, and all that it takes.
+ * How many ticks reading the clock adds to each time. If the processor reads it beside the work, it adds
+ * none; it never adds more than it takes alone. This is half of that.
  */
 static inline uint64_t sosc_cost_clock(void)
 {
@@ -88,8 +88,8 @@ static inline void sosc_cost_go_on(struct sosc_thread *thread, uint64_t pause)
 }
 
 /**
- * The work is done that began at @start; it has written so many @units. Its call took @rest ticks
- * besides.
+ * The work is done that began at @start; it has written so many @units. The rest of its call
+ * took @rest ticks.
  */
 static inline void sosc_cost_worked(struct sosc_thread *thread, uint64_t start, uint32_t units,
 				    uint64_t rest)

@@ -30,7 +30,7 @@ enum {
 
 struct getting { // a chunk
 	enum sosc_drop why; // there is none
-	uint64_t waited; // ticks, with those that are counted by now
+	uint64_t waited; // ticks that are counted already, waits among them
 };
 
 // FULL and what ring_drained was as there was no free chunk: there is none until that has moved.
@@ -170,8 +170,8 @@ static uint64_t wait_a_little(uint32_t drained)
 	return sosc_wait(&sosc_control->ring_drained, drained, WAIT_NS);
 }
 
-// Of @took ns of a wait that ends now, how many it was until soscope freed chunks. Behind that the
-// thread has waited for a processor, as it does for whatever else runs on the machine.
+// A wait of @took ns ends now. Returns how many ns passed until soscope freed chunks: after that the
+// thread waited for a processor, as it does for whatever else runs on the machine.
 static uint64_t until_drained(uint64_t took)
 {
 	uint64_t drained = __atomic_load_n(&sosc_control->drained_ns, __ATOMIC_RELAXED);

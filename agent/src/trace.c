@@ -421,7 +421,7 @@ static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 	return (uint64_t)(six ? sosc_h_call_six : sosc_h_call);
 }
 
-// Of the last round, takes off what record() has timed by itself; the account of that is wiped.
+// Takes what record() has timed off the last round, and wipes the account of record().
 static void less_work(struct sosc_cost *cost, bool apart)
 {
 	struct sosc_control *control = sosc_control;

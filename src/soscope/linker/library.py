@@ -166,7 +166,7 @@ class Library:
         return [symbol for symbol in wanted if symbol in named]
 
     def _undefined(self, choose: Callable[[ElfImage], Callable[[int], bool]]) -> tuple[Wanted, ...]:
-        """Read the symbols that must come from elsewhere, of those numbers that are chosen."""
+        """Read the undefined symbols, of those whose numbers are chosen."""
         source: OwnedFile | None = None
         try:
             image = open_image(self.path)

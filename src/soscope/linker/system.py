@@ -195,7 +195,7 @@ class System:
     def places(
         self, name: str, folders: Iterable[str], path: str | None, last: Iterable[str]
     ) -> Iterator[str]:
-        """Give the paths that are tried for a name, in order; of some there is no file."""
+        """Give the paths that the loader tries for a name, in order. Some have no file."""
         for folder in folders:
             for build in self.with_builds(folder):
                 yield f"{build}/{name}"

@@ -21,8 +21,8 @@ class TracedImage(Record):
 
     `index` counts within its traced program, `process` is the index of that program: one
     control block, hence one exec; forked children share it. `load_bias`, `start` and `end`
-    are run-time addrs, `end` exclusive. `build_id` is empty where the file has none; its
-    `checksum` (of `ElfImage`) tells it apart then, if it is known.
+    are run-time addrs, `end` exclusive. `build_id` is empty if the file has none;
+    then `checksum` (see `ElfImage`) tells the file apart, if it is known.
     `slots_left` counts function slots nobody asked for, `slots_refused` those that were
     asked for and could not be hooked. `pid` is the process that loaded it. `namespace` is 0,
     but for what dlmopen or LD_AUDIT loaded: the loader's number for it.

@@ -40,7 +40,7 @@ class EntryPoints:
     def functions(self, image: ForeignImage) -> Iterator[CalledSlot]:
         """Give those in an image that are asked for, each address once. Raises FormatError.
 
-        Of an image without a .symtab those are asked for, too, that its debug file names.
+        If an image has no .symtab, the functions that its debug file names are asked for, too.
         """
         if image.is_main:
             self._main = image.name

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the loader looks for outside of a file: libraries, and the symbols that they have.
 
-Into a folder in which a file has its libraries looked for, nobody else may put one. A symbol that
-no library has ends the program: at its start, or when it calls the function.
+Nobody else may be able to write to a folder in which the loader looks for a file's libraries. A
+symbol that no library has ends the program: at its start, or when it calls the function.
 """
 
 from __future__ import annotations

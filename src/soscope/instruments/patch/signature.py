@@ -148,8 +148,8 @@ def _difference(ours: PassedType, theirs: PassedType) -> str:
     return f"{ours.text} ({_where(ours)}) for {theirs.text} ({_where(theirs)})"
 
 
-# Of hooks that a compiler has called, these are functions of C with arguments (GCC's manual,
-# -finstrument-functions): who has a profiler of their own puts it there.
+# A compiler calls these hooks as C calls functions, with arguments (GCC's manual,
+# -finstrument-functions). So a user's own profiler may stand there.
 _CALLED_AS_C = ("__cyg_profile_func_enter", "__cyg_profile_func_exit")
 
 

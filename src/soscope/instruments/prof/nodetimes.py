@@ -20,9 +20,9 @@ class NodeTimes(Record):
 
     Both are without what hooks have cost; `overhead` is what has been taken off `self_`, and
     `doubt` by how much `self_` may be wrong: hooks may cost as much more or less as they cost an
-    empty call when the session began. `total_doubt` is the same of `total`. Where one call in
-    several was timed, all are what that says of all calls, and the doubts have what the others may
-    differ by. None: no call was timed.
+    empty call when the session began. `total_doubt` is the same of `total`. If only one call
+    in several was timed, all values are estimates for all calls, and the doubts include the error
+    of the estimate. None: no call was timed.
     """
 
     __slots__ = ("doubt", "overhead", "self_", "total", "total_doubt")

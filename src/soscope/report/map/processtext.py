@@ -43,7 +43,7 @@ def lines_of(process_map: ProcessMap, *, only_slots: bool) -> Iterator[str]:
 
 
 def _head(image: LoadedImage, mappings: Sequence[Mapping]) -> str:
-    """Say where an image lies; of one that is linked for a place of its own that is no bias."""
+    """Say where an image lies. The bias of one that is linked for a fixed place is 0."""
     start = min((mapping.start for mapping in mappings), default=image.load_bias)
     where = f"{image.name} at {start:#x}"
     if start != image.load_bias:

@@ -51,8 +51,8 @@ def column(
 ) -> Column:
     """Return a column of a table whose last line is `total`.
 
-    A share says itself if its time may be as wrong as it is long. The other times of a row say
-    so where they are asked to: `marks` is for tables without shares.
+    A share has a mark if its time is no more than its error. The other times of a row have marks
+    if `marks` is set: it is for tables without shares.
     """
     if name in names.TIMES:
         return _time(name, total, inclusive=inclusive, marks=marks)
