@@ -74,7 +74,7 @@ static uint32_t lent_count;
 
 /**
  * Map @size bytes of zeros for sessions. Return NULL if there is no memory. A caller that keeps the
- * bytes calls sosc_memory_keep.
+ * bytes calls sosc_memory_keep, or unmaps them itself when the agent rests.
  */
 void *sosc_memory_map(uint64_t size)
 {
@@ -82,6 +82,13 @@ void *sosc_memory_map(uint64_t size)
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return sosc_mmap_failed(map) ? NULL : map;
+}
+
+/** Unmap @size bytes at @map; NULL: there are none. */
+void sosc_memory_unmap(void *map, uint64_t size)
+{
+	if (map)
+		(void)sosc_sys3(SYS_MUNMAP, (long)map, (long)size, 0);
 }
 
 /**

@@ -42,6 +42,7 @@ bool sosc_is_readable(uint64_t addr);
 uint64_t sosc_read(uint32_t pid, void *to, uint64_t from, uint64_t size);
 void sosc_memory_clear(void *at, uint64_t size);
 void *sosc_memory_map(uint64_t size);
+void sosc_memory_unmap(void *map, uint64_t size);
 void sosc_memory_keep(void *map, uint64_t size, void *place);
 void sosc_memory_rest(void);
 bool sosc_protect(uint64_t start, uint64_t end, int prot);

@@ -5,6 +5,7 @@
 // origin that was not seen since code was made last is compared with its copy.
 
 #include "origin.h"
+#include "memory.h"
 #include "objects.h"
 #include "sys.h"
 
@@ -40,20 +41,6 @@ static uint32_t *epochs; // of each origin: when it was last compared
 static struct piece *piece;
 static uint64_t piece_used; // bytes of it
 
-static void *map(uint64_t size)
-{
-	void *made = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return sosc_mmap_failed(made) ? NULL : made;
-}
-
-static void unmap(void *at, uint64_t size)
-{
-	if (at)
-		(void)sosc_sys3(SYS_MUNMAP, (long)at, (long)size, 0);
-}
-
 static void put(struct buckets *into, uint32_t number)
 {
 	uint32_t at = hashes[number] >> into->shift;
@@ -72,7 +59,7 @@ static uint64_t size_of_buckets(uint64_t count)
 // and then comes with the lock.
 static bool grow(uint32_t bits)
 {
-	struct buckets *made = map(size_of_buckets(1ull << bits));
+	struct buckets *made = sosc_memory_map(size_of_buckets(1ull << bits));
 
 	if (!made)
 		return false;
@@ -99,7 +86,7 @@ static bool has_room(void)
 // Who holds a lock is not there in a forked child, and has left nothing that is half done.
 static uint32_t *make_locks(void)
 {
-	uint32_t *made = map(sizeof(*made) * ORIGIN_LOCKS);
+	uint32_t *made = sosc_memory_map(sizeof(*made) * ORIGIN_LOCKS);
 
 	if (made)
 		(void)sosc_sys3(SYS_MADVISE, (long)made, sizeof(*made) * ORIGIN_LOCKS,
@@ -111,11 +98,11 @@ static uint32_t *make_locks(void)
 bool sosc_origins_init(void)
 {
 	if (!sosc_origins)
-		sosc_origins = map(sizeof(*sosc_origins) * ORIGINS_MAX);
+		sosc_origins = sosc_memory_map(sizeof(*sosc_origins) * ORIGINS_MAX);
 	if (!hashes)
-		hashes = map(sizeof(*hashes) * ORIGINS_MAX);
+		hashes = sosc_memory_map(sizeof(*hashes) * ORIGINS_MAX);
 	if (!epochs)
-		epochs = map(sizeof(*epochs) * ORIGINS_MAX);
+		epochs = sosc_memory_map(sizeof(*epochs) * ORIGINS_MAX);
 	if (!sosc_origin_locks)
 		sosc_origin_locks = make_locks();
 	sosc_objects_tally.origins = (uint64_t)sosc_origins;
@@ -130,20 +117,20 @@ bool sosc_origins_init(void)
  */
 void sosc_origins_rest(void)
 {
-	unmap(sosc_origins, sizeof(*sosc_origins) * ORIGINS_MAX);
-	unmap(hashes, sizeof(*hashes) * ORIGINS_MAX);
-	unmap(epochs, sizeof(*epochs) * ORIGINS_MAX);
-	unmap(sosc_origin_locks, sizeof(*sosc_origin_locks) * ORIGIN_LOCKS);
+	sosc_memory_unmap(sosc_origins, sizeof(*sosc_origins) * ORIGINS_MAX);
+	sosc_memory_unmap(hashes, sizeof(*hashes) * ORIGINS_MAX);
+	sosc_memory_unmap(epochs, sizeof(*epochs) * ORIGINS_MAX);
+	sosc_memory_unmap(sosc_origin_locks, sizeof(*sosc_origin_locks) * ORIGIN_LOCKS);
 	while (buckets) {
 		struct buckets *older = buckets->older;
 
-		unmap(buckets, size_of_buckets((uint64_t)buckets->mask + 1));
+		sosc_memory_unmap(buckets, size_of_buckets((uint64_t)buckets->mask + 1));
 		buckets = older;
 	}
 	while (piece) {
 		struct piece *former = piece->former;
 
-		unmap(piece, piece->size);
+		sosc_memory_unmap(piece, piece->size);
 		piece = former;
 	}
 	sosc_origins = NULL;
@@ -197,7 +184,7 @@ static uint8_t *take(uint64_t size)
 
 		if (all < PIECE)
 			all = PIECE;
-		made = map(all);
+		made = sosc_memory_map(all);
 		if (!made)
 			return NULL;
 		*made = (struct piece){piece, all};

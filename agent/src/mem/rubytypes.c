@@ -32,15 +32,6 @@ static bool met[SOSC_RUBY_TYPES]; // by place: the latest walk has met an object
 static struct piece *first_piece, *piece; // the one that is being filled; NULL: there is none yet
 static uint32_t filled; // bytes of it
 
-static struct sosc_ruby_type *map_types(void)
-{
-	void *made = sosc_mmap(NULL, sizeof(*sosc_ruby_types) * SOSC_RUBY_TYPES,
-			       PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			       -1, 0);
-
-	return sosc_mmap_failed(made) ? NULL : made;
-}
-
 /** No class is known; from now on Ruby tells which it frees. Whether there is memory for them. */
 bool sosc_ruby_types_begin(void)
 {
@@ -49,7 +40,7 @@ bool sosc_ruby_types_begin(void)
 		(void)sosc_sys3(SYS_MADVISE, (long)sosc_ruby_types,
 				sizeof(*sosc_ruby_types) * SOSC_RUBY_TYPES, MADV_DONTNEED);
 	else
-		sosc_ruby_types = map_types();
+		sosc_ruby_types = sosc_memory_map(sizeof(*sosc_ruby_types) * SOSC_RUBY_TYPES);
 	sosc_ruby.types = (uint64_t)sosc_ruby_types;
 	piece = first_piece;
 	filled = 0;
@@ -68,13 +59,11 @@ void sosc_ruby_types_end(void)
 /** The agent rests: give back what was kept of classes. */
 void sosc_ruby_types_rest(void)
 {
-	if (sosc_ruby_types)
-		(void)sosc_sys3(SYS_MUNMAP, (long)sosc_ruby_types,
-				sizeof(*sosc_ruby_types) * SOSC_RUBY_TYPES, 0);
+	sosc_memory_unmap(sosc_ruby_types, sizeof(*sosc_ruby_types) * SOSC_RUBY_TYPES);
 	while (first_piece) {
 		struct piece *next = first_piece->next;
 
-		(void)sosc_sys3(SYS_MUNMAP, (long)first_piece, sizeof(*first_piece), 0);
+		sosc_memory_unmap(first_piece, sizeof(*first_piece));
 		first_piece = next;
 	}
 	sosc_ruby_types = NULL;
@@ -91,9 +80,8 @@ static bool take_piece(void)
 	void *made = *next;
 
 	if (!made)
-		made = sosc_mmap(NULL, sizeof(**next), PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (sosc_mmap_failed(made))
+		made = sosc_memory_map(sizeof(**next));
+	if (!made)
 		return false;
 	*next = piece = made;
 	filled = 0;

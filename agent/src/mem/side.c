@@ -3,7 +3,6 @@
 
 #include "side.h"
 #include "memory.h"
-#include "sys.h"
 
 uint32_t **sosc_side[SOSC_SIDE_TOPS];
 struct sosc_side_near sosc_side_near;
@@ -40,25 +39,17 @@ uint32_t *sosc_side_find(uint64_t addr)
 	return &words[addr >> 4 & (SOSC_SIDE_WORDS - 1)];
 }
 
-static void *map(uint64_t size)
-{
-	void *made = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return sosc_mmap_failed(made) ? NULL : made;
-}
-
 // Another thread may have been faster: then its memory is used.
 static void *map_into(void **place, uint64_t size)
 {
-	void *mine = map(size), *theirs = NULL;
+	void *mine = sosc_memory_map(size), *theirs = NULL;
 
 	if (!mine)
 		return __atomic_load_n(place, __ATOMIC_ACQUIRE);
 	if (__atomic_compare_exchange_n(place, &theirs, mine, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE))
 		return mine;
-	(void)sosc_sys3(SYS_MUNMAP, (long)mine, (long)size, 0);
+	sosc_memory_unmap(mine, size);
 	return theirs;
 }
 
@@ -123,12 +114,6 @@ void sosc_side_change(uint32_t (*change)(uint32_t word))
 	sosc_side_each(change_word, &change);
 }
 
-static void unmap(void *at, uint64_t size)
-{
-	if (at)
-		(void)sosc_sys3(SYS_MUNMAP, (long)at, (long)size, 0);
-}
-
 /** The agent rests: give all of the table back. No thread looks into it. */
 void sosc_side_rest(void)
 {
@@ -136,8 +121,8 @@ void sosc_side_rest(void)
 		uint32_t **leaves = sosc_side[top];
 
 		for (uint32_t leaf = 0; leaves && leaf < SOSC_SIDE_LEAVES; leaf++)
-			unmap(leaves[leaf], sizeof(**leaves) * SOSC_SIDE_WORDS);
-		unmap(leaves, sizeof(*leaves) * SOSC_SIDE_LEAVES);
+			sosc_memory_unmap(leaves[leaf], sizeof(**leaves) * SOSC_SIDE_WORDS);
+		sosc_memory_unmap(leaves, sizeof(*leaves) * SOSC_SIDE_LEAVES);
 	}
 	sosc_memory_clear(sosc_side, sizeof(sosc_side));
 	sosc_memory_clear(&sosc_side_near, sizeof(sosc_side_near));

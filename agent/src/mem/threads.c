@@ -23,7 +23,6 @@
 #include "memo.h"
 #include "memory.h"
 #include "slot.h"
-#include "sys.h"
 
 enum { // of a thread that was made
 	TAKEN = 1,
@@ -74,10 +73,7 @@ void sosc_made_threads_start(struct sosc_blocks *own)
 	lost = &own->threads_lost;
 	if (threads)
 		return;
-	threads = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (sosc_mmap_failed(threads))
-		threads = NULL;
+	threads = sosc_memory_map(size);
 	mapped_by = sosc_process();
 	sosc_inside.made_threads = (uint64_t)threads;
 }
@@ -93,8 +89,7 @@ void sosc_made_threads_rest(void)
 	for (uint32_t i = 0; i < used; i++)
 		if (threads[i].state)
 			return;
-	if (threads)
-		(void)sosc_sys3(SYS_MUNMAP, (long)threads, MADE * sizeof(*threads), 0);
+	sosc_memory_unmap(threads, MADE * sizeof(*threads));
 	threads = NULL;
 	used = 0;
 	sosc_inside.made_threads = 0;
