@@ -46,7 +46,6 @@ class Waits:
         self._ends: dict[Program, int] = {}  # when the last process ended, or executed another one
         self._parts: dict[str, int] = {}
         self._ticks = {CHUNKS: 0, IMAGES: 0, ASKING: 0}
-        self._works = 0
         self._works_ticks = 0
         self._room = 0  # ns that threads waited for room
         self._busy: dict[str, int] = {}  # ns that soscope worked while a thread waited
@@ -108,7 +107,6 @@ class Waits:
         self._ticks[CHUNKS] += block.took_chunks
         self._ticks[IMAGES] += block.took_images
         self._ticks[ASKING] += block.took_asking
-        self._works += block.works
         self._works_ticks += block.took_works
         end = self._ends.pop(program, 0) or time.time_ns()
         if self.stopped_ns:
@@ -124,7 +122,7 @@ class Waits:
             if ticks:
                 parts[what] = round(ticks * ns_per_tick)
         price = Price(self._ran_ns, parts)
-        if self._works:
+        if self._works_ticks:
             price.calls_ns = round(self._works_ticks * ns_per_tick)
         if parts.get(PRINT, 0) or parts.get(READER, 0):
             emptied = sum(ns for what, ns in self._busy.items() if what not in (PRINT, READER))
