@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from soscope.wire import blocklayout, layout
 
@@ -22,6 +21,7 @@ _HEAD = blocklayout.SIZES.offset("classes") // 8
 _CELL = blocklayout.SIZE_CLASS.size // 8
 _EACH_NS = 8  # what it takes to make a block, at least
 _MOST_BYTES = 1 << 47  # of a block: a process has no more addresses
+_MOST_SUM = 1 << 56  # bytes of many blocks: more than a program asks for in its life
 
 
 def class_sizes(number: int) -> tuple[int, int]:
@@ -53,7 +53,7 @@ class CountedBlocks:
         self._running: dict[int, tuple[int, ControlBlock]] = {}  # the number of its program
         self._ended: list[tuple[int, list[CountedRow]]] = []
         self._programs = 0
-        self._lost = np.zeros(4, np.int64)
+        self._lost = [0] * 4
 
     def add(self, block: ControlBlock) -> None:
         """Look at a program from now on."""
@@ -66,21 +66,21 @@ class CountedBlocks:
         if known is not None:
             rows, lost = _read(block)
             self._ended.append((known[0], rows))
-            self._lost += lost
+            self._lost = _plus(self._lost, lost)
 
     def said(self) -> dict[str, object]:
         """Return what there is at this moment, for a recording."""
-        programs, lost = [*self._ended], self._lost.copy()
+        programs, lost = [*self._ended], self._lost
         for number, block in self._running.values():
             more, others = _read(block)
             programs.append((number, more))
-            lost += others
+            lost = _plus(lost, others)
         rows: list[CountedRow] = []
         newer: set[int] = set()  # processes that have begun with a later program
         for _, of_program in sorted(programs, reverse=True):
             rows += [row[:6] + row[4:6] if row[0] in newer else row for row in of_program]
             newer |= {row[0] for row in of_program}
-        strange, untracked, size, damaged = lost.tolist()
+        strange, untracked, size, damaged = lost
         return {
             "rows": rows,
             "strange": strange,
@@ -89,9 +89,14 @@ class CountedBlocks:
         }
 
 
-def _read(block: ControlBlock) -> tuple[list[CountedRow], npt.NDArray[np.int64]]:
+def _plus(left: list[int], right: list[int]) -> list[int]:
+    return [amount + more for amount, more in zip(left, right, strict=True)]
+
+
+def _read(block: ControlBlock) -> tuple[list[CountedRow], list[int]]:
+    """Return the rows of a program, and `strange`, `untracked`, its bytes and `damaged`."""
     rows: list[CountedRow] = []
-    lost = np.zeros(4, np.int64)
+    lost = [0] * 4
     most = block.bounds.calls(_EACH_NS)
     with block.own(layout.INSTRUMENT_BLOCKS) as own:
         fields = blocklayout.BLOCKS
@@ -102,17 +107,18 @@ def _read(block: ControlBlock) -> tuple[list[CountedRow], npt.NDArray[np.int64]]
         for number in range(min(used, arrays) if first else 0):
             start = first + number * blocklayout.SIZES.size
             words = np.frombuffer(own, "<u8", _WORDS, start).copy()
-            heads = words[1:_HEAD]
-            can_be = heads <= [most, most, most * _MOST_BYTES]
-            lost[:3] += np.where(can_be, heads, 0).astype(np.int64)
-            lost[3] += np.count_nonzero(~can_be)
+            for at, (head, limit) in enumerate(
+                zip(words[1:_HEAD].tolist(), (most, most, _MOST_SUM), strict=True)
+            ):
+                lost[at if head <= limit else 3] += head if head <= limit else 1
             owner = int(words[0])
             cells = words[_HEAD:].reshape(-1, _CELL)
             for at in np.flatnonzero(cells[:, 0] | cells[:, 2]).tolist():
                 api, size_class = divmod(at, blocklayout.SIZES_CLASSES)
                 who = [owner & 0xFFFF_FFFF, owner >> 32]
-                if _can_be(size_class, cells[at].tolist(), most):
-                    rows.append([*who, api, size_class, *cells[at].astype(np.int64).tolist()])
+                amounts = cells[at].tolist()
+                if _can_be(size_class, amounts, most):
+                    rows.append([*who, api, size_class, *amounts])
                 else:
                     lost[3] += 1
     return rows, lost
@@ -125,7 +131,8 @@ def _can_be(size_class: int, amounts: list[int], most: int) -> bool:
     """
     smallest, largest = class_sizes(size_class)
     return smallest <= _MOST_BYTES and all(
-        count <= most and (count - 1) * smallest <= size <= (count + 1) * largest
+        count <= most
+        and (count - 1) * smallest <= size <= min((count + 1) * largest, _MOST_SUM)
         for count, size in zip(amounts[::2], amounts[1::2], strict=True)
     )
 

@@ -44,6 +44,7 @@ def put(block: ControlBlock, size_class: int, amounts: list[int]) -> None:
         (2, [5, 1 << 40, 0, 0]),  # more bytes than such blocks have
         (2, [5, 6, 0, 0]),  # fewer
         (127, [1, 1 << 62, 0, 0]),  # larger than memory
+        (104, [1 << 17, 1 << 63, 0, 0]),  # as many as there may be, and more than any program has
     ],
 )
 def test_blocks_that_cannot_be_are_left_out_and_counted(
@@ -64,3 +65,23 @@ def test_blocks_that_cannot_be_are_left_out_and_counted(
     assert (said["rows"], said["damaged"]) == ([[0, 0, 0, 1, *GOOD]], 1)
     blocks.take(block)
     assert blocks.said() == said
+
+
+@pytest.mark.parametrize("at", range(3), ids=["strange", "untracked", "bytes"])
+def test_sums_that_cannot_be_are_left_out_and_counted(at: int, block: ControlBlock) -> None:
+    start = block.own_start(layout.INSTRUMENT_BLOCKS) + blocklayout.BLOCKS.size
+    heads = [3, 5, 7000]
+    for number, head in enumerate(heads):
+        block.words[start // 8 + 1 + number] = head
+    blocks = CountedBlocks()
+    blocks.add(block)
+    assert blocks.said() == {"rows": [], "strange": 3, "untracked": [5, 7000], "damaged": 0}
+    block.words[start // 8 + 1 + at] = (1 << 63) + 5
+    heads[at] = 0
+    blocks.take(block)
+    assert blocks.said() == {
+        "rows": [],
+        "strange": heads[0],
+        "untracked": heads[1:],
+        "damaged": 1,
+    }
