@@ -210,20 +210,22 @@ class Providers:
         if not program.leading or scope.missing:
             return []
         lacking = [(program.path, wanted) for wanted in scope.lacks_of(program, program.wanted)]
-        if scope.closed:
-            return []
         if program.is_program:
             lacking += [
                 (path, wanted) for path, wanted in scope.find_lacking() if not self._has(*wanted)
             ]
-        if not lacking:
+        # only the first question shows what cannot be read, and the program may have had none
+        if scope.closed or not lacking:
             return []
         search = Search(scope.system, program)
         # by the file that was read: another name may be a link to the same one
         askers = {each.library.path: each for each in search.run() if each.library is not None}
         lacks = []
         for path, wanted in lacking:
-            taken, other = _passed_over(search, askers[path], scope, wanted)
+            asker = askers.get(path)
+            if asker is None:
+                continue  # its file has been replaced since
+            taken, other = _passed_over(search, asker, scope, wanted)
             if other or program.is_program:
                 lacks.append(Lack(path, *wanted, taken, other))
         return lacks

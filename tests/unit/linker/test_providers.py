@@ -6,12 +6,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
@@ -341,3 +343,46 @@ def test_a_program_of_other_bits_has_a_loader_of_its_own(built: Path) -> None:
     assert of(program).find("puts", "GLIBC_2.0").path == "/lib32/libc.so.6"
     shutil.copy(program, built / "copy")
     assert of(built / "copy").find("puts").name == "libc.so.6"
+
+
+# ---- what nobody has, of all files of a program ------------------------------------------
+
+
+def test_a_library_that_cannot_be_read_may_have_what_others_lack(built: Path) -> None:
+    """The program itself asks for nothing: only its libraries do."""
+    closed = link(built, "libclosed.so", "int f(void) { return 0; }")
+    link(built, "liba.so", "int f(void); int a(void) { return f(); }", "-nostdlib")
+    words = ["-la", "-lclosed", "-nostdlib", "-Wl,-rpath,$ORIGIN"]
+    program = link(built, "program", "int _start(void) { return 0; }", *words)
+    assert of(program).lacks() == []
+    closed.write_bytes(unreadable(closed.read_bytes()))
+    assert of(program).find("f").reason == "libclosed.so cannot be read, and perhaps there"
+    part._scopes.clear()  # nobody has asked for anything
+    assert of(program).lacks() == []
+    link(built, "libclosed.so", "")
+    (lack,) = of(program).lacks()
+    assert (lack.path, lack.symbol) == (str(built / "liba.so"), "f")
+
+
+def test_a_library_that_is_replaced_meanwhile_lacks_nothing(built: Path) -> None:
+    link(built, "libempty.so", "int f(void) { return 0; }")
+    path = link(built, "liba.so", "int f(void); int a(void) { return f(); }", "-lempty")
+    words = ["-la", "-lempty", "-Wl,-rpath,$ORIGIN"]
+    program = link(built, "program", "int a(void); int main(void) { return a(); }", *words)
+    link(built, "libempty.so", "")
+    asked = of(program)
+    assert [lack.path for lack in asked.lacks()] == [str(path)]
+    path.unlink()
+    assert asked.lacks() == []
+
+
+def unreadable(data: bytes) -> bytes:
+    """Have the table of symbols of a file of 64 bits lie where it has nothing."""
+    image = ElfImage.from_source(BufferSource(data))
+    (at, size) = next(
+        (each.offset, each.filesz) for each in image.segments if each.type == c.PT_DYNAMIC
+    )
+    entries = [struct.unpack_from("<qQ", data, at + step) for step in range(0, size, 16)]
+    words = [(tag, 1 << 40 if tag == c.DT_SYMTAB else value) for tag, value in entries]
+    made = b"".join(struct.pack("<qQ", *entry) for entry in words)
+    return data[:at] + made + data[at + size :]
