@@ -14,7 +14,7 @@ from soscope.binfmt.elf.header import Segment
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import ByteSource, FileSource
 from soscope.entry.isa import arch
-from soscope.errors import SoscopeError
+from soscope.errors import FormatError, SoscopeError
 from soscope.live.images.imagefile import ImageFile
 from soscope.live.images.images import Images, find_images
 from soscope.live.images.loadedimage import LoadedImage
@@ -72,14 +72,14 @@ class SampledImage:
             self.identity = self._identity_of(image)
 
     @classmethod
-    def of_file(cls, file: ImageFile, segment: Segment, bias: int) -> SampledImage:
-        """Return a segment of a file that may be mapped no more."""
+    def of_file(cls, file: ImageFile, segment: Segment, bias: int, identity: bytes) -> SampledImage:
+        """Return a segment of a file that may be mapped no more; `identity` is of its `elf`."""
         start = segment.vaddr + bias
         made = cls(None, start, start + segment.memsz)
         made._file, made.bias, made.inode = file, bias, file.inode
         made.offset = segment.offset
         made.path, made.name = file.path, os.path.basename(file.path)
-        made.identity = file.elf.identity
+        made.identity = identity
         return made
 
     def _identity_of(self, image: LoadedImage) -> bytes:
@@ -257,17 +257,20 @@ class ImageMap:
             return None
         try:
             elf = ElfImage.from_source(FileSource(descriptor, event.path))
-            file = ImageFile(descriptor, event.path, event.inode, 0, elf)
-            segments = elf.segments
+            segments, identity = elf.segments, elf.identity
         except (SoscopeError, OSError):
             os.close(descriptor)
             return None
+        try:
+            file = ImageFile(descriptor, event.path, event.inode, 0, elf)  # which closes it
+        except FormatError:
+            return None  # somebody writes it
         if os.fstat(descriptor).st_ino != event.inode:
             return None
         for segment in segments:
             if segment.type == c.PT_LOAD and segment.flags & c.PF_X:
                 start = event.start + segment.vaddr % _PAGE
-                made = SampledImage.of_file(file, segment, start - segment.vaddr)
+                made = SampledImage.of_file(file, segment, start - segment.vaddr, identity)
                 if made.has(event):
                     key = made.start, made.end, made.path, made.identity
                     return self._known.setdefault(key, made)
