@@ -136,6 +136,8 @@ def test_the_file_of_another_build_names_nothing(library: Path) -> None:
     other = ImageFunctions(str(library), b"\x12\x34")
     assert other.at(value).symbol == UNKNOWN
     assert "not the file that ran, which has build-id 1234" in other.notes[0]
+    checksum = ImageFunctions(str(library), bytes(range(8)))
+    assert "not the file that ran: its functions have no names" in checksum.notes[0]
 
 
 def test_unwind_tables_tell_functions_of_a_stripped_file(library: Path, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.binfmt.source import ByteSource, FileSource, broken
 from soscope.errors import FormatError
 
+CHECKSUM_SIZE = 8  # bytes
+
 _MAX_NEEDED = 1 << 20  # bytes of names
 _MAX_SUMMED = 1 << 20  # bytes of a table; the agent takes no more either
 
@@ -139,7 +141,7 @@ class ElfImage(ElfReader):
 
     @property
     def checksum(self) -> bytes:
-        """What tells a file without a build-id from others: 8 bytes, empty if nothing does.
+        """What tells a file without a build-id from others: CHECKSUM_SIZE bytes, b"" if nothing does.
 
         These are the CRC-32 of the program headers, and the CRC-32 of the first MiB of
         .eh_frame_hdr (PT_GNU_EH_FRAME), which has the beginnings of all functions. The second is 0

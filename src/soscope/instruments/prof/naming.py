@@ -9,7 +9,7 @@ from bisect import bisect_left
 from soscope.binfmt.dwarflines import DwarfLines
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.cfi import FrameTable
-from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.image import CHECKSUM_SIZE, ElfImage
 from soscope.binfmt.source import FileSource
 from soscope.errors import SoscopeError
 from soscope.frames.evaluator import Evaluator
@@ -63,7 +63,9 @@ class ImageFunctions:
     def _open(self, fd: int, identity: bytes) -> None:
         image = ElfImage.from_source(FileSource(fd, self.path))
         if identity and image.identity != identity:
-            which = f", which has build-id {identity.hex()}" if image.build_id else ""
+            # a shorter one is that of no file; who recorded it has not said what it is
+            has_id = len(identity) > 1 and len(identity) != CHECKSUM_SIZE
+            which = f", which has build-id {identity.hex()}" if has_id else ""
             self._notes.append(
                 f"{self.path}: not the file that ran{which}: its functions have no names"
             )
