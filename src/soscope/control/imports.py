@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import os
-from _collections_abc import Iterable
+from _collections_abc import Callable, Iterable
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symbols.array import static_table
 from soscope.errors import FormatError
+from soscope.live.names.staticnames import open_regular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
 
 _FUNCTIONS = (c.STT_FUNC, c.STT_GNU_IFUNC)
 
@@ -22,17 +29,7 @@ def imported_functions(paths: Iterable[str]) -> set[str]:
     """
     names: set[str] = set()
     for path in dict.fromkeys(paths):
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            continue  # it imports nothing that we could hook
-        try:
-            image = ElfImage.from_descriptor(descriptor, path)
-            names.update(symbol.name for symbol in image.undefined_functions())
-        except (FormatError, OSError):
-            pass  # not one whose imports can be said: it gives no names
-        finally:
-            os.close(descriptor)
+        names.update(_asked(path, _imported, ()))
     return names
 
 
@@ -41,23 +38,33 @@ def which_define(name: str, paths: Iterable[str]) -> list[str]:
 
     It may be one that no other image can call: their own symbol table has it, too.
     """
-    having = []
-    for path in dict.fromkeys(paths):
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            image = ElfImage.from_descriptor(descriptor, path)
-            symbols = [image.symbols.lookup(name)]
-            symbols += static_table(image.source, Sections.read(image), image.encoding).find(name)
-            if any(each is not None and each.type in _FUNCTIONS for each in symbols):
-                having.append(path)
-        except (FormatError, OSError):
-            pass  # not one whose functions can be said
-        finally:
-            os.close(descriptor)
-    return having
+
+    def has_it(image: ElfImage) -> bool:
+        symbols = [image.symbols.lookup(name)]
+        symbols += static_table(image.source, Sections.read(image), image.encoding).find(name)
+        return any(each is not None and each.type in _FUNCTIONS for each in symbols)
+
+    return [path for path in dict.fromkeys(paths) if _asked(path, has_it, False)]
+
+
+def _imported(image: ElfImage) -> Iterable[str]:
+    return [symbol.name for symbol in image.undefined_functions()]
+
+
+def _asked(path: str, ask: Callable[[ElfImage], _T], nothing: _T) -> _T:
+    """Return what `ask` says of the file at a path, `nothing` of one that cannot say it.
+
+    The target's own records name these paths: behind one may be a FIFO, which is not opened.
+    """
+    descriptor = open_regular(path)
+    if descriptor is None:
+        return nothing
+    try:
+        return ask(ElfImage.from_descriptor(descriptor, path))
+    except (FormatError, OSError):
+        return nothing
+    finally:
+        os.close(descriptor)
 
 
 def which_trace(paths: Iterable[str]) -> list[str]:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from soscope.control.imports import imported_functions, which_define
 from soscope.instruments.trace.unmatched import explain_unmatched
 from soscope.model.image import IMAGE_MAIN, TracedImage
 from soscope.select.filter import compile_selection
@@ -84,6 +86,16 @@ def test_a_function_that_nobody_calls_through_a_slot_is_told(tmp_path: Path) -> 
     for name, has in (("inner", True), ("outer", True), ("printf", False), ("in*", False)):
         (line,) = explain_unmatched(compile_selection([name]), [0], SYMBOLS, images)
         assert (f"; -x {name}@libhas.so shows its calls" in line) == has, line
+
+
+def test_a_path_that_leads_to_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    """The target says which files its images come from."""
+    fifo = tmp_path / "libfifo.so"
+    os.mkfifo(fifo)
+    library = built(tmp_path, "libhas.so", "int puts(); int outer() { return puts(); }", *SHARED)
+    assert which_define("outer", [str(fifo), str(library)]) == [str(library)]
+    assert "puts" in imported_functions([str(fifo), str(library)])
+    assert imported_functions([str(fifo)]) == set()
 
 
 def test_what_matched_and_what_nobody_wrote_is_not_named() -> None:
