@@ -141,7 +141,7 @@ class ElfImage(ElfReader):
 
     @property
     def checksum(self) -> bytes:
-        """What tells a file without a build-id from others: CHECKSUM_SIZE bytes, b"" if nothing does.
+        """What tells a file without a build-id from others, of CHECKSUM_SIZE; b"" if nothing does.
 
         These are the CRC-32 of the program headers, and the CRC-32 of the first MiB of
         .eh_frame_hdr (PT_GNU_EH_FRAME), which has the beginnings of all functions. The second is 0

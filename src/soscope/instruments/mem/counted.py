@@ -131,8 +131,7 @@ def _can_be(size_class: int, amounts: list[int], most: int) -> bool:
     """
     smallest, largest = class_sizes(size_class)
     return smallest <= _MOST_BYTES and all(
-        count <= most
-        and (count - 1) * smallest <= size <= min((count + 1) * largest, _MOST_SUM)
+        count <= most and (count - 1) * smallest <= size <= min((count + 1) * largest, _MOST_SUM)
         for count, size in zip(amounts[::2], amounts[1::2], strict=True)
     )
 

@@ -18,8 +18,19 @@ from soscope.instruments.mem.rss import Divide, RssInstrument
 from soscope.proc.named import command_words
 from soscope.proc.reasons import in_full
 
-# They execute what stands behind their own words, in the same process.
-_EXECUTING = frozenset("env nice nohup setsid stdbuf ionice chrt taskset setarch".split())
+# They execute what stands behind their own words, in the same process: the options of each that
+# have a value, as the manual pages of coreutils and util-linux say.
+_EXECUTING = {
+    "env": "-u --unset -C --chdir -a --argv0 -S --split-string",
+    "nice": "-n --adjustment",
+    "nohup": "",
+    "setsid": "",
+    "stdbuf": "-i --input -o --output -e --error",
+    "ionice": "-c --class -n --classdata",
+    "chrt": "-T --sched-runtime -P --sched-period -D --sched-deadline",
+    "taskset": "",
+    "setarch": "",
+}
 _INTERPRETERS = frozenset((b"python", b"pypy", b"ruby", b"irb", b"pytest", b"gunicorn"))
 _FIRST_LINE = 256  # bytes of a script that are looked at
 
@@ -103,11 +114,8 @@ def is_interpreter(command: Sequence[str]) -> bool:
 
     path = shutil.which(command[0]) or command[0]
     if os.path.basename(path) in _EXECUTING:
-        for at, word in enumerate(command[1:], 1):
-            # its options and what belongs to them, and variables, are no programs
-            if not word.startswith("-") and "=" not in word and shutil.which(word):
-                return is_interpreter(command[at:])
-        return False
+        executed = _executed_by(os.path.basename(path), command[1:])
+        return bool(executed) and is_interpreter(executed)
     path = _started_by(path, command) or path
     if _is_interpreter_name(os.fsencode(path)):
         return True
@@ -119,6 +127,49 @@ def is_interpreter(command: Sequence[str]) -> bool:
     except OSError:
         return False  # the launch will say what is wrong
     return first.startswith(b"#!") and any(map(_is_interpreter_name, first[2:].split()))
+
+
+def _executed_by(name: str, words: Sequence[str]) -> list[str]:
+    """Return the command that one of _EXECUTING is to execute, which has these words."""
+    left = list(words)
+    if name == "setarch" and left and not left[0].startswith("-"):
+        del left[0]  # an architecture
+    valued = _EXECUTING[name].split()
+    while left and left[0].startswith("-"):
+        word = left.pop(0)
+        if word == "--":
+            break
+        option, value = _option(word, valued)
+        if option and value is None and left:
+            value = left.pop(0)
+        if option in ("-S", "--split-string") and value is not None:
+            import shlex
+
+            try:
+                left = shlex.split(value) + left
+            except ValueError:
+                return []  # env(1) will say what is wrong
+    if name == "env":
+        while left and "=" in left[0]:
+            del left[0]  # a variable
+    elif left and (name == "taskset" or (name == "chrt" and left[0].isdigit())):
+        del left[0]  # the processors, the priority
+    return left
+
+
+def _option(word: str, valued: Sequence[str]) -> tuple[str, str | None]:
+    """Return the option of a word that has a value, "" if none has, and the value, if it is there.
+
+    As getopt_long(3) does: a long name may be cut short, letters share a word.
+    """
+    if word.startswith("--"):
+        name, equals, value = word.partition("=")
+        option = next((each for each in valued if each.startswith(name)), "")
+        return option, value if equals else None
+    for at, letter in enumerate(word[1:], 2):
+        if f"-{letter}" in valued:
+            return f"-{letter}", word[at:] or None
+    return "", None
 
 
 def _is_interpreter_name(path: bytes) -> bool:
