@@ -59,7 +59,8 @@ class BoundaryInstrument(Instrument):
             sink.stats(program.index, stats)
         calls = sum((counts or {}).values()) + sum(cell[1] for cell in (stats or {}).values())
         self._calls += calls
-        self._ticks += calls * block.cost_call
+        # what a call costs among others is 0 if it was measured in no time at all
+        self._ticks += calls * max(block.cost_call, block.cost_outer)
 
     def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
         """Add what hooks added to the calls, as the agents have measured it."""
