@@ -73,8 +73,9 @@ class ProfDiffRow(Record):
 
     `change` is the difference in nanoseconds of its own time, or in calls where those are compared;
     `why` is one of this module's words, for the larger part of it. `doubt_ns` is by how much the
-    change of a time may be wrong: as much as the two times together. None: nobody knows, or calls
-    are compared, which are exact.
+    change of a time may be wrong: as much as the two times together. If only one side knows its
+    doubt, the change may be wrong by that at least. None: nobody knows, or calls are compared,
+    which are exact.
     """
 
     __slots__ = ("a", "b", "change", "doubt_ns", "frame", "why")

@@ -69,7 +69,8 @@ class ProfSums(Record):
     `calls` is exact, None: not known. `total_ns` is the time from entry to return, of the outermost
     calls alone where the function calls itself; `self_ns` is that without the calls inside that
     were seen. `overhead_ns` is what the probes have cost, and what has been taken off those two.
-    `doubt_ns` is by how much `self_ns` may be wrong, None: nobody knows.
+    `doubt_ns` is by how much `self_ns` may be wrong; at least, if not all of it is known. None:
+    nobody knows.
     """
 
     __slots__ = ("calls", "doubt_ns", "overhead_ns", "self_ns", "total_ns")

@@ -57,6 +57,7 @@ class ArcSums:
         arc.calls = _plus(arc.calls, calls)
         arc.total_ns = _plus(arc.total_ns, total_ns)
         arc.self_ns = _plus(arc.self_ns, self_ns)
+        # a part of a time is not the time, but what is known of an error is a bound of it
         arc.doubt_ns = added(arc.doubt_ns, doubt_ns)
         arc.total_doubt_ns = added(arc.total_doubt_ns, total_doubt_ns)
 

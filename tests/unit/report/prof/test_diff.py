@@ -205,3 +205,18 @@ def test_a_change_that_may_be_an_error_is_marked_and_comes_last(tmp_path: Path) 
     assert shown[9].startswith("? marks times that are no more than their error")
     row = json.loads(document(diff))["rows"][1]
     assert (row["doubt_ns"], row["a_doubt_ns"], row["b_doubt_ns"]) == (9000, 4500, 4500)
+
+
+def test_a_doubt_that_one_side_knows_is_one_of_the_change(tmp_path: Path) -> None:
+    a, b = Shape(), Shape()
+    for shape, own in ((a, 1000), (b, 1300)):
+        shape.sums("lib.so!known", 10, own, own)
+        shape.sums("lib.so!unknown", 10, own, own)
+    b.profile.sums[0].doubt_ns = 400
+    diff = compared(tmp_path, a, b)
+    assert {row.frame.symbol: row.doubt_ns for row in diff.rows} == {"known": 400, "unknown": None}
+    marked = [line.split() for line in text(diff).splitlines() if line.endswith("nown")]
+    assert [(line[-1], line[0].endswith("?")) for line in marked] == [
+        ("unknown", False),
+        ("known", True),
+    ]
