@@ -4,6 +4,11 @@
 from __future__ import annotations
 
 from soscope.model.record import Record
+from soscope.report.words import UNTOLD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
 
 _LEAST = 20  # letters of the rule below the last title, where that is a name
 
@@ -18,7 +23,21 @@ class Heading(Record):
         self.width = width
 
 
-def table_text(headings: list[Heading], rows: list[list[str]], total: list[str]) -> str:
+class TableText(str):
+    """The text of a table; `has_marks`: a number in it has the mark of `words.marked`."""
+
+    __slots__ = ("has_marks",)
+
+    has_marks: bool
+
+    def __new__(cls, text: str, *, has_marks: bool) -> Self:
+        """Take the text."""
+        made = super().__new__(cls, text)
+        made.has_marks = has_marks
+        return made
+
+
+def table_text(headings: list[Heading], rows: list[list[str]], total: list[str]) -> TableText:
     """Return rows as lines, with titles and a rule in front of them, and behind a rule `total`."""
     widths = [
         max(
@@ -38,4 +57,11 @@ def table_text(headings: list[Heading], rows: list[list[str]], total: list[str])
 
     rule = " ".join("-" * width for width in widths) + "\n"
     titles = show([each.title for each in headings])
-    return "".join([titles, rule, *map(show, rows), rule, show(total)])
+    # a name may end in the same letter
+    has_marks = any(
+        each.width and text.endswith(UNTOLD)
+        for row in rows
+        for each, text in zip(headings, row, strict=True)
+    )
+    text = "".join([titles, rule, *map(show, rows), rule, show(total)])
+    return TableText(text, has_marks=has_marks)

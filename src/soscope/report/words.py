@@ -8,7 +8,7 @@ from soscope.proc.signals import signal_name
 
 STATIC_KINDS = ("static", "static-pie")  # of programs, as `model.filemap` has them
 STRAIGHT = "it is statically linked, so its calls go through no slots"
-_UNTOLD = "?"  # behind a time that may be as wrong as it is long, or behind its share
+UNTOLD = "?"  # behind a time that may be as wrong as it is long, or behind its share
 
 
 def signal_text(number: int) -> str:
@@ -38,14 +38,14 @@ def marked(text: str, time_ns: float | None, doubt_ns: float | None) -> str:
     ('12.50', '12.50?')
     """
     size = None if time_ns is None else abs(time_ns)
-    return text if is_told(size, doubt_ns) else text + _UNTOLD
+    return text if is_told(size, doubt_ns) else text + UNTOLD
 
 
 def untold_line(*, few: bool = False) -> str:
     """Say what the mark means; `few`: not all calls were timed."""
     more = ", and what few timed calls do not tell" if few else ""
     error = f"what the hooks cost{more}"
-    return f"{_UNTOLD} marks times that are no more than their error: {error}"
+    return f"{UNTOLD} marks times that are no more than their error: {error}"
 
 
 def ending(status: int | None, signal_number: int | None) -> str:

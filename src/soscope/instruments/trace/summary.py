@@ -93,9 +93,9 @@ class SummaryRow:
         """Return what the calls took: by themselves, or `inclusive` of all that they call."""
         return self.total_ns if inclusive else self.self_ns
 
-    def is_told(self, *, inclusive: bool = False) -> bool:
-        """Return whether that is more than it may be wrong by."""
-        return is_told(self.time_ns(inclusive=inclusive), self.doubt_ns)
+    def is_told(self) -> bool:
+        """Return whether what the calls took by themselves is more than it may be wrong by."""
+        return is_told(self.self_ns, self.doubt_ns)
 
     @property
     def doubt_of_call_ns(self) -> float | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from soscope.instruments.prof.flat import CALLS, SAMPLES, FlatRow, function_name, image_name
 from soscope.model.printable import printable
-from soscope.model.stats import is_told
 from soscope.report.jsontext import json_document
 from soscope.report.markdown.values import time_text
 from soscope.report.prof.text import ROWS, seconds_text
-from soscope.report.tabletext import Heading, table_text
+from soscope.report.tabletext import Heading, TableText, table_text
 from soscope.report.words import marked, plural, untold_line
 
 TYPE_CHECKING = False
@@ -65,11 +64,10 @@ def text(diff: ProfDiff, limit: int | None = None) -> str:
         for name, path, total in zip("AB", diff.paths, (diff.total_a, diff.total_b), strict=True)
     )
     if rows:
-        shown += "\n" + _table(diff, rows, most)
-    if any(not is_told(abs(row.change), row.doubt_ns) for row in rows) or any(
-        not side.is_told for row in rows for side in (row.a, row.b) if side is not None
-    ):
-        shown += f"{untold_line()}\n"
+        table = _table(diff, rows, most)
+        shown += f"\n{table}"
+        if table.has_marks:
+            shown += f"{untold_line()}\n"
     same = len(diff.rows) - len(rows)
     return f"{shown}{plural(same, 'function')} unchanged\n" if same else shown
 
@@ -80,7 +78,7 @@ def _amount(total: int, what: str) -> str:
     return f"{time_text(total)} of {'samples' if what == SAMPLES else 'calls'}"
 
 
-def _table(diff: ProfDiff, rows: list[ProfDiffRow], most: int) -> str:
+def _table(diff: ProfDiff, rows: list[ProfDiffRow], most: int) -> TableText:
     what = diff.what
     lines = [_cells(row, what) for row in rows[:most]]
     if len(rows) > most:

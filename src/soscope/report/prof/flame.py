@@ -19,15 +19,17 @@ _NAMES = "a function, file or image"
 
 def document(profile: Profile, *, threads: bool = False) -> str:
     """Return the text of the picture; with `threads` each has a place of its own."""
-    said = [*remarks(profile), *untold_functions(profile)]
-    return picture.document(_title(profile), _graphs(profile, threads=threads), said)
+    return picture.document(_title(profile), _graphs(profile, threads=threads), _said(profile))
 
 
 def page(profile: Profile, *, threads: bool = False) -> str:
     """Return the text of the page around it."""
     graphs = _graphs(profile, threads=threads)
-    said = [*remarks(profile), *untold_functions(profile)]
-    return flamepage.page(_title(profile), graphs, said, _NAMES)
+    return flamepage.page(_title(profile), graphs, _said(profile), _NAMES)
+
+
+def _said(profile: Profile) -> list[str]:
+    return [*remarks(profile), *untold_functions(profile)]
 
 
 def _title(profile: Profile) -> str:

@@ -13,8 +13,8 @@ from soscope.model.printable import printable
 from soscope.model.stackframe import StackFrame
 from soscope.report.delays import delay_lines
 from soscope.report.markdown.values import time_text
-from soscope.report.tabletext import Heading, table_text
-from soscope.report.words import marked, plural, untold_line
+from soscope.report.tabletext import Heading, TableText, table_text
+from soscope.report.words import UNTOLD, marked, plural, untold_line
 
 ROWS = 20  # where nobody says how many
 
@@ -37,38 +37,39 @@ def text(profile: Profile, limit: int | None = None, by: str = flat.BY_FUNCTION)
     else:
         parts = [table(what, rows, most, by=by) for what, rows in tables.items()]
     if not parts:
-        parts.append(f"{_nothing(profile, by)}\n")
-    has_marks = any(not row.is_told for rows in tables.values() for row in rows)
+        parts.append(TableText(f"{_nothing(profile, by)}\n", has_marks=False))
+    shares, is_marked = share_lines(profile, is_joined=is_joined)
+    has_marks = is_marked or any(part.has_marks for part in parts)
     said = remarks(profile, has_marks=has_marks)
-    head = _lines(share_lines(profile, is_joined=is_joined))
-    return head + "\n".join(parts) + _lines(said)
+    return _lines(shares) + "\n".join(parts) + _lines(said)
 
 
 def _lines(said: list[str]) -> str:
     return "".join(f"{printable(line)}\n" for line in said)
 
 
-def share_lines(profile: Profile, *, is_joined: bool) -> list[str]:
+def share_lines(profile: Profile, *, is_joined: bool) -> tuple[list[str], bool]:
     """Say how much of what a program ran is in the table, where soscope chose how to profile.
 
+    Return these lines, and whether a time in them has a mark.
     `is_joined`: samples and calls share a table, so which column is of which is said, too.
     """
     own, sampled = profile.own_ns, profile.sampled_ns
     if not profile.is_chosen or own is None:
-        return []
+        return [], False
     if not sampled:
         return _share_of_calls(profile, own)
     line = _share_line(sampled, own, "of processor time")
     if not is_joined:
-        return [line]
+        return [line], False
     count = plural(sum(sample.weight for sample in profile.samples), "sample")
     return [
         line,
         f"% time, seconds and total are by {count}; calls and ns/call, with waits, are by hooks",
-    ]
+    ], False
 
 
-def _share_of_calls(profile: Profile, own: int) -> list[str]:
+def _share_of_calls(profile: Profile, own: int) -> tuple[list[str], bool]:
     """Say how much of the time that went by is in a table of calls: nothing was sampled."""
     whys = profile.not_sampled or list(profile.missed_ns)
     why = f"{time_text(own)} of processor time were too little for samples"
@@ -79,9 +80,10 @@ def _share_of_calls(profile: Profile, own: int) -> list[str]:
     ran = 0 if profile.cost is None else profile.cost.ran_ns
     if calls <= ran:
         line = marked(_share_line(calls, ran, "that it ran"), calls, doubt)
-        return [f"{line}: calls alone, with their waits", why]
+        return [f"{line}: calls alone, with their waits", why], line.endswith(UNTOLD)
     took = marked(time_text(calls), calls, doubt)
-    return [f"calls of several threads took {took}, with their waits", why]
+    said = [f"calls of several threads took {took}, with their waits", why]
+    return said, took.endswith(UNTOLD)
 
 
 def _share_line(part: int, whole: int, of: str) -> str:
@@ -91,7 +93,7 @@ def _share_line(part: int, whole: int, of: str) -> str:
     return f"{of_all} are in the table ({share:.3g} %)"
 
 
-def _joined_table(rows: list[JoinedRow], most: int, *, by: str) -> str:
+def _joined_table(rows: list[JoinedRow], most: int, *, by: str) -> TableText:
     """Return a table of rows with samples and calls; behind the `most` first one for the rest."""
     whole = _joined_sum(rows, "total")
     has_total = any(row.sampled is not None and row.sampled.total_ns is not None for row in rows)
@@ -149,7 +151,7 @@ def _nothing(profile: Profile, by: str) -> str:
     return f"no calls were recorded{why}"
 
 
-def table(what: str, rows: list[FlatRow], most: int, *, by: str = flat.BY_FUNCTION) -> str:
+def table(what: str, rows: list[FlatRow], most: int, *, by: str = flat.BY_FUNCTION) -> TableText:
     """Return a table of rows of which `what` is counted; behind the `most` first one for the rest.
 
     `by` says what the rows are.

@@ -10,7 +10,7 @@ from soscope.model.printable import printable
 from soscope.report.jsontext import json_document
 from soscope.report.prof.text import remarks, seconds_text, share_text
 from soscope.report.prof.treerows import TreeRow, TreeRows
-from soscope.report.tabletext import Heading, table_text
+from soscope.report.tabletext import Heading, TableText, table_text
 from soscope.report.words import marked
 
 SCHEMA = "soscope/prof-tree/1"
@@ -29,16 +29,17 @@ def text(profile: Profile, views: list[View], percent: float, limit: int | None 
     """
     most = ROWS if limit is None else limit
     trees = [TreeRows(view) for view in views]
+    tables = [_table(tree, percent, most) for tree in trees]
     parts = [
-        (f"{_title(tree.view)}\n" if len(views) > 1 else "") + _table(tree, percent, most)
-        for tree in trees
+        (f"{_title(tree.view)}\n" if len(views) > 1 else "") + table
+        for tree, table in zip(trees, tables, strict=True)
     ]
     if not parts:
         parts.append("no ways to functions were recorded\n")
     said = []
     if any(not view.is_whole for view in views):
         said.append("of these calls the callers are known, and not the ways to them")
-    said += remarks(profile, has_marks=any(tree.has_doubts for tree in trees))
+    said += remarks(profile, has_marks=any(table.has_marks for table in tables))
     lines = "".join(f"{printable(line)}\n" for line in said)
     return "\n".join(parts) + lines
 
@@ -49,7 +50,7 @@ def _title(view: View) -> str:
     return "calls:" if view.is_whole else "calls of which the callers alone are known:"
 
 
-def _table(tree: TreeRows, percent: float, most: int) -> str:
+def _table(tree: TreeRows, percent: float, most: int) -> TableText:
     what = tree.view.what
     places = tree.chosen(percent, most)
     lines = [_cells(tree, tree.rows[at]) for at in places]

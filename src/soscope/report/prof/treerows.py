@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.instruments.prof.contexts import Context, View
 from soscope.instruments.prof.flat import CALLS, added, image_name
 from soscope.model.record import Record
-from soscope.model.stats import importance, is_told
+from soscope.model.stats import importance
 
 
 class TreeRow(Record):
@@ -62,16 +62,6 @@ class TreeRows:
                     )
                 )
             rest += [(child, place, depth + 1) for child in reversed(children)]
-
-    @property
-    def has_doubts(self) -> bool:
-        """Return whether a time of any row may be as wrong as it is long."""
-        return not all(
-            is_told(row.weight, row.doubt)
-            and is_told(row.context.self_ns, row.context.doubt_ns)
-            and is_told(row.context.total_ns, row.context.total_doubt_ns)
-            for row in self.rows
-        )
 
     def _weights(self, root: Context) -> tuple[dict[int, int], dict[int, int | None]]:
         """Return weights, and by how much these may be wrong, by the contexts' ids."""

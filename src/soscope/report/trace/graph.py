@@ -10,6 +10,7 @@ from soscope.model.printable import printable
 from soscope.report.form import Form
 from soscope.report.jsontext import json_document
 from soscope.report.output import Output
+from soscope.report.tabletext import TableText
 from soscope.report.trace import tablesettings as names
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
@@ -53,15 +54,17 @@ class GraphListener(Listener):
         rows = rows_of(outcome.programs)
         edges = edges_of(rows)
         timed = any(program.stats is not None for program in outcome.programs)
-        if not self._form or self._picture is not None:
-            outcome.has_marks = not all(row.is_told() for row in rows)
         if self._output is not None:
             if self._form:
                 said = json_document(self._document(outcome, edges))
                 self._output.write(self._form.shaped(said))
             else:
-                self._output.write(self._text(edges, timed=timed))
+                text = self._text(edges, timed=timed)
+                outcome.has_marks = text.has_marks
+                self._output.write(text)
         if self._picture is not None:
+            if not all(row.is_told() for row in rows):
+                outcome.has_marks = True  # each function of a line has its time there
             from soscope.report.trace.graphsvg import picture
 
             title = " ".join(outcome.command) or "calls between images"
@@ -73,7 +76,7 @@ class GraphListener(Listener):
             }
             self._picture.write(picture(title, edges, mains, self._names.shown))
 
-    def _text(self, edges: list[ImageEdge], *, timed: bool) -> str:
+    def _text(self, edges: list[ImageEdge], *, timed: bool) -> TableText:
         total = SummaryRow("", "", "total", "")
         for edge in edges:
             total.add(edge.sums)

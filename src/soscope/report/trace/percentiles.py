@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.summary import SummaryRow
-from soscope.report.words import marked, plural
+from soscope.report.tabletext import TableText
+from soscope.report.words import UNTOLD, marked, plural
 
 _WIDTH = 40  # of the longest bar
 
@@ -46,11 +47,11 @@ def powers_of(row: SummaryRow) -> list[tuple[int, int, int]]:
     ]
 
 
-def histogram(row: SummaryRow, name: str) -> str:
+def histogram(row: SummaryRow, name: str) -> TableText:
     """Return a block of lines: how many calls took how long."""
     powers = powers_of(row)
     if not powers:
-        return ""
+        return TableText("", has_marks=False)
     most = max(count for _, _, count in powers)
     head = f"\n{name}: {plural(sum(count for _, _, count in powers), 'return')}"
     parts = [
@@ -64,7 +65,10 @@ def histogram(row: SummaryRow, name: str) -> str:
         f"{'#' * -(-count * _WIDTH // most):<{_WIDTH}}|"
         for first, last, count in powers
     ]
-    return "\n".join([f"{head}; {', '.join(parts)}", *lines, ""])
+    return TableText(
+        "\n".join([f"{head}; {', '.join(parts)}", *lines, ""]),
+        has_marks=any(part.endswith(UNTOLD) for part in parts),
+    )
 
 
 def _text(ns: int) -> str:

@@ -19,10 +19,10 @@ from soscope.instruments.trace.summary import (
     rows_of,
 )
 from soscope.model.printable import printable
-from soscope.model.stats import importance, is_told
+from soscope.model.stats import importance
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
-from soscope.report.tabletext import Heading, table_text
+from soscope.report.tabletext import Heading, TableText, table_text
 from soscope.report.trace import tablesettings as names
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
@@ -67,11 +67,7 @@ class SummaryListener(Listener):
         rows = rows_of(outcome.programs)
         shown = self._function_names.shown
         text = table(rows, self._settings, self._selection, timed=timed, name_of=shown)
-        outcome.has_marks = not all(row.is_told() for row in rows) or (
-            # without a share, each time of a row has its mark
-            (self._settings.histogram or names.TIME not in (self._settings.columns or names.TIMES))
-            and not all(is_told(row.min_ns, row.doubt_of_call_ns) for row in rows)
-        )
+        outcome.has_marks = text.has_marks
         self._output.write(text)
 
 
@@ -82,7 +78,7 @@ def table(
     *,
     timed: bool,
     name_of: Callable[[str], str] = str,
-) -> str:
+) -> TableText:
     """Return the table of some rows, which are one for each pair of images, function and version.
 
     `name_of` says how a function's name is shown.
@@ -127,8 +123,8 @@ def table(
     text = text_of(columns, shown, total)
     if settings.histogram:
         most = HISTOGRAMS if settings.top is None else settings.top
-        for row in rows[:most]:
-            text += histogram(row, _name(row))
+        parts = [text, *(histogram(row, _name(row)) for row in rows[:most])]
+        text = TableText("".join(parts), has_marks=any(part.has_marks for part in parts))
     return text
 
 
@@ -193,7 +189,7 @@ def _name(row: SummaryRow) -> str:
     return printable(f"{row.symbol} by {row.caller}" if row.caller else row.symbol)
 
 
-def text_of(columns: list[Column], rows: list[SummaryRow], total: SummaryRow) -> str:
+def text_of(columns: list[Column], rows: list[SummaryRow], total: SummaryRow) -> TableText:
     """Return the rows as lines, with titles in front of them and the sum behind."""
     texts = [[each.text(row) for each in columns] for row in (*rows, total)]
     if columns and not columns[-1].width and not texts[-1][-1]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from soscope.instruments.trace.calltree import MOST, CallTree, NamedWay, named_ways, way_rank
 from soscope.model.printable import printable
-from soscope.model.stats import is_told
 from soscope.prototypes import Prototypes
 from soscope.report.form import Form
 from soscope.report.jsontext import json_document
@@ -75,11 +74,9 @@ class TreeTableListener(CallTree):
         whole.calls += self.beyond.calls
         if whole.self_ns is not None:
             whole.self_ns += self.beyond.self_ns
-        outcome.has_marks = not all(
-            is_told(row.self_ns, row.doubt_ns) and is_told(row.total_ns, row.total_doubt_ns)
-            for row in rows
-        )
-        self._output.write(table_text(_HEADINGS, lines, _cells(whole, "total")))
+        text = table_text(_HEADINGS, lines, _cells(whole, "total"))
+        outcome.has_marks = text.has_marks
+        self._output.write(text)
 
     def _function(self, row: NamedWay) -> str:
         caller, callee, symbol, _ = row.names

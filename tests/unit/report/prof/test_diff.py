@@ -207,6 +207,20 @@ def test_a_change_that_may_be_an_error_is_marked_and_comes_last(tmp_path: Path) 
     assert (row["doubt_ns"], row["a_doubt_ns"], row["b_doubt_ns"]) == (9000, 4500, 4500)
 
 
+def test_the_rule_about_marks_stands_where_one_is_printed(tmp_path: Path) -> None:
+    a, b = Shape(), Shape()
+    for shape, slow, asked in ((a, 1_000_000, 50), (b, 9_000_000, 60)):
+        shape.sums("lib.so!slow", 10, slow, slow)
+        shape.sums("lib.so!asked", 10, asked, asked)
+        shape.profile.sums[-1].doubt_ns = 90
+    diff = compared(tmp_path, a, b)
+    assert ["? marks times" in text(diff, limit) for limit in (None, 1)] == [True, True]
+    for row in diff.rows[1:]:  # the doubts of both sides are those of the rest, too
+        row.doubt_ns = 5
+    assert ["0?" in text(diff, limit) for limit in (None, 1)] == [True, False]
+    assert ["? marks times" in text(diff, limit) for limit in (None, 1)] == [True, False]
+
+
 def test_a_doubt_that_one_side_knows_is_one_of_the_change(tmp_path: Path) -> None:
     a, b = Shape(), Shape()
     for shape, own in ((a, 1000), (b, 1300)):

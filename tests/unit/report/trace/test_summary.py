@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -231,6 +233,27 @@ def test_a_time_that_may_be_as_wrong_as_it_is_long_is_marked_and_comes_last() ->
         ["0.000003980", "0.398", "0.000003980", "0.300", "slow"],
         ["0.000006000?", "0.006?", "0.000006000?", "0.000?", "quick"],
     ]
+
+
+def test_whether_a_mark_is_printed_is_known_by_what_is_printed() -> None:
+    """The rule about marks stands below a table only if there is one in it."""
+    slow = row("slow", 10, 9_000_000, 9_000_000, 300, 500)
+    parts = [row("asked?", 1000, 6000, 60_000, 0, 9), row("asked?", 1000, 9000, 60_000, 0, 9)]
+    parts[1].caller = "libother.so"
+    slow.doubt_ns = 120
+    parts[0].doubt_ns, parts[1].doubt_ns = 9000, 100
+    rows = [slow, *parts]
+    for settings, has_marks in (
+        (TableSettings(), False),  # of both together the time is more than the error
+        (TableSettings(columns=("name", "caller", "time")), True),
+        (TableSettings(columns=("caller", "calls", "name")), False),
+        (TableSettings(columns=("name", "caller", "time"), top=1), False),
+        (TableSettings(columns=("name", "caller", "time"), inclusive=True), False),
+    ):
+        made = [copy.copy(each) for each in rows]
+        text = table(made, settings, timed=True)
+        assert text.has_marks == has_marks, text
+        assert bool(re.search(r"\d\?", text)) == has_marks, text
 
 
 def test_the_document_has_the_schema_that_is_promised() -> None:
