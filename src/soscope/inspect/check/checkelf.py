@@ -30,6 +30,16 @@ _TABLES = {
     c.DT_FINI_ARRAY: "DT_FINI_ARRAY",
     c.DT_PREINIT_ARRAY: "DT_PREINIT_ARRAY",
 }
+# the bytes of a table: a loader reads nothing of one that has none
+_SIZES = {
+    c.DT_RELA: c.DT_RELASZ,
+    c.DT_REL: c.DT_RELSZ,
+    c.DT_RELR: c.DT_RELRSZ,
+    c.DT_JMPREL: c.DT_PLTRELSZ,
+    c.DT_INIT_ARRAY: c.DT_INIT_ARRAYSZ,
+    c.DT_FINI_ARRAY: c.DT_FINI_ARRAYSZ,
+    c.DT_PREINIT_ARRAY: c.DT_PREINIT_ARRAYSZ,
+}
 
 
 def check_elf(mapped: ElfMap) -> Iterator[Fault]:
@@ -70,6 +80,10 @@ def _tables(mapped: ElfMap) -> Iterator[Fault]:
     loaded = [segment for segment in mapped.image.segments if segment.type == c.PT_LOAD]
     for tag, name in _TABLES.items():
         vaddr = mapped.tag(tag)
+        if tag in _SIZES and mapped.tag(_SIZES[tag]) == 0:
+            continue
+        if tag == c.DT_HASH and mapped.tag(c.DT_GNU_HASH):
+            continue  # it is for loaders that do not know the other one
         if vaddr and not any(0 <= vaddr - part.vaddr < part.memsz for part in loaded):
             yield Fault(
                 "table-outside",
