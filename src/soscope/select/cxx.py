@@ -9,7 +9,12 @@ pattern says. Rust's names of its older scheme have the same shape, and a hash b
 
 What a template is made for stands between I and E, and may itself have names in it. No regular
 expression counts how deep it is in there: what is between the first I and any E behind it is taken
-for arguments.
+for arguments. So arguments in a pattern say nothing, and are left out: `std::vector<int>::at` is
+`std::vector::at`, of all types.
+
+Operators have codes (<operator-name>): `Locker::operator=` is `_ZN6LockeraSERKS_`. A sign may have
+two meanings, which have a code each: `operator-` is both, and `operator*` all operators, as a glob.
+Of conversions (`operator int`) the type is no name, and they are not looked for.
 """
 
 from __future__ import annotations
@@ -20,6 +25,16 @@ _ARGUMENTS = r"\(I.*E\)\?"
 _TAGS = r"\(B[0-9]\+[a-z0-9_]\+\)\?"  # [abi:cxx11]
 _HASH = r"\(17h[0-9a-f]*\)\?"  # Rust's
 _STRING = r"\(Ss\|St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE\)"
+_OPERATOR = "operator"
+_CODES = {
+    "new": "nw", "new[]": "na", "delete": "dl", "delete[]": "da", "co_await": "aw",
+    "~": "co", "+": r"\(ps\|pl\)", "-": r"\(ng\|mi\)", "*": r"\(de\|ml\)", "/": "dv", "%": "rm",
+    "&": r"\(ad\|an\)", "|": "or", "^": "eo", "=": "aS", "+=": "pL", "-=": "mI", "*=": "mL",
+    "/=": "dV", "%=": "rM", "&=": "aN", "|=": "oR", "^=": "eO", "<<": "ls", ">>": "rs", "<<=": "lS",
+    ">>=": "rS", "==": "eq", "!=": "ne", "<": "lt", ">": "gt", "<=": "le", ">=": "ge",
+    "<=>": "ss", "!": "nt", "&&": "aa", "||": "oo", "++": "pp", "--": "mm", ",": "cm",
+    "->*": "pm", "->": "pt", "()": "cl", "[]": "ix",
+}  # fmt: skip
 _STREAMS = {"ostream": "So", "istream": "Si", "iostream": "Sd"}
 
 
@@ -30,7 +45,7 @@ def is_qualified(text: str) -> bool:
     >>> is_qualified("Locker::*"), is_qualified("::open"), is_qualified("open*")
     (True, False, False)
     """
-    return "::" in text.strip(":")
+    return "::" in _without_arguments(text).strip(":")
 
 
 def linked_pattern(text: str) -> str:
@@ -40,8 +55,9 @@ def linked_pattern(text: str) -> str:
     >>> linked_pattern("Locker::*")
     '_ZN[rVK]*[RO]\\?6Locker\\(B[0-9]\\+[a-z0-9_]\\+\\)\\?\\(I.*E\\)\\?.*'
     """
-    parts = text.removeprefix("::").split("::")
+    parts = _without_arguments(text).removeprefix("::").split("::")
     *scopes, last = parts
+    code = _code(last)
     way = r"N[rVK]*[RO]\?"
     if scopes == ["std"]:  # its functions have no scope around them
         way = rf"\({way}\)\?"
@@ -64,10 +80,41 @@ def linked_pattern(text: str) -> str:
         return rf"{said}C[1-5]{_TAGS}\(I.*\)\?E.*"
     if last.startswith("~"):
         return rf"{said}D[0-5]{_TAGS}E.*"
-    if last.endswith("*"):
+    if last == f"{_OPERATOR}*":
+        return rf"{said}\([a-z][a-zA-Z]\|{_name(_OPERATOR + '?')}\).*"
+    if last.endswith("*") and not code:
         return said + _name(last)
     end = ".*" if parts[:-1] == ["std"] else rf"{_ARGUMENTS}{_HASH}E.*"
-    return said + _name(last) + _TAGS + end
+    return said + (code or _name(last)) + _TAGS + end
+
+
+def shown_pattern(text: str) -> str:
+    """Return a glob for the names as they are shown: brackets of an operator are no set."""
+    head, operator, behind = text.partition(_OPERATOR)
+    return head + operator + behind.replace("[]", "\\[\\]") if operator else text
+
+
+def _without_arguments(text: str) -> str:
+    """Return a pattern without what stands between < and >, unless these are an operator's."""
+    front, operator, behind = text.rpartition(f"::{_OPERATOR}")
+    if not operator or behind[:1].isalnum() or behind[:1] == "_":
+        front, operator, behind = text, "", ""
+    depth = 0
+    kept = ""
+    for letter in front:
+        if letter == ">" and depth:
+            depth -= 1
+        elif letter == "<":
+            depth += 1
+        elif not depth:
+            kept += letter
+    return text if depth else kept + operator + behind
+
+
+def _code(last: str) -> str:
+    """Return the expression for an operator's code, "" for a function of another name."""
+    front, _, said = last.replace("\\", "").partition(_OPERATOR)
+    return "" if front or said[:1].isalnum() else _CODES.get(said.strip(), "")
 
 
 def _is_glob(text: str) -> bool:
@@ -86,7 +133,8 @@ def _name(part: str) -> str:
     at = 0
     while at < len(part):
         letter = part[at]
-        end = part.find("]", at + 2) if letter == "[" else -1
+        # the first letter of a set may be the bracket that ends others
+        end = part.find("]", at + 2 + (part[at + 1 : at + 2] == "!")) if letter == "[" else -1
         if letter == "*":
             said += ".*"
         elif letter == "?":

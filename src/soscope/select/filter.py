@@ -14,6 +14,7 @@ from struct import pack
 from soscope.errors import UsageError
 from soscope.select import expression
 from soscope.select.automaton import Automaton, compile_bre, compile_glob
+from soscope.select.dfa import too_complex
 from soscope.select.expression import ANY, Pattern, Rule
 from soscope.select.listed import either
 from soscope.select.twins import compile_names_of
@@ -162,10 +163,14 @@ def compile_symbol(pattern: Pattern) -> Automaton:
         return compile_bre(pattern.text)
     text = without_anchors(pattern.text)
     if "::" in text:
-        from soscope.select.cxx import is_qualified, linked_pattern  # few runs need it
+        from soscope.select import cxx  # few runs need it
 
-        if is_qualified(text):
-            return either(compile_glob(text), compile_bre(linked_pattern(text)))
+        if cxx.is_qualified(text):
+            shown = compile_glob(cxx.shown_pattern(text))
+            try:
+                return either(shown, compile_bre(cxx.linked_pattern(text)))
+            except UsageError:
+                raise too_complex(text) from None  # nobody has written the other pattern
     return compile_names_of(text)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from soscope.errors import UsageError
 from soscope.select.expression import Pattern
 from soscope.select.filter import compile_symbol
 from tests.support.files.elffiles import run
@@ -52,9 +53,8 @@ def test_a_name_as_it_is_shown_chooses_all_that_are_called_so(names: dict[str, s
     for shown, linked in sorted(by_name.items())[::7]:
         got = _chosen(shown, names)
         assert linked <= got, (shown, linked - got)
-        # `std::string::f` is what c++filt calls it where the class is named by its short form
         for other in got - linked:
-            assert _without_arguments(names[other]).endswith(shown.rpartition("::")[2]), other
+            assert _without_arguments(names[other]) == shown, other
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,31 @@ def test_a_scope_chooses_what_is_in_it(text: str, names: dict[str, str]) -> None
 def _without_arguments(shown: str) -> str:
     while (shorter := re.sub(r"<[^<>]*>", "", shown)) != shown:
         shown = shorter
-    return shown.removesuffix("[abi:cxx11]")
+    return shown.replace("[abi:cxx11]", "")
+
+
+def test_operators_are_those_that_are_called_so(names: dict[str, str]) -> None:
+    """Of classes that have no short form in linked names."""
+    by_name: dict[str, set[str]] = {}
+    for name, shown in names.items():
+        scope, operator, sign = shown.rpartition("::operator")
+        is_simple = scope.count("::") < 4  # else it needs more states than a pattern may have
+        if is_simple and re.fullmatch(r"[\w:]+", scope) and re.fullmatch(r"[^\w ]+", sign):
+            by_name.setdefault(scope + operator + sign, set()).add(name)
+    assert len(by_name) > 10
+    for shown, linked in by_name.items():
+        for text in (shown.replace("*", r"\*"), re.sub(r"[-+,*]", r"\\\g<0>", shown)):
+            got = _chosen(text, names)
+            assert linked <= got, (text, linked - got)
+            for other in got - linked:
+                plain = _without_arguments(names[other].replace("operator<", "operator"))
+                assert plain.strip() == shown.replace("operator<", "operator"), (text, other)
+
+
+def test_a_pattern_is_named_as_it_was_written() -> None:
+    text = "*a?b?c::" * 9 + "d"
+    with pytest.raises(UsageError, match=re.escape(f"'{text}': too complex")):
+        compile_symbol(Pattern(text))
 
 
 def test_names_by_hand() -> None:
@@ -95,6 +119,19 @@ def test_names_by_hand() -> None:
         ("*::depth", ["_ZNK6Locker5depthElPKc", "_ZN1a1b5depthEv"], ["_Z5depthv"]),
         ("Lock*::d?pth", ["_ZNK6Locker5depthElPKc"], ["_ZN6Locker6depthsEv"]),
         ("core::fmt::write", ["_ZN4core3fmt5write17h0123456789abcdefE"], ["_ZN4core3fmt5writeb"]),
+        ("Box<int>::Box", ["_ZN3BoxIiEC1Ev", "_ZN3BoxIdEC1Ev"], ["_ZN3BoxD1Ev"]),
+        ("Box<a::b<c>, d>::get", ["_ZN3BoxIiE3getEv"], ["_ZN1a1bE3getEv"]),
+        ("std::vector<int, std::allocator<int> >::at", ["_ZNSt6vectorIdE2atEm"], ["_ZNSt2atE"]),
+        ("A::[!]x]*", ["_ZN1A3oneEv"], ["_ZN1A3xneEv", "_ZN1A3]neEv"]),
+        ("A::operator=", ["_ZN1AaSERKS_"], ["_ZN1AeqERKS_", "_ZN1A9operator_Ev"]),
+        ("A<b>::operator<", ["_ZNK1AIcEltERKS_"], ["_ZN1AlsEi", "_ZN1AIcEleEi"]),
+        ("A::operator*", ["_ZN1AmlEi", "_ZN1AdeEv", "_ZN1AaSEi"], ["_ZN1A1fEv", "_ZN1AC1Ev"]),
+        (r"A::operator\*", ["_ZN1AmlEi", "_ZN1AdeEv"], ["_ZN1AaSEi"]),
+        ("A::operator[]", ["_ZN1AixEi"], ["_ZN1AclEi"]),
+        ("A::operator()", ["_ZN1AclEi"], ["_ZN1AixEi"]),
+        ("A::operator new", ["_ZN1AnwEm"], ["_ZN1AnaEm"]),
+        ("A::operator new[]", ["_ZN1AnaEm"], ["_ZN1AnwEm"]),
+        ("A::operators", ["_ZN1A9operatorsEv"], ["_ZN1AaSEv"]),
         ("::outer::twice", ["_ZN5outer5twiceEi"], ["_ZN1a5outer5twiceEi"]),
     ):
         automaton = compile_symbol(Pattern(text))
