@@ -32,13 +32,13 @@ struct usage { // struct rusage
 	uint64_t involuntary;
 };
 
-static bool count_switches(uint64_t *count)
+static bool count_switches(uint32_t *count)
 {
 	struct usage usage;
 
 	if (sosc_sys3(SYS_GETRUSAGE, RUSAGE_THREAD, (long)&usage, 0) != 0)
 		return false;
-	*count = usage.voluntary + usage.involuntary;
+	*count = (uint32_t)(usage.voluntary + usage.involuntary);
 	return true;
 }
 
@@ -98,7 +98,7 @@ static uint64_t part_in(uint64_t span, uint64_t ticks, uint64_t turns, uint64_t 
 }
 
 // The same of what the kernel says, at @end, after some time from @now on that is ours.
-static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, uint64_t switches)
+static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, uint32_t switches)
 {
 	uint64_t asked = thread->asked, sure = thread->sure, waited, end, rate, ns, ticks, turns;
 
@@ -131,7 +131,8 @@ static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, ui
 // Of the time from @last to @now, the ticks for which the thread has waited.
 static uint64_t ask(struct sosc_thread *thread, uint64_t last, uint64_t now)
 {
-	uint64_t switches, before, ticks = 0;
+	uint64_t before, ticks = 0;
+	uint32_t switches;
 
 	if (sosc_is_sealed(thread) || !count_switches(&switches)) {
 		add(&sosc_control->delays_unknown, 1);

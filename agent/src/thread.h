@@ -13,7 +13,7 @@ struct sosc_parked;
 
 enum {
 	THREAD_HELD = 6,
-	THREAD_OWED = 2,
+	THREAD_OWED = 3,
 	THREAD_READY = 1,
 	THREAD_WAITED = 2, // for a chunk, since it has begun to wait for one
 };
@@ -44,7 +44,8 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint64_t asked; // tsc when the kernel was asked how long the thread has waited; 0: not yet
 	uint64_t sure; // tsc up to which all waits are known
 	uint64_t waited; // what the kernel said, in ns
-	uint64_t switches; // to other threads, then
+	uint32_t switches; // to other threads, then
+	uint32_t works; // pieces of work, of which one in COST_EVERY is timed; see cost.h
 	uint64_t taken; // ticks that were taken out of all times
 	uint64_t told; // of those, prof's
 	uint64_t entered; // tsc of the last entry; `last` may be 0 meanwhile
@@ -53,10 +54,8 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 		uint64_t since, ticks;
 	} owed[THREAD_OWED];
 	// see cost.h
-	uint64_t works; // pieces of work, of which every COST_EVERY-th is timed
 	uint64_t accounted; // ticks of the agent's that are counted by themselves
 	uint64_t accounted_then; // when the last work that is timed began
-	uint64_t unused;
 };
 
 extern struct sosc_thread *sosc_threads;
