@@ -32,6 +32,7 @@ def test_a_file_that_has_been_cut_ends_no_sampling(is_whole: bool, tmp_path: Pat
     try:
         images.mapped(event)
         there = images.at(start + 8)
-        assert there is not None and there.path == str(path)
+        assert there is not None
+        assert there.path == str(path)
     finally:
         images.close()
