@@ -17,7 +17,7 @@
 enum {
 	PATH_MOST = 4096, // bytes of a path that the kernel takes: PATH_MAX
 	PIECE = 64, // bytes of it that are read at a time; none crosses the end of a page
-	ATTEMPTS = 64,
+	ATTEMPTS = 1024, // threads whose ids differ by a multiple share a place
 	UNNAMED = SOSC_EXEC_NAMES, // in the place of a name's index
 	HERE, // the same, of a program in place of the caller's
 };
