@@ -239,6 +239,7 @@ def remains(pid: int) -> dict[str, Any]:
     return dict(left)
 
 
+@pytest.mark.soak  # the program has died in one of sixty runs: see STUMBLED.md
 def test_memory_stays_as_long_as_a_kept_context_may_return() -> None:
     """Coroutines that a signal has interrupted in the agent go on there, whenever that is."""
     reasons = []
@@ -255,7 +256,8 @@ def test_memory_stays_as_long_as_a_kept_context_may_return() -> None:
             reasons.append(remains(process.pid)["why"])
             tell(process, "g")
         assert any(why and "interrupted in the agent" in why for why in reasons), reasons
-        # where a coroutine's stack ends nobody knows: only the first one is seen to be out
+        # nobody knows where a coroutine's stack ends: what was left there counts
+        tell(process, "w")
         until(lambda: remains(process.pid)["why"] is None, "memory is given back")
         assert attached.finish(process) == (7, "wrong 0\n", "")
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // target: cflags=-fno-builtin
 // Coroutines that a timer switches: its handler goes on in the next one, so that all others are
-// kept as they were interrupted, mostly in the middle of a call. "s" stops the timer, "g" has it go on,
-// and "e" ends the program when each has made calls again. All have counted what they should.
+// kept as they were interrupted, mostly in the middle of a call. "s" stops the timer, "g" has it go on.
+// After "w" each coroutine writes over what handlers that have returned have left on its stack. "e" ends
+// the program when each has made calls again. All have counted what they should.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,10 +13,11 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { COUNT = 8, STACK = 65536, LENGTH = 5 };
+enum { COUNT = 8, STACK = 65536, LENGTH = 5, LEFT = 16384 };
 
 static ucontext_t contexts[COUNT];
 static int current;
+static volatile int wipes;
 static volatile unsigned long rounds[COUNT], sums[COUNT];
 static char texts[COUNT][16];
 
@@ -43,8 +45,18 @@ static void switch_each(int microseconds)
 		sigprocmask(SIG_UNBLOCK, &alarm, NULL);
 }
 
+static void __attribute__((noinline)) wipe(void)
+{
+	volatile char left[LEFT];
+
+	for (int i = 0; i < LEFT; i++)
+		left[i] = 0;
+}
+
 static void step(int own)
 {
+	if (wipes)
+		wipe();
 	sums[own] += strlen(texts[own]);
 	rounds[own]++;
 }
@@ -97,6 +109,8 @@ int main(void)
 			say("stopped\n");
 		} else if (order == 'g') {
 			switch_each(500);
+		} else if (order == 'w') {
+			wipes = 1;
 		}
 	}
 	for (int i = 0; i < COUNT; i++)
