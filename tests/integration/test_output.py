@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import resource
 import sys
 from functools import cache
 from itertools import pairwise
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.processes.measured import measured
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE, is_whole
 from tests.support.schemas import checked as schema
@@ -162,12 +162,11 @@ def test_thousands_of_programs_need_few_descriptors(options: list[str], tmp_path
     script = 'ulimit -n 48; exec "$@"'
     loop = "i=0; while [ $i -lt 120 ]; do /bin/true; i=$((i+1)); done"
     words = [*SOSCOPE, "-f", *options, "-o", str(path), "--", "/bin/sh", "-c", loop]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    done = run(["/bin/sh", "-c", script, "sh", *words])
-    assert done.returncode == 0
-    assert "untraced" not in done.stderr
-    assert is_whole(done.stderr)
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss <= max(before, 64 << 10)
+    done = measured(["/bin/sh", "-c", script, "sh", *words], tmp_path)
+    assert done.status == 0
+    assert "untraced" not in done.err
+    assert is_whole(done.err)
+    assert done.peak <= 64
     text = path.read_text()
     if not options:
         assert text.count("+++ exited (status 0) +++") == 121
