@@ -239,7 +239,6 @@ def remains(pid: int) -> dict[str, Any]:
     return dict(left)
 
 
-@pytest.mark.soak  # the program has died in one of sixty runs: see STUMBLED.md
 def test_memory_stays_as_long_as_a_kept_context_may_return() -> None:
     """Coroutines that a signal has interrupted in the agent go on there, whenever that is."""
     reasons = []

@@ -20,6 +20,7 @@ static int current;
 static volatile int wipes;
 static volatile unsigned long rounds[COUNT], sums[COUNT];
 static char texts[COUNT][16];
+static sigset_t of_timer;
 
 static void next(int number)
 {
@@ -33,16 +34,13 @@ static void next(int number)
 static void switch_each(int microseconds)
 {
 	struct itimerval interval = {{0, microseconds}, {0, microseconds}};
-	sigset_t alarm;
 
-	sigemptyset(&alarm);
-	sigaddset(&alarm, SIGALRM);
 	// one that is on its way comes when the timer goes on
 	if (!microseconds)
-		sigprocmask(SIG_BLOCK, &alarm, NULL);
+		sigprocmask(SIG_BLOCK, &of_timer, NULL);
 	setitimer(ITIMER_REAL, &interval, NULL);
 	if (microseconds)
-		sigprocmask(SIG_UNBLOCK, &alarm, NULL);
+		sigprocmask(SIG_UNBLOCK, &of_timer, NULL);
 }
 
 static void __attribute__((noinline)) wipe(void)
@@ -65,6 +63,7 @@ static void work(void)
 {
 	int own = current;
 
+	sigprocmask(SIG_UNBLOCK, &of_timer, NULL);
 	for (;;)
 		step(own);
 }
@@ -88,11 +87,16 @@ int main(void)
 	unsigned long before[COUNT], wrong = 0;
 	char order = 0;
 
+	sigemptyset(&of_timer);
+	sigaddset(&of_timer, SIGALRM);
 	for (int i = 0; i < COUNT; i++) {
 		memset(texts[i], 'a', LENGTH);
 		getcontext(&contexts[i]);
 		contexts[i].uc_stack.ss_sp = malloc(STACK);
 		contexts[i].uc_stack.ss_size = STACK;
+		// swapcontext sets the signal mask before it leaves a stack: a signal that came there
+		// would save this stack as the next coroutine's
+		sigaddset(&contexts[i].uc_sigmask, SIGALRM);
 		if (i)
 			makecontext(&contexts[i], work, 0);
 	}
