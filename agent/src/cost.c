@@ -68,9 +68,9 @@ static int64_t median(int64_t *values, uint32_t count)
 
 /**
  * The ticks that a call takes longer in a program that does other things, too. The processor does
- * several calls in a row at once. While it does calls apart, it has nothing else to do. What a program's
- * calls take lies in between, and this is the middle: nobody knows how much other work the processor
- * found.
+ * several calls in a row at once. While it does calls apart, it has nothing else to do. A program's call
+ * takes a time between these two. This function returns the middle, as nobody knows how much other work
+ * the processor found.
  */
 uint64_t sosc_cost_usual(struct sosc_cost *cost)
 {

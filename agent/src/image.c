@@ -188,7 +188,7 @@ static void parse_note(struct sosc_loaded *image, const Elf64_Phdr *phdr)
 	}
 }
 
-// CRC-32 as zlib has it, four bits at once. @sum is that of the bytes in front.
+// Continues the CRC-32 @sum of earlier bytes over @size more, four bits at a time. The result is zlib's.
 static uint32_t sum_of(uint32_t sum, const uint8_t *bytes, uint64_t size)
 {
 	static const uint32_t table[16] = {

@@ -125,7 +125,7 @@ def check(truth: Truth, cost: dict[str, Any]) -> None:
     """Compare what soscope says with what the program knows."""
     waited = cost["waited_ns"] - cost["parts_ns"].get("start", 0)
     assert truth.slept > 5 * SLACK, "it has to wait for this to mean anything"
-    woken = truth.slept // 100  # soscope makes room, and wakes a thread a little later
+    woken = truth.slept // 200  # soscope makes room, and wakes a thread a little later
     assert truth.slept - SLACK - woken <= waited <= truth.absent + SLACK
 
 
@@ -157,7 +157,7 @@ def test_who_does_not_read_is_named_as_soon_as_the_program_has_waited_a_second(
     check(Truth(*map(int, told.split())), cost)
     # when the lines are read the program waits for soscope to print the rest
     waits = {what: cost["parts_ns"].get(what, 0) for what in ("reader", "print", "ring", "start")}
-    assert waits["reader"] >= 300_000_000, cost
+    assert waits["reader"] >= 500_000_000, cost
     assert cost["waited_for"] == max(waits, key=lambda what: waits[what]), cost
     assert cost["waited_ns"] >= 1_000_000_000
 

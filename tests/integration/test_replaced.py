@@ -72,7 +72,7 @@ FIRST = {"one": "* (n + 7) % 1001 / 3 * n", "two": "* 2"}  # what comes behind l
 @pytest.fixture(params=["none", "sha1"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     how = [
-        "-DSPINS=60000000",
+        "-DSPINS=200000000",
         "-O1",
         "-g",
         "-fno-builtin",
@@ -128,9 +128,9 @@ def test_samples(folder: Path) -> None:
     assert done.returncode == 3, done.stderr
     document = json.loads(soscope("prof", "report", "--json", "rec", cwd=folder).stdout)
     samples = {row["symbol"]: row["samples"] for row in document["sampled"] if row["samples"]}
-    # Both spin as long. On a busy machine soscope may be told of a library that is gone. Then its
+    # Both spin as long. On a busy machine soscope may be told of a library that is gone. Then these
     # samples have no name, but never a name of the other library.
     own = {row["symbol"] for row in document["sampled"] if row["image"] == "library.so"}
     assert own <= {"?", "spin_two", "work"}, samples
-    assert samples.get("spin_two", 0) < 0.7 * sum(samples.values()), samples
+    assert sum(samples.values()) / 4 < samples["spin_two"] < 0.7 * sum(samples.values()), samples
     assert samples["?"] > sum(samples.values()) / 4, samples

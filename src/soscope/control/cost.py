@@ -24,12 +24,13 @@ ONCE = (START, END, LOOK)  # there each time, and for a short while
 
 
 class Price:
-    """What it has cost, in nanoseconds. Those of several threads, or programs, are added up.
+    """What an observation has cost, in nanoseconds; times of threads and programs are added up.
 
     `ran_ns` is for how long the programs were observed. `parts` says what their threads waited for,
-    or did, and for how long. `call_ns` is what a call took longer at least, `calls_ns` all calls
-    together; None: nobody knows. `faster_ns` is how long the programs would run about if calls were
-    only recorded, None where that is no way out.
+    or did, and for how long. `call_ns` is by how much each call took longer, at least. `calls_ns`
+    is by how much all calls together took longer. Both are None if nobody knows. `faster_ns` is
+    about how long the programs would run if their calls were only recorded, None if recording would
+    not help.
     """
 
     __slots__ = ("call_ns", "calls_ns", "faster_ns", "parts", "ran_ns")
