@@ -483,11 +483,11 @@ static void reader_back(void)
 	CHECK(lost() == 1 + GONE);
 }
 
-static void reader_gone(void)
+// A session of two chunks begins, and this thread fills both of them.
+static struct sosc_thread *fill_two(void)
 {
+	const uint64_t room = 2 * (CHUNK_LIMIT - SOSC_CHUNK_HEADER) / SOSC_UNIT - 2;
 	struct sosc_thread *thread;
-	struct timespec before, after;
-	uint64_t room = 2 * (CHUNK_LIMIT - SOSC_CHUNK_HEADER) / SOSC_UNIT - 2;
 
 	sosc_quiet = false;
 	drained = 0;
@@ -495,6 +495,15 @@ static void reader_gone(void)
 	thread = sosc_thread_self();
 	while (*attempts < room)
 		record(thread);
+	return thread;
+}
+
+static void reader_gone(void)
+{
+	struct sosc_thread *thread;
+	struct timespec before, after;
+
+	thread = fill_two();
 	CHECK(!lost());
 	clock_gettime(CLOCK_MONOTONIC, &before);
 	record(thread);
@@ -528,16 +537,11 @@ static void *frees_late(void *unused)
 // What a thread waits for a processor, when there is a chunk for it, is no wait for a chunk.
 static void late(void)
 {
-	uint64_t room = 2 * (CHUNK_LIMIT - SOSC_CHUNK_HEADER) / SOSC_UNIT - 2, before;
 	struct sosc_thread *thread;
 	pthread_t reader;
+	uint64_t before;
 
-	sosc_quiet = false;
-	drained = 0;
-	start(SOSC_FULL_BLOCK, 2);
-	thread = sosc_thread_self();
-	while (*attempts < room)
-		record(thread);
+	thread = fill_two();
 	sosc_control->waited_room = 0;
 	before = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
 	CHECK(pthread_create(&reader, NULL, frees_late, NULL) == 0);
