@@ -22,7 +22,7 @@ from tests.support.processes.run import soscope
 SOURCES = Path(__file__).parents[1] / "src" / "soscope"
 
 # Where a machine may be named in code: the table, the folders called isa/, and what no other
-# machine has. ARCHITECTURE.md lists them.
+# machine has. docs/internals/other-machines.md lists them.
 ALLOWED = {
     "model/arch.py",
     "linker/machine.py",  # what loaders call folders and caches
