@@ -24,7 +24,7 @@ from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader, cache_fro
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _collections_abc import Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from types import CodeType, ModuleType
 
     Row = tuple[bool, int, int, int, int]

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from _collections_abc import Sequence
-
 from soscope.control.instrument import Instrument
 from soscope.control.settings import SessionSettings
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _KINDS = (layout.INSTRUMENT_TRACE, layout.INSTRUMENT_STATS, layout.INSTRUMENT_COUNT)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import time
-from _collections_abc import Callable
 
 from soscope.control import takeout, turns
 from soscope.control.attached import Attached
@@ -40,7 +39,8 @@ from soscope.wire.planfile import PlanFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
-    from typing import TypeVar
+    from collections.abc import Callable
+    from typing import TypeAlias, TypeVar
 
     Result = TypeVar("Result")
 
@@ -96,7 +96,7 @@ def insisted(attempt: Callable[[], Result], failure: str) -> Result:
     raise AttachError(f"{failure}: {in_full(refused.reason)}") from refused
 
 
-Between = Callable[[Visit, Resident, Blob], None]
+Between: TypeAlias = "Callable[[Visit, Resident, Blob], None]"
 
 
 class Attachment:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from _collections_abc import Sequence
 
 from soscope.control.blocks import Blocks
 from soscope.control.command import Command
@@ -19,6 +18,8 @@ from soscope.recording.feed import Feed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from soscope.control.attachments import Attachments
     from soscope.control.remote.held.target import HeldTarget
     from soscope.control.visited import Visited

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Sequence
-
 from soscope.control.instrument import Hooks, Instrument
 from soscope.control.room import Room
 from soscope.control.settings import WHEN_FULL, SessionSettings
@@ -14,6 +12,10 @@ from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.latertable import add_functions, ask_no_more, replace_functions
 from soscope.wire.plan import InstrumentPlan, Plan, renumber_patterns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _FUNCTION_ROOM = 1 << 18  # bytes for what debug information says, beside what is known anyway
 _LATER_ROOM = 1 << 18  # for what that of images says which are loaded later

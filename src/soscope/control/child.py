@@ -10,12 +10,15 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from _collections_abc import Callable
 from _thread import get_native_id
 
 from soscope.control.command import Command, is_text
 from soscope.control.signals import Signals
 from soscope.proc.signals import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CONTINUE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT)
 _SHELL = b"/bin/sh"

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from _collections_abc import Mapping
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # What the programs waited for; the words are those of JSON documents and recordings.
 PRINT = "print"

@@ -8,7 +8,6 @@ happens twice within the time that is asked for is in two of them.
 from __future__ import annotations
 
 import time
-from _collections_abc import Callable, Sequence
 from collections import deque
 
 from soscope.errors import SoscopeError
@@ -23,6 +22,8 @@ from soscope.wire.block import ControlBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from soscope.recording.writer import Writer
 
 SIGNAL = signal.SIGUSR1  # to soscope: write what there is

@@ -9,7 +9,6 @@ are made in the target and shared the other way round.
 from __future__ import annotations
 
 import os
-from _collections_abc import Callable
 
 from soscope.control.program import Program
 from soscope.entry.agent import handover
@@ -21,10 +20,15 @@ from soscope.errors import SoscopeError
 from soscope.proc.reasons import Refused
 from soscope.wire.block import ControlBlock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
 # Gets the path of the program, rarely the descriptors of empty shared files that the new block
 # has to use, and the process that executes it, 0 before there is one: then the limits of
 # this process are its own. Returns the block of that program.
-MakeBlock = Callable[[str, tuple[int, ...] | None, int], ControlBlock]
+MakeBlock: TypeAlias = "Callable[[str, tuple[int, ...] | None, int], ControlBlock]"
 
 
 _FILES = 3  # that a block may have: its own, its plan, its page of executed programs

@@ -7,7 +7,6 @@ import _socket
 import marshal
 import os
 import time
-from _collections_abc import Callable
 
 from soscope.control import helper
 from soscope.control.events import SessionEvents
@@ -27,6 +26,7 @@ _links: list[_socket.socket] = []
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
+    from collections.abc import Callable
     from typing import Any
 
 

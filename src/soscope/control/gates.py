@@ -7,10 +7,12 @@ does so for all of them, when it gets a signal.
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
-
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def toggle(blocks: Iterable[ControlBlock]) -> bool:

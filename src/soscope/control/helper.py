@@ -20,7 +20,6 @@ import fcntl
 import marshal
 import os
 import time
-from _collections_abc import Sequence
 
 from soscope.control.events import SessionEvents
 from soscope.control.follow import AgentSource
@@ -51,6 +50,7 @@ _WAKING = (signal.SIGCHLD, signal.SIGIO)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
+    from collections.abc import Sequence
     from typing import Any
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from _collections_abc import Callable, Iterable
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
@@ -15,6 +14,7 @@ from soscope.live.names.staticnames import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from typing import TypeVar
 
     _T = TypeVar("_T")

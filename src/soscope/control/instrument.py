@@ -9,8 +9,6 @@ The session launches, attaches, drains, keeps limits and ends; an instrument doe
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Iterable, Mapping, Sequence
-
 from soscope.recording.sink import Sink
 from soscope.select.automaton import Automaton
 from soscope.wire import layout
@@ -19,6 +17,7 @@ from soscope.wire.block import ControlBlock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from soscope.control.cost import Price
     from soscope.control.outcome import Outcome, ProgramOutcome

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from _collections_abc import Callable, Iterator
 from contextlib import contextmanager
 
 from soscope.control import takeout
@@ -31,6 +30,8 @@ from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from soscope.control.shield import Plain
     from soscope.wire.block import ControlBlock
 

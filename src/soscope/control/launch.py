@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from _collections_abc import Callable
 
 from soscope.control import child as children
 from soscope.control import preload
@@ -25,6 +24,10 @@ from soscope.control.tracer import Tracer
 from soscope.entry.agent.blob import Blob
 from soscope.errors import LaunchError, NoSharedMemory, SoscopeError
 from soscope.proc import reasons, status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _HIGH_DESCRIPTOR = 900  # programs hand out the low ones
 

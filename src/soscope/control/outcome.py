@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from _collections_abc import Sequence
-
 from soscope.model.image import TracedImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from soscope.control.cost import Price
     from soscope.control.visited import Visited
 

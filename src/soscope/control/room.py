@@ -8,10 +8,13 @@ Only what is used takes memory, but address space and the sizes of files may be 
 from __future__ import annotations
 
 import resource
-from _collections_abc import Sequence
 
 from soscope.wire import layout
 from soscope.wire.plan import STRINGS_SIZE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _SPARE, _FEW_SPARE = 4096, 256  # chunks
 # Threads with counters of their own; others share.

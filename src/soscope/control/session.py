@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import time
-from _collections_abc import Callable, Sequence
 
 from soscope.control.beginning import Beginning
 from soscope.control.blocks import Blocks
@@ -35,6 +34,8 @@ from soscope.wire.block import ControlBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from soscope.control.attachments import Attachments
     from soscope.control.flight import Flight, FlightRecorder
     from soscope.control.outcome import Outcome, ProgramOutcome

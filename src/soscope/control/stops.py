@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import _socket
 import os
-from _collections_abc import Callable
 
 from soscope.control.task import Task
 from soscope.entry import ptrace
 from soscope.entry.stop.rest import NONE, TRAP, Rests, Stopped, mended
 from soscope.entry.stop.served import ASK, GONE, MOST, REFUSED, STOPPED, WORDS, rings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class StopServer:

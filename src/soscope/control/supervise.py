@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import time
-from _collections_abc import Callable
 from _thread import get_native_id
 
 from soscope.control.exitstatus import ExitStatus
@@ -27,12 +26,17 @@ from soscope.proc import reasons, status
 from soscope.proc.signals import heeded, signal
 from soscope.wire import layout
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
 _PAUSE = 0.05  # seconds between ticks that ask for nothing else
 _TURN = 0.02  # seconds of events after which it is somebody else's turn, if there are more
 _LOOK = 0.1  # seconds between looks at which program a detached target runs
 _WAIT = ptrace.WALL | os.WNOHANG | os.WUNTRACED
 
-Tick = Callable[[], float | None]
+Tick: TypeAlias = "Callable[[], float | None]"
 
 
 class Target:

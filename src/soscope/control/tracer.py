@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import time
-from _collections_abc import Callable
 
 from soscope.control import preload, rivalry
 from soscope.control.command import may_gain_privileges, text_in
@@ -31,12 +30,17 @@ from soscope.proc.reasons import Refused
 from soscope.proc.signals import signal
 from soscope.wire import layout
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
 STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 _FOLLOW = ptrace.O_TRACEFORK | ptrace.O_TRACEVFORK | ptrace.O_TRACECLONE
 _LET_GO, _LET_GO_PAUSE = 1.0, 0.001  # seconds
 _NEW_THREAD = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
 
-Request = Callable[[int], None]
+Request: TypeAlias = "Callable[[int], None]"
 
 
 class Tracer:

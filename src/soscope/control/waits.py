@@ -8,7 +8,6 @@ while the ring is full is what soscope does then: print, wait for a reader or a 
 from __future__ import annotations
 
 import time
-from _collections_abc import Callable, Iterable, Mapping
 
 from soscope.control.cost import (
     ASKING,
@@ -26,9 +25,14 @@ from soscope.control.program import Program
 from soscope.recording.drain import Drainer
 from soscope.wire.block import ControlBlock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import TypeAlias
+
 _TOLD_NS = 1_000_000_000  # of waits, from which on they are told while the programs run
 
-Rings = Mapping[Program, Drainer]
+Rings: TypeAlias = "Mapping[Program, Drainer]"
 
 
 class Waits:

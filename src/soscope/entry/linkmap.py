@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import os
-from _collections_abc import Iterator
 from struct import Struct
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.entry.memory import RemoteMemory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RT_CONSISTENT = 0
 RT_ADD = 1

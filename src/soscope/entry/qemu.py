@@ -8,10 +8,13 @@ import shutil
 import socket
 import tempfile
 import time
-from _collections_abc import Callable
 
 from soscope.errors import LaunchError, RemoteError
 from soscope.model.arch import Arch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SOON = 0.002  # seconds between two attempts to connect
 _LONGEST = 20.0

@@ -8,8 +8,6 @@ stands for it.
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.export.callgraph import CallGraph, GraphEdge, GraphNode, call_graph_of, label
 from soscope.export.settings import ExportSettings
 from soscope.instruments.prof.model import NOBODY, ProfFunction
@@ -17,6 +15,8 @@ from soscope.model.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.instruments.prof.model import Profile
 
 VIEWER = "kcachegrind FILE, or callgrind_annotate --inclusive=yes --tree=both FILE"

@@ -8,7 +8,6 @@ slices are ways, each as long as all of its calls together.
 
 from __future__ import annotations
 
-from _collections_abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.export.calltimes import BEGIN, END, CallTimes, call_times_of
@@ -23,6 +22,8 @@ from soscope.frames.ofcalls import frame_text, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from _collections_abc import Callable
 
 from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
@@ -17,6 +16,8 @@ from soscope.model.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.instruments.trace.outcome import TraceOutcome
     from soscope.instruments.trace.replay import Replay
     from soscope.prototypes import Prototypes

@@ -8,7 +8,6 @@ times of single calls its samples stand behind one another, each as far from the
 from __future__ import annotations
 
 import json
-from _collections_abc import Callable
 from typing import Any
 
 from soscope.export.calltimes import BEGIN, END, CallTimes, call_times_of
@@ -22,6 +21,8 @@ from soscope.frames.ofcalls import frame_label
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.export.firefoxtables import Function
     from soscope.export.forest import Forest
     from soscope.instruments.prof.model import Profile

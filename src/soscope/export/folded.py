@@ -9,8 +9,6 @@ samples, too: a file holds either calls or samples.
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Iterator
-
 from soscope.export.forest import ROOT, forest_of
 from soscope.export.settings import CALLS, NANOSECONDS, SAMPLES, ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
@@ -19,6 +17,8 @@ from soscope.frames.ofcalls import Key, frame_name, frame_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from soscope.export.forest import Forest
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay

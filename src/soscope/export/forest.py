@@ -7,8 +7,6 @@ make a tree of all threads, in which each stack has these two frames.
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.frames.ofcalls import frame_label, frame_text
 from soscope.instruments.prof.model import NOBODY
 from soscope.model.record import Record
@@ -16,6 +14,8 @@ from soscope.model.stackframe import StackFrame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.instruments.prof.model import ProfFunction, Profile, ProfThread
 
 CALLS, SAMPLES = "calls", "samples"  # what a tree counts

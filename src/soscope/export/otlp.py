@@ -8,7 +8,6 @@ A Profile has one type of value, so there are up to four: calls, their self time
 
 from __future__ import annotations
 
-from _collections_abc import Callable
 from hashlib import sha256
 
 from soscope.export.forest import CALLS, SAMPLES, forest_of
@@ -18,6 +17,8 @@ from soscope.export.symboltables import SymbolTables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.export.forest import Forest, StackTree
     from soscope.instruments.prof.model import Profile
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable
 from typing import Any
 
 from soscope.errors import SoscopeError
@@ -12,6 +11,8 @@ from soscope.export.stacks import stacks_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.instruments.trace.replay import Replay
 
 VIEWER = "duckdb -c \"SELECT symbol, count(*) FROM 'FILE' GROUP BY 1 ORDER BY 2 DESC\" asks it"

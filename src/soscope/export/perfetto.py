@@ -7,8 +7,6 @@ profile has no times of single calls its slices are ways, each as long as all of
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.export import calltimes
 from soscope.export.calltimes import CallTimes, call_times_of
 from soscope.export.forest import forest_of
@@ -22,6 +20,8 @@ from soscope.frames.ofcalls import frame_text, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart

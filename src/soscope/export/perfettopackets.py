@@ -7,9 +7,11 @@ numbers. Names and categories are interned: the first packet with one says what 
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Iterable
-
 from soscope.export.protobuf import integer, message, string
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 BEGIN, END, INSTANT = 1, 2, 3  # TrackEvent.Type
 _SEQUENCE = 1

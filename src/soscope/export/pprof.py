@@ -8,7 +8,6 @@ values are numbers of calls and their self time, or numbers of samples and the t
 from __future__ import annotations
 
 import gzip
-from _collections_abc import Callable
 
 from soscope.export.forest import CALLS, SAMPLES, forest_of
 from soscope.export.protobuf import integer, message, packed, string
@@ -17,6 +16,8 @@ from soscope.export.symboltables import SymbolTables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.export.forest import Forest, StackTree
     from soscope.instruments.prof.model import Profile
 

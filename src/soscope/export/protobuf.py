@@ -6,7 +6,9 @@ https://protobuf.dev/programming-guides/encoding/
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LENGTH_DELIMITED = 2  # a wire type
 _NEGATIVE = 1 << 64  # an int64 below zero is written as its two's complement

@@ -7,13 +7,13 @@ with the ways inside it at its beginning, the longest first.
 
 from __future__ import annotations
 
-from _collections_abc import Iterator
-
 from soscope.export.forest import CALLS, ROOT, SAMPLES
 from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from soscope.export.forest import Forest, StackTree
 
 

@@ -6,7 +6,6 @@ https://www.speedscope.app/file-format-schema.json
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Iterable
 from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.export.calltimes import BEGIN, END, CallTimes, call_times_of
@@ -19,6 +18,8 @@ from soscope.frames.ofcalls import frame_label
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from soscope.export.forest import StackTree
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay

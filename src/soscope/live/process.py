@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import gc
 import time
-from _collections_abc import Iterable
 
 from soscope.errors import NoSuchProcess
 from soscope.live.images.images import Images, find_images
@@ -31,6 +30,8 @@ from soscope.proc.status import read_stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from soscope.live.lookup.names import PictureNames
     from soscope.live.slots.bindings import Binding
 

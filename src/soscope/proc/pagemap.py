@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import os
-from _collections_abc import Iterator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _KEPT = 0b11 << 62  # present, or swapped out (Documentation/admin-guide/mm/pagemap.rst)
 _ENTRY = 8  # bytes

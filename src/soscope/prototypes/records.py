@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from _collections_abc import Container
-
 from soscope.errors import FormatError
 from soscope.prototypes import row
 from soscope.prototypes.constants import ConstantSets
@@ -21,6 +19,10 @@ from soscope.prototypes.ctype import (
     Struct,
     Type,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 _MOST_ELEMENTS = 8  # of an array in a structure
 

@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import os
 import time
-from _collections_abc import Callable
 from bisect import bisect_right
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SPACING = 50_000_000  # ns between kept pairs: the error of one reading spreads over this
 # from and to (tsc), realtime there, realtime ns per tick, ns per tick for durations

@@ -17,7 +17,6 @@ become WHOLE it is handed over once more, by itself and as CHUNK_RETURNED.
 from __future__ import annotations
 
 import time
-from _collections_abc import Callable
 
 from soscope.recording.chunks import UNITS, Chunks, in_state
 from soscope.recording.clock import Sampler
@@ -27,6 +26,10 @@ from soscope.recording.spoiled import Spoiled
 from soscope.recording.tables import TableReader
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _RUN = 64  # chunks copied and handed over at once
 _TIMED = (

@@ -6,13 +6,15 @@ One drainer per traced program; a program is an exec, its forked children share 
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.model.call import ProcessExit, ProcessStart, Signal
 from soscope.recording.clock import SPACING, Clock, Sampler
 from soscope.recording.drain import Drainer
 from soscope.recording.sink import Sink, Stop, Told
 from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LONGEST = 1_000_000_000  # ns without a clock pair
 

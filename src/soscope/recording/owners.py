@@ -8,8 +8,11 @@ and it is nobody's only when neither has such a thread.
 from __future__ import annotations
 
 import os
-from _collections_abc import Mapping
-from _collections_abc import Set as AbstractSet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
 
 class Owners:

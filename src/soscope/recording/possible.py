@@ -8,9 +8,11 @@ one before. What a call was given and what it returned can be anything.
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
-
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _PAYLOAD = layout.UNIT - layout.DATA.offset("payload")
 _AHEAD = 1 << 32  # ticks: processors' counters, and ours, differ by less

@@ -7,13 +7,13 @@ The calls that a program makes in a row are mostly of one function, or of the sa
 from __future__ import annotations
 
 import struct
-from _collections_abc import Iterator
 
 from soscope.recording.units import KIND
 from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 WHOLE, ENTRY, OPEN, EXIT, DATA = b"w", b"e", b"o", b"x", b"d"

@@ -14,7 +14,6 @@ a recording that is fed again gives the same events, with the same times.
 
 from __future__ import annotations
 
-from _collections_abc import Iterator
 from heapq import heappop, heappush
 
 from soscope.model.call import (
@@ -47,6 +46,7 @@ from soscope.wire import layout
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from collections import deque
+    from collections.abc import Iterator
 
     from soscope.recording.reader import RecordingFile
 else:

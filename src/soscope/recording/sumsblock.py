@@ -10,9 +10,12 @@ import errno
 import os
 import struct
 import zlib
-from _collections_abc import Callable
 
 from soscope.recording import format as form
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _HEAD = struct.Struct("<QQII")  # sequence, bytes, CRC, 0
 _LEAST = 1 << 14  # bytes of a block

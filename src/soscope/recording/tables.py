@@ -10,13 +10,16 @@ copy, and names are looked up only for slots that somebody asks about.
 from __future__ import annotations
 
 import zlib
-from _collections_abc import Iterator
 
 from soscope.recording import format as form
 from soscope.recording.sink import Sink
 from soscope.recording.stacktable import StackTable
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _LAYOUTS = {
     layout.SEC_IMAGES: (form.IMAGES, layout.IMAGE, "ready", layout.MAX_IMAGES),

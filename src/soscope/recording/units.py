@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import struct
-from _collections_abc import Iterator
 
 from soscope.wire import layout
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from soscope.recording.names import RecordedProgram
 
 UNIT = struct.Struct("<IIQQQ")

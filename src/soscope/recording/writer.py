@@ -13,7 +13,6 @@ import os
 import stat
 import sys
 import time
-from _collections_abc import Callable, Iterable
 
 from soscope.errors import RecordingError
 from soscope.model.stats import Stats
@@ -26,6 +25,10 @@ from soscope.recording.sink import Sink, Stop, Told
 from soscope.recording.sumsblock import SumsPlaces
 from soscope.recording.trouble import Trouble
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _OWED_MOST = 64 << 20  # bytes of names and events that wait for a disk with room
 _RETRY = 0.5  # seconds between two attempts on a disk that refused

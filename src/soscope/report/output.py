@@ -13,11 +13,14 @@ import errno
 import os
 import stat
 import time
-from _collections_abc import Callable
 
 from soscope.errors import SoscopeError
 from soscope.instruments.trace.listener import Destination
 from soscope.recording.userfile import above_stderr, open_to_write
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STDOUT = 1
 STDERR = 2

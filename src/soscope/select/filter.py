@@ -8,7 +8,6 @@ one of --to's. Without any of the three, the program's own calls are chosen.
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
 from struct import pack
 
 from soscope.errors import UsageError
@@ -24,7 +23,7 @@ ALL = "all"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     Sets = Callable[[], dict[str, Automaton]]
     Compile = Callable[[Pattern], Automaton]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from _collections_abc import Callable, Iterable
 
 from soscope.errors import FormatError, NoSharedMemory
 from soscope.model.image import TracedImage
@@ -21,6 +20,10 @@ from soscope.wire.futex import wake
 from soscope.wire.laidout import LaidOut
 from soscope.wire.plan import Plan
 from soscope.wire.planfile import PlanFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _KEPT = ("plans", "flags", "string_limit", "chunks", "spare_chunks", "count_arrays")
 _OWN = 6  # in a row of the plan: where the own memory of an instrument begins, and its size

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import errno
 import os
-from _collections_abc import Iterator
 
 from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from soscope.model.stats import Stats
     from soscope.wire.plan import Plan
 

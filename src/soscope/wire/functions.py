@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # what is left to a name's bearer, whoever that is
 _HOW = layout.FN_ENTRY_ONLY | layout.FN_NEVER | layout.FN_TWICE

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 import time
-from _collections_abc import Callable
 
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _UNITS = (layout.CHUNK_SIZE - layout.CHUNK_HEADER) // layout.UNIT
 _PAYLOAD = layout.DATA.offset("payload")

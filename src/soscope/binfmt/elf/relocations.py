@@ -7,15 +7,19 @@ Linkers let DT_RELA or DT_REL contain DT_JMPREL's entries, or not; nobody gets o
 from __future__ import annotations
 
 import sys
-from _collections_abc import Callable, Collection
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.source import broken
 from soscope.errors import FormatError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import TypeAlias
+
 Table = tuple[int, int, bool, bool]  # start and end in the source, with addends?, DT_JMPREL?
-Say = Callable[[str], object]
+Say: TypeAlias = "Callable[[str], object]"
 
 _MAX_BYTES = 1 << 30
 _FEW = 1 << 15  # bytes that no array makes quicker

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import time
-from _collections_abc import Callable
 
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.native.engine import NativeEngine
@@ -26,6 +25,11 @@ from soscope.entry.native.threads import NativeTask, Waiting
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError
 from soscope.proc import reasons, status
 from soscope.proc.signals import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
 
 _TRAPPED = signal.SIGTRAP << 8 | 0x7F  # the wait status of a breakpoint
 _GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
@@ -40,7 +44,7 @@ IN_CHILDREN = "calls of forked children were not seen: -f follows them"
 WHILE_STARTING = "calls of other threads were not seen while a child had the same memory"
 UNCLAIMED = "calls of {:,} children were not seen: their parents were killed as they made them"
 
-MakeRun = Callable[[NativeProgram, Program], NativeRun]
+MakeRun: TypeAlias = "Callable[[NativeProgram, Program], NativeRun]"
 
 
 class _Held:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import _socket
 import os
 import time
-from _collections_abc import Sequence
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control import child as children
@@ -36,6 +35,7 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
+    from collections.abc import Sequence
     from typing import Any
 
 _BEFORE = 2.0  # seconds for what the tracer has told before the end of the program

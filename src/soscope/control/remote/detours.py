@@ -13,7 +13,6 @@ beginning of the GOT, those without symbols first: with another number of these 
 
 from __future__ import annotations
 
-from _collections_abc import Callable
 from types import ModuleType
 
 from soscope.control.remote.guest import GuestMemory
@@ -25,6 +24,10 @@ from soscope.entry.breakpoint.points import Points
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MOST = 16384  # slots
 _PAGE = 1 << 16  # bytes, the largest there are: code and cells lie in pages of their own

@@ -12,7 +12,6 @@ cannot be, the program is left alone from there on.
 from __future__ import annotations
 
 import time
-from _collections_abc import Callable
 from errno import ENOTSUP
 
 from soscope.binfmt.isa import part
@@ -39,6 +38,10 @@ from soscope.errors import RemoteError
 from soscope.model.slot import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, is_error
 from soscope.wire import layout
 from soscope.wire.recorder import Recorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SIGSEGV, _SIGTRAP = 11, 5
 _START = 0.1  # seconds

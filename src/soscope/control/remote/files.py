@@ -7,7 +7,6 @@ Nobody says that a file here is the one there: whoever takes one compares it wit
 from __future__ import annotations
 
 import os
-from _collections_abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.header import Segment
@@ -18,6 +17,10 @@ from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import FormatError, LaunchError, RemoteError
 from soscope.linker.machine import is_native, kind_of, machine_of
 from soscope.linker.root import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ORDERS = {"<": "little-endian", ">": "big-endian"}

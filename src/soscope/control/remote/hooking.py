@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from _collections_abc import Callable, Iterable
 
 from soscope.control.remote import wanted
 from soscope.control.remote.entries import EntryPoints
@@ -24,6 +23,8 @@ _CONSISTENT, _DELETE = 0, 2  # r_state of <link.h>
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from soscope.control.native.process import NativeProgram
     from soscope.control.remote.guest import GuestMemory
     from soscope.entry.native.memory import NativeMemory

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import re
-from _collections_abc import Callable
 
 from soscope.control.remote.records import PassedRecord
 from soscope.prototypes import conversion, row, widths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Kind = str | PassedRecord
 # SIGNED is a word whose sign counts, WIDE an integer of 64 bits on any machine

@@ -8,7 +8,6 @@ the pointer stays an address.
 
 from __future__ import annotations
 
-from _collections_abc import Callable
 from functools import partial
 
 from soscope.binfmt.elf.encoding import Encoding
@@ -20,10 +19,11 @@ from soscope.prototypes.widths import is_wide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
+    from collections.abc import Callable
+    from typing import Literal, TypeAlias
 
     Order = Literal["little", "big"]
-    Turn = Callable[[bytes], bytes]
+    Turn: TypeAlias = "Callable[[bytes], bytes]"
 
 _HALF, _SIGNAL_WORDS = 4, 8  # bytes
 _SIGNALS = (1 << 8 * _SIGNAL_WORDS) - 1

@@ -9,7 +9,6 @@ program headers of the loader's images have to do.
 from __future__ import annotations
 
 import os
-from _collections_abc import Iterator
 from contextlib import suppress
 
 from soscope.binfmt.elf import constants as c
@@ -22,6 +21,10 @@ from soscope.errors import FormatError, RemoteError
 from soscope.live.images import linkmaps
 from soscope.live.images.space import Space
 from soscope.proc import auxv, maps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _LONGEST_PATH = 4096

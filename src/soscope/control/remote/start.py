@@ -7,7 +7,6 @@ fork ─ exec of the emulator ─ its stub ─ the loader's first instruction �
 from __future__ import annotations
 
 import time
-from _collections_abc import Callable, Sequence
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.relative import relative_words
@@ -35,6 +34,10 @@ from soscope.live.images.linkmaps import program_segments
 from soscope.proc import auxv, reasons
 from soscope.recording.clock import Sampler
 from soscope.wire.recorder import Recorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _AT_PHNUM = 5
 _NO_CHILDREN = (

@@ -10,7 +10,6 @@ Nothing is known here of how the thread was stopped, or why the loader is idle.
 from __future__ import annotations
 
 import os
-from _collections_abc import Callable
 
 from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
@@ -24,6 +23,11 @@ from soscope.errors import FormatError
 from soscope.proc import auxv, maps, reasons
 from soscope.proc.reasons import Refused
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
 
 _PROT_READ, _PROT_EXEC, _MAP_PRIVATE = 1, 4, 2
 
@@ -40,8 +44,8 @@ _INT64_MIN = -(1 << 63)
 _TID_FIELD = "_thread_db_pthread_tid"
 
 # Brings the agent's files into the target, and returns them, with the bytes of block and plan.
-Handover = Callable[[Tracee], tuple[Files, int, int]]
-Undo = list[Callable[[], object]]
+Handover: TypeAlias = "Callable[[Tracee], tuple[Files, int, int]]"
+Undo: TypeAlias = "list[Callable[[], object]]"
 
 
 class Facts:

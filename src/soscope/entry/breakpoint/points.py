@@ -7,9 +7,12 @@ Where a change costs much, a point that comes back again and again is left in pl
 
 from __future__ import annotations
 
-from _collections_abc import Callable
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
 
-Change = Callable[[int], object]
+Change: TypeAlias = "Callable[[int], object]"
 
 _OFTEN = 8  # times that a point has gone before it is left in place
 _MOST_SPARE = 16

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import ctypes
-from _collections_abc import Callable
 
 from soscope.entry import ptrace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MACHINE = 62  # as model/arch.py has it, which the start of a trace can do without
 BITS = 64

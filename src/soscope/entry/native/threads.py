@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from _collections_abc import Iterator
 
 from soscope.entry import ptrace
 from soscope.entry.native.traps import Trap
@@ -21,6 +20,8 @@ from soscope.proc.signals import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from soscope.entry.native.machine import NativeMachine
 
 GETFPREGS = 14

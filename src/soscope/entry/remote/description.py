@@ -7,10 +7,13 @@ names, or the one behind the last; in `g` they lie one behind the other in order
 
 from __future__ import annotations
 
-from _collections_abc import Callable
 from xml.parsers import expat
 
 from soscope.errors import RemoteError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MOST_FILES = 32
 _MOST_REGISTERS = 4096

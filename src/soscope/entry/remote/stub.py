@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 import time
-from _collections_abc import Callable
 from collections import deque
 from contextlib import suppress
 from typing import Literal, Protocol
@@ -17,6 +16,10 @@ from soscope.entry.remote import description, stops
 from soscope.entry.remote.packets import PacketStream
 from soscope.entry.remote.stops import RemoteStop
 from soscope.errors import RemoteError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _OFFER = (
     b"qSupported:multiprocess+;swbreak+;hwbreak+;vContSupported+;QStartNoAckMode+;xmlRegisters=i386"

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import time
-from _collections_abc import Callable
 from errno import ENOTSUP
 
 from soscope.entry import ptrace
@@ -31,6 +30,10 @@ from soscope.entry.remote.packets import PacketStream
 from soscope.proc import maps
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.signals import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _OPTIONS = (
     ptrace.O_TRACESYSGOOD

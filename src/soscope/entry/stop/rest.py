@@ -8,11 +8,14 @@ the stop ended it, and the rest.
 from __future__ import annotations
 
 import os
-from _collections_abc import Callable
 
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
 from soscope.proc.memory import ProcessMemory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NONE, TRAP = 0, 5  # no signal; SIGTRAP, which a stop of ours has
 _AT_SYSCALL = TRAP | ptrace.AT_SYSCALL

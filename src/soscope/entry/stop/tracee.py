@@ -10,12 +10,15 @@ from __future__ import annotations
 import errno
 import os
 import time
-from _collections_abc import Callable
 
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
 from soscope.entry.memory import RemoteMemory
 from soscope.proc.signals import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 _FAULTS = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS))

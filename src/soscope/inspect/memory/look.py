@@ -25,7 +25,7 @@ from soscope.proc.rights import missing_right
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _collections_abc import Sequence
+    from collections.abc import Sequence
 
     from soscope.live.heap.blockpages import BlockPages
     from soscope.live.images.space import Space

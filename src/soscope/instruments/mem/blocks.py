@@ -7,7 +7,6 @@ what strdup(3) allocates is a block, too. The agent says which function the prog
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Iterable, Sequence
 from struct import unpack_from
 
 from soscope.control.instrument import Hooks, Instrument
@@ -21,6 +20,8 @@ from soscope.wire.stackmemory import BITS, WORDS, stack_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from soscope.control.outcome import ProgramOutcome
     from soscope.instruments.mem.aggregate import Aggregate
     from soscope.instruments.mem.counted import CountedBlocks

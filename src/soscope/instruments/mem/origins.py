@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.binfmt.source import ByteSource
 from soscope.frames.code import OriginCode
 from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     import numpy as np

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import time
-from _collections_abc import Callable
 
 from soscope.control.instrument import Instrument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
     from soscope.live.heap.blockpages import BlockPages
     from soscope.wire.block import ControlBlock
 
 # Of a process, and blocks that are known to be objects': the six parts of RssParts, None: not known
-Divide = Callable[[int, "BlockPages | None"], "list[int] | None"]
+Divide: TypeAlias = "Callable[[int, BlockPages | None], list[int] | None]"
 
 
 _PATIENCE = 5.0  # seconds for which all processes but the first may be held up together

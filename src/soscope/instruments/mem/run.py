@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from _collections_abc import Callable, Sequence
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control.instrument import Instrument
@@ -17,6 +16,10 @@ from soscope.errors import FormatError
 from soscope.instruments.mem.rss import Divide, RssInstrument
 from soscope.proc.named import command_words
 from soscope.proc.reasons import in_full
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 # They execute what stands behind their own words, in the same process: the options of each that
 # have a value, as the manual pages of coreutils and util-linux say.

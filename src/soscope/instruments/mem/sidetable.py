@@ -7,13 +7,12 @@ outside, as columns.
 
 from __future__ import annotations
 
-from _collections_abc import Iterator
-
 from soscope.binfmt.source import ByteSource
 from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Literal
 
     import numpy as np

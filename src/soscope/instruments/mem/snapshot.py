@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.control.blocks import Blocks
 from soscope.control.cost import LOOK, Price
 from soscope.control.costwords import look_lines
@@ -22,6 +20,8 @@ from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.control.shield import Plain
     from soscope.wire.block import ControlBlock
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.control.instrument import Instrument
 from soscope.control.outcome import Outcome
 from soscope.control.session import Session
@@ -17,6 +15,8 @@ from soscope.recording.sink import Sink, Told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.wire.block import ControlBlock
 
 

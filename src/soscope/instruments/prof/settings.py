@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class ProfSettings:

@@ -8,13 +8,13 @@ and is counted in `overlapping`.
 
 from __future__ import annotations
 
-from _collections_abc import Iterator
-
 from soscope.model.record import Record
 from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from soscope.instruments.prof.log import Booleans, Flags, Integers
 
 BEGIN, END, INSTANT = 1, 2, 3

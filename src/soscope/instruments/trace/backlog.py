@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from _collections_abc import Callable
 
 from soscope.model.call import Entry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOST_PIECES = 4096  # lines that may wait one by one
 MOST_TEXT = 8 << 20  # characters that may wait in memory

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import os
-from _collections_abc import Sequence
 
 from soscope.control.command import Command
 from soscope.errors import UsageError
 from soscope.instruments.trace.settings import TraceSettings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 File = tuple[int, int]  # device and inode
 

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
-
 from soscope.instruments.trace.summary import SummaryRow, by_function, in_order
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 UNKNOWN = "?"
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
-
 from soscope.model.image import TracedImage
 from soscope.model.slot import SLOT_METHOD, TracedSlot
 from soscope.select.filter import Selection, chooses, compile_symbol
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def called_inside(selection: Selection, slots: Iterable[TracedSlot]) -> dict[str, list[str]]:

@@ -8,7 +8,6 @@ drained ─► decoder ─ events ─► listener        a program's block ─�
 from __future__ import annotations
 
 import time
-from _collections_abc import Callable, Iterable, Mapping, Sequence
 
 from soscope.control.cost import DISK, PRINT, READER
 from soscope.control.instrument import Hooks, Instrument
@@ -29,6 +28,8 @@ from soscope.wire.block import ControlBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
     from soscope.control import outcome as session
     from soscope.control.cost import Price
     from soscope.control.stacklosses import StackLosses

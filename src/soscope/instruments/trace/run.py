@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Sequence
-
 from soscope.control.instrument import Instrument
 from soscope.control.session import Session
 from soscope.instruments.trace.instrument import TraceInstrument
@@ -13,6 +11,8 @@ from soscope.instruments.trace.settings import TraceSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from soscope.control.flight import Flight
     from soscope.instruments.trace.outcome import TraceOutcome
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Iterable
-
 from soscope.model.slot import ERROR_NONE, TracedSlot
 from soscope.model.stats import Cell, importance, is_told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from soscope.instruments.trace.outcome import TraceProgramOutcome
 
 

@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _collections_abc import Iterable
+    from collections.abc import Iterable
 
     import numpy as np
     import numpy.typing as npt

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _collections_abc import Iterator
+    from collections.abc import Iterator
 
 _BLOCK = 1 << 16  # bytes for which the upper part of all addresses is the same
 _LOW = 2  # bytes of an address within a block

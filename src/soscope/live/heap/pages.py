@@ -7,7 +7,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _collections_abc import Iterable
+    from collections.abc import Iterable
 
     from soscope.live.images.space import Space
 

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
 from bisect import bisect_right
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class TakenRanges:

@@ -21,7 +21,7 @@ from soscope.proc.rights import missing_right
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _collections_abc import Iterator
+    from collections.abc import Iterator
     from typing import Literal
 
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)

@@ -9,7 +9,6 @@ is ambiguous, and lists them.
 from __future__ import annotations
 
 import os
-from _collections_abc import Callable, Iterable
 
 from soscope.live.images.images import Images
 from soscope.live.images.loadedimage import LoadedImage
@@ -20,6 +19,8 @@ from soscope.live.lookup.query import Query
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from soscope.live.lookup.names import PictureNames
 
 _NOT_IN_SCOPE = "no image of the scope defines it"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from _collections_abc import Iterable
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbols.lookup import Name, gnu_hash
@@ -14,6 +13,10 @@ from soscope.live.images.images import Images
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.lookup import answer as words
 from soscope.live.lookup.answer import Answer, Candidate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _KINDS = {
     c.STT_FUNC: words.KIND_FUNCTION,

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
-
 from soscope.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _HEXADECIMAL = ("0x", "0X")
 

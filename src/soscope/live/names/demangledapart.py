@@ -14,7 +14,10 @@ import re
 import resource
 import select
 import struct
-from _collections_abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LONGEST_TEXT = 8192  # bytes of a demangled name that is worth reading
 _MOST = 4096  # parts of a name that nobody needs to be afraid of

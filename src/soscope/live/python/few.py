@@ -15,7 +15,7 @@ from soscope.live.python.types import PythonTypes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _collections_abc import Sequence
+    from collections.abc import Sequence
     from typing import Any
 
 _CHAINED = 1 << 20  # 3.13: a free list has its next object where the count was

@@ -7,8 +7,11 @@ newer (PEP 657; Objects/locations.md, InternalDocs/code_objects.md). Offsets are
 
 from __future__ import annotations
 
-from _collections_abc import Iterator
 from bisect import bisect_right
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Line = tuple[int, int, int | None]  # first offset, offset behind the last, line
 

@@ -11,8 +11,6 @@ read may be of two moments.
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
-
 import numpy as np
 
 from soscope.binfmt.source import ByteSource
@@ -23,6 +21,7 @@ from soscope.live.python.types import PLAIN, PythonTypes, TypeInfo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _CHUNK = 1 << 18  # objects that are looked at in one go

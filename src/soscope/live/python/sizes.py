@@ -9,13 +9,12 @@ before it take; a rule adds what lies in blocks elsewhere, as that type's `__siz
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.live.python.strings import KIND, WIDE_SHIFT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
 
     from soscope.live.python.offsets import PythonLayout
 
@@ -64,7 +63,7 @@ class SizedObjects:
         raise NotImplementedError
 
 
-Rule = Callable[[SizedObjects], "Any"]
+Rule: TypeAlias = "Callable[[SizedObjects], Any]"
 
 
 def _list(group: SizedObjects) -> Any:

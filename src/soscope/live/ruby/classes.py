@@ -7,13 +7,16 @@ taken only if it leads to the names of both.
 
 from __future__ import annotations
 
-from _collections_abc import Iterator
 from struct import iter_unpack, unpack_from
 
 from soscope.binfmt.source import ByteSource
 from soscope.live.ruby.interpreter import Ruby
 from soscope.live.ruby.layout import CLASS, KIND, MODULE, SINGLETON, NamesIn
 from soscope.live.ruby.strings import read_string
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _KNOWN = ("String", "Array")
 _EXTENSION, _TABLE = 24, 8  # of a class; of that

@@ -8,7 +8,6 @@ no script runs.
 
 from __future__ import annotations
 
-from _collections_abc import Callable
 from math import sqrt
 
 from soscope.instruments.trace.imagegraph import ImageEdge, inside
@@ -18,6 +17,10 @@ from soscope.report.graph.drawing import TIP, Point, free_place, path_of, taken_
 from soscope.report.graph.layout import BOX, CHAR, LONGEST, MARGIN, GraphLayout, Spot
 from soscope.report.picture import escaped, shortened
 from soscope.report.words import marked, plural
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _HEAD = 76
 _FEW = 16  # images: with more of them, numbers at all lines are too many

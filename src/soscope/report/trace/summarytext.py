@@ -8,8 +8,6 @@ sort, whatever the terminal is.
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.summary import (
     SummaryRow,
@@ -34,6 +32,8 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.instruments.trace.outcome import TraceOutcome
 
 FEW = 20  # rows that are compared with one of them

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.instruments.trace.summary import SummaryRow
 from soscope.model.printable import printable
 from soscope.report.trace import tablesettings as names
 from soscope.report.trace.percentiles import percentile_ns
 from soscope.report.words import marked
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 UNKNOWN = "-"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from _collections_abc import Iterator
 from struct import error as StructError  # noqa: N812  it is an exception
 
 from soscope.binfmt.elf import constants as c
@@ -21,6 +20,7 @@ from soscope.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
     from soscope.binfmt.elf.sections import Section, Sections

@@ -11,7 +11,6 @@ counts the exported ones; the rest is what the relocations name.
 from __future__ import annotations
 
 import os
-from _collections_abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import relocations
@@ -22,6 +21,10 @@ from soscope.binfmt.elf.symbols.lookup import GnuHash, Name, SysvHash, open_hash
 from soscope.binfmt.elf.symbols.match import SymbolEntry
 from soscope.binfmt.elf.symbols.versions import Versions
 from soscope.binfmt.source import broken, take
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MAX_SYMBOLS = 1 << 24
 _MAX_STRINGS = 1 << 30

@@ -7,10 +7,13 @@ of its five or more bytes have to fit: once in 2^40 bytes for each address that 
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
 from typing import Any
 
 from soscope.binfmt.isa.x86.uses import words_that
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _CALL, _JUMP = 0xE8, 0xE9
 _LEA, _MOV = 0x8D, 0x8B

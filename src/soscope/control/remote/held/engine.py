@@ -7,7 +7,6 @@ threads that have its memory.
 
 from __future__ import annotations
 
-from _collections_abc import Callable
 from typing import Protocol
 
 from soscope.control.remote import wanted
@@ -24,6 +23,10 @@ from soscope.entry.remote import stops
 from soscope.entry.remote.stops import RemoteStop, process_of, tid_of
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _THUMB2 = 3  # the protocol's word for four bytes
 

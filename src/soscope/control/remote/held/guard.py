@@ -15,7 +15,6 @@ import os
 import select
 import socket
 import time
-from _collections_abc import Callable, Iterator
 from contextlib import suppress
 
 from soscope.control.remote.held.kept import SIGTRAP, is_interrupted, without_ours
@@ -25,6 +24,10 @@ from soscope.entry.remote.packets import PacketStream
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
 from soscope.proc.signals import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _STOP = 2.0  # seconds in which a program stops, if it was running
 _OVER = b"."

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import Encoding, encoding
 from soscope.binfmt.elf.relative import relative_words
@@ -23,6 +21,10 @@ from soscope.model.arch import Arch
 from soscope.proc import auxv
 from soscope.recording.clock import Sampler
 from soscope.wire.recorder import Recorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class HeldRun:

@@ -7,7 +7,6 @@ connect ─ which program ─ its loader's first instruction ─ memory of ours 
 from __future__ import annotations
 
 import time
-from _collections_abc import Callable, Sequence
 from functools import partial
 
 from soscope.binfmt.elf.encoding import encoding
@@ -32,6 +31,10 @@ from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError, UsageError
 from soscope.model.arch import Arch
 from soscope.proc import auxv, reasons
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _ON_STOPS = "one stop a call, and no step"
 _ON_RUNNING = "the program runs already, and is to outlive us"

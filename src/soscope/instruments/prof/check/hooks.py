@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.symbols.array import SymbolArray, static_table
 from soscope.binfmt.elf.symbols.table import dynamic_table
 from soscope.errors import FormatError
 from soscope.model.filemap import FileSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # how a file was instrumented
 MCOUNT = "mcount"  # -pg

@@ -8,13 +8,15 @@ such loads are counted.
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
-
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa import CALL, JUMP, LOAD, STUB, part
 from soscope.binfmt.stubs.finder import all_code
 from soscope.binfmt.stubs.table import SlotTable
 from soscope.model.filemap import FileSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Sites:

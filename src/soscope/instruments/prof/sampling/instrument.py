@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 from soscope.control.cost import STOPS
 from soscope.control.instrument import Hooks, Instrument
 from soscope.instruments.prof.sampling.process import SamplerProcess
@@ -15,6 +13,7 @@ from soscope.wire.block import ControlBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from soscope.control.cost import Price

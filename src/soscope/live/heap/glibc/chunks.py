@@ -12,10 +12,10 @@ back to where an earlier window began and reads anew.
 
 from __future__ import annotations
 
-from _collections_abc import Callable
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.live.images.space import Space
 
 PREV_IN_USE = 1

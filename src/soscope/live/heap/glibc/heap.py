@@ -17,7 +17,7 @@ from soscope.proc.meminfo import available
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _collections_abc import Callable
+    from collections.abc import Callable
 
     from soscope.live.heap.pages import Pages, ResidentPages
     from soscope.live.images.loadedimage import LoadedImage
