@@ -20,10 +20,8 @@ import time
 from collections.abc import Callable
 
 from soscope.control.signals import end_is_wanted
-from soscope.entry.agent.visit import Executed
-from soscope.entry.guest.call import CallFault
 from soscope.entry.stop.tracee import Gone
-from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
+from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc.reasons import Refused
 
 TYPE_CHECKING = False
@@ -32,7 +30,8 @@ if TYPE_CHECKING:  # typing is slow to import
 
     # What marshal can carry: numbers, text, bytes, tuples and lists of them.
     Plain = tuple[Any, ...]
-    Failure = tuple[str, str, str | None, int | None]
+    # module and name of a class of errors, its arguments, its attributes
+    Failure = tuple[str, str, tuple[Any, ...], dict[str, Any]]
 
 _PIECE = 1 << 16
 _INT = 4  # bytes of a descriptor
@@ -63,9 +62,10 @@ def shielded(
     `on_given` gets descriptors that the work gives, as this process's own, and the work goes on
     when it returns. `on_long` is called once, if the work takes longer than a second. After five
     minutes the work is ended by an error, however it comes about, and undoes what it has begun.
-    Raises what the work raises: Refused, Executed, NoSuchProcess, NotPermitted, OSError, and
-    SoscopeError for everything else, and where somebody wants soscope to end and the work does
-    not: the child goes on alone then. Where no process can be made the work is done here.
+    Raises what the work raises, if that is a SoscopeError, a Refused or an OSError: class, message,
+    hint, slug and exit status are those of the work's error. Raises SoscopeError for any other
+    error, and if soscope is to end while the work goes on: the child then ends by itself. If no
+    process can be made, the work is done here.
     """
     soscope = os.getpid()
     try:
@@ -222,31 +222,31 @@ def _reap(child: int) -> None:
 
 
 def _plain(error: BaseException) -> Failure:
-    if isinstance(error, Refused):
-        return type(error).__name__, error.reason, None, None
-    if isinstance(error, SoscopeError):
-        return type(error).__name__, error.message, error.hint, error.errno
-    if isinstance(error, OSError):
-        return "OSError", error.strerror or str(error), None, error.errno
-    return type(error).__name__, str(error), None, None
+    """Return an error as values that marshal carries; a Gone thread is a process that has ended."""
+    if isinstance(error, Gone):
+        error = NoSuchProcess("the process has ended")
+    kind = type(error)
+    if isinstance(error, (SoscopeError, Refused, OSError)):
+        state = dict(vars(error))
+        if isinstance(error, OSError):  # which keeps these out of its dictionary
+            state.update(errno=error.errno, filename=error.filename)
+        failure = (kind.__module__, kind.__name__, error.args, state)
+        try:
+            marshal.dumps(failure)
+        except ValueError:
+            pass  # it holds an object, which stays in this process
+        else:
+            return failure
+    text = f"{kind.__name__}: {error}"
+    return SoscopeError.__module__, SoscopeError.__name__, (text,), vars(SoscopeError(text))
 
 
 def _error(failure: Failure) -> Exception:
-    kind, text, hint, number = failure
-    if kind == "Executed":
-        return Executed(text)
-    if kind == "NoSuchProcess":
-        return NoSuchProcess(text, hint=hint, errno=number)
-    if kind == "NotPermitted":
-        return NotPermitted(text, hint=hint, errno=number)
-    if kind == Gone.__name__:
-        return NoSuchProcess("the process has ended")
-    if kind == "OSError":
-        return OSError(number or 0, text)
-    if kind == CallFault.__name__:
-        return CallFault(text)
-    if kind in ("Refused", "StartFault"):
-        return Refused(text)
-    if kind == SoscopeError.__name__:
-        return SoscopeError(text, hint=hint, errno=number)
-    return SoscopeError(f"{kind}: {text}", hint=hint, errno=number)
+    """Return the error that `_plain` has taken apart, of the same class and with the same state."""
+    module, name, args, state = failure
+    kind: type[Exception] = getattr(__import__(module, fromlist=[name]), name)
+    error = kind.__new__(kind, *args)
+    error.args = args
+    for attribute, value in state.items():
+        setattr(error, attribute, value)
+    return error

@@ -12,8 +12,17 @@ import pytest
 
 from soscope.control import shield
 from soscope.control.shield import give, is_abandoned, shielded
+from soscope.entry.agent.install import StartFault
 from soscope.entry.agent.visit import Executed
-from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
+from soscope.errors import (
+    AgentError,
+    AmbiguousError,
+    AttachError,
+    FormatError,
+    NoSuchProcess,
+    NotPermitted,
+    SoscopeError,
+)
 from soscope.proc.reasons import Refused
 from tests.support.time.patience import until
 from tests.support.time.progress import has_switched, state, waits_in
@@ -34,9 +43,16 @@ def test_the_result_comes_back() -> None:
         Refused("busy"),
         Executed("another program"),
         NoSuchProcess("no process 1", errno=3),
-        NotPermitted("no", hint="be root"),
-        PermissionError(1, "not permitted"),
+        NotPermitted("no", hint="be root", errno=1),
+        PermissionError(1, "not permitted", "/etc/shadow"),
+        AttachError("cannot attach", hint="try again"),
+        AgentError("the agent is damaged"),
+        FormatError("bad", field="f", offset=1),
+        SoscopeError("plain", slug="no-such-image", exit_status=7),
+        StartFault("it gave up", 0x1000),
+        AmbiguousError("two", ("a", "b")),
     ],
+    ids=repr,
 )
 def test_what_it_raises_is_raised(error: Exception) -> None:
     def work() -> tuple[object, ...]:
@@ -44,7 +60,21 @@ def test_what_it_raises_is_raised(error: Exception) -> None:
 
     with pytest.raises(type(error)) as caught:
         shielded(work)
+    assert type(caught.value) is type(error)
     assert str(caught.value) == str(error)
+    assert vars(caught.value) == vars(error)
+    if isinstance(error, OSError):
+        came = caught.value
+        assert isinstance(came, OSError)
+        assert (came.errno, came.filename) == (error.errno, error.filename)
+
+
+def test_an_error_that_holds_an_object_keeps_its_text() -> None:
+    def work() -> tuple[object, ...]:
+        raise AmbiguousError("two answers", (object(), object()))
+
+    with pytest.raises(SoscopeError, match="AmbiguousError: two answers"):
+        shielded(work)
 
 
 def test_a_bug_is_an_error() -> None:
