@@ -20,7 +20,7 @@ enum {
 	OUT_OF_THE_WAY = 900, // programs seldom have descriptors with such numbers
 	RUSAGE_THREAD = 1,
 	SLACK_NS = 1000000, // clocks differ
-	ROUNDS = 1,
+	ROUNDS = 4, // a thread seldom loses its processor twice within microseconds
 };
 
 // In the place of a thread's `last`, until it reads the clock: however slow it is, that is not long.
@@ -97,12 +97,31 @@ static uint64_t part_in(uint64_t span, uint64_t ticks, uint64_t turns, uint64_t 
 	return ticks < span ? ticks : span;
 }
 
-// The same of what the kernel says, at @end, after some time from @now on that is ours.
-static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, uint32_t switches)
+// Reads how long the thread has waited until @end, for @switches to other threads. If it waits in
+// the middle, before or after the kernel has looked, it reads once more.
+static bool read_account(uint64_t *waited, uint64_t *end, uint32_t *switches)
+{
+	uint32_t before;
+
+	if (!count_switches(switches))
+		return false;
+	for (int i = 0; i < ROUNDS; i++) {
+		before = *switches;
+		if (!read_waited(waited, end) || !count_switches(switches))
+			return false;
+		if (*switches == before)
+			break;
+	}
+	return true;
+}
+
+// The same of what the kernel says, after some time from @now on that is ours.
+static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now)
 {
 	uint64_t asked = thread->asked, sure = thread->sure, waited, end, rate, ns, ticks, turns;
+	uint32_t switches;
 
-	if (!read_waited(&waited, &end)) {
+	if (!read_account(&waited, &end, &switches)) {
 		add(&sosc_control->delays_unknown, 1);
 		return 0;
 	}
@@ -145,8 +164,7 @@ static uint64_t ask(struct sosc_thread *thread, uint64_t last, uint64_t now)
 	// a handler would ask as well, and take the same time out once more
 	if (!sosc_signals_hold(thread, &before))
 		return 0;
-	if (count_switches(&switches))
-		ticks = take(thread, last, now, switches);
+	ticks = take(thread, last, now);
 	sosc_signals_release(&before);
 	return ticks;
 }
@@ -154,8 +172,14 @@ static uint64_t ask(struct sosc_thread *thread, uint64_t last, uint64_t now)
 /** Since @start @thread has done what is no call's time: nor is what it waited meanwhile. */
 void sosc_delay_ours(struct sosc_thread *thread, uint64_t start)
 {
+	uint32_t switches;
+
 	for (int i = 0; i < ROUNDS && thread->asked && sosc_is_long(start, sosc_ticks()); i++) {
 		start = sosc_ticks();
+		if (count_switches(&switches) && switches == thread->switches) {
+			thread->sure = start; // it took long, but the thread did not wait
+			return;
+		}
 		thread->asked = 0;
 		(void)ask(thread, start, start);
 	}
