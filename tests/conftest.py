@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support.machines import tools
@@ -26,6 +27,9 @@ _HERE = Path(__file__).parent
 _COLLECT_AFTER = 20_000  # new objects; Python's own limit suits short programs
 
 surroundings.settle()
+# Its own limit of 200 ms for an example is one of wall time: it ends tests on a busy machine.
+hypothesis.settings.register_profile("soscope", deadline=None)
+hypothesis.settings.load_profile("soscope")
 # A test that hangs fails; it must not take the whole run with it. It has room for some of its own
 # waits, which grow with the machine's load as this does.
 os.environ.setdefault("PYTEST_TIMEOUT", f"{limit(300):.0f}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -46,23 +45,8 @@ def caller(binding: str) -> Path:
 
 @contextlib.contextmanager
 def started(program: Path, env: Mapping[str, str] | None = None) -> Iterator[int]:
-    process = subprocess.Popen(
-        [program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **(env or {})},
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline().strip() == "ready"
+    with mapped.started(program, env=env) as process:
         yield process.pid
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        process.stdout.close()
 
 
 def ways(pid: int, *words: str) -> list[dict[str, Any]]:

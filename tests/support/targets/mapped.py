@@ -16,6 +16,8 @@ from tests.support.processes import launching
 from tests.support.processes.run import run
 from tests.support.schemas import checked as schema
 from tests.support.schemas.map import MAP
+from tests.support.time import progress
+from tests.support.time.patience import until
 
 MAP_WORDS = [sys.executable, "-m", "soscope", "map"]
 
@@ -24,7 +26,7 @@ MAP_WORDS = [sys.executable, "-m", "soscope", "map"]
 def started(
     *words: str | Path, sign: str = "ready", env: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a program until it has printed `sign`, then until the end of the block."""
+    """Run a program until it has printed `sign` and waits; it ends with the block."""
     process = subprocess.Popen(
         [*map(str, words)],
         stdin=subprocess.PIPE,
@@ -36,6 +38,7 @@ def started(
     assert process.stdout is not None
     try:
         assert process.stdout.readline().strip() == sign
+        until(progress.all_wait(process.pid), "it binds no more slots", running=process)
         yield process
     finally:
         process.kill()

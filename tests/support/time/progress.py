@@ -85,11 +85,14 @@ def waits_in(pid: int, *numbers: int, tid: int | None = None) -> Condition:
 
 
 def all_wait(pid: int) -> Condition:
-    """Tell when every thread of a process sleeps in a system call."""
+    """Tell when every thread of a process sleeps in a system call, or has ended."""
 
     def do_wait() -> bool:
         tids = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-        return all(state(pid, tid) == "S" and system_call(pid, tid) is not None for tid in tids)
+        return all(
+            state(pid, tid) == "Z" or (state(pid, tid) == "S" and system_call(pid, tid) is not None)
+            for tid in tids
+        )
 
     return do_wait
 

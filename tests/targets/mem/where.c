@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { KIB = 1 << 10, MIB = 1 << 20, THREADS = 6, MANY = 40000 };
@@ -211,17 +212,27 @@ static void busy(void) // three threads that never rest, with 7 MiB each
 	wait_for_line();
 }
 
-static void grow_free(void) // what is in use stays the same, the free memory grows
+static long now_us(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000L + now.tv_nsec / 1000;
+}
+
+// What is in use stays the same, the free memory grows. However slow the machine is, blocks are
+// only in use for a twentieth of the time.
+static void grow_free(void)
 {
 	say();
 	for (size_t count = 1000;; count += 300) {
 		size_t some = count < MANY ? count : MANY;
+		long begin = now_us();
 		for (size_t index = 0; index < some; index++)
 			kept[index] = filled(1000);
 		void *pin = filled(40);
 		for (size_t index = 0; index < some; index++)
 			free(kept[index]);
-		usleep(20000);
+		usleep(20 * (now_us() - begin));
 		(void)pin;
 	}
 }

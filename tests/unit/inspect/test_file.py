@@ -51,7 +51,7 @@ def test_a_zero_ends_the_line_of_a_script(tmp_path: Path) -> None:
     assert os.path.realpath(file.examine(str(path)).path) == os.path.realpath("/bin/sh")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 63) | st.integers(0, 0x1000), st.binary(min_size=1, max_size=8))
 def test_a_file_with_other_bytes_in_it_is_no_crash(
     tmp_path_factory: pytest.TempPathFactory, whole: bytes, at: int, what: bytes

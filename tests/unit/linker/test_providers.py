@@ -292,7 +292,7 @@ def test_damage_in_a_library_is_not_an_error(built: Path) -> None:
         assert of(program).find("f").name in ("liba.so", None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 0x1800), st.binary(min_size=1, max_size=8), st.integers(0, 400))
 def test_damage_in_the_file_itself_is_less_and_no_error(at: int, what: bytes, cut: int) -> None:
     good = Path(need("/bin/true")).read_bytes()

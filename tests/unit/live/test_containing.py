@@ -76,7 +76,7 @@ ROW = st.tuples(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.lists(ROW, max_size=14), min_size=1, max_size=3))
 def test_every_way_says_the_same(many: list[list[Row]]) -> None:
     tables = [table(rows) for rows in many]

@@ -58,7 +58,7 @@ def test_what_was_overwritten_is_not_found_by_name() -> None:
     assert names.find("h") == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=12))
 def test_every_address_has_the_last_owner(rows: list[tuple[int, int]]) -> None:
     made = [

@@ -42,7 +42,6 @@ TEXTS = st.text(st.characters() | st.characters(max_codepoint=255), max_size=400
 
 
 @given(TEXTS)
-@settings(deadline=None)
 def test_texts_and_bytes(memory: ProcessMemory, text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     other = Text(text)
@@ -61,7 +60,7 @@ def test_what_is_no_object(memory: ProcessMemory) -> None:
 
 
 @given(st.dictionaries(TEXTS | st.integers(), st.integers(), max_size=300), st.data())
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_keys_of_dictionaries(
     memory: ProcessMemory, table: dict[str | int, int], data: st.DataObject
 ) -> None:

@@ -23,7 +23,7 @@ def told(values: Values, command: list[str]) -> dict[str, object]:
     return {**said, "command": command}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(WORDS, max_size=6))
 def test_what_the_quick_parser_takes_argparse_takes_too(words: list[str]) -> None:
     if any(word != "--" and word.endswith("--") for word in joined(trace.OPTIONS, words)):
@@ -43,7 +43,7 @@ def test_what_the_quick_parser_takes_argparse_takes_too(words: list[str]) -> Non
     assert quick == slow
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(WORDS, max_size=6))
 def test_what_the_quick_parser_refuses_argparse_explains(words: list[str]) -> None:
     try:

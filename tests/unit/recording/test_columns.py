@@ -50,13 +50,13 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 KILLED = st.sampled_from([None, True, False])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(0, 600), killed=KILLED)
 def test_ordinary_programs(directory: Path, seed: int, steps: int, killed: bool | None) -> None:
     assert_read_alike(directory, seed, steps, killed)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(0, 600), killed=KILLED)
 def test_programs_with_coroutines(
     directory: Path, seed: int, steps: int, killed: bool | None
@@ -64,7 +64,7 @@ def test_programs_with_coroutines(
     assert_read_alike(directory, seed, steps, killed, stacks=COROUTINES)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(0, 600), gap=st.integers(1, 1 << 22))
 def test_programs_with_stacks_at_all_distances(
     directory: Path, seed: int, steps: int, gap: int
@@ -73,7 +73,7 @@ def test_programs_with_stacks_at_all_distances(
     assert_read_alike(directory, seed, steps, killed=None, stacks=stacks, threads=1)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(600, 4000), killed=KILLED)
 def test_programs_that_lose_events(
     directory: Path, seed: int, steps: int, killed: bool | None
@@ -93,7 +93,7 @@ def test_losses_are_seen(directory: Path) -> None:
     pytest.fail(f"seen: { {row[11] for row in rows} }")
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(600, 4000))
 def test_programs_whose_oldest_events_are_overwritten(
     directory: Path, seed: int, steps: int

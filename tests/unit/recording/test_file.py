@@ -355,7 +355,7 @@ def test_a_malformed_block_is_damage_with_its_offset(path: Path, kind: int, body
         assert f"offset {at}:" in recording.damage
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(body=st.binary(max_size=200), kind=st.integers(1, 16))
 def test_no_block_crashes_the_reader(
     tmp_path_factory: pytest.TempPathFactory, body: bytes, kind: int
@@ -368,7 +368,7 @@ def test_no_block_crashes_the_reader(
         assert recording.slots is not None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(units=st.lists(st.binary(min_size=32, max_size=32), max_size=40))
 def test_no_unit_crashes_the_decoder(
     tmp_path_factory: pytest.TempPathFactory, units: list[bytes]

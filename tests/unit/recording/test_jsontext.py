@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from soscope.recording.jsontext import compact
@@ -14,7 +14,6 @@ from soscope.recording.jsontext import compact
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 
 
-@settings(deadline=None)
 @given(st.recursive(PLAIN, lambda one: st.lists(one) | st.dictionaries(st.text(), one)))
 @pytest.mark.slow
 def test_it_is_what_json_writes(said: object) -> None:

@@ -26,7 +26,7 @@ def accepts(pattern: Automaton, *names: str) -> list[bool]:
 GLOB_TOKENS = ["a", "b", "c", "_", ".", "*", "?", "[ab]", "[!a]", "[a-c]", "[]a]", "[!]a]", "|"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.sampled_from(GLOB_TOKENS), max_size=8).map("".join),
     st.lists(NAMES, min_size=1, max_size=12),
@@ -80,7 +80,7 @@ def grow(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
     return joined | either | repeated
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.recursive(ATOMS, grow, max_leaves=8),
     st.lists(st.text(alphabet="ab+|.", max_size=6), min_size=1, max_size=12),
@@ -96,7 +96,7 @@ BRE_TOKENS = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.sampled_from(BRE_TOKENS), max_size=8).map("".join),
     st.lists(st.text(alphabet="ab*+^$|", max_size=6), min_size=1, max_size=12),

@@ -176,7 +176,7 @@ def test_a_section_outside_of_the_file_is_an_error(tmp_path: Path) -> None:
         symbols(ElfImage.from_source(BufferSource(bytes(data))))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_damaged_section_headers_never_crash(data: st.DataObject) -> None:
     content = bytearray(_SAMPLE)

@@ -61,7 +61,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ACTIONS, st.integers(0, 5), st.integers(0, 60), st.randoms(use_true_random=False))
 def test_the_order_is_kept_however_little_memory_there_is(
     actions: list[tuple[str, str]], most_pieces: int, most_text: int, random: object

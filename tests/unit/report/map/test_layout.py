@@ -45,7 +45,7 @@ PAIRS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 40), PAIRS)
 def test_nothing_lies_upon_anything(size: int, pairs: list[tuple[int, int, str]]) -> None:
     made = graph(size, pairs)
@@ -71,7 +71,7 @@ def test_nothing_lies_upon_anything(size: int, pairs: list[tuple[int, int, str]]
             assert all(abs(at_x - one.x) > one.width / 2 for one in spots if one.y == at_y)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 40), PAIRS)
 def test_every_line_and_box_is_drawn(size: int, pairs: list[tuple[int, int, str]]) -> None:
     made = graph(size, pairs)

@@ -38,14 +38,14 @@ def spans(text: str) -> list[str]:
     return [token.content for token in tokens(text) if token.type == "code_inline"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(NASTY)
 def test_a_string_is_one_span_with_all_of_it(text: str) -> None:
     found = spans(f"- name: {quoted(text)}\n")
     assert [span.strip(" ") for span in found] == [printable(text).strip(" ")]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(NASTY, min_size=2, max_size=4))
 def test_nothing_of_a_document_becomes_markup(texts: list[str]) -> None:
     rows: list[object] = [{"symbol": text, "calls": 1} for text in texts]
