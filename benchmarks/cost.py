@@ -2,14 +2,16 @@
 """The price that soscope says beside the one that ten real programs paid.
 
 What a program paid is the time from its exec to its end, without what its threads waited for a
-processor, less the same of an untraced run right before. A wait for a processor is the price of
-whatever else runs on the machine: `/proc/PID/schedstat` tells it while the program is a zombie.
-The end is what the kernel tells by a pidfd, as soscope may notice it later. Programs of one thread
-each.
+processor, less the same of untraced runs, each right before a traced one. A wait for a processor is
+the price of whatever else runs on the machine: `/proc/PID/schedstat` tells it while the program is
+a zombie. Both begin when the program stands at its exec. The end is what the kernel tells by a
+pidfd, as soscope may notice it later, less what the benchmark itself waited for a processor before
+it saw that. Programs of one thread each.
 
 A row says by how much the price that soscope says differs from that, in percent of it, by the
-medians of all pairs; beside it is how long the program ran untraced. Where it paid less than some
-milliseconds that is noise, and the row has no figure.
+median of all runs, as what a run waits for soscope is as long as the machine is busy; beside it is
+how long the program ran untraced. Where it paid less than some milliseconds that is noise, and the
+row has no figure.
 
 The rounds go over all programs and ways, so that each has as many pairs. None begins when the time
 for them is over.
@@ -17,6 +19,7 @@ for them is over.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import select
@@ -24,6 +27,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable, Sequence
 
@@ -35,6 +39,8 @@ _MISS = 20  # percent
 _NOISE = 0.015  # seconds that are not told from nothing
 _PATIENCE = 180  # seconds for one run
 _BUDGET = 540  # seconds for all of them
+_TRACEME, _DETACH = 0, 17  # requests of ptrace(2)
+_libc = ctypes.CDLL(None, use_errno=True)
 _LINES = 60_000
 
 _SQL = (
@@ -61,7 +67,7 @@ _PROGRAMS: dict[str, tuple[list[str], int, int]] = {
     "perl": (["perl", "-e", _PERL], 300_000, 3_000),
     "python3": (["/usr/bin/python3", "-c", _PYTHON], 60_000, 500),
     "bash": (["bash", "-c", _BASH], 20_000, 300),
-    "tar": (["tar", "-cf", "{work}/out.tar", "-C", "/usr/include", "."], 0, 0),
+    "tar": (["tar", "-tvf", "{work}/files-{n}.tar"], 20_000, 400),
     "openssl": (["openssl", "enc", "-aes-256-cbc", "-pbkdf2", "-iter", "200000", "-k", "x",
                  "-in", "{work}/lines-{n}", "-out", "/dev/null"], _LINES, 6_000),
 }  # fmt: skip
@@ -94,17 +100,17 @@ def queued(pid):
         return waited.get(pid, 0)
 
 def waitpid(pid, options):
-    global before, first
+    global at, before, first
     if os.getpid() == soscope and pid > 0:
         waited[pid] = queued(pid)
     ended, status, _ = os.wait4(pid, options)
     if ended and os.getpid() == soscope:
         if os.WIFSTOPPED(status) and status >> 16 == 4 and first is None:
             first = ended
-            tell(exec=ended, at=time.monotonic())
-            before = queued(ended)
+            tell(exec=ended)  # who hears that may take our processor
+            before, at = queued(ended), time.monotonic()
         elif ended == first and not os.WIFSTOPPED(status):
-            tell(queued=waited.get(ended, before) - before)
+            tell(at=at, queued=waited.get(ended, before) - before)
     return ended, status
 
 os.waitpid = waitpid
@@ -133,20 +139,44 @@ def _lines(work: str, count: int) -> None:
             file.write("\n")
 
 
-def _untraced(words: Sequence[str]) -> float:
-    null = os.open(os.devnull, os.O_RDWR)
-    actions = [(os.POSIX_SPAWN_DUP2, null, number) for number in range(3)]
-    begun = time.monotonic()
-    pid = os.posix_spawnp(words[0], words, os.environ, file_actions=actions)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    took = time.monotonic() - begun
+def _archive(work: str, count: int) -> None:
+    with tarfile.open(os.path.join(work, f"files-{count}.tar"), "w") as archive:
+        for number in range(count):
+            member = tarfile.TarInfo(f"folder-{number % 50}/file-{number}")
+            member.mtime = 1_000_000_000 + 977 * number
+            archive.addfile(member)
+
+
+def _waited(pid: int | str) -> float:
     with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
-        queued = int(file.read().split()[1]) / 1e9
+        return int(file.read().split()[1]) / 1e9
+
+
+def _untraced(words: Sequence[str]) -> float:
+    pid = os.fork()
+    if not pid:
+        try:
+            null = os.open(os.devnull, os.O_RDWR)
+            for number in range(3):
+                os.dup2(null, number)
+            if _libc.ptrace(_TRACEME, 0, 0, 0) == 0:
+                os.execvp(words[0], words)
+        finally:
+            os._exit(127)
     _, status = os.waitpid(pid, 0)
-    os.close(null)
+    if not os.WIFSTOPPED(status):
+        raise Failed(f"{words[0]} cannot be run")
+    end, before, own = os.pidfd_open(pid), _waited(pid), _waited("thread-self")
+    begun = time.monotonic()
+    _libc.ptrace(_DETACH, pid, 0, 0)
+    select.select([end], (), ())
+    took = time.monotonic() - begun - (_waited("thread-self") - own)
+    took -= _waited(pid) - before
+    os.close(end)
+    _, status = os.waitpid(pid, 0)
     if status:
         raise Failed(f"{words[0]} ended with {os.waitstatus_to_exitcode(status)}")
-    return took - queued
+    return took
 
 
 def _traced(start: list[str], words: Sequence[str]) -> tuple[float, float]:
@@ -166,12 +196,14 @@ def _traced(start: list[str], words: Sequence[str]) -> tuple[float, float]:
     try:
         while True:
             watched = [reads, *([target] if target >= 0 else [])]
+            own = _waited("thread-self")
             ready = select.select(watched, (), (), _PATIENCE)[0]
+            late = _waited("thread-self") - own
             if not ready:
                 process.kill()
                 raise Failed(f"not done after {_PATIENCE} s")
             if target in ready:
-                ended = time.monotonic()
+                ended = time.monotonic() - late
                 os.close(target)
                 target = -1
             if reads not in ready:
@@ -196,12 +228,13 @@ def _traced(start: list[str], words: Sequence[str]) -> tuple[float, float]:
 
 def _row(way: str, name: str, pairs: list[tuple[float, float, float]]) -> Row:
     plain, traced, said = (statistics.median(pair[at] for pair in pairs) for at in range(3))
-    true = statistics.median(with_it - without for without, with_it, _ in pairs)
+    true = traced - plain
     is_worth = true > _NOISE
-    # of the medians: a single run has the weather of a moment
-    miss = Figure([100 * abs(said - true) / true]) if is_worth else None
+    # each run's price beside what it said: how long runs wait for soscope differs
+    ratios = [of / max(with_it - plain, 1e-3) for _, with_it, of in pairs]
+    miss = Figure([100 * abs(statistics.median(ratios) - 1)]) if is_worth else None
     prices = f"{1000 * said:.1f} ms said, {1000 * true:.1f} ms true"
-    ratio = f", ratio {said / true:.2f}" if is_worth else ""
+    ratio = f", ratio {statistics.median(ratios):.2f}" if is_worth else ""
     return Row(
         f"`{way}` says the price of {name} ({prices}): miss",
         _MISS if is_worth else None,
@@ -234,8 +267,9 @@ def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
         path = [line for line in file.read().splitlines() if line.startswith("sys.path")]
     with open(script, "w", encoding="utf-8") as file:
         file.write(_WATCHED.format(path="\n".join(path)))
-    for size in {size for _, *sizes in _PROGRAMS.values() for size in sizes if size}:
-        _lines(tools.work, size)
+    for name, (_, *sizes) in _PROGRAMS.items():
+        for size in sizes:
+            (_archive if name == "tar" else _lines)(tools.work, size)
     missing = {name: "not installed" for name in _PROGRAMS if shutil.which(name) is None}
     table.failed(missing)
     failed: dict[str, str] = {}

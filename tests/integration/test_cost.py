@@ -318,3 +318,81 @@ def test_a_wait_for_a_look_at_objects_is_in_the_cost(tmp_path: Path) -> None:
     cost = of_recording(path)()
     assert cost["waited_for"] == "look"
     assert 0 < cost["parts_ns"]["look"] <= cost["ran_ns"]
+
+
+# It executes itself again and again, on a processor that children of its own keep busy, and says in
+# the end, in ns, for how long it stood still meanwhile, and for how long it ran.
+AGAIN = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static void keep_busy(void)
+{
+    cpu_set_t cpu;
+    CPU_ZERO(&cpu);
+    CPU_SET(sched_getcpu(), &cpu);
+    sched_setaffinity(0, sizeof(cpu), &cpu);
+    for (int i = 0; i < 2; i++)
+        if (!fork()) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+            close(1);
+            close(2);
+            for (;;)
+                __asm__ volatile("");
+        }
+    if (nice(10) < 0) // so that it waits for them
+        _exit(2);
+}
+
+int main(int count, char **words)
+{
+    char text[96] = "", passed[4][24], *rest;
+    int64_t known[4] = {0}; // when it executed; what it had run, had been queued, and stood by then
+    struct timespec at;
+    for (int i = 2; i < count; i++)
+        known[i - 2] = atoll(words[i]);
+    if (count == 2)
+        keep_busy();
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    int fd = open("/proc/thread-self/schedstat", O_RDONLY);
+    if (read(fd, text, sizeof(text) - 1) < 0)
+        return 1;
+    close(fd);
+    int64_t now[4] = {at.tv_sec * 1000000000ll + at.tv_nsec}, first;
+    now[1] = strtoull(text, &rest, 10);
+    now[2] = strtoull(rest, &rest, 10);
+    if (count > 2)
+        now[3] = known[3] + now[0] - known[0] - (now[1] - known[1]) - (now[2] - known[2]);
+    int left = atoi(words[1]);
+    if (!left)
+        return printf("%lld %lld\n", (long long)now[3], (long long)now[1]) < 0;
+    for (int i = 0; i < 4; i++)
+        snprintf(passed[i], sizeof(passed[i]), "%lld", (long long)now[i]);
+    snprintf(text, sizeof(text), "%d", left - 1);
+    execl("/proc/self/exe", words[0], text, passed[0], passed[1], passed[2], passed[3], (char *)0);
+    return 1;
+}
+"""
+
+
+def test_what_a_program_waits_for_a_processor_is_not_in_the_cost_of_its_start(
+    tmp_path: Path,
+) -> None:
+    program = str(build.made({"again.c": AGAIN}, "gcc -O1 again.c -o again") / "again")
+    path, turns = tmp_path / "summary", 8
+    command = [*SOSCOPE, "-q", "-c", "--json", "-o", str(path)]
+    done = run([*command, "--", program, str(turns)])
+    assert done.returncode == 0, done.stderr
+    stood, ran = map(int, done.stdout.split())
+    parts = of_summary(path)()["parts_ns"]
+    assert 0.8 * stood <= parts["start"] + parts.get("exec", 0) + SLACK, (stood, ran, parts)
+    # the first program's start is in it, too
+    assert parts["start"] * turns / (turns + 1) <= 1.2 * (stood + ran) + SLACK, (stood, ran, parts)

@@ -20,6 +20,7 @@ from soscope.control.cost import (
 _LEAST = 0.01  # of the time that the programs ran: less is worth no line,
 _LEAST_NS = 1_000_000  # nor is so little of it
 _LEAST_WAIT_NS = 100_000_000  # nor that, where nobody knows what a call costs
+_LARGE = 0.1  # of the cost: the start is told apart
 _LONG_NS = 1_000_000_000  # what is worth a line in any case
 
 _FOR = {
@@ -80,6 +81,9 @@ def _all(cost: Price, what: str, note: str) -> list[str]:
         if cost.share > 1:  # threads at once
             ran = f"in threads of a program that ran {time_text(cost.ran_ns)}"
         parts.append(ran)
+    start = cost.parts.get(START, 0)
+    if start >= _LARGE * cost.total_ns:
+        parts.append(f"{time_text(start)} of it at the start")
     return [f"{what} cost the program {', '.join(parts)}{note}"]
 
 

@@ -3,19 +3,63 @@
 
 from __future__ import annotations
 
+import time
+from typing import NamedTuple
+
 from soscope.control.program import Program
 from soscope.entry.agent.put_in import PutIn
+from soscope.proc.status import processor_times
+
+
+class Moment(NamedTuple):
+    """What a thread has had until `at_ns`, in ns: how long it `ran`, how long it was `queued`.
+
+    It is queued while it waits for a processor. `ours` is for how long our own thread ran or was
+    queued.
+    """
+
+    at_ns: int
+    ran: int
+    queued: int
+    ours: int
+
+    @classmethod
+    def of(cls, tid: int) -> Moment | None:
+        """Return the moment that is now; None: the thread is gone, or nobody keeps accounts."""
+        theirs, ours = processor_times(tid), processor_times("thread-self")
+        if theirs is None or ours is None:
+            return None
+        return cls(time.monotonic_ns(), *theirs, sum(ours))
+
+    def stood_since(self, before: Moment) -> int:
+        """Return how long the thread had stopped before we were there to see it.
+
+        It ran, it was queued, and it stood still since `before`. If we slept meanwhile, it stood
+        still for a reason of its own, such as the disk.
+        """
+        still = self.at_ns - before.at_ns - (self.ran - before.ran) - (self.queued - before.queued)
+        return max(min(still, self.ours - before.ours), 0)
 
 
 class Task:
     """One thread; that of a process without further threads has `tid` == `pid`.
 
     `is_seized` says whether we trace it, `put_in` is there while its program is loaded,
-    `stopped` is the signal of the group stop it is in, 0 if none. `has_executed` is false only
+    and `went_on` is when it last went on meanwhile. `stopped` is the signal of the group stop it is
+    in, 0 if none. `has_executed` is false only
     for the process that soscope forked, until that executes the command.
     """
 
-    __slots__ = ("has_executed", "is_seized", "pid", "program", "put_in", "stopped", "tid")
+    __slots__ = (
+        "has_executed",
+        "is_seized",
+        "pid",
+        "program",
+        "put_in",
+        "stopped",
+        "tid",
+        "went_on",
+    )
 
     def __init__(self, tid: int, pid: int, program: Program | None, *, is_seized: bool) -> None:
         self.tid = tid
@@ -23,5 +67,6 @@ class Task:
         self.program = program
         self.is_seized = is_seized
         self.put_in: PutIn | None = None
+        self.went_on: Moment | None = None
         self.stopped = 0
         self.has_executed = False

@@ -19,7 +19,7 @@ from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
 from soscope.control.program import Program
 from soscope.control.stops import StopServer
-from soscope.control.task import Task
+from soscope.control.task import Moment, Task
 from soscope.entry import ptrace
 from soscope.entry.agent.put_in import PutIn
 from soscope.entry.stop.tracee import Faulted, Gone, Tracee
@@ -136,6 +136,9 @@ class Tracer:
         begun = time.monotonic_ns()
         task = self.tasks.get(tid) or self._adopt(tid)
         begins, is_traced = task.put_in is not None, task.is_seized
+        before = None
+        if begins or wait_status >> 16 == ptrace.EVENT_EXEC:
+            before = Moment.of(tid)
         try:
             if self._stops is not None and self._stops.take(task, wait_status):
                 self._note_stop(task, task.stopped)
@@ -149,7 +152,10 @@ class Tracer:
             what = START if begins or task.put_in is not None else STOPS
             if wait_status >> 16 == ptrace.EVENT_EXIT:
                 what = END
-            self._events.on_stood(what, time.monotonic_ns() - begun)
+            stood = time.monotonic_ns() - begun
+            if before is not None:
+                stood += _apart(task, before)
+            self._events.on_stood(what, stood)
 
     def _stopped(self, task: Task, wait_status: int) -> None:
         number, event = os.WSTOPSIG(wait_status), wait_status >> 16
@@ -528,6 +534,17 @@ def tell_inner_pid(events: SessionEvents, pid: int) -> None:
     inner = status.inner_pid(pid)
     if inner != pid:
         events.on_inner_pid(pid, inner)
+
+
+def _apart(task: Task, before: Moment) -> int:
+    """Return by how many ns a thread stood longer than we took for its stop, since `before`.
+
+    It had stopped when we came to see it. When we had it run, it may have waited for a processor.
+    """
+    after, went_on = Moment.of(task.tid), task.went_on
+    task.went_on = after if task.put_in is not None else None
+    stood = 0 if went_on is None else before.stood_since(went_on)
+    return stood - (0 if after is None else after.queued - before.queued)
 
 
 def _process_of(tid: int) -> int:

@@ -127,10 +127,21 @@ def state_of(tid: int) -> str:
 
 def running_time(tid: int) -> float | None:
     """Return how many seconds a thread has run; None where it is gone, or nobody says."""
+    turns = processor_times(tid)
+    return None if turns is None else turns[0] / 1e9
+
+
+def processor_times(tid: int | str) -> tuple[int, int] | None:
+    """Return how many ns a thread has run, and how many ns it has waited for a processor.
+
+    `tid` may be "thread-self". None: it is gone, or the kernel keeps no account. See schedstats of
+    the kernel's documentation (Documentation/scheduler/sched-stats.rst).
+    """
     try:
-        return int(_slurp(f"/proc/{tid}/schedstat").split()[0]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return None  # it has ended, or the kernel keeps no account
+        ran, waited, _ = map(int, _slurp(f"/proc/{tid}/schedstat").split())
+    except (OSError, ValueError):
+        return None
+    return ran, waited
 
 
 def read_status(pid: int) -> dict[str, str]:

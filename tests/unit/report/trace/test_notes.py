@@ -360,6 +360,15 @@ def test_what_was_measured_for_calls_is_added_to_what_an_empty_call_takes() -> N
     assert cost.calls_ns == 700_000 + 30 * 9_000
 
 
+def test_the_start_is_told_apart_where_it_is_a_tenth_of_the_cost() -> None:
+    spent = Price(500_000_000, {cost.START: 20_000_000, cost.CHUNKS: 80_000_000})
+    (line,) = cost_lines(spent, "tracing")
+    assert line.endswith("100 ms in all, 20 % of the time it ran, 20 ms of it at the start")
+    spent.parts[cost.START] = 8_000_000
+    (line,) = cost_lines(spent, "tracing")
+    assert line.endswith("17.6 % of the time it ran")
+
+
 def test_the_largest_wait_is_named_with_what_helps() -> None:
     made = outcome(calls=40_000)
     made.cost = Price(11_400_000_000, {cost.PRINT: 11_300_000_000, cost.START: 30_000_000})
