@@ -160,7 +160,7 @@ def _untraced(words: Sequence[str]) -> float:
             for number in range(3):
                 os.dup2(null, number)
             if _libc.ptrace(_TRACEME, 0, 0, 0) == 0:
-                os.execvp(words[0], words)
+                os.execvp(words[0], list(words))
         finally:
             os._exit(127)
     _, status = os.waitpid(pid, 0)

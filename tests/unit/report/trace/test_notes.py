@@ -361,10 +361,10 @@ def test_what_was_measured_for_calls_is_added_to_what_an_empty_call_takes() -> N
 
 
 def test_the_start_is_told_apart_where_it_is_a_tenth_of_the_cost() -> None:
-    spent = Price(500_000_000, {cost.START: 20_000_000, cost.CHUNKS: 80_000_000})
+    spent = Price(5_000_000_000, {cost.START: 200_000_000, cost.CHUNKS: 800_000_000})
     (line,) = cost_lines(spent, "tracing")
-    assert line.endswith("100 ms in all, 20 % of the time it ran, 20 ms of it at the start")
-    spent.parts[cost.START] = 8_000_000
+    assert line.endswith("1 s in all, 20 % of the time it ran, 200 ms of it at the start")
+    spent.parts[cost.START] = 80_000_000
     (line,) = cost_lines(spent, "tracing")
     assert line.endswith("17.6 % of the time it ran")
 
