@@ -32,10 +32,19 @@ class Price:
     or did, and for how long. `call_ns` is by how much each call took longer, at least. `calls_ns`
     is by how much all calls together took longer. Both are None if nobody knows. `faster_ns` is
     about how long the programs would run if their calls were only recorded, None if recording would
-    not help.
+    not help. `stolen_ns` is what the host of a virtual machine took meanwhile of the time of all
+    processors, which was `stolen_of_ns`: that is no cost, but the programs ran longer by it.
     """
 
-    __slots__ = ("call_ns", "calls_ns", "faster_ns", "parts", "ran_ns")
+    __slots__ = (
+        "call_ns",
+        "calls_ns",
+        "faster_ns",
+        "parts",
+        "ran_ns",
+        "stolen_ns",
+        "stolen_of_ns",
+    )
 
     def __init__(self, ran_ns: int = 0, parts: Mapping[str, int] | None = None) -> None:
         self.ran_ns = ran_ns
@@ -43,6 +52,7 @@ class Price:
         self.call_ns: float | None = None
         self.calls_ns: float | None = None
         self.faster_ns: int | None = None
+        self.stolen_ns = self.stolen_of_ns = 0
 
     @property
     def total_ns(self) -> float:
@@ -58,6 +68,11 @@ class Price:
     def share(self) -> float:
         """What part of the time that the programs ran it was; of several threads, more than 1."""
         return self.total_ns / self.ran_ns if self.ran_ns > 0 else 0.0
+
+    @property
+    def stolen_share(self) -> float:
+        """What part of the processors' time the host took."""
+        return self.stolen_ns / self.stolen_of_ns if self.stolen_of_ns > 0 else 0.0
 
     @property
     def largest_wait(self) -> tuple[str, int]:
@@ -77,6 +92,8 @@ class Price:
             "waited_for": self.largest_wait[0] or None,
             "parts_ns": dict(sorted(self.parts.items(), key=lambda part: -part[1])),
             "recorded_ns": self.faster_ns,
+            "stolen_ns": self.stolen_ns,
+            "stolen_of_ns": self.stolen_of_ns,
         }
 
     @classmethod
@@ -90,6 +107,9 @@ class Price:
         made.call_ns, made.calls_ns = _number(said.get("call_ns")), _number(said.get("calls_ns"))
         faster = said.get("recorded_ns")
         made.faster_ns = faster if isinstance(faster, int) else None
+        stolen, whole = said.get("stolen_ns"), said.get("stolen_of_ns")
+        if isinstance(stolen, int) and isinstance(whole, int):
+            made.stolen_ns, made.stolen_of_ns = stolen, whole
         return made
 
 

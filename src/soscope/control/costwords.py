@@ -61,6 +61,9 @@ def cost_lines(
     waited = cost.waited_ns
     if waited >= _LONG_NS or (lines and waited - once >= max(_LEAST * cost.ran_ns, _LEAST_NS)):
         lines.append(_waits(cost))
+    if lines and cost.stolen_share >= _LEAST:
+        part = share_text(cost.stolen_share)
+        lines.append(f"the host took {part} of the processors' time: times are longer by as much")
     return lines
 
 

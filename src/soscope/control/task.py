@@ -11,7 +11,7 @@ from soscope.entry.agent.put_in import PutIn
 from soscope.proc.status import processor_times
 
 
-class Moment(NamedTuple):
+class TaskMoment(NamedTuple):
     """What a thread has had until `at_ns`, in ns: how long it `ran`, how long it was `queued`.
 
     It is queued while it waits for a processor. `ours` is for how long our own thread ran or was
@@ -24,14 +24,14 @@ class Moment(NamedTuple):
     ours: int
 
     @classmethod
-    def of(cls, tid: int) -> Moment | None:
+    def of(cls, tid: int) -> TaskMoment | None:
         """Return the moment that is now; None: the thread is gone, or nobody keeps accounts."""
         theirs, ours = processor_times(tid), processor_times("thread-self")
         if theirs is None or ours is None:
             return None
         return cls(time.monotonic_ns(), *theirs, sum(ours))
 
-    def stood_since(self, before: Moment) -> int:
+    def stood_since(self, before: TaskMoment) -> int:
         """Return how long the thread had stopped before we were there to see it.
 
         It ran, it was queued, and it stood still since `before`. If we slept meanwhile, it stood
@@ -67,6 +67,6 @@ class Task:
         self.program = program
         self.is_seized = is_seized
         self.put_in: PutIn | None = None
-        self.went_on: Moment | None = None
+        self.went_on: TaskMoment | None = None
         self.stopped = 0
         self.has_executed = False

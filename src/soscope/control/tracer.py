@@ -19,7 +19,7 @@ from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
 from soscope.control.program import Program
 from soscope.control.stops import StopServer
-from soscope.control.task import Moment, Task
+from soscope.control.task import TaskMoment, Task
 from soscope.entry import ptrace
 from soscope.entry.agent.put_in import PutIn
 from soscope.entry.stop.tracee import Faulted, Gone, Tracee
@@ -138,7 +138,7 @@ class Tracer:
         begins, is_traced = task.put_in is not None, task.is_seized
         before = None
         if begins or wait_status >> 16 == ptrace.EVENT_EXEC:
-            before = Moment.of(tid)
+            before = TaskMoment.of(tid)
         try:
             if self._stops is not None and self._stops.take(task, wait_status):
                 self._note_stop(task, task.stopped)
@@ -536,12 +536,12 @@ def tell_inner_pid(events: SessionEvents, pid: int) -> None:
         events.on_inner_pid(pid, inner)
 
 
-def _apart(task: Task, before: Moment) -> int:
+def _apart(task: Task, before: TaskMoment) -> int:
     """Return by how many ns a thread stood longer than we took for its stop, since `before`.
 
     It had stopped when we came to see it. When we had it run, it may have waited for a processor.
     """
-    after, went_on = Moment.of(task.tid), task.went_on
+    after, went_on = TaskMoment.of(task.tid), task.went_on
     task.went_on = after if task.put_in is not None else None
     stood = 0 if went_on is None else before.stood_since(went_on)
     return stood - (0 if after is None else after.queued - before.queued)

@@ -22,6 +22,7 @@ from soscope.control.cost import (
     Price,
 )
 from soscope.control.program import Program
+from soscope.proc.cputime import machine_ns
 from soscope.recording.drain import Drainer
 from soscope.wire.block import ControlBlock
 
@@ -54,6 +55,7 @@ class Waits:
         self._room = 0  # ns that threads waited for room
         self._busy: dict[str, int] = {}  # ns that soscope worked while a thread waited
         self._is_told = False
+        self._machine = machine_ns()
 
     # ---- while the programs run ----
 
@@ -126,6 +128,9 @@ class Waits:
             if ticks:
                 parts[what] = round(ticks * ns_per_tick)
         price = Price(self._ran_ns, parts)
+        stolen, whole = machine_ns()
+        price.stolen_ns = max(stolen - self._machine[0], 0)
+        price.stolen_of_ns = max(whole - self._machine[1], 0)
         if self._works_ticks:
             price.calls_ns = round(self._works_ticks * ns_per_tick)
         if parts.get(PRINT, 0) or parts.get(READER, 0):

@@ -20,6 +20,21 @@ def process_ns(pid: int) -> int:
     return time.clock_gettime_ns(~pid << 3 | _CLOCK)
 
 
+def machine_ns() -> tuple[int, int]:
+    """Return for how many ns this machine's host has used its processors, and the time of them all.
+
+    The first is 0 where there is no host, or where the host does not tell: see `steal` in proc(5).
+    Both are 0 where there is no /proc.
+    """
+    try:
+        with open("/proc/stat", "rb") as file:
+            ticks = list(map(int, file.readline().split()[1:9]))
+    except (OSError, ValueError):
+        return 0, 0
+    rate = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return (ticks[7] * rate if len(ticks) == 8 else 0), sum(ticks) * rate
+
+
 class ThreadAccount:
     """The account of one thread. Raises OSError where it is gone, or nobody keeps accounts."""
 

@@ -18,7 +18,8 @@ from tests.support.time.patience import limit
 # What soscope says of the cost of an observation (control/costwords.py), where it names a
 # recording, too.
 _COST = re.compile(
-    r"(soscope: )?('.*': )?([\w-]+ cost the program |(threads of )?the program (has )?waited )"
+    r"(soscope: )?('.*': )?([\w-]+ cost the program |(threads of )?the program (has )?waited |"
+    r"the host took )"
 )
 
 

@@ -72,6 +72,8 @@ COST: dict[str, Check] = {
     "waited_for": TEXT_OR_NULL,
     "parts_ns": lambda value: all(isinstance(ns, int) for ns in value.values()),
     "recorded_ns": NUMBER_OR_NULL,
+    "stolen_ns": NUMBER,
+    "stolen_of_ns": NUMBER,
 }
 EXECUTED: dict[str, Check] = {
     "programs": NUMBER,

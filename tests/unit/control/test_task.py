@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.control.task import Moment
+from soscope.control.task import TaskMoment
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,6 @@ from soscope.control.task import Moment
 def test_a_thread_stood_for_us_as_long_as_we_did_not_sleep(
     ran: int, queued: int, ours: int, stood: int
 ) -> None:
-    before = Moment(1_000, ran=500, queued=600, ours=700)
-    after = Moment(1_100, ran=500 + ran, queued=600 + queued, ours=700 + ours)
+    before = TaskMoment(1_000, ran=500, queued=600, ours=700)
+    after = TaskMoment(1_100, ran=500 + ran, queued=600 + queued, ours=700 + ours)
     assert after.stood_since(before) == stood

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from soscope.proc import cputime
-from soscope.proc.cputime import ThreadAccount, process_ns
+from soscope.proc.cputime import ThreadAccount, machine_ns, process_ns
 from tests.support.time.patience import until
 
 SPINS = "print(flush=True)\nwhile True: pass"
@@ -69,3 +69,13 @@ def test_a_thread_that_is_gone_has_no_account() -> None:
         ThreadAccount(pid, pid)
     account.close()
     assert before[0] > 0
+
+
+def test_the_time_of_all_processors_has_what_ran_and_what_the_host_took() -> None:
+    stolen, whole = machine_ns()
+    end = time.process_time_ns() + 200_000_000
+    while time.process_time_ns() < end:
+        pass
+    stolen_after, whole_after = machine_ns()
+    assert whole_after - whole >= 150_000_000  # ticks of 10 ms, of each column
+    assert 0 <= stolen_after - stolen <= whole_after - whole

@@ -369,6 +369,18 @@ def test_the_start_is_told_apart_where_it_is_a_tenth_of_the_cost() -> None:
     assert line.endswith("17.6 % of the time it ran")
 
 
+def test_what_the_host_took_of_the_processors_is_said_from_a_hundredth_on() -> None:
+    spent = Price(5_000_000_000, {cost.CHUNKS: 800_000_000})
+    spent.stolen_ns, spent.stolen_of_ns = 210_000_000, 10_000_000_000
+    again = Price.of(spent.document())
+    assert again is not None
+    assert cost_lines(again, "tracing")[1:] == [
+        "the host took 2.1 % of the processors' time: times are longer by as much"
+    ]
+    spent.stolen_ns = 90_000_000
+    assert len(cost_lines(spent, "tracing")) == 1
+
+
 def test_the_largest_wait_is_named_with_what_helps() -> None:
     made = outcome(calls=40_000)
     made.cost = Price(11_400_000_000, {cost.PRINT: 11_300_000_000, cost.START: 30_000_000})
