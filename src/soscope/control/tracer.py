@@ -19,7 +19,7 @@ from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
 from soscope.control.program import Program
 from soscope.control.stops import StopServer
-from soscope.control.task import TaskMoment, Task
+from soscope.control.task import Task, TaskMoment
 from soscope.entry import ptrace
 from soscope.entry.agent.put_in import PutIn
 from soscope.entry.stop.tracee import Faulted, Gone, Tracee
