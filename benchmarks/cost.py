@@ -10,8 +10,8 @@ it saw that. Programs of one thread each.
 
 A row says by how much the price that soscope says differs from that, in percent of it, by the
 median of all runs, as what a run waits for soscope is as long as the machine is busy; beside it is
-how long the program ran untraced. Where it paid less than some milliseconds that is noise, and the
-row has no figure.
+how long the program ran untraced. Where it paid less than some milliseconds, or less than three
+times what its untraced runs differ by, that is noise, and the row has no figure.
 
 The rounds go over all programs and ways, so that each has as many pairs. None begins when the time
 for them is over.
@@ -24,6 +24,7 @@ import json
 import os
 import select
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -107,7 +108,8 @@ def waitpid(pid, options):
     if ended and os.getpid() == soscope:
         if os.WIFSTOPPED(status) and status >> 16 == 4 and first is None:
             first = ended
-            tell(exec=ended)  # who hears that may take our processor
+            tell(exec=ended)
+            os.read(tells, 1)  # it is watched from now on
             before, at = queued(ended), time.monotonic()
         elif ended == first and not os.WIFSTOPPED(status):
             tell(at=at, queued=waited.get(ended, before) - before)
@@ -181,7 +183,7 @@ def _untraced(words: Sequence[str]) -> float:
 
 def _traced(start: list[str], words: Sequence[str]) -> tuple[float, float]:
     """Return what a program took under soscope, and what soscope says that it has cost."""
-    reads, writes = os.pipe()
+    reads, writes = (end.detach() for end in socket.socketpair())
     process = subprocess.Popen(
         [*start, str(writes), *words],
         stdin=subprocess.DEVNULL,
@@ -218,6 +220,7 @@ def _traced(start: list[str], words: Sequence[str]) -> tuple[float, float]:
                 told |= news
                 if "exec" in news:
                     target = os.pidfd_open(int(told["exec"]))
+                    os.write(reads, b"!")
     finally:
         os.close(reads)
         process.wait()
@@ -229,7 +232,8 @@ def _traced(start: list[str], words: Sequence[str]) -> tuple[float, float]:
 def _row(way: str, name: str, pairs: list[tuple[float, float, float]]) -> Row:
     plain, traced, said = (statistics.median(pair[at] for pair in pairs) for at in range(3))
     true = traced - plain
-    is_worth = true > _NOISE
+    alone = [pair[0] for pair in pairs]
+    is_worth = true > max(_NOISE, 3 * (max(alone) - min(alone)))
     # each run's price beside what it said: how long runs wait for soscope differs
     ratios = [of / max(with_it - plain, 1e-3) for _, with_it, of in pairs]
     miss = Figure([100 * abs(statistics.median(ratios) - 1)]) if is_worth else None
