@@ -15,7 +15,9 @@ _CLOCK = 2  # CPUCLOCK_SCHED of linux/posix-timers_types.h
 def process_ns(pid: int) -> int:
     """Return how many ns all threads of a process have run; those that have ended are included.
 
-    Raises OSError where it is gone.
+    The time of a thread that has a processor is as of the last tick, or of the last time that the
+    process asked for its own time (kernel/sched/cputime.c: thread_group_cputime). Raises OSError
+    where it is gone.
     """
     return time.clock_gettime_ns(~pid << 3 | _CLOCK)
 
@@ -58,13 +60,14 @@ class ThreadAccount:
                 os.close(descriptor)
         self._descriptor = self._call = -1
 
-    def look(self) -> tuple[int, int]:
-        """Return how many ns it has run, and how often it has been given a processor.
+    def look(self) -> tuple[int, int, int]:
+        """Return how many ns it has run and waited to run, and how often it got a processor.
 
-        The time of one that has a processor is that of the last tick.
+        The first is as of the last tick, or the last time that the thread asked for its own time,
+        while it has a processor; the second as of when it got one last.
         """
-        ran, _, times = self._read("schedstat", self._descriptor).split(b" ")
-        return int(ran), int(times)
+        ran, waited, times = self._read("schedstat", self._descriptor).split(b" ")
+        return int(ran), int(waited), int(times)
 
     def waits(self) -> bool:
         """Return whether it waits in a system call, or stands still for another reason."""

@@ -38,9 +38,10 @@ def test_the_time_is_that_of_the_thread_itself(most: int, monkeypatch: pytest.Mo
     account = ThreadAccount(os.getpid(), threading.get_native_id())
     sum(range(1_000_000))
     before = time.thread_time_ns()  # whoever asks for it brings the account up to date
-    ran, turns = account.look()
+    ran, waited, turns = account.look()
     assert before <= ran <= time.thread_time_ns()
     assert turns > 0
+    assert waited >= 0
     assert process_ns(os.getpid()) >= ran
     account.close()
     account.close()

@@ -22,6 +22,7 @@ _LOOK = 250_000_000  # ns between looks for them, where their number stays the s
 _MOST_IDLE = 8  # periods in which a thread that hardly runs is not looked at
 _EARLY = "images and threads were being looked for"
 _MOST_WAITS = 8
+_SWITCH = 100_000  # ns from when the sampler got a processor to its first look
 _UNSEEN = "threads had ended, or did not run when it was their turn"
 
 
@@ -29,11 +30,13 @@ class SampledThread:
     """A thread: `owed` is the time in ns for which it is to be sampled yet.
 
     `looked` is when it was looked at last, in ns of the monotonic clock, and `next` when that is
-    worth while again; `turns` is how often it had been given a processor then.
+    worth while again; `turns` is how often it had been given a processor then, and `delay` for how
+    many ns it had waited for one.
     """
 
     __slots__ = (
         "account",
+        "delay",
         "had_processor",
         "looked",
         "next",
@@ -52,7 +55,7 @@ class SampledThread:
         """Begin; `is_new`: all that it has run counts. Raises OSError where it has ended."""
         self.tid = tid
         self.account = ThreadAccount(pid, tid)
-        ran, self.turns = self.account.look()
+        ran, self.delay, self.turns = self.account.look()
         self.ran = 0 if is_new else ran
         self.waited = 0
         self.had_processor = False  # when it was asked to stop
@@ -90,7 +93,6 @@ class SampledProcess:
         self._next_look = self._next_count = 0
         self._ran = process_ns(pid)
         self._are_owed = self._has_begun = False
-        self._waits = 0  # turns in a row in which no thread had a processor
         self._unseen = -self._ran
         self._find_threads(time.monotonic_ns())
         if self._ran - begun >= period:
@@ -106,34 +108,24 @@ class SampledProcess:
         self.images.close()
 
     def due(self) -> list[SampledThread]:
-        """Return the threads that have run for a period since they were sampled, and run now.
+        """Return the threads that have run for a period since they were sampled, and may run now.
 
         Raises OSError and SoscopeError where the process has ended, or runs another program.
         """
+        now = time.monotonic_ns()
         ran = process_ns(self.pid)
-        if ran - self._ran < self._period >> 4 and not self._are_owed:
-            return []
-        # If no time goes by between two looks, none has a processor now, and none that is asked to
-        # stop would be found where it runs. Where it is so for too often, see `ran`.
-        runs = process_ns(self.pid) != ran
-        self._waits = 0 if runs else (self._waits + 1) % _MOST_WAITS
-        if self._waits:
+        if ran == self._ran or (ran - self._ran < self._period >> 4 and not self._are_owed):
             return []
         self._ran = ran
         self._are_owed = False
-        now = time.monotonic_ns()
         self._find_threads(now)
         nearly = now + (self._period >> 3)
         threads = [thread for thread in self.threads.values() if thread.next <= nearly]
-        due = [thread for thread in threads if self._is_due(thread, now)]
-        if not runs:
-            for thread in due:
-                thread.waited = _MOST_WAITS - 1
-        return due
+        return [thread for thread in threads if self._is_due(thread, now)]
 
     def _is_due(self, thread: SampledThread, now: int) -> bool:
         try:
-            ran, thread.turns = thread.account.look()
+            ran, thread.delay, thread.turns = thread.account.look()
         except (OSError, ValueError):  # it has ended
             self._forget(self.threads.pop(thread.tid))
             self._next_look = self._next_count = 0
@@ -186,18 +178,22 @@ class SampledProcess:
     # ---- a thread that stands still ----
 
     def ran(self, thread: SampledThread) -> bool:
-        """Return whether a thread had a processor when it was asked to stop.
+        """Return whether a thread had a processor when this turn began.
 
-        One that waits for a processor stands where the scheduler has taken it away: not anywhere,
-        but mostly behind a system call. It is let go, and asked again when it runs; unless that
-        does not help, as where soscope itself always takes its processor.
+        If it had to wait for one before, it stands where it gave its processor away, mostly behind
+        a system call. It is let go, and asked again in another turn, but for the last of several.
+        If it has waited only since the turn began, it stands where the sampler took its processor,
+        which is anywhere.
         """
         try:
-            has_waited = thread.account.look()[1] != thread.turns
+            _, delay, turns = thread.account.look()
         except (OSError, ValueError):
-            has_waited = True
-        thread.had_processor = not has_waited
-        thread.waited = (thread.waited + 1) % _MOST_WAITS if has_waited else 0
+            thread.had_processor = is_seen = False
+        else:
+            thread.had_processor = turns == thread.turns
+            least = time.monotonic_ns() - thread.looked + _SWITCH
+            is_seen = thread.had_processor or delay - thread.delay <= least
+        thread.waited = 0 if is_seen else (thread.waited + 1) % _MOST_WAITS
         return not thread.waited
 
     def look(self, thread: SampledThread, stack_pointer: int, thread_pointer: int) -> Look:
