@@ -25,7 +25,7 @@ NO_PTRACE = "no ptrace"  # ": " and the system's reason follow
 
 _SAID = {
     STATIC: "it is statically linked, so its calls go through no slots:"
-    " strace shows its system calls, perf record -g its functions",
+    " strace shows its system calls, soscope prof run its functions by samples",
     VALGRIND: "valgrind runs a translation of its program, which soscope cannot go into",
     SETUID: "it gained privileges when it started",
     FOREIGN: "it is made for another architecture",

@@ -28,7 +28,7 @@ _SAID = {
         "set-user-id, set-group-id or with capabilities: tracing would take its rights away;"
         " soscope trace runs it untraced"
     ),
-    reasons.STATIC: "static: it has no slots; soscope trace runs it untraced",
+    reasons.STATIC: "static: it has no slots; soscope prof run shows its functions by samples",
     reasons.UNREADABLE: "not readable: soscope trace runs it untraced",
 }
 

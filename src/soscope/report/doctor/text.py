@@ -45,8 +45,8 @@ def _short(diagnosis: Diagnosis) -> list[str]:
     findings = [finding for part in diagnosis.parts for finding in part.findings]
     bad = [finding for finding in findings if finding.state in (LIMITED, MISSING)]
     lines = [line for finding in bad for line in _finding(finding)]
-    how = "the rest is fine" if bad else "all is fine with it"
-    return [*lines, f"  {how}: soscope doctor tells more"]
+    what = "the rest of this installation" if bad else "this installation"
+    return [*lines, f"  {what} is fine: soscope doctor tells more"]
 
 
 def _finding(finding: Finding) -> list[str]:

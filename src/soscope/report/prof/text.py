@@ -73,8 +73,12 @@ def _share_of_calls(profile: Profile, own: int) -> tuple[list[str], bool]:
     """Say how much of the time that went by is in a table of calls: nothing was sampled."""
     whys = profile.not_sampled or list(profile.missed_ns)
     why = f"{time_text(own)} of processor time were too little for samples"
+    if not own:
+        why = "its threads ran too little for samples"
     if whys:
         why = f"samples of its own code are missing: {'; '.join(whys)}"
+    if not profile.sums:
+        return [why], False
     calls = sum(sums.self_ns or 0 for sums in profile.sums)
     doubt = sum(sums.doubt_ns or 0 for sums in profile.sums)
     ran = 0 if profile.cost is None else profile.cost.ran_ns

@@ -68,7 +68,7 @@ _STOPPED = {
 # By the words of process.reasons, which reports may not import.
 _UNTRACED = {
     "static": "it is statically linked, so its calls go through no slots:"
-    " strace shows its system calls, perf record -g its functions",
+    " strace shows its system calls, soscope prof run its functions by samples",
     "started by its loader": "it is a loader, and has started no program that can be seen",
     "setuid": "it gains privileges when it starts, and would lose them",
     "setuid, traced": "it should have gained privileges, but -f traces it, which forbids that",
@@ -344,14 +344,21 @@ def _last(outcome: TraceOutcome, unseen: list[str]) -> str:
     left = sum(image.slots_left for image in others)
     if others:
         parts.append(f"{plural(left, 'slot')} of {plural(len(others), 'other image')} left alone")
-    parts.append(", ".join(outcome.shortfalls) or _all(outcome, whose, unseen))
-    return "; ".join(parts)
+    seen = calls or inside
+    parts.append(", ".join(outcome.shortfalls) or _all(outcome, whose, unseen, is_seen=bool(seen)))
+    return "; ".join(filter(None, parts))
 
 
-def _all(outcome: TraceOutcome, whose: str, unseen: list[str]) -> str:
-    """Say what the trace has all of; it is not complete if there are calls that nobody saw."""
+def _all(outcome: TraceOutcome, whose: str, unseen: list[str], *, is_seen: bool) -> str:
+    """Say what the trace has all of; it is not complete if there are calls that nobody saw.
+
+    If no slot was hooked and no call was seen (`is_seen`), there is nothing that can be complete.
+    Of calls that breakpoints have seen nothing is said if others may be unseen.
+    """
+    if not whose and not is_seen:
+        return "nothing was hooked"
     if not whose:
-        return "nothing was hooked" if unseen else "complete"
+        return "" if unseen else "complete"
     are_named = any(word.option == "-e" and word.text for word in outcome.selection.words)
     calls = f"all calls{' of these functions' if are_named else ''} from {whose}"
     return f"{calls} through slots" if unseen else f"complete: {calls}"

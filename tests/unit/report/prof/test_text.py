@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from soscope.control.cost import Price
 from soscope.instruments.prof.flat import BY_IMAGE, BY_THREAD
 from soscope.instruments.prof.model import CUT, MODE_QUIET
@@ -139,6 +141,22 @@ def test_a_table_of_calls_alone_says_so_where_nobody_said_how_to_profile() -> No
     assert text(profile).splitlines()[0] == (
         "calls of several threads took 9.000 ms, with their waits"
     )
+
+
+@pytest.mark.parametrize(
+    ("ran", "why"),
+    [
+        (4_000_000, "4.000 ms of processor time were too little for samples"),
+        (0, "its threads ran too little for samples"),
+    ],
+)
+def test_no_share_is_told_of_a_table_that_has_nothing(ran: int, why: str) -> None:
+    """As of a static program that ends at once: nobody knows how long it ran."""
+    profile = Shape().profile
+    profile.is_chosen, profile.processor_ns = True, ran
+    lines = text(profile).splitlines()
+    assert lines[0] == why
+    assert "in the table" not in text(profile)
 
 
 def test_rows_of_images_and_of_threads() -> None:

@@ -17,7 +17,7 @@ from soscope.model.image import (
     IMAGE_WRITE_REFUSED,
     TracedImage,
 )
-from soscope.model.slot import HOOKED, REFUSED_ADDRESS_TAKEN, SLOT_JUMP_SLOT, TracedSlot
+from soscope.model.slot import HOOKED, REFUSED_ADDRESS_TAKEN, SLOT_ENTRY, SLOT_JUMP_SLOT, TracedSlot
 from soscope.report.trace.display import Display
 from soscope.report.trace.notes import notes
 from soscope.report.trace.summaryjson import document as document_of
@@ -70,6 +70,24 @@ LAST = "5 calls through 3 slots of cat; 42 slots of 2 other images left alone"
 def test_a_whole_trace_ends_with_how_much_there_was() -> None:
     assert notes(outcome(), Display()) == [f"{LAST}; complete: all calls from cat"]
     assert UNSEEN in notes(outcome(), Display(verbose=True))
+
+
+def test_nothing_is_complete_where_nothing_was_hooked() -> None:
+    """If -x names nothing, there is no slot, and no function that a breakpoint is for."""
+    made = outcome(calls=0)
+    made.programs[:] = [TraceProgramOutcome(0, "/bin/cat", [], [], rules_matched=[0, 0])]
+    assert notes(made, Display())[-1] == "0 calls through 0 slots; nothing was hooked"
+
+
+def test_calls_at_entry_points_are_no_sign_that_nothing_was_hooked() -> None:
+    entry = TracedSlot(
+        *(0, 0, "inside", "", None, IMAGES[0], 0, SLOT_ENTRY, HOOKED, False, False, None, 0, False)
+    )
+    made = outcome(calls=2, imported={"dlsym"})
+    made.programs[:] = [TraceProgramOutcome(0, "/bin/cat", [], [entry])]
+    assert notes(made, Display())[-1] == "2 calls at 1 entry point"
+    made.imported = set()
+    assert notes(made, Display())[-1] == "2 calls at 1 entry point; complete"
 
 
 def unseen(*slots: TracedSlot, words: list[str], from_: list[str] | None = None) -> list[str]:
@@ -237,7 +255,7 @@ def test_pointers_from_dlsym_are_not_seen() -> None:
 def test_a_static_program_is_said_and_nothing_else() -> None:
     made = TraceOutcome(["hello"], compile_selection([]), untraced=[("/bin/hello", "static")])
     said = "it is statically linked, so its calls go through no slots:"
-    next_ = "strace shows its system calls, perf record -g its functions"
+    next_ = "strace shows its system calls, soscope prof run its functions by samples"
     assert notes(made, Display()) == [f"/bin/hello ran untraced: {said} {next_}"]
 
 
