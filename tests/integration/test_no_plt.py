@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import tracing
-from tests.support.processes.run import run
+from tests.support.processes.run import run, soscope
 from tests.support.targets.build import made, made_in
 
 PROGRAM = r"""
@@ -168,3 +168,41 @@ def test_a_pointer_that_is_made_beside_a_stub_is_named() -> None:
         is_named = "counts are lower bounds" in done.stderr
         assert calls == 2 or is_named, (name, done.stderr)
         assert done.stderr.rstrip().endswith("; not complete") == is_named, (name, done.stderr)
+
+
+TABLE = """
+#include <stdio.h>
+#include <string.h>
+static int ours(const char *a, const char *b) { return a == b; }
+static int (*volatile chosen[])(const char *, const char *) = {WHICH, ours};
+int main(void)
+{
+	int calls = 0;
+	for (int i = 0; i < 4; i++)
+		calls += chosen[i & 1]("a", "b") < 2;
+	printf("%d\\n", calls);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("which", "words", "said"),
+    [
+        ("strcmp", [], "not seen: calls of strcmp by pointers in the data of program"),
+        ("strcmp", ["-e", "strcmp,printf"], "not seen: "),  # with what libc calls itself
+        ("strcmp", ["-l", "libm.so.6", "-e", "printf"], "nothing was hooked"),
+        ("ours", [], "complete: all calls from program"),
+    ],
+)
+def test_a_table_of_functions_in_the_data(
+    tmp_path: Path, which: str, words: list[str], said: str
+) -> None:
+    """The loader writes their addresses there; calls by them go through no slot."""
+    source = tmp_path / "program.c"
+    source.write_text(TABLE.replace("WHICH", which))
+    made_in(tmp_path, "gcc", "-O1", "-fno-builtin", source, "-o", "program")
+    done = soscope("trace", *words, "--", tmp_path / "program")
+    assert (done.returncode, done.stdout) == (0, "4\n")
+    assert said in done.stderr
+    assert ("complete: " in done.stderr) == (which == "ours")

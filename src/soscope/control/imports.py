@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf import relocations
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symbols.array import static_table
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
 
 _FUNCTIONS = (c.STT_FUNC, c.STT_GNU_IFUNC)
+_PURE = frozenset(("__cxa_pure_virtual", "__cxa_deleted_virtual"))
+_PERSONALITIES = ("personality", "personality_v0")
 
 
 def imported_functions(paths: Iterable[str]) -> set[str]:
@@ -49,6 +52,38 @@ def which_define(name: str, paths: Iterable[str]) -> list[str]:
 
 def _imported(image: ElfImage) -> Iterable[str]:
     return [symbol.name for symbol in image.undefined_functions()]
+
+
+def pointed_functions(path: str) -> list[str]:
+    """Return the functions that a file imports, and whose addresses the loader puts into its data.
+
+    A call through such a pointer (a table of functions) goes through no slot. Left out are
+    functions that run-time libraries alone call: those of C++ that find a handler, or stand for
+    a virtual function without a body.
+    """
+    return _asked(path, _pointed, [])
+
+
+def _pointed(image: ElfImage) -> list[str]:
+    arch = image.header.arch if image.header else None
+    if arch is None or not arch.relocations.word or arch.has_split_info:
+        return []
+    word, coding = arch.relocations.word, image.encoding
+    shift, mask = (32, 0xFFFF_FFFF) if coding.bits == 64 else (8, 0xFF)
+    indices: set[int] = set()
+    for table in relocations.tables(image):
+        layout = coding.rela if table[2] else coding.rel
+        rows = layout.iter_unpack(relocations.entries(image, table, (word,))[0])
+        indices.update(row[1] >> shift for row in rows if row[1] & mask == word)
+    if not indices:
+        return []
+    return [
+        symbol.name
+        for symbol in image.undefined_functions()
+        if symbol.index in indices
+        and symbol.name not in _PURE
+        and not symbol.name.endswith(_PERSONALITIES)
+    ]
 
 
 def _asked(path: str, ask: Callable[[ElfImage], _T], nothing: _T) -> _T:

@@ -35,19 +35,39 @@ def called_inside(selection: Selection, slots: Iterable[TracedSlot]) -> dict[str
         if image is None or (image, symbol) in through_slots:
             continue
         name = symbol.encode("utf-8", "surrogateescape")
-        if any(pattern.matches(name) for pattern in named) and _chosen(selection, symbol, image):
+        if any(pattern.matches(name) for pattern in named) and _chosen(
+            selection, symbol, image, image
+        ):
             functions.setdefault(image.name, []).append(symbol)
     return {image: list(dict.fromkeys(symbols)) for image, symbols in functions.items()}
 
 
-def _chosen(selection: Selection, symbol: str, image: TracedImage) -> bool:
+def called_by_pointers(selection: Selection, images: Iterable[TracedImage]) -> dict[str, list[str]]:
+    """Return hooked image -> functions that the filter chooses and its data has pointers to.
+
+    What it calls through these goes through no slot.
+    """
+    from soscope.control.imports import pointed_functions, which_define
+
+    known = list({image.path: image for image in images}.values())
+    functions: dict[str, list[str]] = {}
+    for image in known:
+        for symbol in pointed_functions(image.path) if image.slots_hooked else ():
+            paths = which_define(symbol, [other.path for other in known if other is not image])
+            callee = next((other for other in known if other.path in paths[:1]), image)
+            if _chosen(selection, symbol, image, callee):
+                functions.setdefault(image.name, []).append(symbol)
+    return functions
+
+
+def _chosen(selection: Selection, symbol: str, caller: TracedImage, callee: TracedImage) -> bool:
     return chooses(
         selection,
         symbol,
-        caller=image.name,
-        callee=image.name,
-        caller_path=image.path,
-        callee_path=image.path,
-        caller_is_main=image.is_main,
-        callee_is_main=image.is_main,
+        caller=caller.name,
+        callee=callee.name,
+        caller_path=caller.path,
+        callee_path=callee.path,
+        caller_is_main=caller.is_main,
+        callee_is_main=callee.is_main,
     )

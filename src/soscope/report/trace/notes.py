@@ -95,6 +95,8 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
         lines += _unmatched(outcome)
         lines += _not_hooked(outcome.programs, functions, verbose=display.verbose)
         unseen = _inside(outcome, functions, verbose=display.verbose) + unseen_lines(outcome)
+        if not unseen and not outcome.shortfalls:
+            unseen = _pointers(outcome, functions)
         lines += [*_launchers(outcome), *unseen]
     lines += [f"{plural(count, 'event')} dropped: {why}" for count, why in outcome.dropped if count]
     if outcome.stopped:
@@ -288,6 +290,20 @@ def _inside(outcome: TraceOutcome, functions: FunctionNames, *, verbose: bool) -
         f"not seen: calls of {_of_these(symbols, functions)} inside {image}, as they go through"
         " no slot"
         for image, symbols in called_inside(outcome.selection, slots).items()
+    ]
+
+
+def _pointers(outcome: TraceOutcome, functions: FunctionNames) -> list[str]:
+    """Say which functions a hooked image may call by pointers that the loader put into its data.
+
+    Files are read for this, so it is asked where nothing else is missing.
+    """
+    from soscope.instruments.trace.inside import called_by_pointers
+
+    images = [image for program in outcome.programs for image in program.images]
+    return [
+        f"not seen: calls of {_names(symbols, functions.short)} by pointers in the data of {image}"
+        for image, symbols in called_by_pointers(outcome.selection, images).items()
     ]
 
 
