@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.control.costwords import time_text
 from soscope.model.delays import Delays
+from soscope.report.words import plural
 
 _LITTLE = 0.01  # of the traced time: not worth a line
 
@@ -19,8 +20,8 @@ def delay_lines(delays: Delays) -> list[str]:
         lines.append(f"{waited}, {part}{without}")
     if delays.unknown:
         lines.append(
-            f"{delays.unknown:,} times a thread may have waited for a processor, and nobody knows "
-            "how long: that is in the times"
+            f"{plural(delays.unknown, 'time')} a thread may have waited for a processor, and nobody"
+            " knows how long: that is in the times"
         )
     return lines
 
