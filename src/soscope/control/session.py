@@ -183,7 +183,9 @@ class Session(Beginning):
         self._tell_event(
             ProcessStart(time_ns, pid, event, parent, program.path, program.arch, program.engine)
         )
-        self._retire()
+        # what is seen in passing may be wrong: only a program with an agent has certainly begun
+        if self.settings.follow or (event == "exec" and program.block is not None):
+            self._retire()
 
     def _tell_rival(self, path: str, note: str) -> str | None:
         """Say now, and once, why a program is about to fail; return what else is noted of it."""
@@ -234,7 +236,8 @@ class Session(Beginning):
         self._tell_event(ProcessExit(time_ns, pid, status, signal))
         if self._flight is not None and status is None:
             self._flight.killed(pid, signal, self._rings())
-        self._retire()
+        if self.settings.follow:
+            self._retire()
 
     def _tell_event(self, event: Told) -> None:
         if self._flight is not None:
@@ -244,8 +247,6 @@ class Session(Beginning):
 
     def _retire(self) -> None:
         """Let go of programs that nobody runs any more: a script may start thousands."""
-        if not self.settings.follow:
-            return  # what is seen in passing may be wrong: it may run on
         over = [pair for pair in self._drainers.items() if not pair[1].pids]
         if over and self._flight is not None:
             self._flight.look(self._rings())  # the last time that they are there
