@@ -10,25 +10,26 @@
 
 struct sosc_loaded;
 
-struct sosc_cfi { // instructions that say how to get from a frame to its caller's
+struct sosc_cfi { // instructions that say how to get from a frame to its caller's, or another table
 	const uint8_t *at, *end;
 };
 
 struct sosc_frame {
 	uint64_t start, end;
-	const uint8_t *lsda; // its table of calls and landing pads, NULL: it has none
+	struct sosc_cfi
+		lsda; // its table of calls and landing pads, and all behind it; NULL: it has none
 	struct sosc_cfi common, own; // of its CIE, which come first, and of its FDE
 	uint64_t code_step; // factors of what they say
 	int64_t data_step;
 	uint64_t returns; // the column of the return address
 };
 
-/** The number at *@at, unsigned LEB128 (DWARF 5, 7.6). */
-static inline uint64_t sosc_uleb(const uint8_t **at)
+/** The number at *@at, unsigned LEB128 (DWARF 5, 7.6). It is cut at @end, where its table ends. */
+static inline uint64_t sosc_uleb(const uint8_t **at, const uint8_t *end)
 {
 	uint64_t value = 0;
 
-	for (uint32_t shift = 0; shift < 64; shift += 7) {
+	for (uint32_t shift = 0; shift < 64 && *at < end; shift += 7) {
 		uint8_t byte = *(*at)++;
 
 		value |= (uint64_t)(byte & 0x7f) << shift;
@@ -38,12 +39,12 @@ static inline uint64_t sosc_uleb(const uint8_t **at)
 	return value;
 }
 
-/** The number at *@at, signed LEB128. */
-static inline int64_t sosc_sleb(const uint8_t **at)
+/** The number at *@at, signed LEB128, cut at @end. */
+static inline int64_t sosc_sleb(const uint8_t **at, const uint8_t *end)
 {
 	uint64_t value = 0;
 
-	for (uint32_t shift = 0; shift < 64;) {
+	for (uint32_t shift = 0; shift < 64 && *at < end;) {
 		uint8_t byte = *(*at)++;
 
 		value |= (uint64_t)(byte & 0x7f) << shift;

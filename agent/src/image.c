@@ -356,6 +356,35 @@ bool sosc_code_readable(const struct sosc_loaded *image, uint64_t addr)
 	return lies_in(image, addr, PF_R | PF_X);
 }
 
+/**
+ * Where what can be read from @addr on ends: with what its segment has of the file. @addr: nothing can
+ * be read there.
+ */
+const uint8_t *sosc_readable_until(const struct sosc_loaded *image, const uint8_t *addr)
+{
+	for (uint32_t i = 0; i < image->phnum; i++) {
+		const Elf64_Phdr *phdr = &image->phdr[i];
+		uint64_t before = (uint64_t)addr - image->bias - phdr->p_vaddr;
+
+		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_R && before < phdr->p_filesz)
+			return addr + (phdr->p_filesz - before);
+	}
+	return addr;
+}
+
+/** Whether one segment of code has all from @start to @end. */
+bool sosc_is_code_of(const struct sosc_loaded *image, uint64_t start, uint64_t end)
+{
+	for (uint32_t i = 0; i < image->phnum; i++) {
+		const Elf64_Phdr *phdr = &image->phdr[i];
+		uint64_t before = start - image->bias - phdr->p_vaddr;
+
+		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X && before < phdr->p_memsz)
+			return end - start <= phdr->p_memsz - before;
+	}
+	return false;
+}
+
 struct sosc_loaded *sosc_image_of(uint64_t addr)
 {
 	static struct sosc_loaded *last;

@@ -53,6 +53,8 @@ uint64_t sosc_dynamic_addr(const struct sosc_loaded *image, uint64_t value);
 int sosc_segment_flags(const struct sosc_loaded *image, uint64_t addr);
 bool sosc_addr_executable(const struct sosc_loaded *image, uint64_t addr);
 bool sosc_code_readable(const struct sosc_loaded *image, uint64_t addr);
+const uint8_t *sosc_readable_until(const struct sosc_loaded *image, const uint8_t *addr);
+bool sosc_is_code_of(const struct sosc_loaded *image, uint64_t start, uint64_t end);
 struct sosc_loaded *sosc_image_of(uint64_t addr);
 
 #pragma GCC visibility pop

@@ -123,6 +123,53 @@ def test_rules_are_those_of_the_tables(library: str, tmp_path: Path) -> None:
         os.close(descriptor)
 
 
+def lying(data: bytes, field: int, value: int) -> bytes:
+    """Return an ELF file whose PT_GNU_EH_FRAME has another number in a field, by its offset."""
+    changed = bytearray(data)
+    headers, count = struct.unpack_from("<Q", data, 32)[0], struct.unpack_from("<H", data, 56)[0]
+    for at in range(headers, headers + 56 * count, 56):
+        if struct.unpack_from("<I", data, at)[0] == c.PT_GNU_EH_FRAME:
+            struct.pack_into("<Q", changed, at + field, value)
+    return bytes(changed)
+
+
+def damaged(data: bytes, image: ElfImage, chance: random.Random) -> bytes:
+    """Return an ELF file some bytes of whose unwind tables are others."""
+    changed = bytearray(data)
+    header = next(each for each in image.segments if each.type == c.PT_GNU_EH_FRAME)
+    segments = [each for each in image.segments if each.type == c.PT_LOAD]
+    ends = [each.vaddr + each.filesz for each in segments if each.vaddr <= header.vaddr]
+    for _ in range(chance.choice((1, 3, 30))):
+        near = chance.choice((16, 400, max(ends) - header.vaddr))
+        at = header.offset + chance.randrange(near)
+        changed[at] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+    return bytes(changed)
+
+
+def test_tables_that_lie(tmp_path: Path) -> None:
+    """A damaged library runs as long as nothing is thrown in it: nobody else reads its tables."""
+    path = aligned_library(tmp_path)
+    data = Path(path).read_bytes()
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        image = ElfImage.from_descriptor(descriptor, path)
+        stdin = "".join(f"{vaddr:x}\n" for vaddr in places(image)[:60])
+        chance = random.Random(5)
+        files = [damaged(data, image, chance) for _ in range(60)]
+    finally:
+        os.close(descriptor)
+    most = (1 << 64) - 1
+    files += [lying(data, 16, to) for to in (0x800, 0x100000, most - 100, most - 0xFFF)]
+    files.append(lying(data, 40, most))
+    program = hosted.program("rules")
+    for number, content in enumerate(files):
+        library = tmp_path / f"lies{number}.so"
+        library.write_bytes(content)
+        done = run([program, str(library)], input=stdin, env=hosted.OPTIONS, timeout=limit(120))
+        assert done.returncode == 0, (number, (done.stdout + done.stderr)[-3000:])
+        library.unlink()
+
+
 def test_rules_of_an_image_that_goes() -> None:
     source = build.TARGETS / "hostile" / "lib_guessed_image.c"
     library = build.compiled("lib_guessed_image", ["gcc", "-shared", "-fPIC"], [source])

@@ -122,7 +122,7 @@ static void restore(struct machine *machine, uint64_t reg)
 // The bytes of an expression, none where it does not end in time.
 static struct sosc_cfi expression(struct sosc_cfi *code)
 {
-	uint64_t size = sosc_uleb(&code->at);
+	uint64_t size = sosc_uleb(&code->at, code->end);
 	struct sosc_cfi shape = {code->at, code->at};
 
 	if (size > (uint64_t)(code->end - code->at))
@@ -142,7 +142,7 @@ static void cfa_by_expression(struct machine *machine, struct sosc_cfi shape)
 			     &row->bytes)) {
 		row->cfa = RULE_SP;
 	} else if (shape.at < shape.end && *shape.at++ == DW_OP_BREG0 + SOSC_DWARF_FP) {
-		row->bytes = sosc_sleb(&shape.at);
+		row->bytes = sosc_sleb(&shape.at, shape.end);
 		if (shape.end - shape.at == 1 && *shape.at == DW_OP_DEREF)
 			row->cfa = RULE_AT_FP;
 	}
@@ -155,7 +155,7 @@ static void by_expression(struct machine *machine, uint64_t reg, struct sosc_cfi
 	set(machine, reg, LOST, 0);
 	if (shape.at == shape.end || *shape.at++ != DW_OP_BREG0 + SOSC_DWARF_FP)
 		return;
-	bytes = sosc_sleb(&shape.at);
+	bytes = sosc_sleb(&shape.at, shape.end);
 	if (shape.at == shape.end)
 		set(machine, reg, AT_FP, bytes);
 }
@@ -164,14 +164,14 @@ static void by_expression(struct machine *machine, uint64_t reg, struct sosc_cfi
 static bool take_register(struct machine *machine, struct sosc_cfi *code, uint8_t op)
 {
 	int64_t step = machine->function->data_step;
-	uint64_t reg = sosc_uleb(&code->at);
+	uint64_t reg = sosc_uleb(&code->at, code->end);
 
 	switch (op) {
 	case DW_CFA_OFFSET_EXTENDED:
-		set(machine, reg, AT_CFA, (int64_t)sosc_uleb(&code->at) * step);
+		set(machine, reg, AT_CFA, (int64_t)sosc_uleb(&code->at, code->end) * step);
 		return true;
 	case DW_CFA_OFFSET_EXTENDED_SF:
-		set(machine, reg, AT_CFA, sosc_sleb(&code->at) * step);
+		set(machine, reg, AT_CFA, sosc_sleb(&code->at, code->end) * step);
 		return true;
 	case DW_CFA_RESTORE_EXTENDED:
 		restore(machine, reg);
@@ -192,7 +192,7 @@ static bool take_register(struct machine *machine, struct sosc_cfi *code, uint8_
 	case DW_CFA_REGISTER:
 	case DW_CFA_VAL_OFFSET:
 	case DW_CFA_VAL_OFFSET_SF:
-		(void)sosc_uleb(&code->at);
+		(void)sosc_uleb(&code->at, code->end);
 		set(machine, reg, LOST, 0);
 		return true;
 	default:
@@ -219,27 +219,27 @@ static bool take(struct machine *machine, struct sosc_cfi *code, uint8_t op)
 		*row = machine->kept[--machine->kept_count];
 		return true;
 	case DW_CFA_DEF_CFA:
-		set_cfa(row, sosc_uleb(&code->at));
-		row->bytes = (int64_t)sosc_uleb(&code->at);
+		set_cfa(row, sosc_uleb(&code->at, code->end));
+		row->bytes = (int64_t)sosc_uleb(&code->at, code->end);
 		return true;
 	case DW_CFA_DEF_CFA_SF:
-		set_cfa(row, sosc_uleb(&code->at));
-		row->bytes = sosc_sleb(&code->at) * step;
+		set_cfa(row, sosc_uleb(&code->at, code->end));
+		row->bytes = sosc_sleb(&code->at, code->end) * step;
 		return true;
 	case DW_CFA_DEF_CFA_REGISTER:
-		set_cfa(row, sosc_uleb(&code->at));
+		set_cfa(row, sosc_uleb(&code->at, code->end));
 		return true;
 	case DW_CFA_DEF_CFA_OFFSET:
-		row->bytes = (int64_t)sosc_uleb(&code->at);
+		row->bytes = (int64_t)sosc_uleb(&code->at, code->end);
 		return true;
 	case DW_CFA_DEF_CFA_OFFSET_SF:
-		row->bytes = sosc_sleb(&code->at) * step;
+		row->bytes = sosc_sleb(&code->at, code->end) * step;
 		return true;
 	case DW_CFA_DEF_CFA_EXPRESSION:
 		cfa_by_expression(machine, expression(code));
 		return true;
 	case DW_CFA_GNU_ARGS_SIZE:
-		(void)sosc_uleb(&code->at);
+		(void)sosc_uleb(&code->at, code->end);
 		return true;
 	default:
 		return take_register(machine, code, op);
@@ -277,7 +277,7 @@ static bool execute(struct machine *machine, struct sosc_cfi code)
 				return true;
 		} else if (op >> 6 == DW_CFA_OFFSET >> 6) {
 			set(machine, op & 0x3f, AT_CFA,
-			    (int64_t)sosc_uleb(&code.at) * machine->function->data_step);
+			    (int64_t)sosc_uleb(&code.at, code.end) * machine->function->data_step);
 		} else if (op >> 6 == DW_CFA_RESTORE >> 6) {
 			restore(machine, op & 0x3f);
 		} else if (!take(machine, &code, op)) {
@@ -313,12 +313,6 @@ static uint32_t rule_from(const struct row *row)
 	return (uint32_t)row->cfa << RULE_KIND | (uint32_t)words << RULE_BYTES | fp_of(row);
 }
 
-static bool lies_in(const struct sosc_loaded *image, const struct sosc_cfi *code)
-{
-	return code->at <= code->end && (uint64_t)code->at >= image->start &&
-	       (uint64_t)code->end < image->end;
-}
-
 // What holds at an instruction of @image.
 static uint32_t rule_at(const struct sosc_loaded *image, uint64_t addr)
 {
@@ -327,8 +321,6 @@ static uint32_t rule_at(const struct sosc_loaded *image, uint64_t addr)
 
 	if (!sosc_has_frames(image) || !sosc_frame_at(image, addr, &function))
 		return RULE_POINTER;
-	if (!lies_in(image, &function.common) || !lies_in(image, &function.own))
-		return LAST;
 	machine.function = &function;
 	if (!execute(&machine, function.common))
 		return LAST;
