@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions and variables that DWARF describes, where no symbol table has them any more.
+"""Functions and variables that DWARF describes, for files without a symbol table.
 
-The reading is pyelftools'. It is careful, not fast: what can be ruled out by looking for the name's
-bytes never gets to it, and a search ends when its time is over.
+pyelftools reads the DWARF. It is thorough, but slow. So units that do not contain the bytes of
+the name are never given to it, and a search ends when its time is over.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from soscope.model.signature import Signature
 
-_ARTIFICIAL = b"<artificial>"  # what gcc calls units that it made at link time
-_MAX_BYTES = 1 << 29  # of all sections, which may be compressed
-_MAX_STEPS = 8  # from a definition to the entry that has its name
+_ARTIFICIAL = b"<artificial>"  # gcc's name for units that it makes at link time
+_MAX_BYTES = 1 << 29  # bytes of all sections, uncompressed
+_MAX_STEPS = 8  # links from a definition to the entry that has its name
 _NESTS = frozenset(
     ("DW_TAG_namespace", "DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
 )
@@ -28,11 +28,11 @@ _OP_ADDRX = 0xA1
 
 
 class DwarfError(Exception):
-    """The DWARF cannot be read, or not in a reasonable time; the text says why."""
+    """The DWARF cannot be read, or not in a reasonable time; the text tells why."""
 
 
 class DwarfName:
-    """One definition; `vaddr` is a link-time address of the file that was read."""
+    """One definition; `vaddr` is a link-time address in the file that was read."""
 
     __slots__ = ("is_function", "name", "size", "vaddr")
 
@@ -44,10 +44,10 @@ class DwarfName:
 
 
 class Dwarf:
-    """The DWARF of an open file; `alternate` is what its .gnu_debugaltlink names.
+    """The DWARF of an open file; `alternate` is the open file of its .gnu_debugaltlink.
 
-    Raises ImportError where pyelftools is not installed, DwarfError where a file is damaged. The
-    files are read as far as they are needed, and must stay open.
+    Raises ImportError if pyelftools is not installed, DwarfError if a file is damaged. The files
+    are read only as far as needed, and must stay open.
     """
 
     __slots__ = ("_alternate", "_aranges", "_file", "_info", "_known", "_strings")
@@ -70,16 +70,16 @@ class Dwarf:
         self._known: dict[int, list[tuple[int, int, DwarfName]]] = {}
 
     def find(self, name: str, until: float) -> list[DwarfName]:
-        """Return what is called `name`, by its own name or its linkage name.
+        """Return the definitions whose name or linkage name is `name`.
 
-        `until` is the time.monotonic() at which it gives up.
+        The search gives up when time.monotonic() reaches `until`.
 
-        Names inside of namespaces and classes are found by their linkage names alone.
-        Raises DwarfError.
+        Members of namespaces and classes are found only by their linkage names. Raises
+        DwarfError.
         """
         raw = name.encode("utf-8", "surrogateescape")
         wanted = raw + b"\0"
-        # only what is shorter than its offset would be stands in .debug_info itself
+        # a name of at most 3 characters may stand in .debug_info, as it is shorter than an offset
         if len(raw) > 3 and not any(wanted in strings for strings in self._strings):
             return []
         try:
@@ -92,10 +92,10 @@ class Dwarf:
     def signature(
         self, vaddr: int | None, name: str, until: float, passing: ModuleType
     ) -> Signature | None:
-        """Return the types of the function `name` that begins at `vaddr`, None where none does.
+        """Return the types of function `name` that begins at `vaddr`, None if there is none.
 
-        Without `vaddr` the name is all that counts. `passing` is the machine's part of binfmt/isa.
-        Raises DwarfError with the reason where its types are not described.
+        If `vaddr` is None, only the name counts. `passing` is the machine's module in binfmt/isa.
+        Raises DwarfError, with the reason, if the DWARF does not describe its types.
         """
         from soscope.binfmt.dwarfsignature import signature_at
 
@@ -107,7 +107,7 @@ class Dwarf:
             raise _broken(error) from error
 
     def at(self, vaddr: int, until: float) -> DwarfName | None:
-        """Return the function that holds link-time address `vaddr`, None where none does.
+        """Return the function that contains link-time address `vaddr`, None if there is none.
 
         Raises DwarfError.
         """
@@ -150,13 +150,13 @@ class Dwarf:
         return list(by_start.values())
 
     def _units_with(self, raw: bytes, until: float) -> Iterator[Any]:
-        """Give the units that may name something `raw`."""
+        """Yield the units that may define something with the name `raw`."""
         info = self._load()
         units = []
         for unit in info.iter_CUs():
             _check_time(until)
             units.append(unit)
-        # by index, or in units that others import: only reading tells
+        # a name may be given by an index, or stand in a unit that others import: read all units
         if info.debug_str_offsets_sec is not None or len(self._strings) > 1:
             yield from units
             return
@@ -187,7 +187,7 @@ class Dwarf:
         return best
 
     def _functions(self, unit: Any, until: float) -> list[tuple[int, int, DwarfName]]:
-        """Return the pieces of code of a unit: (start, end, whose)."""
+        """Return the pieces of code in a unit: (start, end, function)."""
         known = self._known.get(unit.cu_offset)
         if known is None:
             info = self._load()
@@ -204,7 +204,7 @@ class Dwarf:
         return known
 
     def _units_at(self, vaddr: int, until: float) -> Iterator[Any]:
-        """Give the units that have code at `vaddr`."""
+        """Yield the units that have code at `vaddr`."""
         info = self._load()
         if self._aranges is False:
             self._aranges = info.get_aranges()
@@ -219,12 +219,12 @@ class Dwarf:
 
 
 def _broken(error: Exception) -> DwarfError:
-    """Make the error for whatever went wrong in pyelftools, which raises all kinds."""
+    """Make the error for an exception of pyelftools, which may be of any class."""
     return DwarfError(f"DWARF: {type(error).__name__}: {error}")
 
 
 def _check_time(until: float) -> None:
-    """Raise DwarfError where it is too late."""
+    """Raise DwarfError if the time `until` has passed."""
     if time.monotonic() > until:
         raise DwarfError("DWARF: there is too much of it to be read to the end")
 
@@ -235,9 +235,9 @@ def _section(file: Any, name: str) -> bytes:
 
 
 def _offsets(strings: bytes, raw: bytes) -> Iterator[int]:
-    """Give the offsets in a string table at which `raw` is a string, or else ends one."""
+    """Yield the offsets in a string table of `raw`, or of strings that end with it."""
     whole = strings.find(b"\0" + raw + b"\0")
-    if whole >= 0:  # a linker that lets strings share their ends leaves no whole one
+    if whole >= 0:  # not found if the linker let it share the end of a longer one
         yield whole + 1
         return
     at = strings.find(raw + b"\0")
@@ -247,13 +247,13 @@ def _offsets(strings: bytes, raw: bytes) -> Iterator[int]:
 
 
 def _is_linked(unit: Any) -> bool:
-    """Return whether a unit was made by gcc at link time: what it defines is named in others."""
+    """Return whether gcc made a unit at link time; then other units name its definitions."""
     name = unit.get_top_DIE().attributes.get("DW_AT_name")
     return name is not None and name.value == _ARTIFICIAL
 
 
 def _walk(entry: Any, until: float) -> Iterator[Any]:
-    """Give what a unit defines, outside of functions. Raises DwarfError when it takes too long."""
+    """Yield a unit's definitions outside of functions; raise DwarfError if it takes too long."""
     for child in entry.iter_children():
         _check_time(until)
         yield child
@@ -262,7 +262,10 @@ def _walk(entry: Any, until: float) -> Iterator[Any]:
 
 
 def _names(entry: Any, *, plain: bool = False) -> list[bytes]:
-    """Return the linkage name and the name of a definition; `plain`: that one wherever it is."""
+    """Return the linkage name and the name of a definition, as far as it has them.
+
+    The name of a member of a namespace or class is only returned if `plain` is true.
+    """
     linkage, name = None, None
     for _ in range(_MAX_STEPS):
         attributes = entry.attributes
@@ -283,7 +286,7 @@ def _names(entry: Any, *, plain: bool = False) -> list[bytes]:
 
 
 def _ranges(info: Any, entry: Any) -> list[tuple[int, int]]:
-    """Return the code of a function or unit, (start, end), where it is entered first."""
+    """Return the code ranges (start, end) of a function or unit, the one with its entry first."""
     attributes = entry.attributes
     low = attributes.get("DW_AT_low_pc")
     high = attributes.get("DW_AT_high_pc")
@@ -306,7 +309,7 @@ def _ranges(info: Any, entry: Any) -> list[tuple[int, int]]:
 
 
 def _variable(info: Any, entry: Any) -> int | None:
-    """Return where a variable with a fixed address lies, None for any other."""
+    """Return the address of a variable with a fixed address, None for any other."""
     location = entry.attributes.get("DW_AT_location")
     if entry.tag != "DW_TAG_variable" or location is None or not isinstance(location.value, list):
         return None
@@ -323,7 +326,7 @@ def _variable(info: Any, entry: Any) -> int | None:
 
 
 def check_size(file: Any) -> None:
-    """Raise DwarfError if the sections of a file are too large when they are unpacked."""
+    """Raise DwarfError if the debug sections of a file are too large when unpacked."""
     sizes = [each.data_size for each in file.iter_sections() if ".debug_" in each.name]
     if sum(sizes) > _MAX_BYTES:
         raise DwarfError(f"DWARF: over {_MAX_BYTES >> 20} MiB of it, unpacked")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of DWARF, read one by one from where they are: .debug_info of DWARF 2 to 5.
+"""Read single entries of DWARF 2 to 5 directly from .debug_info, without their unit.
 
-`dwarf.py` reads all of a unit by pyelftools, which takes seconds. Here a function is found by the
-bytes of its name's offset, so that only its own entry and those of its types are read: that is fast
-enough for the start of a program. Little-endian, 32-bit DWARF alone.
+`dwarf.py` reads whole units by pyelftools, which takes seconds. This module searches for the
+bytes of the offset of a function's name. Then it reads only the entry around them and the entries
+of its types, which is fast enough for the start of a program. It reads only little-endian, 32-bit
+DWARF.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# Tags and attributes that others ask for (DWARF 5, 7.5.3 and 7.5.4).
+# Tags and attributes that other modules use (DWARF 5, 7.5.3 and 7.5.4).
 TAG_ARRAY = 0x01
 TAG_CLASS = 0x02
 TAG_ENUM = 0x04
@@ -95,11 +96,11 @@ _NAMES = (AT_NAME, AT_LINKAGE_NAME, AT_MIPS_LINKAGE_NAME)
 
 _MAX_UNITS = 1 << 20
 _MAX_ATTRIBUTES = 256
-_BEFORE = 48  # bytes of an entry that may stand in front of its name
-_MOST_WALKED = 1 << 17  # entries that are walked over for names by an index
-_UNIT = 16  # what it costs to look at a unit, in entries
-_FIRST = 24  # bytes, of which any header of a unit has fewer
-_MOST_STEPS = 1 << 16  # entries of one unit that are walked over
+_BEFORE = 48  # bytes of an entry before its name, at most
+_MOST_WALKED = 1 << 17  # entries that a search for indexed names walks over, at most
+_UNIT = 16  # the cost of a look at a unit, counted as entries
+_FIRST = 24  # bytes; no header of a unit is longer
+_MOST_STEPS = 1 << 16  # entries of one unit that are walked over, at most
 _U16 = Struct("<H")
 _U32 = Struct("<I")
 _U64 = Struct("<Q")
@@ -109,11 +110,11 @@ _Abbreviation = tuple[int, bool, list[tuple[int, int, int]]]
 
 
 class EntryError(Exception):
-    """Bytes that are no entry, or of a kind that is not read."""
+    """The bytes are not an entry, or are one of a kind that this module does not read."""
 
 
 class Unit:
-    """One unit of .debug_info: where it begins and ends, its version, its abbreviations."""
+    """One unit of .debug_info: its start and end, its version, its abbreviations."""
 
     __slots__ = (
         "abbreviations",
@@ -133,12 +134,12 @@ class Unit:
         self.version = version
         self.abbreviations: dict[int, _Abbreviation] = {}
         self.skips: dict[int, tuple[bool, int, int]] = {}
-        self.path: list[int] = []  # entries that were walked over last
+        self.path: list[int] = []  # offsets of the entries walked over last
         self.str_offsets: int | None = None
 
 
 class DwarfEntry:
-    """One entry: `values` are its attributes as numbers or bytes, `forms` how they are written."""
+    """One entry: `values` are its attributes as numbers or bytes, `forms` the DW_FORM_ of each."""
 
     __slots__ = ("at", "behind", "forms", "has_children", "tag", "unit", "values")
 
@@ -152,12 +153,12 @@ class DwarfEntry:
         self.behind = at
 
     def number(self, attribute: int) -> int | None:
-        """Return an attribute that is a number, None where it is none or not there."""
+        """Return an attribute that is a number; None if it is missing or not a number."""
         value = self.values.get(attribute)
         return value if isinstance(value, int) else None
 
     def signed(self, attribute: int) -> int | None:
-        """Return a constant whose form does not say whether it is negative."""
+        """Return an attribute as a signed number, if its form does not tell the sign."""
         value = self.number(attribute)
         size = SIGNED_FORMS.get(self.forms.get(attribute, 0))
         if value is None or size is None:
@@ -166,13 +167,13 @@ class DwarfEntry:
 
     @property
     def name(self) -> str:
-        """DW_AT_name, "" where there is none."""
+        """The value of DW_AT_name, "" if there is none."""
         value = self.values.get(AT_NAME)
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
 
     @property
     def linkage_name(self) -> str:
-        """The name that linkers know it by, where that is another one."""
+        """The name that linkers use, "" if it does not differ from `name`."""
         for attribute in (AT_LINKAGE_NAME, AT_MIPS_LINKAGE_NAME):
             value = self.values.get(attribute)
             if isinstance(value, bytes):
@@ -181,7 +182,7 @@ class DwarfEntry:
 
 
 class Entries:
-    """The entries of one file, by the contents of its sections; missing ones are empty."""
+    """All entries of one file, given the contents of its sections; missing sections are empty."""
 
     def __init__(
         self,
@@ -201,7 +202,7 @@ class Entries:
         self._string_offsets = string_offsets
         self._tables: dict[int, dict[int, _Abbreviation]] = {}
         self._units: dict[int, Unit] = {}
-        self.starts = self._headers()  # of its units
+        self.starts = self._headers()  # offsets of its units
         self.is_cut = False
 
     def _headers(self) -> list[int]:
@@ -285,7 +286,7 @@ class Entries:
         return table
 
     def _read(self, unit: Unit, at: int, watch: int = -1) -> tuple[DwarfEntry, bool]:
-        """Read an entry; return whether one of its names is written at offset `watch`."""
+        """Read an entry; also return whether one of its names is stored at offset `watch`."""
         start, info = at, self.info
         try:
             code, at = uleb(info, at)
@@ -364,18 +365,18 @@ class Entries:
         return self._read(self.unit_at(offset), offset)[0]
 
     def top_at(self, start: int) -> DwarfEntry:
-        """Return the entry of the unit that begins at an offset. Raises EntryError."""
+        """Return the top entry of the unit at an offset. Raises EntryError."""
         unit = self._units.get(start)
         if unit is None:
             unit = self._units[start] = self._read_unit(start)
         return self.top(unit)
 
     def top(self, unit: Unit) -> DwarfEntry:
-        """Return the entry of a unit itself. Raises EntryError."""
+        """Return the top entry of a unit. Raises EntryError."""
         return self._read(unit, unit.first)[0]
 
     def led(self, entry: DwarfEntry, attribute: int = AT_TYPE) -> DwarfEntry | None:
-        """Return the entry that an attribute leads to, None where it is not there.
+        """Return the entry that an attribute refers to, None if there is no such attribute.
 
         Raises EntryError.
         """
@@ -387,7 +388,7 @@ class Entries:
         return self.at(value)
 
     def place(self, entry: DwarfEntry) -> tuple[str, int] | None:
-        """Return the name of the source file and the line that declare something, if known."""
+        """Return (file, line) of the declaration of an entry, if known."""
         line, number = entry.number(AT_DECL_LINE), entry.number(AT_DECL_FILE)
         program = self.top(entry.unit).number(AT_STMT_LIST)
         if line is None or number is None or program is None or not self._lines:
@@ -402,7 +403,7 @@ class Entries:
         return (files[number], line) if 0 <= number < len(files) and files[number] else None
 
     def children(self, entry: DwarfEntry) -> list[DwarfEntry]:
-        """Return the entries directly below one. Raises EntryError."""
+        """Return the entries directly below an entry. Raises EntryError."""
         if not entry.has_children:
             return []
         children: list[DwarfEntry] = []
@@ -421,19 +422,19 @@ class Entries:
             at = child.behind
             depth += child.has_children
 
-    # ---- by name
+    # ---- look-up by name
 
     def functions(self, names: set[bytes]) -> dict[bytes, list[DwarfEntry]]:
-        """Return the subprograms that have one of these names, or linkage names, by name.
+        """Return the subprograms that have one of these names or linkage names, by name.
 
-        Of those that are named by an index (DW_FORM_strx) some are missing where `is_cut` is true
-        then: it takes too long.
+        Sets `is_cut` if the search for names that are given by an index (DW_FORM_strx) takes too
+        long. Then some of these subprograms are missing.
         """
         needles: dict[bytes, bytes] = {}
         for offset, name in offsets_of(self.strings, names):
             needles[_U32.pack(offset)] = name
         for name in names:
-            if len(name) < 4:  # shorter than its offset: it stands in the entry
+            if len(name) < 4:  # shorter than an offset: the entry holds the name itself
                 needles[name + b"\0"] = name
         functions: dict[bytes, list[DwarfEntry]] = {}
         for at, needle in places_of(self.info, needles):
@@ -447,7 +448,7 @@ class Entries:
     def _indexed(
         self, names: set[bytes], needles: Iterable[bytes]
     ) -> Iterator[tuple[bytes, DwarfEntry]]:
-        """Give the subprograms of these names that are named by an index."""
+        """Yield the subprograms of these names whose entries give the name by an index."""
         if not self._string_offsets:
             return
         from soscope.binfmt.dwarfindexed import tables_with
@@ -476,13 +477,13 @@ class Entries:
                         behind = self._skip(unit, at)[2]
                     at = behind
             except (EntryError, IndexError):
-                continue  # a damaged unit hides no other
+                continue  # skip a damaged unit, not the others
             if left <= 0:
                 self.is_cut = True
                 return
 
     def _around(self, at: int) -> DwarfEntry | None:
-        """Return the subprogram whose name is written at an offset, None where there is none."""
+        """Return the subprogram whose name is stored at an offset, None if there is none."""
         for start in range(at - 1, max(at - _BEFORE, 0), -1):
             try:
                 unit = self.unit_at(start)
@@ -493,13 +494,13 @@ class Entries:
                 if is_there and self._is_reached(unit, start):
                     return entry
             except (EntryError, IndexError):
-                continue  # as above
+                continue  # the same as above
         return None
 
     def _is_reached(self, unit: Unit, wanted: int) -> bool:
         """Walk from the beginning of a unit; return whether an entry begins at offset `wanted`.
 
-        The middle of an entry may look like one of its own.
+        The walk is needed because bytes in the middle of an entry may look like an entry.
         """
         path = unit.path
         index = bisect_right(path, wanted) - 1
@@ -517,7 +518,7 @@ class Entries:
         return False
 
     def _skip(self, unit: Unit, at: int) -> tuple[bool, int, int]:
-        """Return whether an entry has children, where its sibling is or 0, and what follows."""
+        """Return (has children, offset of the sibling or 0, offset behind the entry)."""
         code, behind = uleb(self.info, at)
         skips = unit.skips.get(code)
         if skips is None:
@@ -537,7 +538,7 @@ class Entries:
 
 
 def _indexed_name(entry: DwarfEntry, names: set[bytes]) -> bytes | None:
-    """Return which of `names` an entry has by an index."""
+    """Return the name among `names` that an entry gives by an index, None if there is none."""
     for attribute in _NAMES:
         value = entry.values.get(attribute)
         is_indexed = FORMS.get(entry.forms.get(attribute, 0), (STRING, 0))[0] == STRX
@@ -547,7 +548,7 @@ def _indexed_name(entry: DwarfEntry, names: set[bytes]) -> bytes | None:
 
 
 def _skips(of: _Abbreviation | None, version: int) -> tuple[bool, int, int]:
-    """Return what `Entries._skip` needs of an abbreviation: the size is -1 where it varies."""
+    """Return what `Entries._skip` needs of an abbreviation; the size is -1 if it varies."""
     if of is None:
         raise EntryError("no such abbreviation")
     _, has_children, attributes = of
@@ -575,7 +576,7 @@ def _text(strings: bytes, at: int) -> bytes:
 
 
 def uleb(data: bytes, at: int) -> tuple[int, int]:
-    """Read an unsigned LEB128 number; return it, and the offset behind it."""
+    """Read an unsigned LEB128 number; return it and the offset behind it."""
     byte = data[at]
     if byte < 0x80:
         return byte, at + 1

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of source files: the head of a line number program (DWARF 5, 6.2.4)."""
+"""Names of source files, in the header of a line number program (DWARF 5, 6.2.4)."""
 
 from __future__ import annotations
 
 from soscope.binfmt.dwarfentries import EntryError, uleb
 
 _PATH, _FOLDER = 1, 2  # DW_LNCT_path, DW_LNCT_directory_index
-_MOST = 1 << 16  # files of a unit
+_MOST = 1 << 16  # files of a unit, at most
 _STRING, _STRP, _LINE_STRP = 0x08, 0x0E, 0x1F
 _UDATA, _DATA16, _BLOCK = 0x0F, 0x1E, 0x09
 _SIZES = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8}
 
 
 class LineHead:
-    """The head of a program: what it says of its opcodes, and where it lies, [first, end).
+    """The header of a line number program; its opcodes are at [first, end).
 
-    `step` is the length of the shortest instruction. `operands` says how many each standard
-    opcode has.
+    `step` is the length of the shortest instruction. `operands` has the number of operands of
+    each standard opcode.
     """
 
     __slots__ = (
@@ -33,13 +33,13 @@ class LineHead:
     )
 
     def __init__(self, lines: bytes, at: int, strings: bytes, line_strings: bytes) -> None:
-        """Read the one at an offset of .debug_line. Raises EntryError, IndexError, ValueError."""
+        """Read the header at `at` in .debug_line. Raises EntryError, IndexError, ValueError."""
         length = int.from_bytes(lines[at : at + 4], "little")
         self.version = int.from_bytes(lines[at + 4 : at + 6], "little")
         self.end = at + 4 + length
         if not 2 <= self.version <= 5 or length >= 0xFFFF_FFF0 or self.end > len(lines):
             raise EntryError(f"a line number program of version {self.version}")
-        at += 8 if self.version == 5 else 6  # behind the sizes of addresses and segments
+        at += 8 if self.version == 5 else 6  # skip the sizes of addresses and segments
         self.first = at + 4 + int.from_bytes(lines[at : at + 4], "little")
         at += 4
         self.step = lines[at]
@@ -55,7 +55,7 @@ class LineHead:
         self.operands = lines[at : at + self.opcode_base - 1]
         at += self.opcode_base - 1
         self.folders: list[str] = []
-        self.files: list[tuple[str, int]] = []  # names, and the numbers of their folders
+        self.files: list[tuple[str, int]] = []  # names with the numbers of their folders
         if self.version == 5:
             folders, at = _table(lines, at, strings, line_strings)
             self.folders = [name for name, _ in folders]
@@ -64,7 +64,7 @@ class LineHead:
             self._read_older(lines, at)
 
     def _read_older(self, lines: bytes, at: int) -> None:
-        self.folders.append("")  # folders and files are counted from 1
+        self.folders.append("")  # numbers of folders and files begin at 1
         while lines[at]:
             end = lines.index(0, at)
             self.folders.append(lines[at:end].decode("utf-8", "surrogateescape"))
@@ -80,7 +80,7 @@ class LineHead:
                 _, at = uleb(lines, at)
 
     def paths(self, top: str) -> list[str]:
-        """Return the files with their folders; `top` is the folder of the unit."""
+        """Return the paths of the files; `top` is the folder of the unit."""
         paths: list[str] = []
         for name, number in self.files:
             folder = self.folders[number] if number < len(self.folders) else ""
@@ -93,7 +93,7 @@ class LineHead:
 
 
 def line_head(lines: bytes, at: int, strings: bytes, line_strings: bytes) -> LineHead:
-    """Return the head of a program at an offset of .debug_line. Raises EntryError."""
+    """Return the header of the line program at an offset of .debug_line. Raises EntryError."""
     try:
         return LineHead(lines, at, strings, line_strings)
     except (IndexError, ValueError) as error:
@@ -101,7 +101,7 @@ def line_head(lines: bytes, at: int, strings: bytes, line_strings: bytes) -> Lin
 
 
 def file_names(lines: bytes, at: int, strings: bytes, line_strings: bytes) -> list[str]:
-    """Return the file names that a program numbers, as they stand there.
+    """Return the file names of a line program, in the order of their numbers, without folders.
 
     `at` is its offset in .debug_line. Raises EntryError.
     """
@@ -111,7 +111,7 @@ def file_names(lines: bytes, at: int, strings: bytes, line_strings: bytes) -> li
 def _table(
     lines: bytes, at: int, strings: bytes, line_strings: bytes
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return names, each with the number of a folder, and the offset behind them."""
+    """Return names, each with the number of a folder, and the offset behind the table."""
     formats = []
     count, at = lines[at], at + 1
     for _ in range(count):
@@ -135,7 +135,7 @@ def _table(
 def _value(
     lines: bytes, at: int, form: int, strings: bytes, line_strings: bytes
 ) -> tuple[bytes, int, int]:
-    """Return a text or a number, and the offset behind it."""
+    """Return a value as text and as number, and the offset behind it."""
     if form == _STRING:
         end = lines.index(0, at)
         return lines[at:end], 0, end + 1

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the values of attributes are written in DWARF (DWARF 5, 7.5.6)."""
+"""How DWARF stores the values of attributes (DWARF 5, 7.5.6)."""
 
 from __future__ import annotations
 
-STRING, STRP, LINE_STRP, STRX, UDATA, SDATA, BLOCK = range(7)  # how a form is read
+STRING, STRP, LINE_STRP, STRX, UDATA, SDATA, BLOCK = range(7)  # ways to read a form
 REFERENCE, ABSOLUTE, IMPLICIT, PRESENT, INDIRECT, FIXED = range(7, 13)
 FORMS = {
     0x01: (FIXED, 8),  # addr
@@ -32,7 +32,7 @@ FORMS = {
     0x19: (PRESENT, 0),
     0x1A: (STRX, 0),
     0x1B: (UDATA, 0),  # addrx
-    0x1C: (FIXED, 4),  # of a supplementary file
+    0x1C: (FIXED, 4),  # ref_sup4, in a supplementary file
     0x1D: (FIXED, 4),
     0x1E: (FIXED, 16),
     0x1F: (LINE_STRP, 4),

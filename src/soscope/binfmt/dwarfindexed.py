@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units of DWARF 5 whose entries are named by an index into .debug_str_offsets, as clang's are.
+"""Find units of DWARF 5 that give names by an index into .debug_str_offsets, as clang's do.
 
-An index is a byte or two, which stand everywhere: so it is the units that are found by a name's
-offset, and all entries of those are walked over. DWARF 5, 7.26.
+An index has a byte or two, and such bytes are everywhere. So the offset of the name leads only to
+the units that may use it, and their entries are all read. DWARF 5, 7.26.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 _U32 = Struct("<I")
 _HEADER = 8
 _VERSION = 5
-_MOST = 1 << 20  # contributions
+_MOST = 1 << 20  # tables (contributions) of the section, at most
 
 
 def tables_with(string_offsets: bytes, offsets: Iterable[int]) -> set[int]:
-    """Return the bases (DW_AT_str_offsets_base) of the tables that have one of some offsets.
+    """Return the bases (DW_AT_str_offsets_base) of the tables that have one of these offsets.
 
-    `string_offsets` is .debug_str_offsets, `offsets` are those of names in .debug_str.
+    `string_offsets` is the contents of .debug_str_offsets, `offsets` are offsets of names in
+    .debug_str.
     """
     bases = _bases(string_offsets)
     needles = {_U32.pack(offset): b"" for offset in offsets}
@@ -45,7 +46,7 @@ def _bases(data: bytes) -> list[int]:
     while at + _HEADER <= len(data) and len(bases) < _MOST:
         length, version = _U32.unpack_from(data, at)[0], data[at + 4]
         if version != _VERSION or not 4 <= length <= len(data) - at - 4:
-            break  # of 64-bit DWARF, or damaged
+            break  # 64-bit DWARF, or damaged
         bases.append(at + _HEADER)
         at += 4 + length
     return bases

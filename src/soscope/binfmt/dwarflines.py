@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and lines of code, by the line tables of DWARF 2 to 5.
+"""Files and lines of code, from the line tables of DWARF 2 to 5.
 
-A unit is read when the first of its addresses is asked for, and nothing else of the file but
-which unit an address is in. Little-endian 64-bit images and 32-bit DWARF alone.
+A unit's lines are read when the caller first asks for one of its addresses. Of the rest of the
+file, only the table that maps addresses to units is read. Only little-endian 64-bit images and
+32-bit DWARF are read here.
 
-A linker that drops a function (--gc-sections, COMDAT) keeps its lines, at address 0 or another one
-without code. From there they may reach over the code of others, so they are left out.
+If a linker drops a function (--gc-sections, COMDAT), it keeps the function's lines, at address 0
+or another address without code. From there the lines may overlap other functions, so they are
+left out.
 """
 
 from __future__ import annotations
@@ -26,10 +28,10 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int] | None
 _Rows = tuple[list[int], list[Place]]
-_Row = tuple[int, int, int]  # address, file, line; _NO_FILE where a sequence ends
+_Row = tuple[int, int, int]  # address, file, line; the file is _NO_FILE at the end of a sequence
 _NO_LINES: _Rows = ([], [])
 _NO_FILE = -1
-_MOST = 1 << 29  # bytes of all sections
+_MOST = 1 << 29  # bytes of all sections, at most
 _AT_STMT_LIST, _AT_COMP_DIR = 0x10, 0x1B
 _OF_ENTRIES = (
     ".debug_info",
@@ -41,16 +43,16 @@ _OF_ENTRIES = (
 )
 _OF_RANGES = (".debug_aranges", ".debug_ranges", ".debug_rnglists", ".debug_addr")
 
-# Opcodes of line number programs (DWARF 5, 6.2.5), the standard ones and the extended ones.
+# Opcodes of line number programs (DWARF 5, 6.2.5), standard and extended ones.
 _EXTENDED, _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = range(5)
 _CONST_ADD_PC, _FIXED_ADVANCE_PC = 8, 9
 _END_SEQUENCE, _SET_ADDRESS = 1, 2
 
 
 class DwarfLines:
-    """The lines of a file; one without DWARF has none.
+    """The lines of a file; a file without DWARF has none.
 
-    Those of images that are not little-endian or not of 64 bits take pyelftools.
+    pyelftools reads the lines of images that are not little-endian or not 64-bit.
     """
 
     __slots__ = ("_entries", "_foreign", "_is_code", "_lines", "_ranges", "_strings", "_units")
@@ -70,7 +72,7 @@ class DwarfLines:
         self._ranges = UnitRanges(self._entries, contents, self._is_code)
 
     def at(self, vaddr: int) -> tuple[str, int] | None:
-        """Return (file, line) of link-time address `vaddr`, None where they are not known."""
+        """Return (file, line) of link-time address `vaddr`, None if they are not known."""
         if self._entries is None:
             return None if self._foreign is None else self._foreign.at(vaddr)
         unit = self._ranges.unit_at(vaddr)
@@ -81,7 +83,7 @@ class DwarfLines:
             try:
                 rows = self._read(self._entries, unit)
             except (EntryError, IndexError, ValueError):
-                rows = _NO_LINES  # damaged, or of a kind that is not read
+                rows = _NO_LINES  # damaged, or of a kind that is not read here
             self._units[unit] = rows
         starts, places = rows
         at = bisect_right(starts, vaddr) - 1
@@ -118,7 +120,7 @@ def _foreign_lines(image: ElfImage) -> ForeignLines | None:
 
 
 def _contents(image: ElfImage) -> tuple[dict[str, bytes], Sections] | None:
-    """Return the sections that matter by name, and all; None: the file has no lines to read."""
+    """Return the sections needed, by name, and all sections; None if the file has no lines."""
     header = image.header
     if header is None or header.encoding.bits != 64 or header.encoding.order != "<":
         return None
@@ -134,7 +136,7 @@ def _contents(image: ElfImage) -> tuple[dict[str, bytes], Sections] | None:
             if section is not None and section.size:
                 content = sections.unpacked(section, header.encoding, room)
             if content is None:
-                return None  # it is packed in a way that is not known
+                return None  # it is packed in an unknown way
             contents[name] = content
             room -= len(content)
     except (FormatError, OSError):
@@ -143,7 +145,7 @@ def _contents(image: ElfImage) -> tuple[dict[str, bytes], Sections] | None:
 
 
 def _sequences(data: bytes, head: LineHead) -> list[list[_Row]]:
-    """Return the sequences of a program; the last row of each is where it ends."""
+    """Return the sequences of a line program; the last row of each is its end."""
     sequences: list[list[_Row]] = []
     rows: list[_Row] = []
     at, end, step = head.first, head.end, head.step

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which unit of DWARF an address is in: .debug_aranges, else what units say of themselves.
+"""Find the unit of an address, by .debug_aranges or else by the ranges in the units' entries.
 
-DWARF 5, 6.1.2 and 2.17. Compilers may write no .debug_aranges (clang), or for a part of the units.
+DWARF 5, 6.1.2 and 2.17. Compilers may write no .debug_aranges (clang), or only for some of the
+units.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class UnitRanges:
-    """The units of a file by address; `sections` are the contents of those that it reads.
+    """The units of a file by address; `sections` are the contents of the sections it reads.
 
-    `is_code` says whether there is code at an address: a range that begins elsewhere is one of a
-    function that the linker dropped.
+    `is_code` returns whether there is code at an address. If a range begins where there is no
+    code, the linker has dropped its function.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class UnitRanges:
         self._is_whole = False
 
     def unit_at(self, vaddr: int) -> int | None:
-        """Return the offset of the unit that has an address, None where none has it."""
+        """Return the offset of the unit that contains an address, None if there is none."""
         unit = self._look(vaddr)
         if unit is None and not self._is_whole:
             self._is_whole = True
@@ -68,7 +69,7 @@ class UnitRanges:
         return self._rows[at][2]
 
     def _others(self) -> list[tuple[int, int, int]]:
-        """Return the ranges of units that .debug_aranges does not have."""
+        """Return the ranges of units that .debug_aranges does not list."""
         rows: list[tuple[int, int, int]] = []
         for start in self._entries.starts:
             if start in self._told:
@@ -81,7 +82,7 @@ class UnitRanges:
                     if begin < end and self._is_code(begin)
                 ]
             except (EntryError, IndexError, ValueError):
-                continue  # a unit of another kind, or damaged
+                continue  # a damaged unit, or one of another kind
         return rows
 
     def _ranges(self, top: DwarfEntry) -> list[Range]:
@@ -143,9 +144,9 @@ class UnitRanges:
 
 
 def in_order(sequences: list[list[Row]], is_code: Callable[[int], bool]) -> list[Row]:
-    """Return the rows of line tables, which begin with addresses, without those of no code.
+    """Return the rows of line tables by address, without the rows of dropped functions.
 
-    Of sequences for the same code (--icf) the first one's are taken.
+    If several sequences describe the same code (--icf), the first one is taken.
     """
     rows: list[Row] = []
     for sequence in sorted(sequences, key=lambda sequence: sequence[0][0]):
@@ -156,7 +157,7 @@ def in_order(sequences: list[list[Row]], is_code: Callable[[int], bool]) -> list
 
 
 def _pairs(data: bytes, at: int, base: int) -> list[Range]:
-    """Return a list of .debug_ranges, as versions up to 4 have it."""
+    """Return a range list of .debug_ranges, the format up to DWARF 4."""
     ranges: list[Range] = []
     while at + _PAIR.size <= len(data):
         first, second = _PAIR.unpack_from(data, at)
@@ -171,7 +172,7 @@ def _pairs(data: bytes, at: int, base: int) -> list[Range]:
 
 
 def _aranges(data: bytes) -> list[tuple[int, int, int]]:
-    """Return (from, to, unit) of .debug_aranges, up to what is damaged."""
+    """Return (from, to, unit) of each entry of .debug_aranges, up to the first damaged one."""
     rows: list[tuple[int, int, int]] = []
     at = 0
     while at + _HEAD.size <= len(data):

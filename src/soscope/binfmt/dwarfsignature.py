@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function takes and gives, by DWARF: the entry that begins at its address.
+"""A function's argument and result types, from the DWARF entry that begins at its address.
 
-DWARF 5, 3.3 "Subroutine and Entry Point Entries". What a compiler leaves out is not known, never
-taken for nothing: -g1 has functions without their types, and a definition of C without a
-prototype says nothing of what its callers pass.
+DWARF 5, 3.3 "Subroutine and Entry Point Entries". If a compiler leaves something out, it counts
+as unknown, not as empty. With -g1, functions have no types, and a C definition without a
+prototype does not tell what its callers pass.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from soscope.binfmt.dwarf import Dwarf
 
-_MAX_STEPS = 8  # from a function's code to the entry that has its types
+_MAX_STEPS = 8  # links from a function's code to the entry with its types
 _MOST_ARGUMENTS = 256
 _NORMAL = 1  # DW_CC_normal
 _OF_COMPILERS = ("__in_chrg", "__vtt_parm", "vtt")  # arguments that only some callers pass
@@ -29,13 +29,14 @@ _SPLIT = ("DW_AT_dwo_name", "DW_AT_GNU_dwo_name")
 def signature_at(
     dwarf: Dwarf, vaddr: int | None, name: str, until: float, passing: ModuleType
 ) -> Signature | None:
-    """Do what `Dwarf.signature` says. Raises DwarfError, and whatever pyelftools raises."""
+    """Do the work of `Dwarf.signature`. Raises DwarfError, and anything that pyelftools raises."""
     raw = name.encode("utf-8", "surrogateescape")
     entries = [] if vaddr is None else _entries_at(dwarf, vaddr, until)
     named = [entry for entry in entries if raw in _names(entry)]
     if not named:
-        # Another name of that function; or one of two functions of equal code, which a linker has
-        # put in one place: the other's types are not its own.
+        # Either `name` is another name of that function, or the linker has put two functions of
+        # equal code at one address. In the second case the types of the other function are not
+        # right.
         named = _entries_named(dwarf, raw, until) or entries
     signatures = [_signature(entry, until, TypeReader(passing)) for entry in named]
     if len({signature.taken + signature.result.text for signature in signatures}) > 1:
@@ -60,7 +61,7 @@ def _entries_at(dwarf: Dwarf, vaddr: int, until: float) -> list[Any]:
 
 
 def _entries_named(dwarf: Dwarf, raw: bytes, until: float) -> list[Any]:
-    """Return the functions of that name, wherever they are, that other files can call."""
+    """Return the external functions with that name, at any address."""
     return [
         entry
         for unit in dwarf._units_with(raw, until)
@@ -96,7 +97,7 @@ def _signature(entry: Any, until: float, reader: TypeReader) -> Signature:
         _check_typed(chain[-1], until)
     if language in C_LANGUAGES and not has_prototype:
         return Signature(None, result)
-    # one copy may lack what the optimiser has left out
+    # one copy may lack arguments that the optimiser has removed
     if len({len(each) for each in lists if each}) > 1 or len(lists[0]) > _MOST_ARGUMENTS:
         return Signature(None, result)
     parameters = max(lists, key=len)
@@ -105,7 +106,7 @@ def _signature(entry: Any, until: float, reader: TypeReader) -> Signature:
 
 
 def _chain(entry: Any) -> list[Any]:
-    """Return a function's entry, and those that it is a copy or the definition of."""
+    """Return a function's entry, its abstract origin and its declaration, if there are any."""
     chain = [entry]
     while len(chain) < _MAX_STEPS:
         for word in ("DW_AT_abstract_origin", "DW_AT_specification"):
@@ -134,7 +135,7 @@ def _argument(parameter: Any, reader: TypeReader) -> PassedType:
 
 
 def _check_typed(entry: Any, until: float) -> None:
-    """Make sure that a unit has types at all: with -g1, no function has any."""
+    """Raise DwarfError if a unit has no types at all: with -g1, no function has types."""
     for child in entry.cu.get_top_DIE().iter_children():
         _check_time(until)
         if child.tag == "DW_TAG_typedef" or child.tag.endswith("_type"):

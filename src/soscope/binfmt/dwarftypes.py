@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types that DWARF describes: how values of them are passed to a function.
+"""Types that DWARF describes, and how a call passes values of them.
 
-DWARF 5, chapter 5 "Type Entries". Entries are pyelftools', which may raise anything on damaged
-ones; whoever calls these takes that.
+DWARF 5, chapter 5 "Type Entries". The entries are objects of pyelftools, which may raise any
+exception on damaged DWARF. The callers handle that.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ C_LANGUAGES = frozenset((0x01, 0x02, 0x0C, 0x1D, 0x2C, 0x3E))  # DW_LANG_C89 …
 CXX_LANGUAGES = frozenset((0x04, 0x19, 0x1A, 0x21, 0x2A, 0x2B, 0x3A))
 
 _BY_REFERENCE, _BY_VALUE = 4, 5  # DW_CC_pass_by_reference, DW_CC_pass_by_value
-_MAX_STEPS = 64  # of typedefs and qualifiers
-_MAX_DEPTH = 16  # of records in records
+_MAX_STEPS = 64  # typedefs and qualifiers in a row, at most
+_MAX_DEPTH = 16  # nesting of records, at most
 _MAX_PIECES = 1024
 _MAX_TEXT = 200
-_MAX_VECTOR = 64  # bytes of what may be in one register
+_MAX_VECTOR = 64  # bytes of the largest value in one register
 
 _POINTERS = frozenset(
     ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
@@ -56,7 +56,7 @@ _TAGS = {
 }
 # DW_ATE_*: boolean, signed, signed_char, unsigned, unsigned_char, UTF; float; complex_float
 _ENCODINGS = {2: WORD, 5: WORD, 6: WORD, 7: WORD, 8: WORD, 0x10: WORD, 4: FLOATING, 3: COMPLEX}
-# gcc's order of words, and everybody else's
+# gcc's order of words -> the usual one
 _USUAL = {
     "short int": "short",
     "short unsigned int": "unsigned short",
@@ -72,31 +72,31 @@ _known_units: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()
 
 
 class _Unsure(Exception):  # noqa: N818  it is no fault of anything
-    """Where a record does not say what it is made of."""
+    """The DWARF does not tell what a record consists of."""
 
 
 class TypeReader:
-    """Reads types for one machine; `passing` is its part of binfmt/isa."""
+    """Reads types for one machine; `passing` is the machine's module in binfmt/isa."""
 
     def __init__(self, passing: ModuleType) -> None:
         self._passing = passing
 
     def of(self, entry: Any) -> PassedType:
-        """Return the type that DW_AT_type of an entry leads to; there is none: void."""
+        """Return the type that DW_AT_type of an entry refers to, void if there is none."""
         if "DW_AT_type" not in entry.attributes:
             return PassedType("void", VOID)
         of = _led(entry)
         return self._passed(of, _text(of, 0))
 
     def result_of(self, entry: Any) -> PassedType:
-        """Return the type of a function's result: records that have to lie somewhere are MEMORY."""
+        """Return the type of a function's result; a record returned in memory has class MEMORY."""
         passed = self.of(entry)
-        if passed.kind == RECORD and not passed.classes:  # by reference
+        if passed.kind == RECORD and not passed.classes:  # passed by reference
             return PassedType(passed.text, RECORD, passed.size, (MEMORY,))
         return passed
 
     def argument_of(self, entry: Any) -> PassedType:
-        """Return the type of an argument: of records that have to lie somewhere, the address."""
+        """Return the type of an argument; for a record that is passed by reference, a pointer."""
         passed = self.of(entry)
         if passed.kind == RECORD and not passed.classes:
             return self._word(passed.text, self._passing.POINTER)
@@ -116,7 +116,7 @@ class TypeReader:
                 return PassedType(text, VOID)
             of = _led(of)
         of = _whole(of)
-        if of.tag in _RECORDS:  # atomic ones may be larger than they are
+        if of.tag in _RECORDS:  # an atomic record may be larger than the plain one
             return PassedType(text, UNKNOWN) if is_atomic else self._record(of, text)
         size = _number(of, "DW_AT_byte_size")
         if of.tag in _POINTERS or (of.tag == "DW_TAG_unspecified_type" and "nullptr" in text):
@@ -149,7 +149,7 @@ class TypeReader:
             pieces: list[Piece] = []
             self._collect(of, 0, pieces, 0, may_have_functions=convention == _BY_VALUE)
         except _Unsure:
-            return PassedType(text, UNKNOWN)  # said, and compared with nothing
+            return PassedType(text, UNKNOWN)  # printed as text, never compared
         if self._passing.is_in_memory(size):
             classes: tuple[str, ...] = (MEMORY,)
         else:
@@ -159,10 +159,10 @@ class TypeReader:
     def _collect(
         self, of: Any, base: int, pieces: list[Piece], depth: int, *, may_have_functions: bool
     ) -> None:
-        """Add what a record is made of, at `base` bytes. Raises _Unsure.
+        """Add the pieces of a record that begins at `base` bytes. Raises _Unsure.
 
-        Where C++ does not say how it is passed, that is only sure if it has no function at all,
-        and so no destructor or copying of its own.
+        If C++ does not tell how the record is passed, that is only certain for a record without
+        any function, because such a record has no destructor or copy constructor of its own.
         """
         if depth > _MAX_DEPTH:
             raise _Unsure
@@ -176,7 +176,7 @@ class TypeReader:
             if child.tag != "DW_TAG_member" and not is_base:
                 continue
             if {"DW_AT_external", "DW_AT_declaration"} & child.attributes.keys():
-                continue  # a static one
+                continue  # a static member
             if "DW_AT_artificial" in child.attributes:
                 raise _Unsure  # a pointer to a table of virtual functions
             bits = _number(child, "DW_AT_bit_size")
@@ -220,7 +220,7 @@ class TypeReader:
         element = _led(of)
         self._add(element, 0, inner, depth + 1, may_have_functions=may_have_functions)
         size = _size(element)
-        # a large array is in memory anyway: its first elements say as much as all
+        # a large array is passed in memory anyway, so its first elements tell enough
         for number in range(min(count, 1 + 16 // max(size, 1))):
             pieces += [
                 (at + number * size + offset, width, classes, alignment)
@@ -231,7 +231,7 @@ class TypeReader:
 
     def _bit_field(self, child: Any, base: int, bits: int) -> Piece:
         place = _number(child, "DW_AT_data_bit_offset")
-        if place is None:  # DWARF 3: counted from the highest bit of the unit that holds it
+        if place is None:  # DWARF 3: counted from the highest bit of its unit
             location = _number(child, "DW_AT_data_member_location") or 0
             unit = _number(child, "DW_AT_byte_size")
             if unit is None:
@@ -248,14 +248,14 @@ class TypeReader:
             return None  # an array without a length
 
 
-# ---- entries ----
+# ---- entries of pyelftools ----
 
 
 def _led(entry: Any, word: str = "DW_AT_type") -> Any:
-    """Return the entry that an attribute leads to."""
+    """Return the entry that an attribute refers to."""
     attribute = entry.attributes[word]
     if attribute.form == "DW_FORM_ref_sig8":
-        # those of DWARF 5 are in .debug_info, where pyelftools does not look for them
+        # type units of DWARF 5 are in .debug_info, where pyelftools does not look for them
         unit = _type_units(entry.cu.dwarfinfo).get(attribute.value)
         if unit is not None:
             return unit.get_DIE_from_refaddr(unit.cu_offset + unit.header["type_offset"])
@@ -263,7 +263,7 @@ def _led(entry: Any, word: str = "DW_AT_type") -> Any:
 
 
 def _type_units(info: Any) -> dict[int, Any]:
-    """Return the units of a type each, by signature (DWARF 5, 3.1.4 "Type Unit Entries")."""
+    """Return the type units by signature (DWARF 5, 3.1.4 "Type Unit Entries")."""
     units = _known_units.get(info)
     if units is None:
         units = {
@@ -276,12 +276,12 @@ def _type_units(info: Any) -> dict[int, Any]:
 
 
 def _whole(of: Any) -> Any:
-    """Return a type, or what it is in a unit of its own."""
+    """Return a type; if it is declared by a signature, its definition in a type unit."""
     return _led(of, "DW_AT_signature") if "DW_AT_signature" in of.attributes else of
 
 
 def _number(entry: Any, name: str) -> int | None:
-    """Return an attribute that is a number, None where it is not there, or is no plain one."""
+    """Return an attribute that is a number, None if it is missing or not a number."""
     attribute = entry.attributes.get(name)
     return attribute.value if attribute is not None and isinstance(attribute.value, int) else None
 
@@ -292,7 +292,7 @@ def _name(entry: Any) -> str:
 
 
 def language_of(entry: Any) -> int | None:
-    """Return DW_AT_language of the unit that an entry is in."""
+    """Return DW_AT_language of an entry's unit."""
     return _number(entry.cu.get_top_DIE(), "DW_AT_language")
 
 
@@ -314,7 +314,7 @@ def _size(of: Any) -> int:
 
 
 def _count(of: Any) -> int:
-    """Return how many elements an array has, of all its dimensions. Raises _Unsure."""
+    """Return the number of elements of an array, over all its dimensions. Raises _Unsure."""
     count, has_any = 1, False
     for child in of.iter_children():
         if child.tag != "DW_TAG_subrange_type":
@@ -332,7 +332,7 @@ def _count(of: Any) -> int:
 
 
 def _text(of: Any, depth: int) -> str:
-    """Return how C writes a type."""
+    """Return a type as C writes it."""
     if depth > _MAX_DEPTH:
         return "?"
     of = _whole(of)

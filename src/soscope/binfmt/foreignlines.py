@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and lines of code of images that are not little-endian or not of 64 bits.
+"""Files and lines of code in images that are not little-endian or not 64-bit.
 
-The reading is pyelftools': it is slow, and knows all of them.
+pyelftools reads them: it is slow, but reads all machines.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NO_LINES: tuple[list[int], list[tuple[str, int] | None]] = ([], [])
 
 
 class ForeignLines:
-    """The lines of an open file, which must stay open; one without DWARF has none.
+    """The lines of an open file, which must stay open; a file without DWARF has none.
 
-    `is_code` says whether there is code at an address: lines that begin elsewhere are those of a
-    function that the linker dropped.
+    `is_code` returns whether there is code at an address. Lines that begin where there is no code
+    belong to a function that the linker dropped.
 
-    Raises ImportError where pyelftools is not installed.
+    Raises ImportError if pyelftools is not installed.
     """
 
     __slots__ = ("_aranges", "_info", "_is_code", "_ranges", "_units")
@@ -47,7 +47,7 @@ class ForeignLines:
             self._info = None
 
     def at(self, vaddr: int) -> tuple[str, int] | None:
-        """Return (file, line) of link-time address `vaddr`, None where they are not known."""
+        """Return (file, line) of link-time address `vaddr`, None if they are not known."""
         if self._info is None:
             return None
         try:
@@ -81,7 +81,7 @@ class ForeignLines:
         return next((unit for start, end, unit in self._ranges if start <= vaddr < end), None)
 
     def _ranges_of(self, unit: Any) -> list[tuple[int, int]]:
-        """Return the addresses of a unit: those of its line table, whole sequences."""
+        """Return the address ranges of a unit: the whole sequences of its line table."""
         starts, places = self._lines(unit)
         pairs: list[tuple[int, int]] = []
         begin: int | None = None
@@ -118,13 +118,13 @@ class ForeignLines:
 
 
 class _Names:
-    """The names of the files of one line table."""
+    """The file names of one line table."""
 
     __slots__ = ("_known", "_offset", "_program", "_top")
 
     def __init__(self, unit: Any, program: Any) -> None:
         self._program = program
-        # version 5 counts files and directories from 0 on, and has the unit's own first
+        # version 5 numbers files and directories from 0, and number 0 is the unit's own
         self._offset = 0 if program.header.version >= 5 else 1
         attributes = unit.get_top_DIE().attributes
         top = attributes.get("DW_AT_comp_dir")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles as mcount and gprof know them: `gmon.out`, of 32 and 64 bits, in both byte orders.
+"""Profiles of mcount and gprof: `gmon.out` files, 32 or 64 bits, in both byte orders.
 
-A header and records behind it, each with a tag in front: histograms of where the program was, arcs
-(how often code at one address was called from another), counts of basic blocks. Nothing in the
-file says how wide its addresses are: see `read_gmon`.
+A file is a header and records, each with a tag in front. A record is a histogram of program
+counters, an arc (how often code at one address called another) or the counts of basic blocks. The
+file does not tell the size of its addresses: see `read_gmon`.
 
 <https://sourceware.org/binutils/docs/gprof/File-Format.html>
 """
@@ -17,19 +17,20 @@ from soscope.errors import FormatError
 from soscope.model.record import Record
 
 MAGIC = b"gmon"
-VERSION = 1  # of a program's; LD_PROFILE's has another layout
+VERSION = 1  # version of a program's file; LD_PROFILE's has another layout
 HEADER = 20  # bytes
 DIMENSION = 15  # bytes
 
 _HISTOGRAM, _ARC, _BLOCKS = 0, 1, 2
-_PIECE = 1 << 16  # bins that are read at once
+_PIECE = 1 << 16  # bins in one read
 
 
 class Histogram(Record):
-    """How often a program was gmon in each of `bins` equal parts of [low, high).
+    """How often the program counter was in each of `bins` equal parts of [low, high).
 
-    `ticks` has the bins in which it ever was. `rate` ticks are one of `dimension`, of which there
-    is a letter, too: mostly "seconds" and "s". `offset` is where its bins stand in the file.
+    `ticks` has the bins with a count. `rate` ticks are one unit of `dimension`, mostly "seconds",
+    whose one-letter form is `abbreviation`, mostly "s". `offset` is the position of the bins in
+    the file.
     """
 
     __slots__ = ("abbreviation", "bins", "dimension", "high", "low", "offset", "rate", "ticks")
@@ -54,16 +55,16 @@ class Histogram(Record):
         self.ticks: dict[int, int] = {}
 
     def bin(self, number: int) -> tuple[int, int]:
-        """Return the addresses of a bin, (start, end)."""
+        """Return the addresses (start, end) of a bin."""
         size = self.high - self.low
         start, end = number * size // self.bins, (number + 1) * size // self.bins
         return self.low + start, self.low + end
 
 
 class GmonFile(Record):
-    """What a file says; `arcs` are calls by (from, to), added up, `blocks` how many were counted.
+    """The contents of a file; `arcs` sums calls by (from, to), `blocks` is the number of counts.
 
-    A `from` is a return address, which mcount has mostly rounded down; a `to` lies in the callee.
+    A `from` is a return address, which mcount has mostly rounded down. A `to` lies in the callee.
     """
 
     __slots__ = ("arcs", "bits", "blocks", "histograms", "order")
@@ -77,14 +78,14 @@ class GmonFile(Record):
 
 
 def is_gmon(source: ByteSource) -> bool:
-    """Return whether a file begins as gmon.out does, or as one of LD_PROFILE."""
+    """Return whether a file begins with the magic number of gmon.out, or of LD_PROFILE's file."""
     return source.read(0, len(MAGIC)) == MAGIC
 
 
 def version_of(source: ByteSource) -> tuple[int, str]:
-    """Return the version in the header, and the byte order in which that is a small number.
+    """Return the version in the header, and the byte order in which it is a small number.
 
-    Raises FormatError where there is no such header.
+    Raises FormatError if the file has no such header.
     """
     if not is_gmon(source):
         raise broken(source, "magic", 0, "not a file of gprof's or LD_PROFILE's")
@@ -96,7 +97,7 @@ def version_of(source: ByteSource) -> tuple[int, str]:
 def read_gmon(source: ByteSource, bits: int | None = None) -> GmonFile:
     """Read a gmon.out with addresses of `bits` bits.
 
-    None: of 64, or of 32 where it cannot be read so. Raises FormatError with field and offset.
+    If `bits` is None, try 64, then 32. Raises FormatError with field and offset.
     """
     version, order = version_of(source)
     if version != VERSION:
@@ -109,12 +110,12 @@ def read_gmon(source: ByteSource, bits: int | None = None) -> GmonFile:
         try:
             return _read(source, 32, order)
         except FormatError:
-            pass  # what is wrong with it as one of 64 bits is told
+            pass  # below, the error of the 64-bit attempt is raised
         raise
 
 
 def read_histogram(source: ByteSource, at: int, bits: int, order: str) -> Histogram:
-    """Read a histogram whose header is at `at`; its bins follow the header, 16 bits each."""
+    """Read a histogram with its header at `at`, followed by its bins of 16 bits each."""
     head = histogram_header(bits, order)
     low, high, bins, rate, dimension, letter = head.unpack(
         take(source, at, head.size, "histogram header")
@@ -135,7 +136,7 @@ def read_histogram(source: ByteSource, at: int, bits: int, order: str) -> Histog
         count = min(_PIECE, bins - first)
         data = take(source, histogram.offset + 2 * first, 2 * count, "histogram")
         if data.count(0) == len(data):
-            continue  # as nearly all is
+            continue  # nearly all bins are zero
         for number, value in enumerate(Struct(f"{order}{count}H").unpack(data), first):
             if value:
                 histogram.ticks[number] = value

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file is that a verb cannot read, by its first bytes, and what reads it."""
+"""Recognise a file that a command cannot read by its first bytes, and name a tool that can."""
 
 from __future__ import annotations
 
-LONGEST = 8  # bytes that tell
+LONGEST = 8  # bytes needed to recognise a file
 
 _KINDS = (
     (b"SOSR", "a recording of soscope", "soscope report {0} shows it, or says which verb does"),
@@ -18,9 +18,9 @@ _TEXT = frozenset(range(0x20, 0x7F)) | frozenset(b"\t\n\r\x1b")
 
 
 def kind_of(begin: bytes, path: str) -> tuple[str, str | None]:
-    """Return what a file is that begins so, and a hint who reads it: ("an ELF file", "soscope…").
+    """Return the kind of a file with this beginning, and a hint: ("an ELF file", "soscope…").
 
-    The first is "" where its bytes say nothing.
+    The kind is "" if the bytes do not tell.
     """
     for magic, what, hint in _KINDS:
         if begin.startswith(magic):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that glibc's LD_PROFILE writes, and its sprof was to read.
+"""The files that glibc writes with LD_PROFILE, and that its tool sprof reads.
 
-A gmon.out of another version, laid out for programs that map it and count in it all at once: one
-histogram, then arcs in a table of fixed size of which the first are used. Their addresses are
-counted from the page where the library's code begins, and the histogram's header has that page as
-a link-time address. An arc's `from` is a return address, 0 for calls from outside the library; its
-`to` is where the callee begins.
+Such a file is a gmon.out of another version. Its layout lets several programs map it and count in
+it at the same time: one histogram, then arcs in a table of fixed size, of which the first ones
+are in use. Addresses count from the page at which the library's code begins. The histogram's
+header has the link-time address of that page. An arc's `from` is a return address, 0 for calls
+from outside the library. Its `to` is the address of the callee.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from soscope.binfmt.source import ByteSource, broken, take
 from soscope.model.record import Record
 
 VERSION = 0x1FFFF
-OUTSIDE = 0  # the `from` of calls from outside
+OUTSIDE = 0  # `from` of calls from outside the library
 
 _HISTOGRAM, _ARCS = 0, 1
 _BIN = 4  # bytes of code
-_DENSITY = 3  # arcs for 100 bytes of code
-_LEAST, _MOST = 50, 1 << 20  # arcs
+_DENSITY = 3  # arcs for each 100 bytes of code
+_LEAST, _MOST = 50, 1 << 20  # arcs, at least and at most
 
 
 class LdProfile(Record):
-    """What a file says; all addresses are counted from `low`, a link-time address.
+    """The contents of a file; all addresses count from `low`, a link-time address.
 
-    `arcs` are (from, to, count) as they stand there, `high` is the end of the code. `lost` is how
-    many more arcs profile no room: nobody has counted their calls.
+    `arcs` are (from, to, count) as in the file. `high` is the end of the code. `lost` is the
+    number of arcs that found no room in the table: their calls are not counted.
     """
 
     __slots__ = ("arcs", "bits", "histogram", "lost")
@@ -60,7 +60,7 @@ class LdProfile(Record):
 
 
 def is_ldprofile(source: ByteSource) -> bool:
-    """Return whether a file begins as LD_PROFILE's do."""
+    """Return whether a file begins as the files of LD_PROFILE do."""
     return is_gmon(source) and version_of(source)[0] == VERSION
 
 
@@ -107,7 +107,7 @@ def _expect(source: ByteSource, number: Struct, at: int, tag: int) -> None:
 
 
 def _bits(source: ByteSource, at: int, order: str) -> int:
-    """Return how wide addresses are: the unit of time stands behind two of them."""
+    """Return the bits of an address: the name of the time unit stands behind two addresses."""
     for bits in (64, 32):
         head = histogram_header(bits, order)
         dimension = head.unpack(take(source, at, head.size, "histogram header"))[4]

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where many short strings of bytes are in one long one."""
+"""Find many short byte strings in one long one."""
 
 from __future__ import annotations
 
 from struct import Struct
 
-_MANY = 1 << 26  # bytes that are searched one by one: about a tenth of a second
+_MANY = 1 << 26  # bytes that are searched needle by needle: about a tenth of a second
 _MOST_PLACES = 1 << 16
 _U32 = Struct("<I")
 
 
 def offsets_of(strings: bytes, names: set[bytes]) -> list[tuple[int, bytes]]:
-    """Return where names stand in a table of strings, each as a string of its own."""
+    """Return (offset, name) of each of `names` that is a whole string of a string table."""
     places: list[tuple[int, bytes]] = []
     if len(names) < 16:
         for name in names:
@@ -30,7 +30,7 @@ def offsets_of(strings: bytes, names: set[bytes]) -> list[tuple[int, bytes]]:
 
 
 def places_of(data: bytes, needles: dict[bytes, bytes]) -> list[tuple[int, bytes]]:
-    """Return where some bytes stand in others, in order."""
+    """Return (offset, needle) of each place where a needle occurs in `data`, sorted."""
     if len(needles) * len(data) > _MANY and len(needles) > 8:
         return places_of_many(data, needles)
     places: list[tuple[int, bytes]] = []
@@ -43,8 +43,8 @@ def places_of(data: bytes, needles: dict[bytes, bytes]) -> list[tuple[int, bytes
 
 
 def places_of_many(data: bytes, needles: dict[bytes, bytes]) -> list[tuple[int, bytes]]:
-    """Do the same for many needles, in one walk over the bytes."""
-    import numpy as np  # as slow to import as a few hundred searches
+    """Return the same as `places_of` for many needles, in one pass over the bytes."""
+    import numpy as np  # its import takes as long as a few hundred searches
 
     numbers = {_U32.unpack(needle)[0]: needle for needle in needles if len(needle) == 4}
     places = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where bytes come from: a file, a buffer, or (in `soscope.proc`) the memory of a process.
+"""Sources of bytes: a file, a buffer, or (in `soscope.proc`) the memory of a process.
 
-A source never raises for bytes that are not there: it returns fewer. The decoders know what
-they were reading and turn that into a FormatError with field and offset.
+A source never raises for missing bytes: it returns fewer. The decoders know what they were
+reading, and turn missing bytes into a FormatError with field and offset.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _AHEAD = 1024  # bytes
 
 
 class ByteSource:
-    """Bytes with random access. `name` is for messages; reading returns what there is."""
+    """Bytes with random access; `name` is for messages, and a read returns the bytes that exist."""
 
     __slots__ = ("name",)
 
@@ -23,7 +23,7 @@ class ByteSource:
         self.name = name
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return up to `size` bytes at `offset`; fewer where the source ends."""
+        """Return up to `size` bytes at `offset`, fewer at the end of the source."""
         raise NotImplementedError
 
 
@@ -44,7 +44,7 @@ class BufferSource(ByteSource):
 
 
 class FileSource(ByteSource):
-    """A source over an open file, read with pread(2); `descriptor` belongs to the caller."""
+    """A source over an open file, read with pread(2); the caller owns `descriptor`."""
 
     __slots__ = ("_descriptor",)
 
@@ -54,16 +54,16 @@ class FileSource(ByteSource):
 
     @property
     def descriptor(self) -> int:
-        """The open file, which is the caller's."""
+        """The descriptor of the open file, which the caller owns."""
         return self._descriptor
 
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes at `offset`.
 
-        Raises OSError where the file cannot be read.
+        Raises OSError if the file cannot be read.
         """
-        # Offsets of a damaged file may be anything; the kernel takes signed ones. A size may
-        # be too: what is behind the end of the file is never allocated.
+        # Offsets in a damaged file may be any number, but the kernel takes signed ones. Sizes may
+        # be any number, too: no memory is allocated beyond the end of the file.
         if offset < 0 or offset >= 1 << 63 or size <= 0:
             return b""
         if size > 1 << 20:
@@ -78,7 +78,7 @@ class FileSource(ByteSource):
 
 
 class AheadSource(ByteSource):
-    """A source that reads another one in larger pieces: for small reads that follow each other."""
+    """A source that reads ahead in another source, for many small reads in a row."""
 
     __slots__ = ("_data", "_source", "_start")
 
@@ -107,7 +107,7 @@ def broken(source: ByteSource, field: str, offset: int, why: str) -> FormatError
 def take(source: ByteSource, offset: int, size: int, field: str) -> bytes:
     """Read exactly `size` bytes at `offset`.
 
-    Raises FormatError naming `field` where the source ends before.
+    Raises FormatError, with `field` in its message, if the source ends before.
     """
     data = source.read(offset, size)
     require(data, size, source, offset, field)
@@ -115,16 +115,16 @@ def take(source: ByteSource, offset: int, size: int, field: str) -> bytes:
 
 
 def require(data: bytes, size: int, source: ByteSource, offset: int, field: str) -> None:
-    """Raise FormatError naming `field` where `data`, read at `offset`, has less than `size` bytes.
+    """Raise FormatError for `field` if `data`, read at `offset`, is shorter than `size`.
 
-    Reading them again would not do: the memory of a process may be there a moment later.
+    A second read would not do: the memory of a process may exist a moment later.
     """
     if len(data) < size:
         raise broken(source, field, offset, f"{size} bytes expected, {len(data)} found")
 
 
 def length(source: ByteSource) -> int:
-    """Return the number of bytes in `source`, by asking for single ones."""
+    """Return the number of bytes in `source`, by a search with reads of single bytes."""
     top = 1
     while source.read(top, 1) and top < 1 << 62:
         top *= 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of many ranges of addresses holds an address, where they may lie upon one another."""
+"""Find the range that contains an address, among many ranges that may overlap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 
 class Spans:
-    """Ranges of addresses, (start, end) each; of several that hold an address the first counts."""
+    """Ranges of addresses (start, end); if several contain an address, the first counts."""
 
     __slots__ = ("_edges", "_holders")
 
@@ -18,7 +18,7 @@ class Spans:
         rising = [span for span in rising if span[0] < span[2]]
         edges = sorted({edge for start, _, end in rising for edge in (start, end)})
         self._edges: list[int] = []
-        self._holders: list[int] = []  # from each edge on, -1 for none
+        self._holders: list[int] = []  # index of the range from each edge on, -1 for none
         waiting: list[tuple[int, int]] = []
         at = 0
         for edge in edges:
@@ -33,6 +33,6 @@ class Spans:
                 self._holders.append(holder)
 
     def at(self, vaddr: int) -> int | None:
-        """Return the number of the range that holds an address, None where none does."""
+        """Return the index of the range that contains an address, None if there is none."""
         index = bisect_right(self._edges, vaddr) - 1
         return None if index < 0 or self._holders[index] < 0 else self._holders[index]

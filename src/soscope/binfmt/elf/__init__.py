@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one ELF reader of the Python side: program headers and PT_DYNAMIC, over any source.
+"""The one ELF reader of the Python side: program headers and PT_DYNAMIC, in any byte source.
 
-Start at `soscope.binfmt.elf.image.ElfImage`. It never looks at section headers: a stripped file
-may not have any, and in memory there are none. `soscope.binfmt.elf.sections` reads them for the
-names that only they lead to.
+Start at `soscope.binfmt.elf.image.ElfImage`. It never reads section headers, because a stripped
+file may have none and an image in memory has none. `soscope.binfmt.elf.sections` reads them for
+names that only section headers lead to.
 """

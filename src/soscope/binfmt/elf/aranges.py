@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which code DWARF describes at all, by .debug_aranges: cheap to read, before anything else is.
+"""The address ranges that DWARF describes, by .debug_aranges, which is cheap to read.
 
-DWARF 5, 6.1.2 "Lookup by Address". Compilers may leave it out (clang does).
+DWARF 5, 6.1.2 "Lookup by Address". Compilers may leave this section out (clang does).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MAX_BYTES = 1 << 26
 
 
 class AddressRanges:
-    """The described ranges of link-time addresses."""
+    """The ranges of link-time addresses that DWARF describes."""
 
     __slots__ = ("_ends", "_starts")
 
@@ -27,15 +27,15 @@ class AddressRanges:
             self._ends.append(max(end, self._ends[-1]) if self._ends else end)
 
     def may_have(self, vaddr: int) -> bool:
-        """Return whether `vaddr` may be described; False is certain."""
+        """Return False if DWARF certainly does not describe `vaddr`, True if it may."""
         at = bisect_right(self._starts, vaddr) - 1
         return at >= 0 and vaddr < self._ends[at]
 
 
 def read_aranges(sections: Sections, coding: Encoding) -> AddressRanges | None:
-    """Read .debug_aranges, None where there is none, or one that cannot be read.
+    """Read .debug_aranges; return None if there is none, or one that cannot be unpacked.
 
-    Raises FormatError where it is not in the file.
+    Raises FormatError if its bytes are not in the file.
     """
     section = sections.named(".debug_aranges")
     if section is None:
@@ -45,7 +45,7 @@ def read_aranges(sections: Sections, coding: Encoding) -> AddressRanges | None:
 
 
 def _parse(data: bytes, coding: Encoding) -> AddressRanges | None:
-    """Parse the tables of all units; None for a form that nobody uses (64-bit DWARF, segments)."""
+    """Parse the tables of all units; None for rarely used forms (64-bit DWARF, segments)."""
     ranges: list[tuple[int, int]] = []
     at = 0
     word = coding.word.size

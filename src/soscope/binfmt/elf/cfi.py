@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How to get from a frame to its caller's, by the unwind tables.
+"""Find the caller's frame of a frame, by the unwind tables.
 
 DWARF 5, 6.4 "Call Frame Information", in the form of .eh_frame: LSB Core, "Exception Frames".
 """
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     Register = Callable[[int], int | None]
     Word = Callable[[int], int | None]
 
-# How the caller's value of a register is found.
-AT_CFA = "at cfa"  # it lies so many bytes from the CFA
-CFA_PLUS = "cfa plus"  # it is that address
+# Kinds of rules to find the caller's value of a register.
+AT_CFA = "at cfa"  # it is stored at CFA plus an offset
+CFA_PLUS = "cfa plus"  # it is CFA plus an offset
 IN_REGISTER = "register"
 AT_EXPRESSION = "at expression"
 EXPRESSION = "expression"
@@ -33,27 +33,27 @@ UNDEFINED = "undefined"
 
 Rule = tuple[str, int | bytes]
 Rules = dict[int, Rule]
-Registers = dict[int, int | None]  # by column; None: not known
+Registers = dict[int, int | None]  # column -> value, None if not known
 
 _SECTION = ".eh_frame"
-_MOST_SCANNED = 4 << 20  # bytes: a second of work
-_TABLE = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4: what all linkers write
+_MOST_SCANNED = 4 << 20  # bytes, about a second of work
+_TABLE = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4, as all linkers write
 _MOST_STEPS = 100_000
 
 
 class Row:
-    """What holds at one place of code.
+    """The unwind rules at one address of code.
 
-    The canonical frame address is `register` plus `offset`, or what `expression` says.
-    `returns` is the number of the column that holds the return address. `is_signal`: the frame
-    was made by the kernel for a signal handler, so the caller's address is no return address.
+    The canonical frame address (CFA) is `register` plus `offset`, or the value of `expression`.
+    `returns` is the column that holds the return address. If `is_signal` is true, the kernel made
+    the frame for a signal handler, so the caller's address is not a return address.
     """
 
     __slots__ = ("expression", "is_signal", "offset", "register", "returns", "rules")
 
     @property
     def is_last(self) -> bool:
-        """Return whether there is no caller: the rule for the return address is "undefined"."""
+        """Return whether the frame has no caller: its return address has the rule "undefined"."""
         return self.rules.get(self.returns, (None,))[0] == UNDEFINED
 
     def __init__(self) -> None:
@@ -66,13 +66,13 @@ class Row:
 
 
 class FrameTable:
-    """The unwind tables of one image. Raises FormatError where they are damaged, or of no use."""
+    """The unwind tables of one image. Raises FormatError if they are damaged or unusable."""
 
     __slots__ = ("_base", "_image", "_places", "_starts")
 
     def __init__(self, image: ElfReader) -> None:
         self._image = image
-        # both count from `_base`; large programs have a million entries, so nothing is done to each
+        # offsets from `_base`, as the file has them: converting a million entries would be slow
         self._base = 0
         self._starts = self._places = memoryview(array("i"))
         segment = next((entry for entry in image.segments if entry.type == c.PT_GNU_EH_FRAME), None)
@@ -95,9 +95,10 @@ class FrameTable:
         self._starts, self._places = memoryview(table)[::2], memoryview(table)[1::2]
 
     def _without_header(self) -> None:
-        """Make the table of an image that has none, such as a static program of gcc's.
+        """Make the table of an image without .eh_frame_hdr, such as a static program of gcc's.
 
-        The loader needs the header, and so does who has no section headers.
+        The dynamic loader needs that header. If the image has no section headers either, there is
+        no table.
         """
         sections = Sections.read(self._image).all
         tables = [section for section in sections if section.name == _SECTION and section.vaddr]
@@ -122,22 +123,22 @@ class FrameTable:
         self._places = memoryview(array("i", [places[start] for start in starts]))
 
     def start(self, vaddr: int) -> int | None:
-        """Return where the function begins that a link-time address may be in; None: in none."""
+        """Return the start of the function that may contain a link-time address, or None."""
         at = bisect_right(self._starts, vaddr - self._base) - 1
         return self._base + self._starts[at] if at >= 0 else None
 
     def extent(self, vaddr: int) -> tuple[int, int] | None:
-        """Return [start, end) of the function that a link-time address is in; None: in none."""
+        """Return [start, end) of the function that contains a link-time address, or None."""
         function = self._function(vaddr)
         return None if function is None else function[2:]
 
     def row(self, vaddr: int) -> Row | None:
-        """Return what holds at a link-time address; None where nothing is said of it."""
+        """Return the unwind rules at a link-time address, None if the tables have none for it."""
         known = self.row_and_extent(vaddr)
         return None if known is None else known[0]
 
     def row_and_extent(self, vaddr: int) -> tuple[Row, int, int] | None:
-        """Return the same with the link-time addresses [start, end) of which it is true."""
+        """Return the unwind rules, and the link-time addresses [start, end) where they hold."""
         function = self._function(vaddr)
         if function is None:
             return None
@@ -154,7 +155,7 @@ class FrameTable:
         return machine.row, machine.start, min(machine.end or end, end)
 
     def _function(self, vaddr: int) -> tuple[Cursor, CommonEntry, int, int] | None:
-        """Return the entry of a function, the cursor behind its size, and [start, end)."""
+        """Return a function's FDE as a cursor behind its size, its CIE, and [start, end)."""
         at = bisect_right(self._starts, vaddr - self._base) - 1
         if at < 0:
             return None
@@ -192,19 +193,19 @@ class FrameTable:
 
 
 class _RowMachine:
-    """Runs the instructions of an entry up to one place of code."""
+    """Runs the instructions of an entry up to one address of code."""
 
     __slots__ = ("_common", "_kept", "end", "initial", "row", "start")
 
     def __init__(self, common: CommonEntry) -> None:
         self._common = common
-        self.start = self.end = 0  # of the code of which the row is true; 0: to the very end
+        self.start = self.end = 0  # code where the row holds; end 0: to the end of the function
         self._kept: list[tuple[int, int, bytes | None, Rules]] = []
         self.initial: Rules = {}
         self.row = Row()
 
     def run(self, cursor: Cursor, encoding: int, start: int, until: int) -> None:
-        """Run what is left of the entry; `until` -1: all of it."""
+        """Run the rest of the entry, up to address `until`; all of it if `until` is -1."""
         place = self.start = start
         for _ in range(_MOST_STEPS):
             if cursor.at >= cursor.end:
@@ -293,10 +294,10 @@ def _block(cursor: Cursor) -> bytes:
 
 
 def caller(row: Row, registers: Registers, read: Word, stack_pointer: int) -> Registers:
-    """Return the registers of the caller of a frame, its program counter in column `row.returns`.
+    """Return the registers of a frame's caller; column `row.returns` is its program counter.
 
-    `stack_pointer` is the column of that one. `read` gives a word of memory, None where it is
-    not known. Raises FormatError where nobody can tell where the caller's frame is.
+    `stack_pointer` is the column of the stack pointer. `read` returns a word of memory, None if
+    it is not known. Raises FormatError if the caller's frame cannot be determined.
     """
     if row.expression is not None:
         cfa = evaluate(row.expression, [], registers.get, read)
@@ -324,10 +325,10 @@ def caller(row: Row, registers: Registers, read: Word, stack_pointer: int) -> Re
 
 
 def evaluate(code: bytes, stack: list[int], register: Register, read: Word) -> int:
-    """Return the value of an expression of unwind tables: DWARF 5, 2.5.
+    """Return the value of an expression in unwind tables (DWARF 5, 2.5).
 
-    `register` and `read` give a register and a word of memory, None where unknown. Raises
-    FormatError for what is not used there, and for what cannot be known.
+    `register` and `read` return a register and a word of memory, None if unknown. Raises
+    FormatError for operations that unwind tables do not use, and if a needed value is unknown.
     """
     at = 0
 

@@ -8,7 +8,7 @@ ET_EXEC = 2
 ET_DYN = 3
 ET_CORE = 4
 
-PN_XNUM = 0xFFFF  # the number of program headers stands in section header 0
+PN_XNUM = 0xFFFF  # section header 0 has the number of program headers
 
 PT_LOAD = 1
 PT_DYNAMIC = 2
@@ -88,9 +88,9 @@ STV_INTERNAL = 1
 STV_HIDDEN = 2
 
 SHN_UNDEF = 0
-SHN_ABS = 0xFFF1  # a number, not an address: no load bias is added
+SHN_ABS = 0xFFF1  # the value is a number, not an address: add no load bias
 SHN_COMMON = 0xFFF2
-SHN_XINDEX = 0xFFFF  # the index does not fit and stands elsewhere
+SHN_XINDEX = 0xFFFF  # the index is too large and stored elsewhere
 
 SHT_NULL = 0
 SHT_SYMTAB = 2

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a stripped image says that its names are.
+"""Find out where a stripped image has its symbols.
 
-It has .gnu_debuglink, .gnu_debugaltlink, .gnu_debugdata and a build-id, which makes a path.
-GDB manual, "Separate Debug Files" and "MiniDebugInfo"; dwz(1) for .gnu_debugaltlink.
+The sources are .gnu_debuglink, .gnu_debugaltlink, .gnu_debugdata, and the build-id, which gives a
+path. GDB manual, "Separate Debug Files" and "MiniDebugInfo"; dwz(1) for .gnu_debugaltlink.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from soscope.binfmt.source import BufferSource, ByteSource, broken
 
 _MAX_LINK = 8192
 _MAX_MINI = 1 << 27  # bytes of an unpacked .gnu_debugdata
-_MAX_HELD = 1 << 28  # bytes of all that are held at a time: each image may have one
-_MAX_UNPACKER = 1 << 28  # bytes that the xz decoder may take for itself
+_MAX_HELD = 1 << 28  # bytes of all unpacked ones held at a time, one for each image
+_MAX_UNPACKER = 1 << 28  # bytes of working memory for the xz decoder
 _MAX_NOTES = 1 << 20
 _CRC_PIECE = 1 << 20
 
 
 class UnpackedSource(BufferSource):
-    """The unpacked .gnu_debugdata of the image called `name`. `held` are the bytes of all."""
+    """The unpacked .gnu_debugdata of image `name`; `held` counts the bytes of all such sources."""
 
     __slots__ = ("_size",)
 
@@ -39,9 +39,9 @@ class UnpackedSource(BufferSource):
 
 
 def debuglink(image: ElfReader, sections: Sections) -> tuple[str, int] | None:
-    """Return file name and CRC-32 that .gnu_debuglink gives, None where there is none.
+    """Return file name and CRC-32 in .gnu_debuglink, None if there is none.
 
-    Raises FormatError where it is cut.
+    Raises FormatError if the section is cut.
     """
     section = sections.named(".gnu_debuglink")
     if section is None:
@@ -55,9 +55,9 @@ def debuglink(image: ElfReader, sections: Sections) -> tuple[str, int] | None:
 
 
 def debugaltlink(image: ElfReader, sections: Sections) -> tuple[str, bytes] | None:
-    """Return file name and build-id that .gnu_debugaltlink gives, None where there is none.
+    """Return file name and build-id in .gnu_debugaltlink, None if there is none.
 
-    Raises FormatError where it is cut.
+    Raises FormatError if the section is cut.
     """
     section = sections.named(".gnu_debugaltlink")
     if section is None:
@@ -69,9 +69,9 @@ def debugaltlink(image: ElfReader, sections: Sections) -> tuple[str, bytes] | No
 
 
 def minidebug(image: ElfReader, sections: Sections) -> bytes | None:
-    """Return the ELF file that is packed in .gnu_debugdata, None where there is none.
+    """Return the unpacked ELF file in .gnu_debugdata, None if there is none.
 
-    Raises FormatError where it cannot be unpacked, ImportError where Python has no lzma.
+    Raises FormatError if it cannot be unpacked, ImportError if Python has no lzma.
     """
     section = sections.named(".gnu_debugdata")
     if section is None:
@@ -95,15 +95,15 @@ def minidebug(image: ElfReader, sections: Sections) -> bytes | None:
 
 
 def build_id_path(build_id: bytes, ending: str = ".debug") -> str:
-    """Return the path below a root where the debug file of `build_id` lies."""
+    """Return the path of the debug file with `build_id`, below a root folder."""
     text = build_id.hex()
     return f"/usr/lib/debug/.build-id/{text[:2]}/{text[2:]}{ending}"
 
 
 def file_build_id(image: ElfReader, sections: Sections) -> bytes:
-    """Return the build-id of a file by its notes' section, empty where there is none.
+    """Return the build-id in a file's notes section, empty if there is none.
 
-    A debug file keeps its notes, but its program headers need not lead to them.
+    A debug file keeps its notes, but its program headers may not lead to them.
     """
     section = sections.named(".note.gnu.build-id")
     if section is None:
@@ -113,7 +113,7 @@ def file_build_id(image: ElfReader, sections: Sections) -> bytes:
 
 
 def crc32(source: ByteSource) -> int:
-    """Return the CRC-32 of all bytes of a file, as .gnu_debuglink has it."""
+    """Return the CRC-32 of a whole file, as .gnu_debuglink stores it."""
     import zlib
 
     value = at = 0

@@ -7,7 +7,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import Encoding
 from soscope.binfmt.source import ByteSource, broken, require
 
-_PIECE = 1024  # bytes read at once: most sections are shorter
+_PIECE = 1024  # bytes of one read: most sections are shorter
 _MAX_ENTRIES = 65536
 
 
@@ -26,7 +26,7 @@ class Dynamic:
     ) -> Dynamic:
         """Read the section at offset `at`, up to DT_NULL or the end of its `size` bytes.
 
-        Raises FormatError where it has no end.
+        Raises FormatError if it has no end.
         """
         entries: list[tuple[int, int]] = []
         step = coding.dynamic.size
@@ -45,9 +45,9 @@ class Dynamic:
         raise broken(source, "dynamic section", at, "no DT_NULL")
 
     def get(self, tag: int) -> int | None:
-        """Return the value of the first entry of `tag`, None where there is none."""
+        """Return the value of the first entry with `tag`, None if there is none."""
         return self._first.get(tag)
 
     def all(self, tag: int) -> list[int]:
-        """Return the values of all entries of `tag`."""
+        """Return the values of all entries with `tag`."""
         return [value for entry, value in self.entries if entry == tag]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where functions begin and end, by the unwind tables: a stripped file has them, too.
+"""Start and end of functions, from the unwind tables, which a stripped file still has.
 
-PT_GNU_EH_FRAME leads to .eh_frame_hdr, and that to .eh_frame: CIEs, and one FDE for each piece
-of code. LSB Core, "Exception Frames"; pointer encodings: LSB Core, "DWARF Exception Header
-Encoding".
+PT_GNU_EH_FRAME leads to .eh_frame_hdr, which leads to .eh_frame. That has CIEs, and one FDE for
+each piece of code. LSB Core, "Exception Frames"; pointer encodings: LSB Core, "DWARF Exception
+Header Encoding".
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ _OMIT = 0xFF
 _PCREL, _DATAREL = 0x10, 0x30
 _INDIRECT = 0x80
 _ULEB, _SLEB = 0x01, 0x09
-# format of an encoded pointer -> bytes, is it signed; those of an address follow the class
+# format of an encoded pointer -> (bytes, is it signed); the size of an address depends on the
+# class
 _FIXED = {0x02: (2, False), 0x03: (4, False), 0x04: (8, False)}
 _FIXED |= {0x0A: (2, True), 0x0B: (4, True), 0x0C: (8, True)}
 _MAX_TABLE = 1 << 28
 
 
 class Cursor:
-    """Bytes of a table that lies at link-time address `vaddr` and at `offset` of its source.
+    """The bytes of a table at link-time address `vaddr`, at `offset` of its source.
 
-    `at` is where it stands, and `end` where what is read ends.
+    `at` is the position of the next read, `end` the position where the entry ends.
     """
 
     __slots__ = ("at", "data", "end", "image", "offset", "vaddr")
@@ -41,7 +42,7 @@ class Cursor:
         self.end = len(data)
 
     def broken(self, why: str) -> FormatError:
-        """Return the error for where it stands."""
+        """Return the error for the cursor's position."""
         return broken(self.image.source, ".eh_frame", self.offset + self.at, why)
 
     def number(self, size: int, *, signed: bool = False) -> int:
@@ -65,7 +66,7 @@ class Cursor:
         raise self.broken("a number without end")
 
     def text(self) -> bytes:
-        """Read a string up to its zero."""
+        """Read a string up to its NUL byte."""
         end = self.data.find(b"\0", self.at, self.end)
         if end < 0:
             raise self.broken("a string without end")
@@ -74,7 +75,7 @@ class Cursor:
         return text
 
     def pointer(self, encoding: int, base: int) -> int:
-        """Read an encoded pointer; `base` is what those relative to data are relative to."""
+        """Read an encoded pointer; `base` is the base address of data-relative pointers."""
         here = self.vaddr + self.at
         form = encoding & 0x0F
         if form in (_ULEB, _SLEB):
@@ -101,9 +102,8 @@ class Cursor:
 def code_ranges(image: ElfReader) -> list[tuple[int, int]]:
     """Return (link-time address, size in bytes) of each piece of code, in order of address.
 
-    A function is one piece, or two where the compiler has split off what is seldom run. The list
-    is empty where the file has no PT_GNU_EH_FRAME. Raises FormatError where the tables are
-    damaged.
+    A function is one piece, or two if the compiler has split off its cold part. The list is empty
+    if the file has no PT_GNU_EH_FRAME. Raises FormatError if the tables are damaged.
     """
     segment = next((header for header in image.segments if header.type == c.PT_GNU_EH_FRAME), None)
     if segment is None:
@@ -120,14 +120,14 @@ def code_ranges(image: ElfReader) -> list[tuple[int, int]]:
     )
     if home is None:
         raise broken(image.source, "eh_frame_ptr", segment.offset, f"leads nowhere: {lowest:#x}")
-    # nothing says where it ends but the table of its entries, or a length of zero
+    # only the table of its entries, or a length of zero, tells where .eh_frame ends
     size = min(home.vaddr + home.filesz - lowest, _MAX_TABLE)
     cursor = Cursor(image, image.source.read(image.locate(lowest), size), lowest)
     return sorted(set(_ranges(cursor, [place - lowest for place in places])))
 
 
 def _header(image: ElfReader, segment: Segment) -> tuple[int, list[int]]:
-    """Return the link-time addresses of .eh_frame and, sorted, those of its FDEs, if listed."""
+    """Return the link-time address of .eh_frame, and the sorted addresses of its FDEs."""
     at = image.locate(segment.vaddr)
     head = take(image.source, at, 4, ".eh_frame_hdr")
     if head[0] != 1:
@@ -151,7 +151,7 @@ def _header(image: ElfReader, segment: Segment) -> tuple[int, list[int]]:
 
 
 def _ranges(cursor: Cursor, places: list[int]) -> list[tuple[int, int]]:
-    """Read the entries at `places`; where there are none, all up to a length of zero."""
+    """Read the FDEs at `places`; if that is empty, all FDEs up to a length of zero."""
     ranges: list[tuple[int, int]] = []
     encodings: dict[int, int] = {}
     whole = cursor.end
@@ -179,7 +179,7 @@ def _ranges(cursor: Cursor, places: list[int]) -> list[tuple[int, int]]:
                 encodings[owner] = _pointer_encoding(cursor, owner)
             cursor.at = start + 4
             vaddr = cursor.pointer(encodings[owner], 0)
-            # the size has the format of the address, and is relative to nothing
+            # the size has the address's format, but is a plain number
             size = cursor.pointer(encodings[owner] & 0x0F, 0)
             if vaddr and size:
                 ranges.append((vaddr, size))
@@ -188,7 +188,7 @@ def _ranges(cursor: Cursor, places: list[int]) -> list[tuple[int, int]]:
 
 
 def _pointer_encoding(cursor: Cursor, owner: int) -> int:
-    """Return how the FDEs of the CIE that begins at `owner` write their addresses."""
+    """Return how the FDEs of the CIE at `owner` encode their addresses."""
     if not 0 <= owner < len(cursor.data):
         raise cursor.broken("an FDE that belongs to no CIE")
     ends, cursor.end = cursor.end, len(cursor.data)
@@ -202,12 +202,12 @@ def _pointer_encoding(cursor: Cursor, owner: int) -> int:
 
 
 class CommonEntry:
-    """A CIE: what its FDEs share (LSB Core, 10.6.1.1).
+    """A CIE: the data that its FDEs share (LSB Core, 10.6.1.1).
 
-    `code` and `data` are the factors of advances and offsets, `returns` is the column of the
-    return address, `encoding` how addresses are written. `has_size`: the FDEs say how long their
-    augmentation data is, as the CIE does. `signal`: the kernel calls their code. `program` is
-    the place of the entry and where in it the instructions begin.
+    `code` and `data` are the factors of advances and offsets. `returns` is the column of the
+    return address, `encoding` the encoding of addresses. If `has_size` is true, the FDEs contain
+    the length of their augmentation data, as the CIE does. If `signal` is true, the kernel calls
+    the code. `program` is the position of the entry and of its instructions.
     """
 
     __slots__ = (
@@ -222,7 +222,7 @@ class CommonEntry:
     )
 
     def __init__(self, cursor: Cursor) -> None:
-        """Read it from behind its length on. Raises FormatError."""
+        """Read the entry from behind its length. Raises FormatError."""
         if cursor.number(4):
             raise cursor.broken("an FDE that belongs to another FDE")
         version = cursor.number(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the numbers of one ELF file are stored: 32 or 64 bits, little or big end first."""
+"""How one ELF file stores numbers: 32 or 64 bits, little or big end first."""
 
 from __future__ import annotations
 

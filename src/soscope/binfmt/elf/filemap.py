@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One ELF file as model/filemap.py has it: the joined rows of slot, stub, symbol and version."""
+"""One ELF file as a FileMap (model/filemap.py): its slots with stubs, symbols and versions."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _BINDINGS = {
     c.STB_GNU_UNIQUE: "unique",
 }
 _CODE = (c.STT_NOTYPE, c.STT_FUNC, c.STT_GNU_IFUNC)
-_GOT = (".got", ".toc")  # how sections begin in which any word is a slot
-_CODE_SIZE = 32  # more than a stub has
-_MAX_WORDS = 1 << 24  # bytes of lazy slots that are read at once
+_GOT = (".got", ".toc")  # prefixes of sections in which any word is a slot
+_CODE_SIZE = 32  # bytes; no stub is longer
+_MAX_WORDS = 1 << 24  # bytes of lazy slots in one read
 _HOLLOW = "its code is in another file: this one has debugging information alone"
 
 
 class ElfMap:
-    """What an ELF file says of its linking; each part is read when it is asked for.
+    """What an ELF file says about its linking; each part is read when the caller asks for it.
 
-    `partial` has a reason for everything that could not be read so far.
+    `partial` has a reason for each thing that could not be read so far.
     """
 
     format = ELF
@@ -85,7 +85,7 @@ class ElfMap:
 
     @cached_property
     def kind(self) -> str:
-        """What kind of file it is."""
+        """The kind of file."""
         kind = self.image.header.type if self.image.header else 0
         if kind == c.ET_REL:
             return "relocatable"
@@ -103,16 +103,16 @@ class ElfMap:
 
     @cached_property
     def build_id(self) -> str:
-        """The GNU build-id in hexadecimal, "" without one."""
-        if self.kind == "core":  # its notes are of a process
+        """The GNU build-id in hexadecimal, "" if it has none."""
+        if self.kind == "core":  # the notes of a core file are about a process
             return ""
         return (self._try(lambda: self.image.build_id) or b"").hex()
 
     @cached_property
     def is_hollow(self) -> bool:
-        """Return whether it only has the sections' headers, and debugging information.
+        """Return whether this is a debug file: section headers and debug information, but no code.
 
-        What its program headers say, then, is true of the file that it was split from.
+        Its program headers then describe the file from which it was split.
         """
         code = [section for section in self.sections.all if section.flags & c.SHF_EXECINSTR]
         is_hollow = bool(code) and all(section.type == c.SHT_NOBITS for section in code)
@@ -121,19 +121,19 @@ class ElfMap:
         return is_hollow
 
     def code(self, vaddr: int) -> bytes:
-        """Return the first bytes of code at a link-time address, none where the file has none."""
+        """Return the first bytes of code at a link-time address; none if the file has none."""
         try:
             return self.image.source.read(self.image.locate(vaddr), _CODE_SIZE)
         except FormatError:
             return b""
 
     def tag(self, tag: int) -> int | None:
-        """Return the value of a dynamic tag; None without it, or where none can be read."""
+        """Return the value of a dynamic tag; None if it is missing or cannot be read."""
         return self._dynamic.get(tag)
 
     @cached_property
     def soname(self) -> str | None:
-        """DT_SONAME."""
+        """The DT_SONAME."""
         return None if self._dynamic.is_lost else self._try(lambda: self.image.soname)
 
     @cached_property
@@ -143,7 +143,7 @@ class ElfMap:
 
     @cached_property
     def sections(self) -> Sections:
-        """The section headers, as far as there are any."""
+        """The section headers, empty if the file has none."""
         sections = Sections.read(self.image)
         if not sections.all and self.image.header is not None and self.image.header.shoff:
             self._say(f"section headers: {sections.why}")
@@ -151,7 +151,7 @@ class ElfMap:
 
     @cached_property
     def machine(self) -> Arch | None:
-        """What is known of its processor."""
+        """The row of model/arch.py for its processor, None if that is unknown."""
         header = self.image.header
         machine = header.arch if header is not None else None
         if machine is None or not machine.relocations.types:
@@ -168,18 +168,18 @@ class ElfMap:
 
     @property
     def stubs_without_slot(self) -> tuple[Stub, ...]:
-        """The stubs that lead through what no relocation fills."""
+        """The stubs that jump through a word that no relocation fills."""
         return self._rows[1]
 
     @property
     def slot_table(self) -> SlotTable | None:
-        """What decoders are given of the slots, None where there is no decoder."""
+        """The table of slots that the stub decoders used, None without a decoder."""
         _ = self._rows
         return self._table
 
     @property
     def filled_again(self) -> tuple[tuple[int, str], ...]:
-        """(vaddr, symbol) of each relocation that fills a slot that another one fills, too."""
+        """(vaddr, symbol) of each relocation that fills a slot that an earlier one fills, too."""
         _ = self._rows
         named = Names(self.image, [relocation.symbol for relocation in self._again]).named
         return tuple((relocation.vaddr, named[relocation.symbol][0]) for relocation in self._again)
@@ -192,7 +192,7 @@ class ElfMap:
         machine = self.machine
         if machine is None or self._dynamic.is_lost:
             return (), ()
-        _ = self._dynamic  # where it is damaged, that is said, and there are no tags from now on
+        _ = self._dynamic  # if damaged, this adds a reason to `partial` and drops all tags
         relocations = Relocations(self.image, machine, self.sections)
         filled = relocations.read()
         if machine.relocations.words:
@@ -219,7 +219,7 @@ class ElfMap:
         irelative, named, stubs_of = known.irelative, names.named, by_slot.get
         step = fileslots.argument_step(self.image, machine)
         steps = {kind: 1 if kind in machine.implied else step for kind in types}
-        new = tuple.__new__  # there are many
+        new = tuple.__new__  # quicker, as there are many
         bindings = {
             kind: fileslots.binding_of(kind, machine, is_now=is_now, is_prelinked=is_prelinked)
             for kind in types
@@ -305,7 +305,7 @@ class ElfMap:
         return by_slot, astray
 
     def _bases(self) -> list[int]:
-        """Return where distances in position-independent code may count from."""
+        """Return the base addresses from which position-independent code may count."""
         told = self._dynamic.get(c.DT_PLTGOT)
         listed = [
             section.vaddr for section in self.sections.all if section.name in (".got.plt", ".got")
@@ -313,7 +313,7 @@ class ElfMap:
         return list(dict.fromkeys([*([] if told is None else [told]), *listed]))
 
     def _helpers(self, filled: list[Filled], machine: Arch) -> dict[int, int]:
-        """Return where lazy slots lead before they are bound: what the file has there."""
+        """Return the addresses that lazy slots hold before binding: the words in the file."""
         lazy = sorted(
             relocation.vaddr
             for relocation in filled
@@ -336,7 +336,7 @@ class ElfMap:
                     None,
                 )
                 if held is None:
-                    continue  # the loader fills it from nothing
+                    continue  # no bytes in the file: the loader fills it
                 origin = vaddr
                 stop = min(held.vaddr + held.filesz, vaddr + _MAX_WORDS, lazy[-1] + word.size)
                 offset = vaddr - held.vaddr + held.offset
@@ -351,7 +351,7 @@ class ElfMap:
         return helpers
 
     def _resolvers(self, filled: list[Filled], machine: Arch) -> dict[int, str]:
-        """Return the names of the functions that IRELATIVE relocations ask, by slot."""
+        """Return the names of the functions whose resolvers IRELATIVE relocations call, by slot."""
         asked = {
             relocation.vaddr: self._resolver(relocation)
             for relocation in filled
@@ -372,7 +372,8 @@ class ElfMap:
                 if value not in wanted or info & 15 not in _CODE or section == c.SHN_UNDEF:
                     continue
                 text = table.text(name).partition("@")[0]
-                # the function before its resolver, and of its names the one for everybody
+                # prefer the IFUNC's own name, then global names, then names with fewer underscores
+                # in front
                 marks = len(text) - len(text.lstrip("_"))
                 rank = info & 15 != c.STT_GNU_IFUNC, info >> 4 != c.STB_GLOBAL, marks
                 if text and (value not in best or rank < best[value][0]):
@@ -380,7 +381,7 @@ class ElfMap:
         return {slot: best[addr][1] for slot, addr in asked.items() if addr in best}
 
     def _resolver(self, relocation: Filled) -> int:
-        """Return the function that an IRELATIVE relocation asks; REL has it in the slot."""
+        """Return the resolver that an IRELATIVE relocation calls; for REL, the slot holds it."""
         word = self.image.encoding.word
         at = None if relocation.addend else self._offset(relocation.vaddr)
         data = b"" if at is None else self.image.source.read(at, word.size)
@@ -394,11 +395,11 @@ class ElfMap:
             return None
 
     def label(self, path: str) -> str:
-        """Return the path: it is the only image there."""
+        """Return the path, as an ELF file holds only one image."""
         return path
 
     def why_no_library(self, slot: FileSlot) -> str:
-        """Say why the file names no library for a slot's symbol."""
+        """Return why the file names no library for a slot's symbol."""
         return "defined here" if slot.defined_here else "without a version"
 
     # ---- symbols ----
@@ -440,7 +441,7 @@ class ElfMap:
         return _Tags(self)
 
     def _try(self, read: Callable[[], _T]) -> _T | None:
-        """Return what `read` returns; None, and a reason in `partial`, where it cannot."""
+        """Return the result of `read`; if it fails, return None and add a reason to `partial`."""
         try:
             return read()
         except FormatError as error:
@@ -460,7 +461,7 @@ def _library_of(versions: Versions, index: int) -> str:
 
 
 class _Tags:
-    """The dynamic section's tags; none where it cannot be read, which is said."""
+    """The dynamic section's tags; none, with a reason in `partial`, if it cannot be read."""
 
     def __init__(self, owner: ElfMap) -> None:
         self._dynamic = None if owner.is_hollow else owner._try(lambda: owner.image.dynamic)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fills the slots of an ELF file, and when: no stubs and no names yet.
+"""What fills the slots of an ELF file, and when; without stubs and names.
 
-What the loader reads comes first: PT_DYNAMIC's tables.
+The tables in PT_DYNAMIC, which the loader reads, come first.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from soscope.model.filemap import IRELATIVE, LAZY, NOW, PRELINKED, TLSDESC
 class Relocations:
     """The relocations of a file that fill slots.
 
-    `partial` says what could not be read; `again` are those that fill a slot once more. `helpers`
-    says where lazy slots lead at first, vaddr -> vaddr, where it is not the file's contents of
-    the slot that do.
+    `partial` lists what could not be read. `again` are relocations that fill a slot that an
+    earlier one fills, too. `helpers` (vaddr -> vaddr) has the addresses of lazy slots before
+    binding, if they are not the slots' contents in the file.
     """
 
     __slots__ = ("_arch", "_image", "_sections", "again", "helpers", "partial")
@@ -37,7 +37,7 @@ class Relocations:
         self.helpers: dict[int, int] = {}
 
     def read(self) -> list[Filled]:
-        """Return them in order of the tables, DT_JMPREL's first; a slot once."""
+        """Return the relocations in order of their tables, DT_JMPREL first, one for each slot."""
         image = self._image
         if not image.dynamic.entries:
             return staticslots.read(image, self._arch, self._sections, self.partial.append)
@@ -62,7 +62,7 @@ class Relocations:
         return list(filled.values())
 
     def _behind_relative(self, table: Table) -> Table:
-        """Leave out the entries without a symbol, which come first: DT_RELACOUNT of them."""
+        """Skip the relative relocations that begin a table, by DT_RELACOUNT or DT_RELCOUNT."""
         start, end, has_addend, in_plt = table
         count = self._image.dynamic.get(c.DT_RELACOUNT if has_addend else c.DT_RELCOUNT) or 0
         coding = self._image.encoding
@@ -77,7 +77,7 @@ class Relocations:
                 return table
             infos.append(layout.unpack(data)[1])
         kind = infos[0] & (0xFFFF_FFFF if coding.bits == 64 else 0xFF)
-        # a wrong count shows in its last one: another type, or a symbol
+        # if the count is wrong, the last of them has another type, or a symbol
         if kind in self._arch.relocations.types or infos != [kind, kind]:
             return table
         return left, end, has_addend, in_plt
@@ -91,17 +91,17 @@ class Relocations:
         return filled_by(arch, coding, data, has_addend=has_addend, in_plt=in_plt)
 
 
-_LOADERS = ("ld-", "ld.so", "ld64.so")  # how their DT_SONAMEs begin
+_LOADERS = ("ld-", "ld.so", "ld64.so")  # prefixes of loaders' DT_SONAMEs
 
-# tables of relocations in other forms than gABI's
+# tables of relocations in formats that are not in the gABI
 _PACKED = {0x6000000F: "DT_ANDROID_REL", 0x60000011: "DT_ANDROID_RELA", 0x40000026: "DT_CREL"}
 
 
 def is_bound_now(image: ElfImage) -> bool:
     """Return whether the loader binds every slot of this file before the program runs.
 
-    The loaders of musl and Android always do; their C library is called libc.so. And a loader
-    relocates itself before there is anything that could bind a slot later.
+    The loaders of musl and Android always do so. Their C library is called libc.so. A loader,
+    too, relocates itself completely, as nothing could bind its slots later.
     """
     dynamic = image.dynamic
     if dynamic.get(c.DT_BIND_NOW) is not None:
@@ -124,7 +124,7 @@ def is_bound_now(image: ElfImage) -> bool:
 
 
 def binding_of(kind: int, arch: Arch, *, is_now: bool, is_prelinked: bool) -> str:
-    """Return the word of model/filemap.py for how a slot is bound."""
+    """Return how a slot is bound, as a constant of model/filemap.py."""
     if kind in arch.relocations.irelative:
         return IRELATIVE
     if is_prelinked:
@@ -136,7 +136,7 @@ def binding_of(kind: int, arch: Arch, *, is_now: bool, is_prelinked: bool) -> st
 
 
 def argument_step(image: ElfImage, arch: Arch) -> int:
-    """Return by how much what the lazy resolver is given grows from entry to entry of DT_JMPREL."""
+    """Return the difference of resolver arguments between two entries of DT_JMPREL."""
     if arch.argument != BY_OFFSET:
         return 1
     coding = image.encoding

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relocations that fill slots, by the types that each processor has for that."""
+"""Relocations that fill slots, by the relocation types of each processor."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from soscope.model.arch import Arch
 
 
 class Filled(NamedTuple):
-    """One relocation that fills a slot: `kind` is its type, `place` its index in DT_JMPREL or -1.
+    """One relocation that fills a slot: its type `kind`, its index in DT_JMPREL or -1, `place`.
 
-    `addend` is that of the entry, 0 where it stands in the slot. Of slots that no relocation fills
-    `kind` is one of Arch's `implied`, and `place` what the lazy resolver is given, or -1.
+    `addend` is the entry's addend, 0 if the slot itself holds it. For a slot that no relocation
+    fills, `kind` is one of Arch's `implied`, and `place` is the argument of the lazy resolver, or
+    -1.
     """
 
     vaddr: int
@@ -28,7 +29,7 @@ class Filled(NamedTuple):
 def filled_by(
     arch: Arch, coding: Encoding, data: bytes, *, has_addend: bool, in_plt: bool
 ) -> list[Filled]:
-    """Return what the entries in `data` fill, of the types that fill slots."""
+    """Return the relocations in `data` whose types fill slots."""
     layout = coding.rela if has_addend else coding.rel
     shift, mask = (32, 0xFFFF_FFFF) if coding.bits == 64 else (8, 0xFF)
     types = arch.relocations.types
@@ -40,7 +41,7 @@ def filled_by(
     if not has_addend:
         rows = ((*row, 0) for row in rows)
     places: Iterable[int] = count() if in_plt else repeat(-1)
-    new = tuple.__new__  # a hundred thousand of them are few
+    new = tuple.__new__  # quicker, as there may be 100,000 of them
     return [
         new(Filled, (vaddr, info & mask, info >> shift, addend, place))
         for place, (vaddr, info, addend) in zip(places, rows, strict=False)
@@ -49,8 +50,8 @@ def filled_by(
 
 
 def _n64_row(row: tuple[int, ...]) -> tuple[int, ...]:
-    """Bring r_info of 64-bit MIPS into the usual order.
+    """Bring r_info of little-endian 64-bit MIPS into the usual order.
 
-    There it is no number but a 32-bit symbol and four bytes, the last of them the type.
+    There it is not one number but a 32-bit symbol and four bytes, of which the last is the type.
     """
     return row[0], (row[1] & 0xFFFF_FFFF) << 32 | row[1] >> 56, *row[2:]

@@ -8,8 +8,8 @@ from soscope.binfmt.elf.encoding import Encoding, encoding
 from soscope.binfmt.kinds import kind_of
 from soscope.binfmt.source import ByteSource, broken, require, take
 
-_LARGEST = 64  # bytes of an ELF header
-_MAX_SEGMENTS = 4096  # the kernel takes less than 64 KiB of program headers
+_LARGEST = 64  # bytes of the largest ELF header
+_MAX_SEGMENTS = 4096  # the kernel accepts less than 64 KiB of program headers
 
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Header:
-    """What the ELF header says; `phoff` and `shoff` are offsets from the header."""
+    """The fields of the ELF header; `phoff` and `shoff` are offsets from the header."""
 
     __slots__ = (
         "_arch",
@@ -45,9 +45,10 @@ class Header:
 
     @property
     def arch(self) -> Arch | None:
-        """What is known of its machine, None for an unknown processor."""
+        """The row of model/arch.py for its machine, None for an unknown processor."""
         if not self._arch:
-            # many who read headers never ask: starting a look into a process does not pay for it
+            # imported late, because many callers, such as the start of an attachment, never need
+            # it
             from soscope.model.arch import arch_of
 
             coding = self.encoding
@@ -61,7 +62,7 @@ class Header:
 
 
 class Segment:
-    """One program header. `vaddr` is a link-time address, `offset` one in the file."""
+    """One program header; `vaddr` is a link-time address, `offset` an offset in the file."""
 
     __slots__ = ("align", "filesz", "flags", "memsz", "offset", "type", "vaddr")
 
@@ -80,7 +81,7 @@ class Segment:
 def read_header(source: ByteSource, at: int = 0) -> Header:
     """Read the ELF header at offset `at`.
 
-    Raises FormatError where there is none, or one of an unknown class or byte order.
+    Raises FormatError if there is none, or if its class or byte order is unknown.
     """
     data = source.read(at, _LARGEST)
     require(data, 16, source, at, "e_ident")
@@ -112,7 +113,7 @@ def read_header(source: ByteSource, at: int = 0) -> Header:
 def read_segments(source: ByteSource, header: Header, at: int = 0) -> list[Segment]:
     """Read the program headers of the file whose ELF header is at offset `at`.
 
-    Raises FormatError where they do not fit.
+    Raises FormatError if they do not fit into the file.
     """
     if not header.phnum:
         return []
@@ -127,7 +128,7 @@ def read_segments(source: ByteSource, header: Header, at: int = 0) -> list[Segme
 
 
 def unpack_segments(coding: Encoding, table: bytes) -> list[Segment]:
-    """Unpack a table of program headers, a multiple of their size."""
+    """Unpack a table of program headers; its length is a multiple of their size."""
     segments = []
     for fields in coding.segment.iter_unpack(table):
         if coding.bits == 64:

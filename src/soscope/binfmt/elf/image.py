@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ELF image, in a file or as it is mapped: the way to everything else in this package."""
+"""An ELF image, in a file or in memory: the entry point to everything else in this package."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from soscope.errors import FormatError
 
 CHECKSUM_SIZE = 8  # bytes
 
-_MAX_NEEDED = 1 << 20  # bytes of names
-_MAX_SUMMED = 1 << 20  # bytes of a table; the agent takes no more either
+_MAX_NEEDED = 1 << 20  # bytes of all names
+_MAX_SUMMED = 1 << 20  # bytes of a table; the agent has the same limit
 
 
 class ElfImage(ElfReader):
-    """One ELF image: how to open it, and what it says about itself."""
+    """One ELF image: constructors for each source, and what the image tells about itself."""
 
     __slots__ = ("_symbols",)
 
     _symbols: SymbolTable
 
-    # ---- ways to open one ----
+    # ---- constructors ----
 
     @classmethod
     def from_source(cls, source: ByteSource) -> ElfImage:
         """Open an image in the layout of a file.
 
-        Raises FormatError where it is not an ELF file.
+        Raises FormatError if it is not an ELF file.
         """
         header = read_header(source)
         return cls(
@@ -50,14 +50,17 @@ class ElfImage(ElfReader):
 
     @classmethod
     def from_descriptor(cls, descriptor: int, name: str) -> ElfImage:
-        """Open the image in an open file; the descriptor stays the caller's, and open."""
+        """Open the image in an open file; the caller still owns the descriptor, and keeps it open.
+
+        The image is read through it on request.
+        """
         return cls.from_source(FileSource(descriptor, os.fspath(name)))
 
     @classmethod
     def from_memory(cls, source: ByteSource, addr: int) -> ElfImage:
         """Open an image that is mapped with its ELF header at run-time address `addr`.
 
-        Raises FormatError where there is no ELF header, or no PT_LOAD holds it.
+        Raises FormatError if there is no ELF header, or if no PT_LOAD contains it.
         """
         header = read_header(source, addr)
         segments = read_segments(source, header, addr)
@@ -100,7 +103,7 @@ class ElfImage(ElfReader):
 
     @property
     def soname(self) -> str | None:
-        """DT_SONAME, None where there is none."""
+        """The DT_SONAME, None if there is none."""
         offset = self.dynamic.get(c.DT_SONAME)
         return None if offset is None else self.string(offset, "DT_SONAME")
 
@@ -108,7 +111,7 @@ class ElfImage(ElfReader):
     def needed(self) -> list[str]:
         """The DT_NEEDED names, in order.
 
-        Raises FormatError where one is damaged, or they are longer than any that there are.
+        Raises FormatError if a name is damaged, or if the names together are implausibly long.
         """
         names, length = [], 0
         for offset in self.dynamic.all(c.DT_NEEDED):
@@ -120,7 +123,7 @@ class ElfImage(ElfReader):
 
     @property
     def interpreter(self) -> str | None:
-        """The path of the loader this program asks for, None for a static one."""
+        """The path of the loader that this program asks for, None for a static program."""
         for segment in self.segments:
             if segment.type == c.PT_INTERP:
                 if segment.filesz > 4096:
@@ -131,7 +134,7 @@ class ElfImage(ElfReader):
 
     @property
     def build_id(self) -> bytes:
-        """The GNU build-id, empty where there is none."""
+        """The GNU build-id, empty if there is none."""
         for segment in self.segments:
             if segment.type == c.PT_NOTE:
                 build_id = notes.build_id(self, segment)
@@ -141,11 +144,12 @@ class ElfImage(ElfReader):
 
     @property
     def checksum(self) -> bytes:
-        """What tells a file without a build-id from others, of CHECKSUM_SIZE; b"" if nothing does.
+        """A checksum of CHECKSUM_SIZE bytes that identifies a file without a build-id, or b"".
 
-        These are the CRC-32 of the program headers, and the CRC-32 of the first MiB of
-        .eh_frame_hdr (PT_GNU_EH_FRAME), which has the beginnings of all functions. The second is 0
-        if that cannot be read. The agent takes the same of an image in memory.
+        It is the CRC-32 of the program headers, followed by the CRC-32 of the first MiB of
+        .eh_frame_hdr (PT_GNU_EH_FRAME), which has the start addresses of all functions. The
+        second is 0 if that cannot be read. The agent computes the same checksum for an image in
+        memory.
         """
         import zlib
 
@@ -160,19 +164,19 @@ class ElfImage(ElfReader):
                     try:
                         sums[1] = zlib.crc32(self.read(part.vaddr, size, "PT_GNU_EH_FRAME"))
                     except FormatError:
-                        pass  # the file has become shorter
+                        pass  # the file was truncated meanwhile
                 break
         return b"".join(each.to_bytes(4, "little") for each in sums)
 
     @property
     def identity(self) -> bytes:
-        """The build-id; the checksum of a file that has none."""
+        """The build-id, or the checksum if the file has none."""
         return self.build_id or self.checksum
 
     def symbol(self, name: str) -> ElfSymbol | None:
         """Look up the definition of `name` by DT_GNU_HASH or DT_HASH, as a loader does.
 
-        Of several versions the default one is returned.
+        If there are several versions, return the default one.
         """
         return self.symbols.lookup(name)
 
@@ -187,8 +191,8 @@ class ElfImage(ElfReader):
     def undefined_functions(self) -> list[ElfSymbol]:
         """List the functions that this image imports, in order of the symbol table.
 
-        Some linkers do not say that an undefined symbol is a function; those are recognised
-        by their relocation in DT_JMPREL. Data never has one.
+        Some linkers do not mark undefined symbols as functions. Such functions are recognised by
+        their relocation in DT_JMPREL, which data never has.
         """
         called = plt_symbols(self)
         return [
@@ -200,7 +204,7 @@ class ElfImage(ElfReader):
 
 
 def _is_in(part: Segment, segment: Segment) -> bool:
-    """Return whether a readable segment has all bytes of a part from the file."""
+    """Return whether a readable segment contains all file bytes of a part."""
     before = part.vaddr - segment.vaddr
     return (
         segment.type == c.PT_LOAD

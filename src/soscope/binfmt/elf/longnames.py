@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of unusual length in a table of strings.
+"""Names of unusual length in a string table.
 
-Names may share their ends, so that one long string is a name for as many symbols as it has
-bytes. No linker makes names that are longer in all than a few times their table; from there on
-they are left out, and memory stays within the size of the file.
+Names may share their ends, so one long string can be the name of as many symbols as it has bytes.
+No linker writes names that are together more than a few times as long as their table. Beyond that
+limit names are left out, so that memory stays in proportion to the file.
 """
 
 from __future__ import annotations
 
-SHORT = 1024  # bytes: a name that long is read without further ado
+SHORT = 1024  # bytes; shorter names are read without a check
 LONGEST = 1 << 20
 _TIMES = 4
 _ROOM = 1 << 20
 
 
 class LongNames:
-    """The names in `strings` that are longer than SHORT: no more of them than there can be.
+    """The names in `strings` that are longer than SHORT, up to a limit for all together.
 
-    `reason` says what was left out last, "" as long as nothing was; `is_spent` that it is so for
-    all that follow.
+    `reason` is why the last name was left out, "" if none was. `is_spent` is true if all further
+    long names are left out, too.
     """
 
     __slots__ = ("_left", "_strings", "is_spent", "reason")
@@ -30,7 +30,7 @@ class LongNames:
         self.is_spent = False
 
     def read(self, at: int) -> bytes | None:
-        """Return the name at `at`; None, with a `reason`, where there is none or it is too long."""
+        """Return the name at `at`; None, with a `reason`, if there is none or it is too long."""
         if self._left <= 0:
             self.is_spent = True
             self.reason = f"names in DT_STRTAB are more than {_TIMES} times as long as all of it"

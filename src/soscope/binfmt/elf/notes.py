@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes: the GNU build-id is all that is wanted."""
+"""Notes: only the GNU build-id is read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MAX_NOTES = 1 << 20
 
 
 def build_id(image: ElfReader, segment: Segment) -> bytes:
-    """Return the build-id in a PT_NOTE segment, empty where there is none in it.
+    """Return the build-id in a PT_NOTE segment, empty if there is none.
 
-    Raises FormatError where the notes are longer than their segment.
+    Raises FormatError if the notes are longer than their segment.
     """
     size = min(segment.filesz, _MAX_NOTES)
     data = image.read(segment.vaddr, size, "PT_NOTE")
-    # Notes are 4-aligned, but for .note.gnu.property of ELF64, whose segment says 8.
+    # Notes are 4-aligned, except .note.gnu.property of ELF64, whose segment has an alignment of 8.
     identity = find_build_id(data, image.encoding, 8 if segment.align == 8 else 4)
     if identity is None:
         raise broken(image.source, "PT_NOTE", image.locate(segment.vaddr), "cut note")
@@ -27,7 +27,7 @@ def build_id(image: ElfReader, segment: Segment) -> bytes:
 
 
 def find_build_id(data: bytes, encoding: Encoding, align: int) -> bytes | None:
-    """Return the build-id among notes, empty where there is none, None where a note is cut."""
+    """Return the build-id among notes; empty if there is none, None if a note is cut."""
     unpack = encoding.u32.unpack_from
     at = 0
     while at + 12 <= len(data):

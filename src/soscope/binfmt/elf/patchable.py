@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions that were compiled with room for a call at their entry.
 
--fpatchable-function-entry=N of gcc and clang leaves N bytes of no-operations at each function, and
-lists their addresses in the section `__patchable_function_entries`: one word each, 0 for a
-function that the linker has left out. With N,M they begin M bytes before the function.
+-fpatchable-function-entry=N of gcc and clang puts N bytes of no-operations at each function's
+entry. It lists their addresses in the section `__patchable_function_entries`, one word each, 0
+for a function that the linker has removed. With N,M they begin M bytes before the function.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _MAX_TABLE = 1 << 28  # bytes
 
 
 def patchable_entries(image: ElfImage, sections: Sections) -> list[int]:
-    """Return the link-time addresses of the first no-operation of each function, by address.
+    """Return the link-time address of the first no-operation of each function, sorted.
 
-    Empty without such a section: only section headers say where the list is. Raises FormatError
-    where it, or what the loader makes of it, is damaged.
+    The list is empty without such a section, because only section headers lead to it. Raises
+    FormatError if the section, or the relocations for it, are damaged.
     """
-    # linkers may leave one section for each file that they were given
+    # linkers may keep one section for each input file
     lists = [
         section
         for section in sections.all

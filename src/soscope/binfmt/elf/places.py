@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many addresses, one after the other: their sections, and where they lie in the file."""
+"""Find sections and file offsets for many addresses in a row."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.sections import Sections
 
-# start, end, section or None, and what to add for the offset: None where there are no bytes
+# start, end, section or None, and what to add to an address for its file offset (None: no bytes)
 Place = tuple[int, int, str | None, int | None]
 
 
 class Places:
-    """Which section an address lies in, by the section headers, and where in the file it does.
+    """Section of an address, by the section headers, and file offset, by the program headers.
 
-    The latter is for the program headers to say: a section without bytes of its own may lie
-    where the file has some (the .plt of ppc64), and section headers may be wrong.
+    The program headers decide about the offset, because a section without bytes of its own may
+    overlap bytes in the file (the .plt of ppc64), and section headers may be wrong.
     """
 
     def __init__(self, image: ElfReader, sections: Sections) -> None:
@@ -29,7 +29,7 @@ class Places:
         self._segments = [segment for segment in image.segments if segment.type == c.PT_LOAD]
 
     def around(self, vaddr: int) -> Place:
-        """Return the stretch around an address of which all is in one place."""
+        """Return the range around an address that has one section and one file offset."""
         start, end, name = vaddr, vaddr + 1, None
         index = bisect_right(self._starts, vaddr) - 1
         if index >= 0 and vaddr - self._starts[index] < self._sections[index].size:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GNU properties: what an image says of control-flow enforcement.
+"""GNU properties: what an image says about control-flow enforcement.
 
 The x86-64 psABI, "Program Property", and the ELF ABI for the Arm 64-bit architecture, "Program
 Property"; the note is NT_GNU_PROPERTY_TYPE_0 in a PT_NOTE.
@@ -17,9 +17,9 @@ _MAX_NOTES = 1 << 20
 
 
 def features(image: ElfReader) -> list[str]:
-    """Return the names of what an image was made for, of those that its machine has.
+    """Return the names of its machine's hardening features that an image was built for.
 
-    What is cut off counts as absent: nothing depends on it but a remark.
+    Properties that are cut off count as absent, because only a remark depends on them.
     """
     arch = image.header.arch if image.header is not None else None
     if arch is None:
@@ -30,7 +30,7 @@ def features(image: ElfReader) -> list[str]:
 
 
 def _bits(image: ElfReader, wanted: int) -> int:
-    """Return the bits of a property, 0 where there are none."""
+    """Return the bits of a property, 0 if the image does not have it."""
     word = 8 if image.encoding.bits == 64 else 4
     for segment in image.segments:
         if segment.type != c.PT_NOTE or segment.filesz > _MAX_NOTES:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every table of an ELF image needs: addresses, dynamic tags, strings.
+"""The base of all tables of an ELF image: addresses, dynamic tags, strings.
 
-In a file a link-time address is found through the PT_LOAD that holds it; in memory it is
-just added to the load bias. The loader of some systems relocates the pointers of the dynamic
-section in place and that of others does not: `locate_pointer` knows.
+In a file, the PT_LOAD that contains a link-time address gives its offset. In memory, the load
+bias is added to it. Some loaders relocate the pointers of the dynamic section in place, others do
+not: `locate_pointer` handles both.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from soscope.binfmt.elf.header import Header, Segment
 from soscope.binfmt.source import ByteSource, broken, take
 
 _STRING_PIECE = 64
-_MAX_STRING = 1 << 16  # bytes: names of files and versions, PATH_MAX is 4096
-_MAX_STRINGS = 1 << 30  # bytes of a table of them
+_MAX_STRING = 1 << 16  # bytes of a file or version name; PATH_MAX is 4096
+_MAX_STRINGS = 1 << 30  # bytes of a string table
 
 
 class ElfReader:
-    """One ELF image over a byte source.
+    """One ELF image in a byte source.
 
-    `header` and `segments` are None and empty for an image that was opened by its dynamic
-    section alone. `load_bias` is 0 for files.
+    If the image was opened by its dynamic section alone, `header` is None and `segments` is
+    empty. `load_bias` is 0 for files.
     """
 
     __slots__ = (
@@ -58,9 +58,9 @@ class ElfReader:
         self._dynamic = dynamic
 
     def locate(self, vaddr: int) -> int:
-        """Return where in the source the link-time address `vaddr` lies.
+        """Return the position in the source of link-time address `vaddr`.
 
-        Raises FormatError where no PT_LOAD of the file holds it.
+        Raises FormatError if no PT_LOAD of the file contains it.
         """
         if self.is_mapped:
             return vaddr + self.load_bias
@@ -70,10 +70,11 @@ class ElfReader:
         raise broken(self.source, "vaddr", vaddr, "no PT_LOAD holds this address")
 
     def locate_pointer(self, tag: int) -> int | None:
-        """Return where the table of dynamic tag `tag` lies, None where there is no such tag.
+        """Return the position of the table of dynamic tag `tag`, None if there is no such tag.
 
-        glibc adds the load bias in the mapped dynamic section on most machines, but not for
-        the vDSO; musl never does. A load bias is larger than any link-time address.
+        glibc adds the load bias in the mapped dynamic section on most machines, but not for the
+        vDSO; musl never does. A load bias is larger than any link-time address, so a larger value
+        includes it.
         """
         value = self.dynamic.get(tag)
         if value is None:
@@ -85,7 +86,7 @@ class ElfReader:
     def read(self, vaddr: int, size: int, field: str) -> bytes:
         """Read `size` bytes at link-time address `vaddr`.
 
-        Raises FormatError naming `field` where they are not all there.
+        Raises FormatError, with `field` in its message, if the source has fewer bytes.
         """
         return take(self.source, self.locate(vaddr), size, field)
 
@@ -102,11 +103,11 @@ class ElfReader:
         return self._dynamic
 
     def lose_dynamic(self) -> None:
-        """Take it for an image without a dynamic section: what is there is none."""
+        """Treat the image as one without a dynamic section, because the section is damaged."""
         self._dynamic = Dynamic([])
 
     def dynamic_strings(self) -> bytes:
-        """Return all of DT_STRTAB, empty where there is none, its beginning where it is cut."""
+        """Return all of DT_STRTAB; less if it is cut, nothing if there is none."""
         table = self.locate_pointer(c.DT_STRTAB)
         size = min(self.dynamic.get(c.DT_STRSZ) or 0, _MAX_STRINGS)
         return b"" if table is None else self.source.read(table, size)
@@ -114,8 +115,8 @@ class ElfReader:
     def string(self, offset: int, field: str) -> str:
         """Return the string at `offset` of DT_STRTAB.
 
-        Raises FormatError naming `field` where it does not end in the table, or is longer than
-        65,536 bytes.
+        Raises FormatError, with `field` in its message, if the string does not end within the
+        table or is longer than 65,536 bytes.
         """
         table = self.locate_pointer(c.DT_STRTAB)
         if table is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that the loader adds the load bias to: which address each of them has in the end.
+"""Words to which the loader adds the load bias, and the link-time address in each of them.
 
-Relocations without a symbol say so (R_*_RELATIVE); the address is the entry's addend, or stands in
-the word already (REL; DT_RELR, which has no entry for each).
+These are the words of relocations without a symbol (R_*_RELATIVE). The address is the entry's
+addend, or it is in the word already (REL; also DT_RELR, which has no entry for each word).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from soscope.binfmt.elf.relocations import entries, tables
 
 
 def relative_words(image: ElfImage) -> dict[int, int]:
-    """Return vaddr -> link-time address, of the words whose relocation has an addend.
+    """Return vaddr -> link-time address of the words whose relocation has an addend.
 
-    Raises FormatError where the relocations are not all there.
+    Raises FormatError if the relocations are cut.
     """
     arch = image.header.arch if image.header is not None else None
     kind = arch.relocations.relative if arch is not None else 0

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of relocations, as the dynamic section tells them: DT_JMPREL, DT_RELA and DT_REL.
+"""Tables of relocations that the dynamic section lists: DT_JMPREL, DT_RELA and DT_REL.
 
-Linkers let DT_RELA or DT_REL contain DT_JMPREL's entries, or not; nobody gets one twice here.
+DT_RELA or DT_REL may contain the entries of DT_JMPREL, depending on the linker. Each entry is
+returned only once.
 """
 
 from __future__ import annotations
@@ -18,20 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import TypeAlias
 
-Table = tuple[int, int, bool, bool]  # start and end in the source, with addends?, DT_JMPREL?
+Table = tuple[int, int, bool, bool]  # start, end in the source, has it addends, is it DT_JMPREL
 Say: TypeAlias = "Callable[[str], object]"
 
 _MAX_BYTES = 1 << 30
-_FEW = 1 << 15  # bytes that no array makes quicker
-_MANY = 1 << 21  # bytes in all, from which on importing numpy takes less time than doing without
+_FEW = 1 << 15  # bytes; below that an array is not quicker
+_MANY = 1 << 21  # bytes in all; above that importing numpy pays off
 _unpacked = 0
 
 
 def tables(image: ElfReader, say: Say | None = None) -> list[Table]:
-    """Return where relocations lie, DT_JMPREL first.
+    """Return the tables of relocations, DT_JMPREL first.
 
-    What is wrong is told to `say`, and that table left out; without `say` it is raised as
-    FormatError.
+    A damaged table is reported to `say` and left out. Without `say`, it raises FormatError.
     """
     has_addend = image.dynamic.get(c.DT_PLTREL) != c.DT_REL
     start, end = _range(image, c.DT_JMPREL, c.DT_PLTRELSZ, say)
@@ -46,7 +46,7 @@ def tables(image: ElfReader, say: Say | None = None) -> list[Table]:
 
 
 def _range(image: ElfReader, tag: int, size: int, say: Say | None) -> tuple[int, int]:
-    """Return start and end of a table in the source, (0, 0) where there is none."""
+    """Return start and end of a table in the source, (0, 0) if there is none."""
     length = image.dynamic.get(size)
     if not length:
         return 0, 0
@@ -67,10 +67,10 @@ def _range(image: ElfReader, tag: int, size: int, say: Say | None) -> tuple[int,
 def entries(
     image: ElfReader, table: Table, kinds: Collection[int] = (), say: Say | None = None
 ) -> tuple[bytes, list[int] | range]:
-    """Return the whole entries of a table, and where each of them lies in the source.
+    """Return the bytes of a table's complete entries, and the position of each in the source.
 
-    With `kinds` those of other types may be left out, which is quicker. What is cut off is told
-    to `say`, without it raised as FormatError.
+    With `kinds`, entries of other types may be left out, which is quicker. A table that is cut is
+    reported to `say`; without `say`, it raises FormatError.
     """
     start, end, has_addend, _ = table
     layout = image.encoding.rela if has_addend else image.encoding.rel
@@ -91,7 +91,7 @@ def entries(
 
 
 def _are_many(size: int) -> bool:
-    """Return whether it is time for arrays: the entries of one file are soon unpacked."""
+    """Return whether to use numpy: for few entries, importing it takes longer."""
     global _unpacked  # noqa: PLW0603  what all files together have cost so far
     if "numpy" in sys.modules:
         return True
@@ -112,12 +112,12 @@ def _picked(
 
 
 def symbols_of(image: ElfReader, table: Table) -> list[tuple[int, int]]:
-    """Return (r_offset, index of the symbol) of each entry of a table. Raises FormatError."""
+    """Return (r_offset, symbol index) of each entry of a table. Raises FormatError."""
     coding = image.encoding
     shift = 32 if coding.bits == 64 else 8
     rows = (coding.rela if table[2] else coding.rel).iter_unpack(entries(image, table)[0])
     if coding.order == "<" and coding.bits == 64 and _has_split_info(image):
-        # r_info is no number there: the symbol's index comes first
+        # here r_info is not one number: the symbol's index comes first
         return [(row[0], row[1] & 0xFFFF_FFFF) for row in rows]
     return [(row[0], row[1] >> shift) for row in rows]
 
@@ -128,12 +128,12 @@ def _has_split_info(image: ElfReader) -> bool:
 
 
 def plt_symbols(image: ElfReader) -> set[int]:
-    """Return the indices of the symbols that DT_JMPREL names: all of them are called."""
+    """Return the indices of the symbols in DT_JMPREL; all of these symbols are called."""
     listed = [symbols_of(image, table) for table in tables(image) if table[3]]
     return {symbol for rows in listed for _, symbol in rows} - {0}
 
 
 def all_symbols(image: ElfReader) -> set[int]:
-    """Return the indices of the symbols that any relocation names."""
+    """Return the indices of the symbols in all relocations."""
     listed = [symbols_of(image, table) for table in tables(image)]
     return {symbol for rows in listed for _, symbol in rows} - {0}

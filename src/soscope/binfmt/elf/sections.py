@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Section headers of a file: where the names are that a loader has no use for.
+"""Section headers of a file, which lead to names that a loader does not need.
 
-Nothing that a process needs hangs on them, so strippers, packers and protectors leave them out or
-fill them with anything. A table that cannot be one is no table; a section that is one, but lies
-outside of its file, is a FormatError for whoever reads it.
+No process depends on section headers, so strippers, packers and protectors remove them or fill
+them with garbage. A table that cannot be valid is treated as missing. A valid section that lies
+outside of its file raises FormatError when it is read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ZLIB = 1  # ELFCOMPRESS_ZLIB
 
 
 class Section:
-    """One section header. `vaddr` is a link-time address, `offset` one in the file."""
+    """One section header; `vaddr` is a link-time address, `offset` an offset in the file."""
 
     __slots__ = (
         "_name",
@@ -46,12 +46,12 @@ class Section:
 
     @property
     def name(self) -> str:
-        """Its name, "" where the table of names has none for it."""
+        """Its name, "" if the table of names has none for it."""
         return _text(self._names, self._name)
 
 
 class Sections:
-    """The sections of a file, by index; none where `why` says why."""
+    """The sections of a file, by index; if there are none, `why` is the reason."""
 
     __slots__ = ("_loaded", "_owners", "_source", "all", "why")
 
@@ -66,7 +66,7 @@ class Sections:
     def read(cls, image: ElfReader) -> Sections:
         """Read the section headers of an image in the layout of a file.
 
-        An image in memory has none: they are not mapped.
+        An image in memory has none, because they are not mapped.
         """
         header, source = image.header, image.source
         if header is None or image.is_mapped:
@@ -83,7 +83,7 @@ class Sections:
 
     @classmethod
     def _read_table(cls, source: ByteSource, header: Header, null: tuple[int, ...]) -> Sections:
-        """Read all headers; `null` is that of section 0, which holds what is too large."""
+        """Read all headers; `null` is header 0, which holds numbers too large for other fields."""
         layout = header.encoding.section
         count = header.shnum or null[5]
         names = null[6] if header.shstrndx == c.SHN_XINDEX else header.shstrndx
@@ -114,7 +114,7 @@ class Sections:
         return next((section for section in self.all if section.type == kind), None)
 
     def containing(self, vaddr: int) -> Section | None:
-        """Return the first section that is loaded over `vaddr`, None where there is none."""
+        """Return the first loaded section that contains `vaddr`, None if there is none."""
         if self._owners is None:
             self._loaded = [section for section in self.all if section.flags & c.SHF_ALLOC]
             self._owners = StretchOwners(
@@ -124,14 +124,15 @@ class Sections:
         return self._loaded[index] if index >= 0 else None
 
     def is_code(self, vaddr: int) -> bool:
-        """Return whether the section that is loaded over `vaddr` holds instructions."""
+        """Return whether the loaded section that contains `vaddr` holds instructions."""
         section = self.containing(vaddr)
         return section is not None and bool(section.flags & c.SHF_EXECINSTR)
 
     def data(self, section: Section, limit: int) -> bytes:
         """Return the bytes of a section; empty for SHT_NOBITS.
 
-        Raises FormatError where they are more than `limit`, or not all in the file.
+        Raises FormatError if there are more than `limit`, or if the file does not have all of
+        them.
         """
         if section.type == c.SHT_NOBITS:
             return b""
@@ -142,9 +143,10 @@ class Sections:
         return take(self._source, section.offset, section.size, section.name)
 
     def unpacked(self, section: Section, coding: Encoding, limit: int) -> bytes | None:
-        """Return the bytes of a section, unpacked, None where that cannot be done here.
+        """Return the unpacked bytes of a section, None if this Python cannot unpack them.
 
-        Elf_Chdr, then a zlib stream: gABI, "Section Compression". Raises FormatError as `data`.
+        A packed section is an Elf_Chdr, then a zlib stream: gABI, "Section Compression". Raises
+        FormatError as `data` does.
         """
         data = self.data(section, limit)
         if not section.flags & c.SHF_COMPRESSED:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The relocations that fill slots: which cell gets the address of which symbol.
+"""The relocations that fill slots: each gives a cell the address of a symbol.
 
-An image that calls functions through a
-symbol has a JUMP_SLOT for each, in DT_JMPREL; one that loads their addresses, or was compiled with
--fno-plt, has GLOB_DATs.
+An image that calls functions through a symbol has a JUMP_SLOT for each, in DT_JMPREL. An image
+that loads their addresses, or was compiled with -fno-plt, has GLOB_DATs.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ Row = tuple[int, int, int]  # r_offset, r_info, r_addend
 class SlotRelocation:
     """One relocation that fills a slot.
 
-    `vaddr` is the slot's link-time address, `symbol` an index into DT_SYMTAB. `in_plt` says
-    whether it stands in DT_JMPREL, `is_call` whether it is a JUMP_SLOT; `at` is where the entry
-    itself lies in the image's source.
+    `vaddr` is the slot's link-time address, `symbol` an index into DT_SYMTAB. `in_plt` is true
+    for an entry of DT_JMPREL, `is_call` for a JUMP_SLOT. `at` is the position of the entry itself
+    in the image's source.
     """
 
     __slots__ = ("addend", "at", "in_plt", "is_call", "symbol", "vaddr")
@@ -46,29 +45,28 @@ class SlotRelocation:
 
 
 def slot_relocations(image: ElfReader, arch: Arch | None = None) -> Iterator[SlotRelocation]:
-    """Give the JUMP_SLOT and GLOB_DAT relocations of an image, DT_JMPREL's first.
+    """Yield the JUMP_SLOT and GLOB_DAT relocations of an image, DT_JMPREL first.
 
-    `arch` is its machine, where it has no header to say so. Raises FormatError where a table is
-    cut off.
+    `arch` is its machine, for an image without a header. Raises FormatError if a table is cut.
     """
     types = _types(image, arch)
     yield from _typed(image, frozenset((types.jump_slot, types.glob_dat)) - {0}, types)
 
 
 def copies_of(image: ElfReader, arch: Arch | None = None) -> list[SlotRelocation]:
-    """Return the COPY relocations; `arch` as above. Raises FormatError."""
+    """Return the COPY relocations; `arch` as in `slot_relocations`. Raises FormatError."""
     types = _types(image, arch)
     return list(_typed(image, frozenset((types.copy,)) - {0}, types))
 
 
 def ifuncs_of(image: ElfReader, arch: Arch | None = None) -> list[SlotRelocation]:
-    """Return the IRELATIVE relocations; `arch` as above. Raises FormatError."""
+    """Return the IRELATIVE relocations; `arch` as in `slot_relocations`. Raises FormatError."""
     types = _types(image, arch)
     return list(_typed(image, types.irelative, types))
 
 
 def _types(image: ElfReader, arch: Arch | None) -> RelocationTypes:
-    """Return the types of the image's machine; where nothing says which, of the one here."""
+    """Return the relocation types of the image's machine; of this machine, if that is not known."""
     header = image.header
     if header is not None:
         arch = header.arch
@@ -98,11 +96,11 @@ def _typed(
 def relocations(
     image: ElfReader, kinds: frozenset[int] = frozenset()
 ) -> Iterator[tuple[int, Row, bool]]:
-    """Give (place in the source, (r_offset, r_info, r_addend), in DT_JMPREL) of each relocation.
+    """Yield (position in the source, (r_offset, r_info, r_addend), is it in DT_JMPREL) for each.
 
-    Those of DT_REL have the addend 0: it is where the relocation goes. An entry of DT_JMPREL
-    that lies within the other table, too, is given once. With `kinds` others may be left
-    out, which is quicker. Raises FormatError.
+    Relocations of DT_REL get the addend 0, because the relocated word holds it. If an entry of
+    DT_JMPREL lies within the other table, too, it comes once. With `kinds`, relocations of other
+    types may be left out, which is quicker. Raises FormatError.
     """
     for table in tables(image):
         _, _, has_addend, in_plt = table

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slots of a program that has no dynamic section: its start-up code fills them.
+"""The slots of a program without a dynamic section, which its start-up code fills.
 
-Those are IRELATIVE relocations between two symbols that are gone when it is stripped. They are
-found by section headers or, without them, by what they look like.
+They belong to the IRELATIVE relocations between two symbols, which are gone after stripping. The
+relocations are found by section headers or, without them, by their byte pattern.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from soscope.binfmt.elf.sections import Sections
 from soscope.errors import FormatError
 from soscope.model.arch import Arch
 
-_SCANNED = 1 << 20  # bytes in which relocations are looked for
+_SCANNED = 1 << 20  # bytes that are searched for relocations
 
 
 def read(image: ElfImage, arch: Arch, sections: Sections, say: Say) -> list[Filled]:
-    """Return the relocations that fill slots; what cannot be read is told to `say`."""
+    """Return the relocations that fill slots; errors are reported to `say`."""
     if not arch.relocations.irelative:
         return []
     filled: dict[int, Filled] = {}
@@ -39,14 +39,14 @@ def read(image: ElfImage, arch: Arch, sections: Sections, say: Say) -> list[Fill
 
 
 class _Looks:
-    """Finds relocations by what they look like."""
+    """Finds IRELATIVE relocations by their byte pattern."""
 
     def __init__(self, image: ElfImage, arch: Arch) -> None:
         self._image = image
         self._types = arch.relocations
 
     def _word(self, vaddr: int) -> int:
-        """Return what the file has in a slot, 0 where it has nothing."""
+        """Return the word that the file has for a slot, 0 if it has none."""
         word = self._image.encoding.word
         try:
             data = self._image.source.read(self._image.locate(vaddr), word.size)
@@ -55,7 +55,7 @@ class _Looks:
         return int(word.unpack(data)[0]) if len(data) == word.size else 0
 
     def find(self) -> list[Filled]:
-        """Return the entries of the one table that a static program begins with."""
+        """Return the entries of the one relocation table at the start of a static program."""
         image, coding = self._image, self._image.encoding
         segment = next((load for load in image.segments if load.type == c.PT_LOAD), None)
         if segment is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stretches of numbers: which of them have been there before, and whose an address is."""
+"""Sets of ranges of numbers, and the first of many ranges that contains an address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 
 class Stretches:
-    """A set of numbers, as stretches with a start and an end behind them."""
+    """A set of numbers, stored as ranges [start, end)."""
 
     __slots__ = ("_ends", "_starts")
 
@@ -18,7 +18,7 @@ class Stretches:
         self._ends: list[int] = []
 
     def add(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Add a stretch; return those parts of it that were not in the set."""
+        """Add a range; return the parts of it that were not in the set."""
         starts, ends = self._starts, self._ends
         low, high = bisect_left(ends, start), bisect_right(starts, end)
         fresh, at = [], start
@@ -35,16 +35,16 @@ class Stretches:
 
 
 class StretchOwners:
-    """Whose an address is: of several stretches that hold it, the first one's."""
+    """Finds the range that contains an address; if several do, the first of them."""
 
     __slots__ = ("_owners", "_starts")
 
     def __init__(self, stretches: Iterable[tuple[int, int]]) -> None:
-        """Take (start, end) of each."""
+        """Take the ranges (start, end)."""
         rows = sorted((start, index, end) for index, (start, end) in enumerate(stretches))
         self._starts: list[int] = []
         self._owners: list[int] = []
-        open_: list[tuple[int, int]] = []  # (index, end) of those that have begun, as a heap
+        open_: list[tuple[int, int]] = []  # heap of (index, end) of the ranges that are open
         place = 0
         for start, index, end in [*rows, (rows[-1][0] + 1, -1, 0)] if rows else []:
             self._close(open_, place, start if index >= 0 else None)
@@ -53,7 +53,7 @@ class StretchOwners:
                 heappush(open_, (index, end))
 
     def _close(self, open_: list[tuple[int, int]], place: int, limit: int | None) -> None:
-        """Write down who has what lies between `place` and `limit`."""
+        """Record the owner of the addresses between `place` and `limit`."""
         while open_ and (limit is None or place < limit):
             index, end = open_[0]
             if end <= place:
@@ -67,6 +67,6 @@ class StretchOwners:
             self._owners.append(-1)
 
     def of(self, address: int) -> int:
-        """Return the index of the first stretch that holds `address`, -1 where none does."""
+        """Return the index of the first range that contains `address`, -1 if none does."""
         index = bisect_right(self._starts, address) - 1
         return self._owners[index] if index >= 0 else -1

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is code and not a table: one folder for each instruction set, and which parts it has.
+"""Code that is specific to an instruction set: one folder for each, and the parts that it has.
 
-    stubs    `decoder(arch)`: the linker's stubs in ELF files, and which sections hold them
-    listing  `LISTER`: what stubs are made of, as text, and what it leaves in registers
+    stubs    `decoder(arch)`: the linker's stubs in ELF files, and the sections that hold them
+    listing  `LISTER`: the instructions of stubs as text, and the values they leave in registers
     sites    `place(code, order)`: the instruction in a stub that all its calls run;
-             `in_place(code, table)`: the same of code that needs no stub;
-             `unclear(code, table)`: slots that code may go through elsewhere
-    lazy     `argument_of(mapped, slot, helper)`: what an unbound slot's code gives the resolver
-    resolver how an unbound slot gets to the resolver, and where that ends
-    entry    `target(code, at, word)`: where a slot leads that is code
-    delay    `is_delayed(word)`: instructions that take effect behind the next one
-    detours  `code(…)`: code that slots may lead to, on the way to the function
-    slots    `more(image, found, arch, partial)`: slots, and where they lead, without a relocation
-    got      `find_got(image)`: where the GOT lies in a file without section headers
+             `in_place(code, table)`: the same for code that calls without a stub;
+             `unclear(code, table)`: slots that other code may go through
+    lazy     `argument_of(mapped, slot, helper)`: the argument for the resolver of an unbound slot
+    resolver the path of an unbound slot to the resolver, and the end of the resolver
+    entry    `target(code, at, word)`: the target of a slot that consists of code
+    delay    `is_delayed(word)`: whether an instruction has a delay slot
+    detours  `code(…)`: code that slots can lead to, which goes on to the function
+    slots    `more(image, found, arch, partial)`: slots without a relocation, and their targets
+    got      `find_got(image)`: the address of the GOT in a file without section headers
     macho    `decoder(bits)`: stubs and stub helpers in Mach-O images
     at       `Stubs(image, sections)`: the stub at one address, in a file or in memory;
-             `is_lazy(code)`: whether code is what an unbound slot leads to
+             `is_lazy(code)`: whether an unbound slot leads to this code
     uses     `places(…)`: the code that goes through one slot, and `instruction(…)`: its text
-    returns  `call_before(code, addr)`: which call returns to an address
-    calls    `direct_calls(…)`: the code that calls some addresses; `addresses(…)`: what code takes
-    nops     `nops(code)`: the no-operations that code begins with
-    through  `through(…)`: the instructions that call or jump through slots, all at once
-    passing  `scalar_classes(…)` and `record_classes(…)`: in which registers a value is passed
+    returns  `call_before(code, addr)`: the call that returns to an address
+    calls    `direct_calls(…)`: the code that calls given addresses; `addresses(…)`: those it takes
+    nops     `nops(code)`: the no-operations at the start of code
+    through  `through(…)`: all instructions that call or jump through slots
+    passing  `scalar_classes(…)` and `record_classes(…)`: the registers that pass a value
 
-A folder has the name that a row of model/arch.py has in `isa`. A part is imported when it is
+The name of a folder is the field `isa` of a row of model/arch.py. A part is imported when it is
 needed.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from soscope.model.arch import Arch
 
-# what goes through a slot
+# kinds of code that goes through a slot
 STUB = "stub"
 CALL = "call"
 JUMP = "jump"
@@ -66,7 +66,7 @@ PARTS = {
 
 
 def part(arch: Arch | None, name: str) -> ModuleType | None:
-    """Return one part of what is known of a machine's code, None where there is none."""
+    """Return one part of the code for a machine's instruction set, None if there is none."""
     if arch is None or name not in PARTS.get(arch.isa, ()):
         return None
     from importlib import import_module

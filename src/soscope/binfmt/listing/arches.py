@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which decoder reads the code of which architecture."""
+"""Choose the decoder for the code of an architecture."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from soscope.model.arch import arch_named
 
 
 def lister_of(arch: str, bits: int, order: str, base: int = 0) -> Lister | None:
-    """Return a decoder for `arch`, as model/filemap.py names it; None where there is none.
+    """Return a decoder for `arch`, named as in model/filemap.py; None if there is none.
 
-    `base` is what a register holds that position-independent code counts from, 0: unknown.
+    `base` is the value of the base register of position-independent code, 0 if it is not known.
     """
     module = part(arch_named(arch), "listing")
     if module is None:

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every decoder gives, and how code is followed from one jump to the next."""
+"""What every decoder yields, and a walk over code from one jump to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-# How code goes on behind an instruction.
+# How the thread goes on after an instruction.
 ON = ""
-JUMP = "jump"  # to `Line.target`
-CALL = "call"  # of `Line.target`
-THROUGH = "through"  # a jump to where the cell at `Line.target` says
-CALL_THROUGH = "call-through"  # a call of where the cell at `Line.target` says
-LEAVE = "leave"  # to where nobody knows, or not at all
+JUMP = "jump"  # jumps to `Line.target`
+CALL = "call"  # calls `Line.target`
+THROUGH = "through"  # jumps through the cell at `Line.target`
+CALL_THROUGH = "call-through"  # calls through the cell at `Line.target`
+LEAVE = "leave"  # jumps to an unknown address, or does not go on
 
-# What a register or a word of the stack holds.
+# Kinds of values that a register or a word of the stack can hold.
 NUMBER = "number"
-CELL = "cell"  # what the cell at `Value.number` holds when the code runs
-REGISTER = "register"  # what the register `Value.name` held before
+CELL = "cell"  # the value in the cell at `Value.number` at run time
+REGISTER = "register"  # the value that register `Value.name` had before
 UNKNOWN = "unknown"
 
 Read = Callable[[int, int], bytes]
 
 
 class Value(NamedTuple):
-    """What a register or a word of the stack holds, as far as the code alone tells."""
+    """The value of a register or a word of the stack, as far as the code alone tells."""
 
     kind: str
     number: int = 0
@@ -34,8 +34,8 @@ class Value(NamedTuple):
 class Line(NamedTuple):
     """One instruction at link-time address `vaddr`.
 
-    `refer` is the address that it computes or reads, None where it does neither. `known` is
-    False for bytes that are no instruction of the decoder's.
+    `refer` is the address that it computes or reads, None if it does neither. `known` is False
+    for bytes that the decoder does not know.
     """
 
     vaddr: int
@@ -50,9 +50,9 @@ class Line(NamedTuple):
 class CallInstruction(NamedTuple):
     """An instruction at `vaddr` that calls `target`: a stub or, for CALL_THROUGH, a slot.
 
-    `flow` is CALL, CALL_THROUGH or, for a tail call, JUMP or THROUGH. `start` is where the
-    instructions begin that compute the address; the instruction itself where it is one alone.
-    `text` is the instruction where `Lister.line` would take it for another one: Thumb's.
+    `flow` is CALL or CALL_THROUGH; for a tail call it is JUMP or THROUGH. `start` is the first of
+    the instructions that compute the address, or the instruction itself if there are none. `text`
+    is set if `Lister.line` would decode the bytes wrongly, because they are Thumb code.
     """
 
     vaddr: int
@@ -64,16 +64,16 @@ class CallInstruction(NamedTuple):
 
 
 class Lister:
-    """Decodes instructions one after another; `registers` and `stack` are what they leave.
+    """Decodes instructions in order; `registers` and `stack` are the values that they leave.
 
-    The last word of `stack` is the one that the stack pointer points to.
+    The last word of `stack` is the word at the stack pointer.
     """
 
-    longest = 8  # bytes of an instruction
-    step = 1  # what addresses of instructions are multiples of
+    longest = 8  # bytes of an instruction, at most
+    step = 1  # alignment of instructions
 
     def __init__(self, bits: int, order: str, base: int = 0) -> None:
-        """Decode for addresses of `bits` bits; `base` is what position-independent code has."""
+        """Decode for addresses of `bits` bits; `base` is the base of position-independent code."""
         self.bits = bits
         self.order = order
         self.mask = (1 << bits) - 1
@@ -84,39 +84,39 @@ class Lister:
             self.use_base(base)
 
     def literal(self, vaddr: int, size: int) -> int | None:
-        """Return the number that lies in the code at `vaddr`; None where that is no code."""
+        """Return the number in the code at `vaddr`, None if there is no code."""
         return None if self.literals is None else self.literals(vaddr, size)
 
     def use_base(self, base: int) -> None:
-        """Say what the register holds that distances count from."""
+        """Set the value of the register from which distances count."""
 
     def line(self, code: bytes, vaddr: int) -> Line:
-        """Decode the instruction that `code` begins with, and keep what it leaves."""
+        """Decode the instruction at the start of `code`, and record the values that it leaves."""
         raise NotImplementedError
 
     def calls(
         self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
     ) -> Iterator[CallInstruction]:
-        """Give the instructions in `code`, at `vaddr`, that call one of the stubs or slots."""
+        """Yield the instructions in `code`, at `vaddr`, that call one of the stubs or slots."""
         raise NotImplementedError
 
     def thunks(self, code: bytes, vaddr: int, stubs: Collection[int]) -> Iterator[tuple[int, int]]:
-        """Give (vaddr, stub) of the code that only makes a call reach further."""
+        """Yield (vaddr, stub) of thunks, which only extend the reach of a call to a stub."""
         return iter(())
 
     def get(self, name: str) -> Value:
-        """Return what a register holds."""
+        """Return the value of a register."""
         return self.registers.get(name, Value(REGISTER, 0, name))
 
     def unknown(self, code: bytes, vaddr: int) -> Line:
-        """Return the line for bytes that are none of the decoder's."""
+        """Return the line for bytes that the decoder does not know."""
         code = code[: max(self.step, 1)]
         words = ", ".join(f"{byte:#04x}" for byte in code)
         return Line(vaddr, code, f".byte {words}" if code else "no bytes", LEAVE, known=False)
 
 
 def spots(code: bytes, pattern: bytes, start: int, end: int) -> Iterator[int]:
-    """Give where `pattern` lies in code[start:end], overlapping ones too."""
+    """Yield the positions of `pattern` in code[start:end], also overlapping ones."""
     at = code.find(pattern, start, end)
     while at >= 0:
         yield at
@@ -124,9 +124,9 @@ def spots(code: bytes, pattern: bytes, start: int, end: int) -> Iterator[int]:
 
 
 def walk(lister: Lister, read: Read, vaddr: int, most: int = 24) -> list[Line]:
-    """Return the instructions from `vaddr` up to the first that jumps; calls are followed.
+    """Return the instructions from `vaddr` to the first jump; calls are followed into the callee.
 
-    `read(vaddr, size)` returns the bytes at an address, fewer where the file ends.
+    `read(vaddr, size)` returns the bytes at an address, fewer at the end of the file.
     """
     lines: list[Line] = []
     while len(lines) < most:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the accounts that one image gives of its own linking do not agree.
+"""Find contradictions in the data that one image has about its own linking.
 
-Which symbol a stub stands for is said three times: by the indirect symbol table for the stub, by
-the same table for the slot that the stub's code leads through, and by the record that binds the
-slot. A lazy slot leads to a helper, which names the slot's record once more. Nothing that runs
-compares them.
+Three places tell a stub's symbol: the indirect symbol table's entry for the stub, the same
+table's entry for the slot that the stub jumps through, and the record that binds the slot. A lazy
+slot leads to a helper, which refers to the slot's record as well. At run time nothing compares
+them.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.macho.slots import Cell
 from soscope.model.filemap import OBJC_STUB, UNBOUND, FileSlot, Stub
 
-# What may be wrong:
-STUB_NAME = "stub-name"  # the stub's symbol is not the one of its slot
-SLOT_NAME = "slot-name"  # the slot's symbol in the indirect table is not the one it is bound to
+# Kinds of contradictions.
+STUB_NAME = "stub-name"  # the stub's symbol differs from its slot's
+SLOT_NAME = "slot-name"  # the slot's symbol in the indirect table differs from its record's
 TWO_NAMES = "two-names"  # two records bind the slot, to different symbols
 NO_CODE = "no-code"  # the stub has code of no known kind
-NO_SLOT = "no-slot"  # the stub leads through something that nothing binds
+NO_SLOT = "no-slot"  # the stub jumps through a word that nothing binds
 NO_RECORD = "no-record"  # no record binds the slot, whatever the file has in it
-LAZY_OFFSET = "lazy-offset"  # the helper hands over the place of another record
-LAZY_SLOT = "lazy-slot"  # the helper hands over the address of another slot
-NO_HELPER = "no-helper"  # a lazy slot does not lead to a helper at first
-RECORD_ELSEWHERE = "record-elsewhere"  # a lazy record binds something that is no slot
+LAZY_OFFSET = "lazy-offset"  # the helper passes the offset of another record
+LAZY_SLOT = "lazy-slot"  # the helper passes the address of another slot
+NO_HELPER = "no-helper"  # an unbound lazy slot does not lead to a helper
+RECORD_ELSEWHERE = "record-elsewhere"  # a lazy record binds a word that is not a slot
 
 
 class Disagreement(NamedTuple):
-    """One place where the accounts differ; what does not matter to it is 0, "" or None.
+    """One contradiction; fields that do not matter for its kind are 0, "" or None.
 
-    `by_stub` and `by_slot` are the names in the indirect symbol table, `bound` those of the
-    slot's records. `offset` is what the helper at `helper` hands over (an offset of a record,
-    or the address of a slot), `expected` what it had to be, `offset_names` the symbol that
-    `offset` stands for, "" where none does.
+    `by_stub` and `by_slot` are the names in the indirect symbol table, `bound` the names in the
+    slot's records. `offset` is what the helper at `helper` passes on: the offset of a record, or
+    the address of a slot. `expected` is what it should be. `offset_names` is the symbol that
+    `offset` stands for, "" if it stands for none.
     """
 
     what: str
@@ -53,7 +53,7 @@ class Disagreement(NamedTuple):
 
 
 def disagreements(image: MachoMap) -> list[Disagreement]:
-    """Compare all accounts of one image; an empty list is a sound one."""
+    """Return all contradictions in one image; a sound image has none."""
     slots = {slot.vaddr: slot for slot in image.slots}
     disagreements: list[Disagreement] = []
     for stub in image.stubs:
@@ -77,7 +77,7 @@ def _of_stub(image: MachoMap, stub: Stub, slot: FileSlot | None) -> Iterator[Dis
         yield Disagreement(NO_CODE, stub.vaddr, 0, by_stub)
         return
     if slot is None:
-        # Room in a __jump_table that no symbol uses is no fault.
+        # An entry of a __jump_table that no symbol uses is no fault.
         if stub.slot != stub.vaddr or by_stub:
             yield Disagreement(NO_SLOT, stub.vaddr, stub.slot, by_stub)
         return
@@ -97,7 +97,7 @@ def _of_slot(image: MachoMap, slot: FileSlot, cell: Cell) -> Iterator[Disagreeme
     elif by_slot and bound and by_slot not in bound:
         yield Disagreement(SLOT_NAME, stub, slot.vaddr, by_slot=by_slot, bound=bound)
     is_empty = slot.stubs and not bound and slot.kind == r.REBASE and cell.target is None
-    # What could not be read may be the record that binds it.
+    # The record that binds the slot may be among the data that could not be read.
     if is_empty or (slot.binding == UNBOUND and not image.partial):
         yield Disagreement(NO_RECORD, stub, slot.vaddr, by_slot=by_slot)
 
@@ -105,13 +105,14 @@ def _of_slot(image: MachoMap, slot: FileSlot, cell: Cell) -> Iterator[Disagreeme
 def _of_helper(
     image: MachoMap, slot: FileSlot, records: dict[int | None, str], slots: dict[int, FileSlot]
 ) -> Iterator[Disagreement]:
-    """Compare what the slot's helper hands over with the slot's own record."""
+    """Compare what the slot's helper passes on with the slot's own record."""
     if slot.resolver_argument is None or slot.section is None:
         return
     stub = slot.stubs[0].vaddr if slot.stubs else 0
     helper = image.decoded.helper(slot.helper) if slot.helper is not None else None
     if slot.kind in (r.INDIRECT_SYMBOL, r.EXTERNAL_RELOCATION):
-        # ppc has one helper for all, which is a function; a __jump_table has none in the file.
+        # On ppc, all slots share one helper, which is a function. A __jump_table has none in the
+        # file.
         if helper is not None and helper.slot is not None and helper.slot != slot.vaddr:
             other = slots.get(helper.slot)
             yield Disagreement(

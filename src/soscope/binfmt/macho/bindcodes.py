@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The opcodes of LC_DYLD_INFO: binds, weak binds and lazy binds, threaded ones included.
+"""The opcodes of LC_DYLD_INFO: binds, weak binds and lazy binds, also threaded ones.
 
-Each of the three streams is a program for a small machine that holds a library, a name, a type
-and an address. Counts in it are numbers from the file: none of them is a loop's bound here.
+Each of the three streams is a program for a small machine whose state is a library, a name, a
+type and an address. Counts in the streams come from the file, so this module never uses them as
+the bound of a loop.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from soscope.errors import FormatError
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 
-# BIND_OPCODE_…
+# constants BIND_OPCODE_…
 _DONE = 0x00
 _SET_DYLIB_ORDINAL_IMM = 0x10
 _SET_DYLIB_ORDINAL_ULEB = 0x20
@@ -42,15 +43,15 @@ _THREADED = 0xD0
 
 _WEAK_IMPORT = 0x1
 
-# Where each stream stands in the load command.
+# index of each stream's offset in the load command
 _STREAMS = {BIND: 2, WEAK_BIND: 4, LAZY_BIND: 6}
 
 
 def binds(image: MachoImage, kind: str, wanted: Ranges) -> Iterator[Bind]:
-    """Give the records of the stream `kind` (BIND, WEAK_BIND, LAZY_BIND) at `wanted` addresses.
+    """Yield the records of the stream `kind` (BIND, WEAK_BIND, LAZY_BIND) at `wanted` addresses.
 
-    In their order; an address may come more than once. What cannot be read is noted in
-    `image.partial`.
+    Records come in the stream's order, and an address may come more than once. Errors are
+    reported in `image.partial`.
     """
     if not image.dyld_info:
         return
@@ -67,7 +68,7 @@ def binds(image: MachoImage, kind: str, wanted: Ranges) -> Iterator[Bind]:
 
 
 class _Machine:
-    """The state that the opcodes change."""
+    """The state of the machine that runs the opcodes."""
 
     __slots__ = ("data", "image", "kind", "left", "name", "ordinal", "table", "wanted", "weak")
 
@@ -79,9 +80,9 @@ class _Machine:
         self.name = ""
         self.ordinal: int | None = ordinals.WEAK_LOOKUP if kind == WEAK_BIND else ordinals.SELF
         self.weak = False
-        # Threaded binds name their symbols by their place here.
+        # Threaded binds refer to their symbols by index in this table.
         self.table: list[tuple[str, int | None, int, bool]] | None = None
-        # A pointer is bound once in a stream; twice that is more than enough.
+        # A stream binds each pointer once, so twice the number of pointers is more than enough.
         self.left = 2 * (image.size // image.encoding.size) + 64
 
     def run(self) -> Iterator[Bind]:
@@ -97,7 +98,7 @@ class _Machine:
         end = len(data)
         lazy = self.kind == LAZY_BIND
         vaddr = addend = at = record = 0
-        known = False  # whether there is an address yet
+        known = False  # whether an address has been set
         while at < end:
             opcode, immediate = data[at] & 0xF0, data[at] & 0x0F
             start = at
@@ -129,7 +130,7 @@ class _Machine:
                 vaddr = segments[immediate].vaddr + offset & _MASK
                 known = True
             elif opcode == _SET_TYPE_IMM:
-                pass  # a pointer, or an address in code that only old i386 images have
+                pass  # a pointer, or an address in code (only old i386 images)
             elif opcode == _DONE:
                 if not lazy:
                     return
@@ -160,7 +161,7 @@ class _Machine:
                 if not known or count * pointer > self.image.size:
                     self._bad(start)
                     return
-                # A skip may be meant to go backwards; nobody does, and 64 bits wrap around.
+                # In theory a skip may go backwards; no linker does that, and 64 bits wrap around.
                 step = pointer + skip & _MASK
                 for stretch in self.wanted.steps(vaddr, count, step):
                     for byte in stretch:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chained fixups (LC_DYLD_CHAINED_FIXUPS) and threaded binds, which use the same pointers.
 
-Each page says where its first pointer is, each pointer where the next one is. A pointer is a
-rebase (an address in the image) or a bind (a number of an import); on arm64e both may be signed.
+The start of each page's first pointer is listed, and each pointer has the distance to the next. A
+pointer is a rebase (an address in the image) or a bind (the index of an import). On arm64e both
+may be signed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ _LAST = 0x8000
 
 
 class Format(NamedTuple):
-    """One format of pointers: how the fields of a word lie.
+    """One pointer format: the positions of the fields in a word.
 
-    `family` is "arm64e", "64", "32" or "rebase"; `stride` is what `next` counts in. Where
-    `relative` is set the target of a rebase counts from the image's base.
+    `family` is "arm64e", "64", "32" or "rebase". `stride` is the unit of `next`. If `relative` is
+    true, the target of a rebase counts from the image's base.
     """
 
     family: str
@@ -40,7 +41,7 @@ class Format(NamedTuple):
     relative: bool
 
 
-# By DYLD_CHAINED_PTR_…; a format without binds (kernels, firmware, shared caches) is "rebase".
+# By DYLD_CHAINED_PTR_…; formats without binds (kernels, firmware, shared caches) are "rebase".
 FORMATS = {
     1: Format("arm64e", 8, 8, 51, 0x7FF, 0xFFFF, (1 << 43) - 1, False),  # ARM64E
     2: Format("64", 8, 4, 51, 0xFFF, 0xFFFFFF, (1 << 36) - 1, False),  # 64
@@ -60,7 +61,7 @@ _THREADED = FORMATS[1]
 
 
 class Import(NamedTuple):
-    """One import that pointers name by its number."""
+    """One import, to which pointers refer by index."""
 
     name: str
     ordinal: int
@@ -71,8 +72,8 @@ class Import(NamedTuple):
 class Starts(NamedTuple):
     """Where the chains of one segment begin.
 
-    `pages` is how many pages there are; what `at` and `end` bound in the fixups' data has a word
-    of 16 bits for each, and behind them the further starts of pages with several.
+    `pages` is the number of pages. The bytes from `at` to `end` of the fixups' data have a 16-bit
+    word for each page, followed by further starts for pages with several chains.
     """
 
     vaddr: int
@@ -85,7 +86,7 @@ class Starts(NamedTuple):
 
 
 class Fixups:
-    """LC_DYLD_CHAINED_FIXUPS of one image, read at once; `segments` and `imports` are its parts."""
+    """The LC_DYLD_CHAINED_FIXUPS of one image, with its `segments` and `imports`, read at once."""
 
     __slots__ = ("_data", "_image", "_mask", "_u16", "imports", "segments")
 
@@ -165,7 +166,7 @@ class Fixups:
         except struct.error:
             image.miss("chained fixups: the segments' table is cut off")
             return
-        # Starts of a hostile file may lie upon one another.
+        # In a hostile file, starts may overlap.
         left = len(data)
         for number, offset in enumerate(offsets):
             if not offset:
@@ -188,7 +189,7 @@ class Fixups:
         size, page_size, form, offset, most, pages = unpack_from(order + "IHHQIH", data, at)
         if at + 22 + 2 * pages > len(data):
             raise struct.error
-        # Pages with several chains name a place behind the pages' own entries.
+        # Pages with several chains refer to an index behind the pages' own entries.
         end = max(at + 22 + 2 * pages, min(at + size, len(data)))
         vaddr = self._image.base + offset & self._mask
         return Starts(vaddr, page_size, form, pages, at + 22, end, most)
@@ -196,13 +197,13 @@ class Fixups:
     # ---- chains ----
 
     def words(self, wanted: Ranges) -> Iterator[tuple[int, int, Starts]]:
-        """Give (address, raw word, starts) of each pointer on a page that holds `wanted` ones.
+        """Yield (address, raw word, starts) of each pointer on a page with `wanted` ones.
 
-        Pointers of such pages that are not wanted themselves come, too.
+        Pointers of such pages come even if they are not wanted themselves.
         """
-        # Chains of a hostile file may lie upon one another.
+        # In a hostile file, chains may overlap.
         left = 2 * (self._image.size // 4) + 64
-        room = 2 * self._image.size + (1 << 17)  # and so may the pages
+        room = 2 * self._image.size + (1 << 17)  # and pages may overlap, too
         for starts in self.segments:
             form = FORMATS[starts.format]
             for page in self._pages(starts, wanted):
@@ -210,7 +211,7 @@ class Fixups:
                 if not firsts:
                     continue
                 vaddr = starts.vaddr + page * starts.page_size
-                # A pointer may hang over the page's end.
+                # A pointer may extend over the page's end.
                 data = self._image.read(vaddr, starts.page_size + form.word)
                 room -= len(data)
                 if room < 0:
@@ -267,13 +268,13 @@ class Fixups:
         return length
 
     def binds(self, wanted: Ranges) -> Iterator[Bind]:
-        """Give the binds at `wanted` addresses."""
+        """Yield the binds at `wanted` addresses."""
         for vaddr, word, starts in self.words(wanted):
             if is_bind(word, FORMATS[starts.format]) and wanted.has(vaddr):
                 yield self.bind(vaddr, word, starts)
 
     def bind(self, vaddr: int, word: int, starts: Starts) -> Bind:
-        """Return what the pointer `word`, a bind, says."""
+        """Return the bind that the pointer `word` encodes."""
         form = FORMATS[starts.format]
         number = word & form.ordinal_mask
         if number >= len(self.imports):
@@ -289,14 +290,14 @@ class Fixups:
         return Bind(vaddr, name, ordinal, CHAINED_BIND, addend, weak, signed)
 
     def around(self, vaddr: int) -> Starts | None:
-        """Return the segment with chains that holds `vaddr`, None where there is none."""
+        """Return the segment with chains that contains `vaddr`, None if there is none."""
         for starts in self.segments:
             if 0 <= vaddr - starts.vaddr < starts.pages * starts.page_size:
                 return starts
         return None
 
     def target(self, word: int, starts: Starts) -> int | None:
-        """Return the address that the pointer `word`, a rebase, leads to; None for a number."""
+        """Return the target address of the pointer `word`, a rebase; None for a plain number."""
         form = FORMATS[starts.format]
         base = self._image.base
         if form.family == "arm64e" and word >> 63:
@@ -316,7 +317,7 @@ def is_bind(word: int, form: Format) -> bool:
 
 
 def signature(word: int, form: Format) -> Signed | None:
-    """Return how the pointer is signed, None where it is not."""
+    """Return how the pointer is signed, None if it is not."""
     if form.family != "arm64e" or not word >> 63:
         return None
     return Signed(KEYS[word >> 49 & 3], word >> 32 & 0xFFFF, bool(word >> 48 & 1))
@@ -341,10 +342,10 @@ def threaded(
     wanted: Ranges,
     most: int,
 ) -> Generator[Bind, None, int]:
-    """Give the binds of the chain that begins at `vaddr` (BIND_SUBOPCODE_THREADED_APPLY).
+    """Yield the binds of the chain that begins at `vaddr` (BIND_SUBOPCODE_THREADED_APPLY).
 
-    `table` has name, ordinal, addend and "is weak" of each symbol by its number. Returns how
-    many pointers the chain has, `most` at most.
+    `table` has name, ordinal, addend and "is weak" of each symbol, by index. The generator's
+    return value is the number of pointers in the chain, at most `most`.
     """
     read = Struct(image.encoding.order + "Q").unpack
     for length in range(1, most + 1):

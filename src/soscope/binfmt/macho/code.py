@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the code of a stub, or of a stub helper, does: one decoder for each family of processors.
+"""Decode the code of a stub or stub helper: one decoder for each family of processors.
 
-A decoder is two functions of (code, where in it, its address). They know the short sequences that
-linkers write, not the processor.
+A decoder is two functions of (code, position in it, its address). They only know the short
+sequences that linkers write, not the whole instruction set.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from soscope.model.arch import arch_of_cputype
 
 
 class StubWay(NamedTuple):
-    """Where a stub leads: through the pointer at `slot`, or straight to `target`; `size` bytes.
+    """The target of a stub: through the pointer at `slot`, or directly `target`; `size` bytes.
 
-    `selector_at` is the address of the pointer to the selector that an Objective-C stub
-    loads. `signed` says that the pointer's signature is checked, `relative` that the stub finds
-    the pointer by its own address where others of the processor do not.
+    `selector_at` is the address of the pointer to the selector that an Objective-C stub loads. If
+    `signed` is true, the stub checks the pointer's signature. If `relative` is true, the stub
+    addresses the pointer relative to itself, while other stubs of this processor do not.
     """
 
     size: int
@@ -31,10 +31,10 @@ class StubWay(NamedTuple):
 
 
 class StubHelper(NamedTuple):
-    """One stub helper: what it hands to the resolver, and where it goes on.
+    """One stub helper: the argument that it passes to the resolver, and where it jumps.
 
-    That is either an `offset` into the lazy bind opcodes, or (before LC_DYLD_INFO) the address
-    of the pointer to fill, `slot`. `leads_to` is the code that all helpers share.
+    The argument is either an `offset` into the lazy bind opcodes, or (before LC_DYLD_INFO)
+    `slot`, the address of the pointer to fill. `leads_to` is the code that all helpers share.
     """
 
     vaddr: int
@@ -45,9 +45,9 @@ class StubHelper(NamedTuple):
 
 
 class MachoDecoder(NamedTuple):
-    """The functions of one family, which return None for what is nothing of the kind.
+    """The functions of one family; they return None if the code is not a stub or helper.
 
-    `helper` is None where all slots share one, which is an ordinary function.
+    `helper` is None if all slots share one helper, which is an ordinary function.
     """
 
     stub: Callable[[bytes, int, int], StubWay | None]
@@ -56,7 +56,7 @@ class MachoDecoder(NamedTuple):
 
 
 def decoder(cpu: int) -> MachoDecoder | None:
-    """Return the decoder for a cputype, None where there is none."""
+    """Return the decoder for a cputype, None if there is none."""
     arch = arch_of_cputype(cpu)
     known = part(arch, "macho")
     if arch is None or known is None:

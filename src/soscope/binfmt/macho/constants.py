@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of the Mach-O format, by the names that Apple's headers give them."""
+"""Numbers of the Mach-O format, with their names in Apple's headers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SUBTYPE_MASK = 0x00FFFFFF  # the upper byte holds capabilities
 
 
 def arch_name(cpu: int, subtype: int) -> str:
-    """Return Apple's name of an architecture, "" for one that is not known."""
+    """Return Apple's name of an architecture, "" for an unknown one."""
     arch = arch_of_cputype(cpu)
     if arch is None:
         return ""
@@ -60,7 +60,7 @@ LC_ENCRYPTION_INFO_64 = 0x2C
 LC_DYLD_EXPORTS_TRIE = 0x33 | LC_REQ_DYLD
 LC_DYLD_CHAINED_FIXUPS = 0x34 | LC_REQ_DYLD
 
-# What has an ordinal in the two-level name space, in the order of the commands.
+# Commands that define a library with an ordinal of the two-level name space, in command order.
 DYLIB_COMMANDS = frozenset(
     (
         LC_LOAD_DYLIB,

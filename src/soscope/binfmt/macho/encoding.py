@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the numbers of one Mach-O image are stored, and how to read them without trusting them."""
+"""How one Mach-O image stores numbers, and how to read them without trusting them."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def text(data: bytes, at: int = 0) -> str:
 
 
 def uleb(data: bytes, at: int) -> tuple[int, int]:
-    """Return the ULEB128 number at `at`, 64 bits at most, and where the next byte is.
+    """Return the ULEB128 number at `at`, at most 64 bits, and the position behind it.
 
-    Raises IndexError where `data` ends within it.
+    Raises IndexError if `data` ends within it.
     """
     value = shift = 0
     while True:
@@ -65,9 +65,9 @@ def uleb(data: bytes, at: int) -> tuple[int, int]:
 
 
 def sleb(data: bytes, at: int) -> tuple[int, int]:
-    """Return the SLEB128 number at `at` and where the next byte is.
+    """Return the SLEB128 number at `at`, and the position behind it.
 
-    Raises IndexError where `data` ends within it.
+    Raises IndexError if `data` ends within it.
     """
     value = shift = 0
     while True:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The export trie: the names that a Mach-O image offers, those of other libraries among them."""
+"""The export trie: the names that a Mach-O image exports, including re-exports."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _REEXPORT = 0x08
 
 
 class Export(NamedTuple):
-    """One exported name: its address, or the library (an ordinal) that has it."""
+    """One exported name, with its address, or with the ordinal of the library that defines it."""
 
     name: str
     vaddr: int
     kind: str  # "regular", "tls" or "absolute"
     weak: bool
-    ordinal: int | None  # of a re-export
+    ordinal: int | None  # library of a re-export
 
 
 def exports(image: MachoImage) -> Iterator[Export]:
-    """Give the exports in the trie's order. What cannot be read is noted in `image.partial`."""
+    """Yield the exports in the trie's order; errors are reported in `image.partial`."""
     offset, size = image.exports
     if not size and image.dyld_info:
         offset, size = image.dyld_info[8:10]
@@ -39,7 +39,7 @@ def exports(image: MachoImage) -> Iterator[Export]:
     except FormatError as error:
         image.missed(error)
         return
-    # A node is reached by one way only; a hostile trie has cycles.
+    # In a sound trie, one path leads to each node; a hostile trie has cycles.
     seen = {0}
     waiting = [(0, b"")]
     try:
@@ -77,5 +77,5 @@ def _terminal(image: MachoImage, name: str, data: bytes, at: int) -> Export:
     weak = bool(flags & _WEAK)
     if flags & _REEXPORT:
         return Export(name, 0, kind, weak, number)
-    # Of a stub with a resolver the stub's address comes first, which is the symbol's.
+    # A stub with a resolver has two addresses; the first is the stub's, which is the symbol's.
     return Export(name, image.base + number, kind, weak, None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which Mach-O images a file holds: alone, as slices, as members of an archive, or hidden.
+"""Find the Mach-O images in a file: alone, as slices, as members of an archive, or hidden.
 
 A fat file's table is big-endian whatever its slices are. Java's class files begin with the same
-word, so a table is believed only when its first slices are images themselves.
+word, so a table only counts if its first slices are images themselves.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from soscope.binfmt.source import ByteSource, broken, length
 from soscope.errors import FormatError
 
 ARCHIVE = b"!<arch>\n"
-_MOST_SLICES = 64  # more than there are architectures: what says so is none
-_MOST_DAMAGED = 64  # that are told one by one
+_MOST_SLICES = 64  # no file has more slices: there are fewer architectures
+_MOST_DAMAGED = 64  # damaged slices reported one by one
 _CHUNK = 1 << 20
 _MOST_EMBEDDED = 4096
-_OBJECT = 1  # the filetype of files whose one segment begins behind the load commands
+_OBJECT = 1  # filetype of files whose only segment begins behind the load commands
 
 _THIN_MAGICS = (
     b"\xfe\xed\xfa\xce",
@@ -37,7 +37,7 @@ class Slice(NamedTuple):
     """One image in a file: `size` bytes from `offset` on.
 
     `arch` is Apple's name of its architecture, by its own header. `member` is its name in an
-    archive, "" outside of one; `is_hidden` says that it lies within a file of another kind.
+    archive, "" outside of archives. `is_hidden` is true if it lies within a file of another kind.
     """
 
     offset: int
@@ -54,7 +54,7 @@ def is_macho(source: ByteSource) -> bool:
 
 
 class FatImages(NamedTuple):
-    """The images of a file in their order, and what is wrong with further ones of it."""
+    """The images of a file in order, and messages about damaged ones."""
 
     slices: list[Slice]
     damaged: list[str]
@@ -63,9 +63,9 @@ class FatImages(NamedTuple):
 def images(source: ByteSource) -> FatImages:
     """Find the images of a thin or fat file, or of an archive.
 
-    Slices that are archives give their members, those that are no images are left out. A slice
-    that is none, or lies beyond the end or upon another one, is damaged.
-    Raises FormatError where the file is none of these.
+    A slice that is an archive is replaced by its members. Members that are not images are left
+    out. A slice is damaged if it is no image, or if it overlaps another slice or the end of the
+    file. Raises FormatError if the file is of none of these kinds.
     """
     magic = source.read(0, 8)
     if magic[:4] in _THIN_MAGICS:
@@ -83,17 +83,17 @@ def images(source: ByteSource) -> FatImages:
 
 
 def slices(source: ByteSource) -> list[Slice]:
-    """Return the images of `images` alone.
+    """Return only the images of `images`, without the messages.
 
-    Raises FormatError as that does.
+    Raises FormatError as `images` does.
     """
     return images(source).slices
 
 
 class _Finder:
-    """Looks for images behind the tables of fat files and in archives of one file.
+    """Looks for images in the tables of fat files and in archives of one file.
 
-    `left` bounds what may be read of them, in bytes: in a hostile file they lie upon one another.
+    `left` limits the bytes that may be read, because in a hostile file images overlap.
     """
 
     def __init__(self, source: ByteSource) -> None:
@@ -103,7 +103,7 @@ class _Finder:
         self.damaged: list[str] = []
 
     def fat(self, at: int) -> list[Slice]:
-        """Return the slices of the fat file that begins at `at`, [] where there is none."""
+        """Return the slices of the fat file that begins at `at`, [] if there is none."""
         source = self.source
         start = source.read(at, 8)
         if len(start) < 8 or start[:4] not in _FAT_MAGICS:
@@ -142,7 +142,7 @@ class _Finder:
                 slices.extend(self._image(offset, there))
             if (len(slices), len(self.damaged)) == before:
                 self._damage("fat_arch", where, f"what is for {arch} is no Mach-O image")
-        if not slices:  # no fat file: what its rows say has no sense
+        if not slices:  # no fat file, as its rows make no sense
             del self.damaged[known:]
         return slices
 
@@ -151,7 +151,7 @@ class _Finder:
             self.damaged.append(broken(self.source, field, offset, why).message)
 
     def _image(self, at: int, size: int, member: str = "") -> list[Slice]:
-        """Return the image at `at`, [] where there is none."""
+        """Return the image at `at`, [] if there is none."""
         header = _header(self.source, at, size)
         if header is not None:
             return [Slice(at, size, header.arch, member)]
@@ -160,7 +160,7 @@ class _Finder:
         return []
 
     def members(self, start: int, size: int) -> Iterator[Slice]:
-        """Give the members of the archive at `start` that are images."""
+        """Yield the members of the archive at `start` that are images."""
         source = self.source
         at = start + 8
         end = start + size
@@ -175,7 +175,7 @@ class _Finder:
                     raise ValueError
                 wide = int(row[48:58])
                 name, extra = row[:16].rstrip(), 0
-                if name.startswith(b"#1/"):  # BSD: the name comes first, padded with zeroes
+                if name.startswith(b"#1/"):  # BSD: the name comes first, padded with zeros
                     extra = int(name[3:])
                     name = source.read(body, max(0, min(extra, 4096))).rstrip(b"\0")
                 if not 0 <= extra <= wide:
@@ -192,7 +192,7 @@ class _Finder:
 
 
 def _header(source: ByteSource, at: int, size: int) -> MachoHeader | None:
-    """Return the header of the image at `at`, None where what is there cannot be one."""
+    """Return the header of the image at `at`, None if the bytes there cannot be one."""
     try:
         header = read_header(source, at)
     except FormatError:
@@ -207,14 +207,14 @@ def _header(source: ByteSource, at: int, size: int) -> MachoHeader | None:
     return header
 
 
-# ---- images in files that are something else ----
+# ---- images hidden in files of other kinds ----
 
 
 def hidden(source: ByteSource) -> FatImages:
-    """Find images anywhere in a file, by their magic; each candidate is checked.
+    """Find images anywhere in a file by their magic, and check each candidate.
 
-    Fat files inside give their slices; images within images are found, too. Reads the file
-    once, a megabyte at a time.
+    Fat files inside are replaced by their slices. Images within images are found, too. The file
+    is read once, a megabyte at a time.
     """
     finder = _Finder(source)
     end = finder.end
@@ -225,7 +225,7 @@ def hidden(source: ByteSource) -> FatImages:
                 inner = finder.fat(at)
             else:
                 header = _header(source, at, end - at)
-                # Load commands of false candidates may lie upon one another.
+                # Load commands of false candidates may overlap.
                 finder.left -= header.sizeofcmds if header is not None else 0
                 inner = _thin(source, header, end - at) if header is not None else []
             for member in inner:
@@ -237,12 +237,12 @@ def hidden(source: ByteSource) -> FatImages:
 
 
 def embedded(source: ByteSource) -> list[Slice]:
-    """Return the images of `hidden` alone."""
+    """Return only the images of `hidden`, without the messages."""
     return hidden(source).slices
 
 
 def _candidates(data: bytes, start: int) -> list[tuple[int, bytes]]:
-    """Return the places where a magic stands in `data`, which lies at `start`, in order."""
+    """Return the positions of magics in `data`, which lies at `start`, in order."""
     places: set[tuple[int, bytes]] = set()
     for magic in (*_THIN_MAGICS, *_FAT_MAGICS):
         at = data.find(magic)
@@ -253,11 +253,11 @@ def _candidates(data: bytes, start: int) -> list[tuple[int, bytes]]:
 
 
 def _thin(source: ByteSource, header: MachoHeader, room: int) -> list[Slice]:
-    """Return the image that has `header`, [] where its load commands are none.
+    """Return the image with this header, [] if its load commands are invalid.
 
-    It ends where the last of its segments does. Images in a shared cache or a kernel collection
-    count their offsets from that file's start, so nothing begins with their header: they are
-    none by themselves.
+    The image ends at the end of its last segment. Images in a shared cache or a kernel collection
+    count their offsets from the start of that file, not from their header. So they are not images
+    by themselves.
     """
     at = header.start
     coding = header.encoding

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one Mach-O image says of its linking, as `soscope.model.filemap` has it.
+"""What one Mach-O image says about its linking, as a FileMap (`soscope.model.filemap`).
 
-A slot's section is named with its segment ("__DATA,__got"); symbols keep their underscore. What
-the resolver is given for a lazy slot is the offset of its record in the lazy bind opcodes, and
-before LC_DYLD_INFO the slot's own address.
+A slot's section has its segment in its name ("__DATA,__got"). Symbols keep their underscore. For
+a lazy slot, the resolver gets the offset of its record in the lazy bind opcodes; before
+LC_DYLD_INFO it gets the slot's own address.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _NO_STUBS: tuple[Stub, ...] = ()
 def read_map(source: ByteSource, part: Slice) -> MachoMap:
     """Read one image of a file; `part` is from `fat.slices` or `fat.embedded`.
 
-    Raises FormatError where the header or the load commands are broken; what else cannot be
-    read is named in `partial`.
+    Raises FormatError if the header or the load commands are broken. Other parts that cannot be
+    read are listed in `partial`.
     """
     return MachoMap(source, part)
 
 
 class MachoMap:
-    """What one image says of its linking; each part is read when it is asked for.
+    """What one image says about its linking; each part is read when the caller asks for it.
 
-    `image` has the header and the load commands. Raises FormatError as `read_map`.
+    `image` has the header and the load commands. Raises FormatError as `read_map` does.
     """
 
     format = MACHO
@@ -82,13 +82,13 @@ class MachoMap:
 
     @property
     def kind(self) -> str:
-        """What kind of file it is."""
+        """The kind of file."""
         number = self.image.header.filetype
         return c.FILE_KINDS.get(number, f"filetype {number}")
 
     @property
     def build_id(self) -> str:
-        """LC_UUID in hexadecimal, "" without one."""
+        """The LC_UUID in hexadecimal, "" if there is none."""
         return self.image.uuid
 
     @property
@@ -98,7 +98,7 @@ class MachoMap:
 
     @property
     def partial(self) -> tuple[str, ...]:
-        """What could not be read so far, a reason each."""
+        """Reasons why parts of the file could not be read so far."""
         return tuple(self.image.partial)
 
     @property
@@ -108,7 +108,7 @@ class MachoMap:
 
     @property
     def reexported(self) -> tuple[str, ...]:
-        """Those of `needed` whose symbols this image offers as its own (LC_REEXPORT_DYLIB)."""
+        """The libraries in `needed` that this image re-exports (LC_REEXPORT_DYLIB)."""
         return tuple(self.image.reexported)
 
     # ---- stubs ----
@@ -125,7 +125,7 @@ class MachoMap:
 
     @cached_property
     def stubs_without_slot(self) -> tuple[Stub, ...]:
-        """The stubs that lead through what nothing fills."""
+        """The stubs that jump through a word that nothing fills."""
         known = {slot.vaddr for slot in self.slots}
         return tuple(
             stub._replace(slot=0)
@@ -134,7 +134,7 @@ class MachoMap:
         )
 
     def stub_symbol(self, vaddr: int) -> str:
-        """Return what the indirect symbol table calls the stub at `vaddr`, "" for nothing."""
+        """Return the symbol of the stub at `vaddr` in the indirect symbol table, or ""."""
         entry = self.decoded.entries.get(vaddr)
         number = None if entry is None else self.table.indirect(entry)
         if number is None or number & (c.INDIRECT_SYMBOL_LOCAL | c.INDIRECT_SYMBOL_ABS):
@@ -143,7 +143,7 @@ class MachoMap:
         return self.table.name(row) if row is not None else ""
 
     def _is_empty_entry(self, stub: Stub) -> bool:
-        """Return whether this is room in a __jump_table that no symbol uses."""
+        """Return whether this is an entry of a __jump_table that no symbol uses."""
         return stub.slot == stub.vaddr and not self.stub_symbol(stub.vaddr)
 
     # ---- slots ----
@@ -154,21 +154,21 @@ class MachoMap:
         return self._read_slots()
 
     def cell(self, vaddr: int) -> Cell | None:
-        """Return what is said of the slot at `vaddr`, all records included."""
+        """Return the cell of the slot at `vaddr` with all its records, None if there is none."""
         return self._cells.get(vaddr) if self.slots else None
 
     def binds(self) -> list[r.Bind]:
-        """Return every record of the loader's data, those of other pointers than slots, too."""
+        """Return every record of the loader's data, also records of pointers that are not slots."""
         return list(self.cells.binds(r.Ranges(None)))
 
     def label(self, path: str) -> str:
-        """Return what it is called in the file at `path`: a member, or something hidden there."""
+        """Return the image's label in the file at `path`: with its member name or hidden offset."""
         if self.part.member:
             return f"{path}({self.part.member})"
         return f"{path}+{self.part.offset:#x}" if self.part.is_hidden else path
 
     def why_no_library(self, slot: FileSlot) -> str:
-        """Say why `slot.library` is "", "" where it is not."""
+        """Return why `slot.library` is "", or "" if it is not."""
         if slot.library:
             return ""
         if slot.binding == UNBOUND:
@@ -242,7 +242,7 @@ class MachoMap:
         )
 
     def _binding(self, cell: Cell, record: r.Bind | None) -> tuple[str, str]:
-        """Return by what, and when, the cell is bound."""
+        """Return what binds the cell, and when."""
         flags = self.image.header.flags
         if record is not None:
             kinds = {bind.kind for bind in cell.records}
@@ -254,7 +254,7 @@ class MachoMap:
         if cell.row is None:
             return r.REBASE, NOW
         if self.image.dyld_info or self.image.chained[1]:
-            # What was taken out of a shared cache has lost its records.
+            # An image extracted from a shared cache has lost its records.
             is_done = cell.row.is_defined or flags & c.MH_DYLIB_IN_CACHE
             return (r.REBASE, NOW) if is_done else (r.INDIRECT_SYMBOL, UNBOUND)
         if cell.target is not None and flags & c.MH_PREBOUND and not self._inside(cell.target):
@@ -282,7 +282,7 @@ class MachoMap:
         return ordinals.of_symbol(row.description)
 
     def _defines(self, record: r.Bind) -> bool:
-        """Return whether this image defines what `record` names, by name alone."""
+        """Return whether this image defines the symbol of `record`, by its name alone."""
         if record.ordinal == ordinals.SELF:
             return True
         if record.ordinal is not None and record.ordinal > 0:
@@ -293,7 +293,7 @@ class MachoMap:
         return record.name in self._defined
 
     def _type(self, cell: Cell, stubs: tuple[Stub, ...]) -> str:
-        """Return what kind of thing the symbol is; of others' ones the use of it tells."""
+        """Return the type of a cell's symbol; if another image defines it, its use tells."""
         if cell.section.type == c.S_THREAD_LOCAL_VARIABLE_POINTERS:
             return "tls"
         if stubs or cell.lazy:
@@ -301,7 +301,7 @@ class MachoMap:
         return self.type_of(cell.row) if cell.row is not None else "unknown"
 
     def type_of(self, row: Nlist) -> str:
-        """Return what kind of thing a symbol is, by the section that it is in."""
+        """Return the type of a symbol, by its section."""
         sections = self.image.sections
         if row.type & c.N_TYPE != c.N_SECT or not 0 < row.section <= len(sections):
             return "unknown"
@@ -323,9 +323,9 @@ class MachoMap:
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
-        """What a loader sees: what the image offers, then what it wants from others.
+        """The symbols that a loader sees: first the image's exports, then its imports.
 
-        Without a symbol table the exports are read from their trie.
+        If there is no symbol table, the exports are read from their trie.
         """
         symbols = [self._symbol(row) for row in self.table.external_definitions()]
         named = {symbol.name for symbol in symbols}
@@ -357,9 +357,9 @@ class MachoMap:
 
 
 def chosen(cell: Cell) -> r.Bind | None:
-    """Return the record that names a cell's symbol and library best, None where it has none.
+    """Return the record that tells a cell's symbol and library best, None if it has none.
 
-    A weak record has no library; the other one of the same cell has.
+    A weak record has no library, but the other record of the same cell has one.
     """
     named = [bind for bind in cell.records if bind.kind != r.WEAK_BIND]
     if named:

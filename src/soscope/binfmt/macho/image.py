@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Mach-O image: its header, its load commands, and the bytes behind its addresses."""
+"""One Mach-O image: its header, its load commands, and the bytes at its addresses."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class MachoHeader(NamedTuple):
 
     @property
     def arch(self) -> str:
-        """Apple's name of the architecture, "" where it is not known."""
+        """Apple's name of the architecture, "" if it is not known."""
         return c.arch_name(self.cpu, self.subtype)
 
 
 class MachoSegment(NamedTuple):
-    """One segment. `offset` is that in the image, not in a fat file around it."""
+    """One segment; `offset` counts from the start of the image, not of a fat file around it."""
 
     name: str
     vaddr: int
@@ -52,10 +52,10 @@ class MachoSegment(NamedTuple):
 
 
 class MachoSection(NamedTuple):
-    """One section; `name` is "SEGMENT,section". `offset` is that in the image.
+    """One section; `name` is "SEGMENT,section", `offset` counts from the start of the image.
 
-    `first` and `entry_size` are reserved1 and reserved2: the first entry of the indirect
-    symbol table, and the size of a stub. `has_bytes` says whether the file has its contents.
+    `first` and `entry_size` are reserved1 and reserved2: the first entry in the indirect symbol
+    table, and the size of a stub. `has_bytes` tells whether the file has its contents.
     """
 
     name: str
@@ -69,19 +69,19 @@ class MachoSection(NamedTuple):
 
     @property
     def type(self) -> int:
-        """The S_ constant."""
+        """The type of the section, an S_ constant."""
         return self.flags & c.SECTION_TYPE
 
     @property
     def short_name(self) -> str:
-        """The name without its segment's."""
+        """The section's name without its segment."""
         return self.name.partition(",")[2]
 
 
 def read_header(source: ByteSource, start: int = 0) -> MachoHeader:
     """Read the mach_header at `start`.
 
-    Raises FormatError where there is none.
+    Raises FormatError if there is none.
     """
     form = _MAGICS.get(source.read(start, 4))
     if form is None:
@@ -93,11 +93,10 @@ def read_header(source: ByteSource, start: int = 0) -> MachoHeader:
 
 
 class MachoImage:
-    """One image in `source`, from `start` on, `size` bytes at most.
+    """One image in `source`, from `start` on, at most `size` bytes.
 
     `libraries` are the install names by ordinal (the first has 1). Offsets of the image's own
-    tables count from `start`.
-    Raises FormatError where the header or the load commands are broken.
+    tables count from `start`. Raises FormatError if the header or the load commands are broken.
     """
 
     __slots__ = (
@@ -138,14 +137,15 @@ class MachoImage:
         self._spans: Spans | None = None
         self.install_name = ""
         self.uuid = ""
-        # (offset, size) of tables in the image; (0, 0) where there is none
+        # (offset, size) of tables in the image; (0, 0) if there is none
         self.symtab = (0, 0, 0, 0)  # symbols: offset, number; strings: offset, size
         self.dysymtab: tuple[int, ...] = ()
         self.dyld_info: tuple[int, ...] = ()  # rebase, bind, weak, lazy, export: offset, size each
         self.chained = (0, 0)
         self.exports = (0, 0)
         self.encrypted = (0, 0)
-        # Names may overlap in a hostile file: all of them together must not outgrow it.
+        # In a hostile file, names may overlap: all of them together must not be longer than the
+        # file.
         self._budget = 4 * size + (1 << 16)
         self._read_commands()
         self.base = self._find_base()  # the link-time address of the mach_header
@@ -227,7 +227,7 @@ class MachoImage:
             data[coding.segment.size : coding.segment.size + min(count, room) * step]
         ):
             section, segment, vaddr, size, offset, _, _, _, flags, first, entry = row
-            # In files of debugging symbols alone the sections have no place in the file.
+            # In files with only debugging symbols, sections have no bytes in the file.
             has_bytes = offset != 0 and flags & c.SECTION_TYPE not in (
                 c.S_ZEROFILL,
                 c.S_GB_ZEROFILL,
@@ -262,19 +262,19 @@ class MachoImage:
         return offset, min(segment.filesize - into, self.size - offset)
 
     def offset_of(self, vaddr: int) -> int | None:
-        """Return where the byte at `vaddr` lies in the source, None where the file lacks it."""
+        """Return the offset in the source of the byte at `vaddr`, None if the file lacks it."""
         offset, room = self._in_file(vaddr)
         return self.start + offset if room else None
 
     def read(self, vaddr: int, size: int) -> bytes:
-        """Return up to `size` bytes at `vaddr`; fewer where its segment ends."""
+        """Return up to `size` bytes at `vaddr`, fewer at the end of its segment."""
         offset, room = self._in_file(vaddr)
         return self.source.read(self.start + offset, min(size, room)) if room else b""
 
     def table(self, offset: int, size: int, field: str) -> bytes:
         """Return the `size` bytes at `offset` of the image.
 
-        Raises FormatError naming `field` where the image ends before.
+        Raises FormatError, with `field` in its message, if the image ends before.
         """
         if offset < 0 or size < 0 or offset + size > self.size:
             raise broken(
@@ -286,9 +286,9 @@ class MachoImage:
         return take(self.source, self.start + offset, size, field)
 
     def contents(self, section: MachoSection) -> bytes:
-        """Return what the file has of a section; what is missing becomes a reason in `partial`.
+        """Return a section's bytes in the file; missing bytes are reported in `partial`.
 
-        Object files have no segments to go by, so this goes by the section's own offset.
+        The section's own offset counts, because object files have no suitable segments.
         """
         if not section.has_bytes or not section.size:
             return b""
@@ -299,14 +299,14 @@ class MachoImage:
         return data
 
     def afford(self, size: int) -> bool:
-        """Return whether a name of `size` bytes may be kept, and note it where not."""
+        """Return whether a name of `size` bytes may be kept, and report if it may not."""
         self._budget -= size
         if self._budget < 0:
             self.miss("names: together they are longer than the file")
         return self._budget >= 0
 
     def bounded(self, sections: list[MachoSection]) -> list[MachoSection]:
-        """Return as many of `sections` as the file can hold without overlaps."""
+        """Return the first `sections` that fit into the file without overlaps."""
         left = self.size
         for index, section in enumerate(sections):
             left -= min(section.size, max(0, self.size - section.offset))
@@ -317,16 +317,16 @@ class MachoImage:
 
     @property
     def partial(self) -> list[str]:
-        """What could not be read so far, a reason each, the first hundred of them."""
+        """Reasons why parts could not be read so far, at most a hundred."""
         return list(self._reasons)
 
     def miss(self, reason: str) -> None:
-        """Note that something could not be read."""
+        """Add a reason why something could not be read."""
         if len(self._reasons) < _MOST_REASONS:
             self._reasons[reason] = None
         elif reason not in self._reasons:
             self._reasons["and more, which are left out"] = None
 
     def missed(self, error: FormatError) -> None:
-        """Note that something could not be read because of `error`."""
+        """Add `error` as a reason why something could not be read."""
         self.miss(error.message.removeprefix(self.source.name + ": "))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which library an ordinal of the two-level name space names, or why it names none."""
+"""Library of an ordinal of the two-level name space, or the reason why it has none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAIN_EXECUTABLE = -1
 FLAT_LOOKUP = -2
 WEAK_LOOKUP = -3
 
-# The one table of reasons: why a bind record, or a symbol, has no library.
+# The reasons why a bind record, or a symbol, has no library.
 REASONS = {
     SELF: "bound to this image itself",
     MAIN_EXECUTABLE: "looked up in the main executable",
@@ -23,13 +23,13 @@ NOT_TWO_LEVEL = "flat name space: the image is not linked with two levels"
 DEFINED_HERE = "defined in this image"
 NO_SUCH_ORDINAL = "the library's ordinal is beyond the libraries of the image"
 
-# Ordinals of a symbol table (nlist), 8 bits without a sign, differ from those of bind records.
+# Special ordinals of a symbol table (nlist) are unsigned 8-bit numbers; bind records have others.
 _SYMBOL_DYNAMIC_LOOKUP = 0xFE
 _SYMBOL_EXECUTABLE = 0xFF
 
 
 def of_symbol(description: int) -> int:
-    """Return the ordinal of a symbol's `n_desc` as a bind record would have it."""
+    """Return the ordinal in a symbol's `n_desc`, converted to an ordinal of bind records."""
     ordinal = description >> 8 & 0xFF
     if ordinal == _SYMBOL_DYNAMIC_LOOKUP:
         return FLAT_LOOKUP
@@ -37,14 +37,14 @@ def of_symbol(description: int) -> int:
 
 
 def library(ordinal: int | None, libraries: Sequence[str]) -> str:
-    """Return the install name that `ordinal` leads to, "" where it leads to none."""
+    """Return the install name of an ordinal's library, "" if it has none."""
     if ordinal is None or not 0 < ordinal <= len(libraries):
         return ""
     return libraries[ordinal - 1]
 
 
 def reason(ordinal: int | None, libraries: Sequence[str]) -> str:
-    """Say why `ordinal` leads to no library, "" where it leads to one."""
+    """Return why an ordinal has no library, "" if it has one."""
     if ordinal is None:
         return NO_RECORD
     if ordinal in REASONS:

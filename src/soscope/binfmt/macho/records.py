@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one record of the loader's data says: which pointer gets which symbol, from where."""
+"""One record of the loader's data: a pointer, its symbol, and the symbol's library."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from soscope.model.filemap import Signed
 
-# Kinds of records, which `Slot.kind` names.
+# Kinds of records, for `FileSlot.kind`.
 BIND = "bind"
 WEAK_BIND = "weak-bind"
 LAZY_BIND = "lazy-bind"
 CHAINED_BIND = "chained-bind"
 THREADED_BIND = "threaded-bind"
 EXTERNAL_RELOCATION = "external-relocation"
-# Not from a record, but filled all the same:
-INDIRECT_SYMBOL = "indirect-symbol"  # by the indirect symbol table alone (before LC_DYLD_INFO)
+# Kinds of slots that are filled without a record.
+INDIRECT_SYMBOL = "indirect-symbol"  # by the indirect symbol table (before LC_DYLD_INFO)
 REBASE = "rebase"  # an address in this image, which only moves with it
 
 KEYS = ("IA", "IB", "DA", "DB")
@@ -25,8 +25,8 @@ KEYS = ("IA", "IB", "DA", "DB")
 class Bind(NamedTuple):
     """One pointer that the loader binds.
 
-    `ordinal` is the library's as of `ordinals`, None where the record has none. `argument` is
-    where the record begins in the lazy bind opcodes, which is what a stub helper hands over.
+    `ordinal` is the library's, as in `ordinals`, None if the record has none. `argument` is the
+    offset of the record in the lazy bind opcodes, which a stub helper passes on.
     """
 
     vaddr: int
@@ -40,7 +40,7 @@ class Bind(NamedTuple):
 
 
 class Ranges:
-    """Which addresses are of interest: those in any of the (start, end) pairs; None is all."""
+    """A set of wanted addresses: those in any of the (start, end) pairs; None means all."""
 
     __slots__ = ("_edges", "pairs")
 
@@ -64,7 +64,10 @@ class Ranges:
         return self.pairs is None or bool(bisect_right(self._edges, vaddr) & 1)
 
     def steps(self, vaddr: int, count: int, step: int) -> list[range]:
-        """Return which of the `count` addresses from `vaddr` on, `step` apart, are wanted."""
+        """Return which of `count` addresses from `vaddr` on, `step` apart, are wanted.
+
+        The result is ranges of indices.
+        """
         if count <= 0 or step <= 0:
             return []
         every = range(vaddr, vaddr + count * step, step)

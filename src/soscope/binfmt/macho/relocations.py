@@ -19,7 +19,7 @@ _SCATTERED = 0x80000000
 def external_relocations(
     image: MachoImage, symbols: MachoSymbols, wanted: Ranges
 ) -> Iterator[Bind]:
-    """Give the external relocations at `wanted` addresses."""
+    """Yield the external relocations at `wanted` addresses."""
     if not image.dysymtab:
         return
     offset, count = image.dysymtab[14:16]
@@ -51,10 +51,11 @@ def external_relocations(
 
 
 def _base(image: MachoImage) -> int:
-    """Return what the addresses of relocations count from, by dyld's own rules.
+    """Return the base of the addresses in relocations, by dyld's rules.
 
-    The first segment, or the first that is written to: on x86_64, in images whose segments may
-    move apart, and in ppc64 ones that reach further than the 32 bits of such an address.
+    It is the first segment, except in three cases, in which it is the first writable segment: on
+    x86_64, in images whose segments may move apart, and in ppc64 images that extend beyond the 32
+    bits of such an address.
     """
     first = image.segments[0].vaddr if image.segments else 0
     written = [segment for segment in image.segments if segment.protection & c.VM_PROT_WRITE]

@@ -25,18 +25,18 @@ _POINTER_TYPES = frozenset(
     )
 )
 _LAZY_TYPES = frozenset((c.S_LAZY_SYMBOL_POINTERS, c.S_LAZY_DYLIB_SYMBOL_POINTERS))
-# Some linkers, and tools that move sections, forget the type.
+# Some linkers, and tools that move sections, do not set the type.
 _POINTER_NAMES = frozenset(("__got", "__auth_got", "__la_symbol_ptr", "__nl_symbol_ptr"))
 
-_JUMP_SIZE = 5  # of an entry of __jump_table
+_JUMP_SIZE = 5  # bytes of an entry of __jump_table
 
 
 class Cell(NamedTuple):
-    """One cell: what the file has in it, and all that is said of it.
+    """One cell: its contents in the file, and everything that the image says about it.
 
-    `target` is the address in this image that it holds at first, None where it holds none.
-    `row` is the symbol that the indirect symbol table names, `records` are the loader's, in
-    the order in which it goes through them. `lazy` is what the section says.
+    `target` is the address in this image that it holds before binding, None if it holds none.
+    `row` is its symbol in the indirect symbol table. `records` are its records, in the order in
+    which the loader applies them. `lazy` is true if its section is lazy.
     """
 
     vaddr: int
@@ -71,13 +71,13 @@ class Cells:
 
     @property
     def fixups(self) -> Fixups:
-        """The chained fixups; empty where the image has none."""
+        """The chained fixups; empty if the image has none."""
         if self._fixups is None:
             self._fixups = Fixups(self._image)
         return self._fixups
 
     def binds(self, wanted: Ranges) -> Iterator[Bind]:
-        """Give the records of all generations at `wanted` addresses, in the loader's order."""
+        """Yield the records of all generations at `wanted` addresses, in the loader's order."""
         image = self._image
         return chain(
             external_relocations(image, self._symbols, wanted),
@@ -88,7 +88,7 @@ class Cells:
         )
 
     def read(self) -> Iterator[Cell]:
-        """Give each cell. Those that the file leaves empty and nothing fills are none."""
+        """Yield each cell; cells that are empty in the file and that nothing fills are left out."""
         image = self._image
         wanted = Ranges(
             [(section.vaddr, section.vaddr + section.size) for section in self.sections]
@@ -151,7 +151,7 @@ class Cells:
         return self._symbols.row(number)
 
     def pointer(self, vaddr: int) -> int | None:
-        """Return the address that the pointer at `vaddr` leads to, None where it is bound."""
+        """Return the address in the pointer at `vaddr`, None if the pointer is bound."""
         data = self._image.read(vaddr, self._image.encoding.size)
         if len(data) < self._image.encoding.size:
             return None

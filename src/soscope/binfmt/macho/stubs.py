@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stubs of one image, decoded from their code, and the helpers that lazy slots lead to."""
+"""The stubs of one image, decoded from their code, and the helpers of lazy slots."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from soscope.binfmt.macho.image import MachoImage, MachoSection
 from soscope.model.filemap import AUTH_STUB, JUMP_TABLE, OBJC_STUB, PIC_STUB, STUB, Stub
 
 _OBJC_STUBS = "__objc_stubs"
-_SHORTEST = 5  # bytes: an entry of __jump_table
+_SHORTEST = 5  # bytes of an entry of __jump_table
 _LONGEST_HELPER = 16
-_LONGEST_GAP = 64  # bytes between two stubs of varying size
+_LONGEST_GAP = 64  # bytes between two stubs of varying size, at most
 _LONGEST_SELECTOR = 4096
 
 
 class MachoStubs:
-    """All stubs of an image. `found` has them by section; `table_entry` tells their symbols.
+    """All stubs of an image, by section: `found` has them, `entries` their indirect symbols.
 
-    `pointer` gives the address that the pointer at an address leads to, None where it is bound:
-    for selectors.
+    `entries` maps a stub to its index in the indirect symbol table. `pointer` returns the address
+    in the pointer at an address, None if the pointer is bound. It is used for selectors.
     """
 
     __slots__ = ("_decoder", "_image", "_pointer", "entries", "found")
@@ -31,7 +31,7 @@ class MachoStubs:
         self._pointer = pointer
         self._decoder: MachoDecoder | None = decoder(image.header.cpu)
         self.found: list[Stub] = []
-        # by stub, its place in the indirect symbol table
+        # stub -> its index in the indirect symbol table
         self.entries: dict[int, int] = {}
         tables = [section for section in image.sections if section.type == c.S_SYMBOL_STUBS]
         for section in image.bounded(tables):
@@ -84,7 +84,7 @@ class MachoStubs:
     # ---- Objective-C ----
 
     def _read_objc(self, section: MachoSection) -> None:
-        """Decode stubs that may have any size: the next one is where one decodes."""
+        """Decode stubs of any size: the next stub is at the next address that decodes as one."""
         code = self._code(section)
         if not code or self._decoder is None:
             return
@@ -125,14 +125,14 @@ class MachoStubs:
     # ---- helpers ----
 
     def helper(self, vaddr: int) -> StubHelper | None:
-        """Decode the stub helper at `vaddr`, None where none is there."""
+        """Decode the stub helper at `vaddr`, None if there is none."""
         if self._decoder is None or self._decoder.helper is None:
             return None
         code = self._image.read(vaddr, _LONGEST_HELPER)
         helper = self._decoder.helper(code, 0, vaddr)
         if helper is None or helper.offset is None or helper.slot is None:
             return helper
-        # Only the kind of image tells whether the number is an offset or an address.
+        # The generation of the image tells whether the number is an offset or an address.
         if self._image.dyld_info:
             return helper._replace(slot=None)
         return helper._replace(offset=None)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The symbol table (nlist), its strings, and the indirect symbol table of a Mach-O image.
 
-Strings are read where they are needed, a stretch at a time: those of an image with debugging
+Strings are read on request, one block at a time, because the strings of an image with debugging
 symbols may be most of the file.
 """
 
@@ -16,11 +16,11 @@ from soscope.binfmt.macho.image import MachoImage
 from soscope.errors import FormatError
 
 _STRETCH = 1 << 16
-_MANY = 1 << 15  # symbols that are worth an array
+_MANY = 1 << 15  # symbols from which on an array pays off
 
 
 class Nlist(NamedTuple):
-    """One nlist: where its name is, type, section (from 1 on), description, value."""
+    """One nlist: offset of its name, type, section (from 1 on), description, value."""
 
     name: int
     type: int
@@ -30,7 +30,7 @@ class Nlist(NamedTuple):
 
     @property
     def is_defined(self) -> bool:
-        """Whether this image defines it: no common symbol of an object file, no re-export."""
+        """Whether this image defines it; common symbols and re-exports do not count."""
         return self.type & c.N_TYPE not in (c.N_UNDF, c.N_PBUD, c.N_INDR)
 
     @property
@@ -40,7 +40,7 @@ class Nlist(NamedTuple):
 
 
 class MachoSymbols:
-    """LC_SYMTAB and LC_DYSYMTAB of one image; broken tables are empty and noted there."""
+    """LC_SYMTAB and LC_DYSYMTAB of one image; a broken table is empty and reported in `partial`."""
 
     __slots__ = ("_count", "_data", "_image", "_indirect", "_names", "_strings", "_struct")
 
@@ -73,14 +73,14 @@ class MachoSymbols:
         return self._data
 
     def row(self, index: int) -> Nlist | None:
-        """Return a symbol by its index, None beyond the end."""
+        """Return a symbol by its index, None if the index is too large."""
         data = self._rows()
         if not 0 <= index < self._count:
             return None
         return Nlist._make(self._struct.unpack_from(data, index * self._struct.size))
 
     def rows(self, start: int, count: int) -> list[Nlist]:
-        """Return `count` symbols from index `start` on, fewer where the table ends."""
+        """Return `count` symbols from index `start` on, fewer at the end of the table."""
         data = self._rows()
         start = min(start, self._count)
         end = min(start + max(0, count), self._count)
@@ -90,7 +90,7 @@ class MachoSymbols:
         ]
 
     def name(self, row: Nlist) -> str:
-        """Return the name of a symbol, "" where the string table does not have it."""
+        """Return the name of a symbol, "" if the string table does not have it."""
         known = self._names.get(row.name)
         if known is None:
             known = self._names[row.name] = self._string(row.name)
@@ -124,9 +124,9 @@ class MachoSymbols:
     # ---- the indirect symbol table ----
 
     def indirect(self, index: int) -> int | None:
-        """Return entry `index` of the indirect symbol table, None beyond its end.
+        """Return entry `index` of the indirect symbol table, None if the index is too large.
 
-        That is the index of a symbol, or INDIRECT_SYMBOL_LOCAL and INDIRECT_SYMBOL_ABS.
+        An entry is the index of a symbol, or INDIRECT_SYMBOL_LOCAL and INDIRECT_SYMBOL_ABS.
         """
         if self._indirect is None:
             self._indirect = self._read_indirect()
@@ -150,23 +150,23 @@ class MachoSymbols:
     # ---- definitions ----
 
     def external_definitions(self) -> list[Nlist]:
-        """Return the symbols that this image defines for others, by LC_DYSYMTAB or by a walk."""
+        """Return the symbols that this image exports, by LC_DYSYMTAB or the whole table."""
         dysymtab = self._image.dysymtab
         first, count = dysymtab[2:4] if dysymtab else (0, self._count)
         rows = self.rows(first, count)
         return [row for row in rows if row.is_external and row.is_defined]
 
     def undefined(self) -> list[Nlist]:
-        """Return the symbols that this image wants from others."""
+        """Return the symbols that this image imports."""
         dysymtab = self._image.dysymtab
         first, count = dysymtab[4:6] if dysymtab else (0, self._count)
         rows = self.rows(first, count)
         return [row for row in rows if row.is_external and not row.is_defined]
 
     def at(self, wanted: set[int]) -> dict[int, Nlist]:
-        """Return a symbol for each of the addresses `wanted` that has one, debugging ones aside.
+        """Return address -> symbol for each address in `wanted` that has one.
 
-        External ones are preferred.
+        Debugging symbols are left out, external symbols are preferred.
         """
         rows: dict[int, Nlist] = {}
         if not wanted:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All stubs of an ELF image: which decoder, and which code it is given."""
+"""Find all stubs of an ELF image: choose the decoder and the code to decode."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from soscope.binfmt.isa import part
 from soscope.binfmt.stubs.table import Code, Decoder, FoundStub, SlotTable
 from soscope.model.filemap import Stub
 
-_PIECE = 1 << 24  # bytes of code at once
-_OVERLAP = 256  # longer than any stub
-_AGAIN = 1 << 20  # bytes of code that may lie at several addresses
+_PIECE = 1 << 24  # bytes of code in one read
+_OVERLAP = 256  # bytes; no stub is longer
+_AGAIN = 1 << 20  # bytes of code that may be read at several addresses
 
 
 def decoder_of(header: Header | None) -> Decoder | None:
-    """Return the decoder for a file's machine, None where there is none."""
+    """Return the decoder for a file's machine, None if there is none."""
     arch = header.arch if header is not None else None
     known = part(arch, "stubs")
     if known is None:
@@ -29,17 +29,17 @@ def decoder_of(header: Header | None) -> Decoder | None:
 
 
 def find_stubs(table: SlotTable, sections: Sections) -> list[Stub]:
-    """Return the stubs of an image by rising address; some may lead through what is no slot.
+    """Return the stubs of an image by rising address; some may jump through a word that is no slot.
 
-    Without section headers, or where they lead to none although functions are called, all code
-    is searched; then a stub that leads through no slot is not told from other code.
+    All code is searched if there are no section headers, or if they lead to no stubs although
+    functions are called. Then stubs without a slot cannot be distinguished from other code.
     """
     decoder = decoder_of(table.image.header)
     if decoder is None:
         return []
     find, places = decoder.find, decoder.places
     by_vaddr: dict[int, Stub] = {}
-    new = tuple.__new__  # there are many
+    new = tuple.__new__  # quicker, as there are many
     for code in _code_of(table, _sections_of(sections, places)):
         section = code.section
         stubs = {
@@ -70,7 +70,7 @@ def _stub(stub: FoundStub, sections: Sections) -> Stub:
 
 
 def _whole(stubs: list[Stub]) -> list[Stub]:
-    """Leave out the rest of a stub that the beginning of a piece of code has cut."""
+    """Leave out the rest of a stub that the start of a piece of code has cut."""
     whole = []
     end = last = 0
     for stub in stubs:
@@ -82,7 +82,7 @@ def _whole(stubs: list[Stub]) -> list[Stub]:
 
 
 def _sections_of(sections: Sections, places: tuple[str, ...]) -> list[Section]:
-    """Return the sections that may hold stubs; all code where linkers put them anywhere."""
+    """Return the sections that may hold stubs, or all code if linkers put them anywhere."""
     return [
         section
         for section in sections.all
@@ -99,7 +99,7 @@ def _code_of(table: SlotTable, sections: list[Section]) -> Iterator[Code]:
 
 
 def all_code(table: SlotTable) -> Iterator[Code]:
-    """Give all code of the segments that may be executed, without names of sections."""
+    """Yield all code of the executable segments, without names of sections."""
     return _once(
         table,
         (
@@ -113,9 +113,10 @@ def all_code(table: SlotTable) -> Iterator[Code]:
 def _once(
     table: SlotTable, stretches: Iterable[tuple[int, int, int, str | None]]
 ) -> Iterator[Code]:
-    """Give stretches of code, (vaddr, offset, size, name), but what several have only once.
+    """Yield blocks of code (vaddr, offset, size, name); bytes that several share come only once.
 
-    The same bytes at another address are other code; there is little of that, if any.
+    The same bytes at another address are other code. They come again, up to a limit for all of
+    them.
     """
     room = _AGAIN
     given: dict[int, Stretches] = {}
@@ -137,7 +138,7 @@ def _once(
 def _pieces(
     table: SlotTable, vaddr: int, offset: int, size: int, section: str | None
 ) -> Iterator[Code]:
-    """Give a stretch of code in pieces that overlap; nothing of what the file does not hold."""
+    """Yield a block of code in pieces that overlap, as far as the file has bytes."""
     at = 0
     while at < size:
         data = table.image.source.read(offset + at, min(_PIECE + _OVERLAP, size - at))
@@ -148,7 +149,7 @@ def _pieces(
 
 
 def missing_decoder(header: Header | None) -> str:
-    """Say why the stubs of a file cannot be told, "" where they can."""
+    """Return why the stubs of a file cannot be decoded, "" if they can."""
     decoder = decoder_of(header)
     if header is None or decoder is None:
         return f"no decoder of stubs for {'e_machine 0' if header is None else header.arch_name}"

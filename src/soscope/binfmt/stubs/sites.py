@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where code calls through slots: the one instruction of a stub that every call of it runs.
+"""Call sites: the one instruction of a stub that every call through it runs.
 
-No stub's beginning will do, as some have two entrances, nor its symbol, as most files have none.
-Each instruction set says in its `sites` where the instruction is, of a stub that was found.
+The first instruction of a stub is not suitable, because some stubs have two entry points. Symbols
+of stubs are not suitable, because most files have none. The module `sites` of each instruction
+set finds the instruction in a stub.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from soscope.binfmt.isa import part
 from soscope.binfmt.stubs.finder import all_code
 from soscope.model.filemap import MIPS_STUB, Stub
 
-JUMP = "jump"  # what is left is to go where the slot says
-CALL = "call"  # the same, and to come back behind it: that has to run
-PASS = "pass"  # more is left: it has to run
-ENTER = "enter"  # the same, and only then is all there that the function is passed
+JUMP = "jump"  # it jumps to the address in the slot
+CALL = "call"  # it calls that address, so it must run itself
+PASS = "pass"  # more instructions follow, so it must run itself
+ENTER = "enter"  # as PASS; all arguments are set only after it
 
 
 class SiteInStub(NamedTuple):
-    """An instruction `offset` bytes behind the beginning of a stub. The rest as in `StubSite`."""
+    """An instruction `offset` bytes behind the start of a stub; other fields as in `StubSite`."""
 
     offset: int
     way: str
@@ -32,10 +33,10 @@ class SiteInStub(NamedTuple):
 
 
 class StubSite(NamedTuple):
-    """One instruction of `size` bytes at link-time address `vaddr`, for all calls of a slot.
+    """One instruction of `size` bytes at link-time address `vaddr`, which all calls of a slot run.
 
-    `slot` is the slot's link-time address, as far as the file tells it; 0: it does not. With a
-    register `base`, the slot lies `distance` bytes behind what that holds there.
+    `slot` is the slot's link-time address, 0 if the file does not tell it. If there is a register
+    `base`, the slot lies `distance` bytes behind the address in that register.
     """
 
     vaddr: int
@@ -47,9 +48,9 @@ class StubSite(NamedTuple):
 
 
 def call_sites(mapped: ElfMap) -> Iterator[StubSite]:
-    """Give the call sites of an image's slots: in stubs, and where code does without one.
+    """Yield the call sites of an image's slots, in stubs and in code that calls without one.
 
-    One may come twice; the first is right.
+    A call site may come twice. Then the first one is right.
     """
     known = part(mapped.machine, "sites")
     if known is None:
@@ -58,8 +59,8 @@ def call_sites(mapped: ElfMap) -> Iterator[StubSite]:
     for slot in mapped.slots:
         for stub in slot.stubs:
             if stub.kind == MIPS_STUB:
-                continue  # it is what an unbound slot leads to, and not the way there
-            if stub.vaddr == slot.vaddr:  # code that the loader writes
+                continue  # an unbound slot leads to this code, which is not a stub
+            if stub.vaddr == slot.vaddr:  # code written by the loader
                 yield StubSite(stub.vaddr, slot.vaddr, PASS)
                 continue
             offset, way, size, base, distance = known.place(_code(mapped, stub), order)
@@ -75,7 +76,7 @@ def call_sites(mapped: ElfMap) -> Iterator[StubSite]:
 
 
 def unclear_slots(mapped: ElfMap) -> frozenset[int]:
-    """Return slots that code may call through at places that are not among its call sites."""
+    """Return slots that code may call through at addresses that are not call sites."""
     known, table = part(mapped.machine, "sites"), mapped.slot_table
     if table is None or known is None or not hasattr(known, "unclear"):
         return frozenset()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every decoder of stubs is given, and what it gives back."""
+"""The input and the results of every decoder of stubs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from soscope.model.filemap import IPLT, PLT, PLT_GOT
 
 
 class Code(NamedTuple):
-    """A stretch of code at link-time address `vaddr`.
+    """A block of code at link-time address `vaddr`.
 
-    `section` is its section's name, None where the file has none: then it may be anything,
-    and a decoder has to be stricter.
+    `section` is the name of its section, None if the file has no section headers. Then the code
+    may be anything, and a decoder must apply stricter rules.
     """
 
     vaddr: int
@@ -26,9 +26,9 @@ class Code(NamedTuple):
 
 
 class FoundStub(NamedTuple):
-    """A stub: `slot` is the vaddr that it leads through, `kind` a word of model/filemap.py.
+    """A stub: `slot` is the vaddr of the word it jumps through, `kind` is from model/filemap.py.
 
-    Whether `slot` is one is for the finder to say.
+    The finder decides whether the word is a slot.
     """
 
     vaddr: int
@@ -38,12 +38,12 @@ class FoundStub(NamedTuple):
 
 
 class Decoder(NamedTuple):
-    """What finds the stubs of one machine.
+    """The functions that find the stubs of one machine.
 
-    `find` gives those in a stretch of code, pure bytes in. `places` are how the names of the
-    sections begin that hold nothing but stubs; empty where the linker puts them among the
-    functions. `in_place` gives slots that are stubs; `missing` says why a file's stubs cannot
-    be told all the same, "" where they can.
+    `find` yields the stubs in a block of code. `places` are prefixes of the sections that hold
+    only stubs; it is empty if the linker puts stubs among the functions. `in_place` yields slots
+    that are stubs at the same time. `missing` returns why a file's stubs cannot be decoded, "" if
+    they can.
     """
 
     find: Callable[[Code, SlotTable], Iterable[FoundStub]]
@@ -53,13 +53,13 @@ class Decoder(NamedTuple):
 
 
 class SlotTable:
-    """The slots of an image, as decoders ask for them.
+    """The slots of an image, in the form that decoders need.
 
-    `slots` has the vaddr of each slot, with True for those that an IRELATIVE fills; `calls` are
-    those of DT_JMPREL in its order. `bases` are the addresses that position-independent code
-    may count from, the likeliest first: DT_PLTGOT, .got.plt, .got; `base` is the right one, once
-    a decoder has made sure of it. `notes` is a decoder's own, too: what it has found out of the
-    whole file; `partial` gets a reason for what it cannot tell.
+    `slots` maps the vaddr of each slot to whether an IRELATIVE relocation fills it. `calls` are
+    the slots of DT_JMPREL in order. `bases` are the possible base addresses of
+    position-independent code, the likeliest first: DT_PLTGOT, .got.plt, .got. `base` is the right
+    one, once a decoder has determined it. `notes` belongs to the decoder, which stores results
+    about the whole file there. `partial` gets reasons why something could not be decoded.
     """
 
     __slots__ = ("_called", "base", "bases", "calls", "image", "notes", "partial", "slots")
@@ -81,9 +81,10 @@ class SlotTable:
         self.partial: list[str] = []
 
     def kind(self, code: Code, slot: int) -> str:
-        """Return the kind of a stub where the linkers make but one form of it.
+        """Return the kind of a stub, for linkers that write only one form.
 
-        Without a section's name, by whether the slot is one of `calls`.
+        If the section's name is not known, the kind depends on whether the slot is one of
+        `calls`.
         """
         if self.slots.get(slot):
             return IPLT
@@ -94,14 +95,14 @@ class SlotTable:
         return PLT if slot in self._called else PLT_GOT
 
     def read(self, vaddr: int, size: int) -> bytes:
-        """Return the bytes at a link-time address, none where the file has none."""
+        """Return the bytes at a link-time address, none if the file has none."""
         try:
             return self.image.source.read(self.image.locate(vaddr), size)
         except FormatError:
             return b""
 
     def word(self, vaddr: int) -> int | None:
-        """Return the address-sized number at `vaddr`, None where the file has none."""
+        """Return the address-sized number at `vaddr`, None if the file has none."""
         word = self.image.encoding.word
         data = self.read(vaddr, word.size)
         return int(word.unpack(data)[0]) if len(data) == word.size else None
@@ -111,16 +112,16 @@ class SlotTable:
         return self.image.dynamic.get(tag)
 
     def say(self, reason: str) -> None:
-        """Have a reason in `partial`, once."""
+        """Add a reason to `partial`, unless it is there already."""
         if reason not in self.partial:
             self.partial.append(reason)
 
     @property
     def flags(self) -> int:
-        """Return e_flags."""
+        """The e_flags of the image, 0 without an ELF header."""
         return self.image.header.flags if self.image.header else 0
 
     @property
     def got(self) -> int:
-        """Return DT_PLTGOT, 0 where there is none."""
+        """The value of DT_PLTGOT, 0 if there is none."""
         return self.tag(c.DT_PLTGOT) or 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions that call or jump through slots, whatever the machine."""
+"""The record for an instruction that calls or jumps through a slot, on any machine."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 
 class Through(NamedTuple):
-    """One instruction at `vaddr`, and the slot that it goes through, both as its image has them.
+    """One instruction at `vaddr`, and the slot that it goes through; both are link-time addresses.
 
-    `register` is the one that was loaded with what the slot holds, -1: the instruction reads it, or
-    a stub begins there.
+    `register` is the register into which the slot was loaded, -1 if the instruction reads the
+    slot itself or is the start of a stub.
     """
 
     vaddr: int

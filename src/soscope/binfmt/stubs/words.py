@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions of four bytes, in either byte order; the branches of PowerPC among them."""
+"""Instructions of four bytes, in either byte order, and the branches of PowerPC."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BRANCH = re.compile(rb"[\x48-\x4b]")  # the opcode of b and bl, in the first by
 
 
 def big_endian(data: bytes, order: str) -> bytes:
-    """Return code with the high byte of each instruction first; bytes left over stay off."""
+    """Return code with each instruction in big-endian order, without bytes left over."""
     if order == ">":
         return data
     words = array("I", data[: len(data) & ~3])
@@ -21,7 +21,7 @@ def big_endian(data: bytes, order: str) -> bytes:
 
 
 def numbers(data: bytes) -> array[int]:
-    """Return the numbers of four bytes each, high byte first, that `data` is made of."""
+    """Return `data` as big-endian numbers of four bytes each."""
     words = array("I", data[: len(data) & ~3])
     if sys.byteorder == "little":
         words.byteswap()
@@ -29,12 +29,12 @@ def numbers(data: bytes) -> array[int]:
 
 
 def signed(data: bytes) -> int:
-    """Return the number that the bytes of an instruction are."""
+    """Return big-endian bytes as a signed number."""
     return int.from_bytes(data, "big", signed=True)
 
 
 def branches(vaddr: int, data: bytes) -> Iterator[tuple[int, int]]:
-    """Give (place, target) of every b and bl of PowerPC; `data` has the high bytes first."""
+    """Yield (address, target) of every b and bl of PowerPC; `data` is big-endian."""
     words = numbers(data)
     for match in _BRANCH.finditer(data[: len(data) & ~3 : 4]):
         index = match.start()

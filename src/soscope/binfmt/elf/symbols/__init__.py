@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dynamic symbols of an image, in a file or in memory: one reader, one rule for everybody.
+"""The dynamic symbols of an image, in a file or in memory: one reader for all callers.
 
-`table` is the table and what a loader finds in it, `lookup` its hash tables, `match` the loader's
-choice among symbols of one name, `versions` what DT_VERSYM's numbers mean. `array` is a table that
-was read whole, .symtab included; `imports` has the names that relocations want.
+`table` is the symbol table and look-ups in it as a loader does them. `lookup` reads its hash
+tables. `match` is the loader's choice among symbols of one name. `versions` maps the numbers of
+DT_VERSYM to names. `array` is a table that was read whole, also .symtab. `imports` has the names
+in relocations.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole symbol table: .symtab, or a .dynsym that is read at once.
 
-The bytes stay bytes. One name is found by searching for it, in milliseconds among 100,000s of
-symbols; nothing is decoded that is not asked for.
+The table is kept as bytes, and symbols are decoded only on request. A name is found by a search
+for its bytes, which takes milliseconds in a table of 100,000s of symbols.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MAX_REASONS = 20
 _MAX_TABLE = 1 << 30
-_FEW = 32  # names that are searched for; for more there is an index
+_FEW = 32  # names that are searched for one by one; for more, an index is made
 _NO_NAMES = (c.STT_SECTION, c.STT_FILE)
 _IS_LITTLE = sys.byteorder == "little"
 _ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # os.fsdecode's
@@ -36,11 +36,11 @@ Row = tuple[int, int, int, int, int, int]  # name, info, other, section, value, 
 
 
 class ElfSymbol:
-    """One symbol. `value` is a link-time address, or a number for SHN_ABS.
+    """One symbol; `value` is a link-time address, or a number for SHN_ABS.
 
-    `version` is None where it has none; `is_default` is False for a version that only binaries
-    linked against it get. Of names like `name@VERSION`, as link editors write them into .symtab,
-    `name` is the first half, and one `@` stands for such a version.
+    `version` is None if it has none. `is_default` is False for a version that only binaries get
+    that were linked against it. Link editors write names like `name@VERSION` into .symtab: then
+    `name` is the part before `@`, and a single `@` marks a version that is not the default.
     """
 
     __slots__ = (
@@ -67,16 +67,16 @@ class ElfSymbol:
 
     @property
     def is_defined(self) -> bool:
-        """Return whether the image has it, and does not only use it."""
+        """Return whether the image defines the symbol, rather than only using it."""
         return self.section != c.SHN_UNDEF
 
 
 class SymbolArray:
-    """The symbols of one table; `name` says whose, for messages.
+    """The symbols of one table; `name` is the name of its file, for messages.
 
-    `shift` is added to every value: a separate debug file may be linked elsewhere than the image
-    that it belongs to. `versions` gives those of a dynamic symbol table. `partial` says what of
-    symbols that were asked for could not be read.
+    `shift` is added to every value, because a separate debug file may be linked at another
+    address than its image. `versions` has the versions of a dynamic symbol table. `partial` lists
+    what could not be read of the symbols that were asked for.
     """
 
     __slots__ = (
@@ -116,13 +116,13 @@ class SymbolArray:
         self._by_name: dict[bytes, list[int]] | None = None
 
     def __len__(self) -> int:
-        """Return the number of symbols, with the null symbol."""
+        """Return the number of symbols, including the null symbol."""
         return len(self.table) // self.encoding.symbol.size
 
     def row(self, index: int) -> Row:
-        """Return one symbol as it stands there: name, info, other, section, value, size.
+        """Return the raw fields of one symbol: name, info, other, section, value, size.
 
-        `name` is an offset. Raises IndexError where the table ends before.
+        `name` is an offset. Raises IndexError if the table is shorter.
         """
         coding = self.encoding
         try:
@@ -134,22 +134,22 @@ class SymbolArray:
         )
 
     def rows(self) -> Iterator[Row]:
-        """Give every symbol as `row` does, in order."""
+        """Yield the raw fields of every symbol, as `row` does, in order."""
         bits, shift = self.encoding.bits, self.shift
         raw = self.encoding.symbol.iter_unpack(self.table)
-        if bits == 64 and not shift:  # nearly always, and many: as they stand there
+        if bits == 64 and not shift:  # nearly always so, and quick: the stored order
             return raw
         return (in_order(row, bits, shift) for row in raw)
 
     def columns(self) -> tuple[list[int], list[int], list[int]]:
-        """Return of every symbol, in order: a head, value and size.
+        """Return head, value and size of all symbols, as three lists.
 
-        A head is one number: st_name in its lowest 32 bits, st_info in the 8 above, st_shndx in
-        those from bit 48 on.
+        A head is one number: st_name in its lowest 32 bits, st_info in the 8 bits above, st_shndx
+        from bit 48 on.
         """
         coding = self.encoding
         if coding.bits == 64 and coding.order == "<" and _IS_LITTLE and not self.shift:
-            words = memoryview(self.table).cast("Q")  # as they stand there
+            words = memoryview(self.table).cast("Q")  # in the stored order
             return words[0::3].tolist(), words[1::3].tolist(), words[2::3].tolist()
         rows = list(self.rows())
         return (
@@ -159,24 +159,24 @@ class SymbolArray:
         )
 
     def bytes_at(self, offset: int) -> bytes | None:
-        """Return the string at `offset`, None where there is none or it is too long."""
+        """Return the string at `offset`, None if there is none or it is too long."""
         end = self.strings.find(b"\0", offset, offset + SHORT)
         return self.strings[offset:end] if end >= 0 else self._long.read(offset)
 
     def why_no_name(self, index: int) -> str:
-        """Say why a symbol has no name, after `bytes_at` found none; "" where it may have none."""
+        """Return why a symbol has no name, after `bytes_at` found none; "" if that is no error."""
         whose = "" if self._long.is_spent else f"st_name of symbol {index}: "
         return whose + self._long.reason if self._long.reason else ""
 
     def text(self, offset: int) -> str:
-        """Return the string at `offset`, "" where there is none."""
+        """Return the string at `offset`, "" if there is none."""
         return (self.bytes_at(offset) or b"").decode(_ENCODING, _ERRORS)
 
     def symbol(self, index: int) -> ElfSymbol:
         """Return one symbol, with its name and version."""
         row, strings = self.row(index), self.strings
         end = strings.find(b"\0", row[0], row[0] + SHORT)
-        if end >= 0:  # as `text` does, without calls: of thousands of symbols
+        if end >= 0:  # `text` inlined, for thousands of symbols
             name = strings[row[0] : end].decode(_ENCODING, _ERRORS)
         else:
             raw = self.bytes_at(row[0])
@@ -206,7 +206,7 @@ class SymbolArray:
     def find(self, name: str, version: str | None = None) -> list[ElfSymbol]:
         """Return the symbols defined as `name`, in order of the table.
 
-        Without a `version`, those that only binaries linked against them get are left out.
+        Without a `version`, symbols that only binaries linked against them get are left out.
         """
         wanted = os.fsencode(name)
         if not wanted or b"\0" in wanted:
@@ -225,15 +225,15 @@ class SymbolArray:
         ]
 
     def known(self, wanted: AbstractSet[bytes]) -> set[bytes]:
-        """Return which of many names it has, with or without a version: one pass."""
+        """Return the names of `wanted` that the table has, with or without a version."""
         if self._by_name is None:
             self._by_name = self._index()
         return wanted & self._by_name.keys()
 
     def called(self, wanted: bytes) -> list[int]:
-        """Return the symbols that are called so, of .symtab perhaps with a version behind.
+        """Return the indices of the symbols with this name; in .symtab a version may follow it.
 
-        Undefined ones are among them.
+        Undefined symbols are included.
         """
         indices: set[int] = set()
         for ending in (b"\0",) if self.versions is not None else (b"\0", b"@"):
@@ -244,7 +244,7 @@ class SymbolArray:
         return sorted(indices)
 
     def _index(self) -> dict[bytes, list[int]]:
-        """Return all symbols by name: worth its while from some names on."""
+        """Return the indices of all symbols by name, which pays off for many look-ups."""
         by_name: dict[bytes, list[int]] = {}
         is_versioned = self.versions is None
         for index, name in self.names():
@@ -253,7 +253,7 @@ class SymbolArray:
         return by_name
 
     def _with_name(self, offset: int) -> Iterator[int]:
-        """Give the indices of the symbols whose st_name is `offset`: the first field of each."""
+        """Yield the indices of the symbols whose first field, st_name, is `offset`."""
         step = self.encoding.symbol.size
         needle = self.encoding.u32.pack(offset)
         at = self.table.find(needle)
@@ -263,7 +263,7 @@ class SymbolArray:
             at = self.table.find(needle, (at // step + 1) * step)
 
     def names(self, part: bytes = b"") -> Iterator[tuple[int, bytes]]:
-        """Give (index, name) of all defined symbols whose name contains `part`."""
+        """Yield (index, name) of all defined symbols whose name contains `part`."""
         if part and part not in self.strings:
             return
         strings, long = self.strings, LongNames(self.strings)
@@ -277,7 +277,7 @@ class SymbolArray:
 
 
 def in_order(raw: tuple[int, ...], bits: int, shift: int = 0) -> Row:
-    """Bring the two layouts of a symbol into one order, that of 64 bits."""
+    """Return the fields of a symbol in the order of ELF64, for either class."""
     if bits == 64:
         name, info, other, section, value, size = raw
     else:
@@ -298,9 +298,9 @@ def _is_definition(symbol: ElfSymbol) -> bool:
 def read_table(
     source: ByteSource, sections: Sections, section: Section, encoding: Encoding, *, shift: int = 0
 ) -> SymbolArray:
-    """Read the symbols of a section of type SHT_SYMTAB or SHT_DYNSYM and their names.
+    """Read a section of type SHT_SYMTAB or SHT_DYNSYM, with the names of its symbols.
 
-    Raises FormatError where they are not in the file, or belong to no string table.
+    Raises FormatError if the symbols are not in the file, or if they belong to no string table.
     """
     if section.entsize != encoding.symbol.size:
         raise broken(source, "sh_entsize", section.offset, f"{section.entsize} bytes a symbol")
@@ -319,7 +319,7 @@ def read_table(
 
 
 def static_table(source: ByteSource, sections: Sections, encoding: Encoding) -> SymbolArray:
-    """Read .symtab; an empty array where there is none.
+    """Read .symtab; an empty array if there is none.
 
     Raises FormatError as `read_table` does.
     """

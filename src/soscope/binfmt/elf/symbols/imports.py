@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The symbols that relocations name: each with its version, and the library that is to have it."""
+"""The symbols that relocations name, each with its version and the library that should have it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SYMBOL_TYPES = {
 }
 
 
-# name, version, type, defined here?, library: as model/filemap.py's Slot has them
+# name, version, type, defined here?, library: as in FileSlot of model/filemap.py
 Named = tuple[str, str | None, str, bool, str]
 _Version = tuple[str | None, str]  # version, library
 _NOBODY: Named = ("", None, "none", False, "")
@@ -35,7 +35,8 @@ _NOBODY: Named = ("", None, "none", False, "")
 class Names:
     """The symbols that relocations name.
 
-    `named` has each by its index, without a name where the file has none.
+    `named` maps the index of each symbol to its names. If the file has no name for it, the name
+    is empty.
     """
 
     __slots__ = ("_array", "_versions", "named", "partial")
@@ -51,7 +52,7 @@ class Names:
             self._read(wanted, self._read_tables(image, most))
 
     def _read_tables(self, image: ElfImage, most: int) -> int:
-        """Read the tables up to the symbol `most`; return where that of symbols lies."""
+        """Read the tables up to symbol index `most`; return the position of the symbol table."""
         symbols = self._quietly(lambda: image.symbols)
         start, strings = (0, 0) if symbols is None else symbols.places
         if symbols is None or not start or not strings:
@@ -76,12 +77,12 @@ class Names:
             return None
 
     def other(self, index: int) -> int:
-        """Return st_other of one symbol, 0 where the file does not have it."""
+        """Return st_other of one symbol, 0 if the file does not have the symbol."""
         return self._array.row(index)[2] if index < len(self._array) else 0
 
     def _read(self, wanted: Iterable[int], start: int) -> None:
         array, named, types = self._array, self.named, SYMBOL_TYPES
-        # those of undefined and of defined symbols, by their entries of DT_VERSYM
+        # versions of undefined and of defined symbols, by their entries of DT_VERSYM
         known: tuple[dict[int, _Version], dict[int, _Version]] = ({}, {})
         versions = self._versions
         numbers = (versions and self._quietly(lambda: versions.read_numbers(len(array)))) or ()
@@ -117,7 +118,7 @@ class Names:
             )
 
     def _version_of(self, index: int, is_defined: bool) -> _Version:
-        """Return the version of a symbol whose number has not been read with the others."""
+        """Return the version of a symbol whose entry of DT_VERSYM was not read with the others."""
         if self._versions is None:
             return None, ""
         try:
@@ -127,7 +128,7 @@ class Names:
         return self._version(number, is_defined)
 
     def _version(self, number: int, is_defined: bool) -> _Version:
-        """Return the version, and its library, that an entry of DT_VERSYM stands for."""
+        """Return the version, and its library, for an entry of DT_VERSYM."""
         versions, number = self._versions, number & ~c.VERSYM_HIDDEN
         if versions is None:
             return None, ""

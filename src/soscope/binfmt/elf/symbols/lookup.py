@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """DT_GNU_HASH and DT_HASH: from a name to the symbols that may have it.
 
-DT_GNU_HASH: u32 buckets, first symbol, bloom words, shift; bloom filter in address-sized
-words; u32 bucket[]; u32 chain[] from the first symbol on, whose lowest bit ends a chain.
-DT_HASH: u32 buckets, symbols; u32 bucket[]; u32 chain[]. On s390x and Alpha all of them are u64.
-DT_MIPS_XHASH, DT_GNU_HASH of MIPS, is not read: there the number of symbols has a tag of its own.
+DT_GNU_HASH: u32 buckets, first symbol, bloom words, shift; bloom filter in address-sized words;
+u32 bucket[]; u32 chain[] from the first symbol on, whose lowest bit ends a chain. DT_HASH: u32
+buckets, symbols; u32 bucket[]; u32 chain[]. On s390x and Alpha all of them are u64.
+DT_MIPS_XHASH, the DT_GNU_HASH of MIPS, is not read: MIPS has a dynamic tag for the number of
+symbols.
 
-A table begins with what one read gives, which rules most names out; `read_all` reads the rest,
-for whoever asks for many names or needs no open file afterwards.
+At first, one read gets the head of a table, which suffices to rule most names out. `read_all`
+reads the rest, for callers that look up many names or want to close the file.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 _MAX_BUCKETS = 1 << 26
 _MAX_SYMBOLS = 1 << 26
-_HEAD = 4096  # bytes that are read first
-_PIECE = 64  # bytes of a chain that are read first
+_HEAD = 4096  # bytes of the first read
+_PIECE = 64  # bytes of the first read of a chain
 _CODES: dict[int, Literal["H", "I", "Q"]] = {2: "H", 4: "I", 8: "Q"}
 
 
@@ -51,7 +52,7 @@ def sysv_hash(name: bytes) -> int:
 
 
 class Name:
-    """A name to look for: made once, asked of many images. `text` has its NUL behind."""
+    """A name to look up, made once for many images; `text` ends with its NUL byte."""
 
     __slots__ = ("_sysv", "gnu", "text")
 
@@ -62,14 +63,14 @@ class Name:
 
     @property
     def sysv(self) -> int:
-        """Its hash for DT_HASH: few images ask for it."""
+        """Its hash for DT_HASH, computed only for the few images that need it."""
         if self._sysv is None:
             self._sysv = sysv_hash(self.text[:-1])
         return self._sysv
 
 
 def numbers(data: bytes, size: int, order: str) -> Numbers:
-    """Return the unsigned numbers of `size` bytes each that `data` has, whole ones alone."""
+    """Return `data` as unsigned numbers of `size` bytes each; an incomplete last one is dropped."""
     data = data[: len(data) // size * size]
     if order == ("<" if sys.byteorder == "little" else ">"):
         return memoryview(data).cast(_CODES[size])
@@ -81,7 +82,7 @@ def numbers(data: bytes, size: int, order: str) -> Numbers:
 
 
 class GnuHash:
-    """DT_GNU_HASH. `first` is the index of the first symbol that is in it."""
+    """The table DT_GNU_HASH; `first` is the index of the first symbol in it."""
 
     __slots__ = (
         "_at",
@@ -98,7 +99,7 @@ class GnuHash:
     )
 
     def __init__(self, image: ElfReader, at: int) -> None:
-        """Read its head, at `at`. Raises FormatError where it is none."""
+        """Read the table's head, at `at`. Raises FormatError if it is invalid."""
         self._source = image.source
         self._at = at
         self._order = image.encoding.order
@@ -117,7 +118,7 @@ class GnuHash:
         self._split(head)
 
     def _split(self, data: bytes) -> None:
-        """Keep the filter and the numbers behind it, as far as `data` has them."""
+        """Store the filter and the numbers behind it, as far as `data` has them."""
         size = self._bits // 8
         end = 16 + (self._mask + 1) * size
         self._bloom = numbers(data[16:end], size, self._order)
@@ -127,24 +128,24 @@ class GnuHash:
         return broken(self._source, "DT_GNU_HASH", self._at, why)
 
     def _word(self, index: int) -> int:
-        """Return one word of the filter that has not been read."""
+        """Read one word of the filter that was not read before."""
         size = self._bits // 8
         data = take(self._source, self._at + 16 + index * size, size, "DT_GNU_HASH")
         return int(numbers(data, size, self._order)[0])
 
     def _number(self, place: int) -> int:
-        """Return one of the numbers behind the filter: the buckets, then the chains."""
+        """Return one of the numbers behind the filter: first the buckets, then the chains."""
         if place < len(self._numbers):
             return int(self._numbers[place])
         at = self._at + 16 + (self._mask + 1) * self._bits // 8 + 4 * place
         return int(numbers(take(self._source, at, 4, "DT_GNU_HASH"), 4, self._order)[0])
 
     def indices(self, name: Name) -> list[int]:
-        """Return the symbols that may be called so, in order. Raises FormatError."""
+        """Return the symbols that may have this name, in order. Raises FormatError."""
         value, bits = name.gnu, self._bits
         at = value // bits & self._mask
         word = self._bloom[at] if at < len(self._bloom) else self._word(at)
-        # nearly all names are in another image: they end here
+        # most names are in another image: the filter rules them out here
         if not word >> value % bits & word >> (value >> self._shift) % bits & 1:
             return []
         if not self._buckets:
@@ -164,7 +165,7 @@ class GnuHash:
         raise self._broken("a chain has no end")
 
     def read_all(self) -> None:
-        """Read it whole. Raises FormatError where it has no end."""
+        """Read the whole table. Raises FormatError if it has no end."""
         if self._is_whole:
             return
         buckets = self._buckets
@@ -189,7 +190,7 @@ class GnuHash:
         self._is_whole = True
 
     def _chains(self, start: int, last: int) -> bytes:
-        """Return the chains up to the end of that of symbol `last`; only it says where."""
+        """Return the chains, to the end of the chain of symbol `last`, which ends the table."""
         have = take(self._source, start, 4 * (last - self.first), "DT_GNU_HASH chain")
         size = _PIECE
         while len(have) <= 4 * _MAX_SYMBOLS:
@@ -205,24 +206,24 @@ class GnuHash:
 
     @property
     def end(self) -> int:
-        """The index behind its last symbol, 0 where it has none. Raises FormatError."""
+        """The index behind its last symbol, 0 if it has none. Raises FormatError."""
         hashes = self.hashes
         return self.first + len(hashes) if hashes else 0
 
     @property
     def hashes(self) -> Numbers:
-        """The hash of each of its symbols, but for the lowest bit. Raises FormatError."""
+        """The hash of each of its symbols, without the lowest bit. Raises FormatError."""
         self.read_all()
         return self._numbers[self._buckets :]
 
 
 class SysvHash:
-    """DT_HASH. `end` is the number of symbols, as it says."""
+    """The table DT_HASH; `end` is the number of symbols that it gives."""
 
     __slots__ = ("_at", "_buckets", "_numbers", "_order", "_size", "_source", "end")
 
     def __init__(self, image: ElfReader, at: int) -> None:
-        """Read its head, at `at`. Raises FormatError where it is none."""
+        """Read the table's head, at `at`. Raises FormatError if it is invalid."""
         arch = image.header.arch if image.header else None
         is_wide = arch is not None and arch.hash_word == 8
         self._size = 8 if is_wide else 4
@@ -243,7 +244,7 @@ class SysvHash:
         )
 
     def indices(self, name: Name) -> list[int]:
-        """Return the symbols that may be called so, in order. Raises FormatError."""
+        """Return the symbols that may have this name, in order. Raises FormatError."""
         indices: list[int] = []
         if not self._buckets:
             return indices
@@ -262,7 +263,7 @@ class SysvHash:
         return broken(self._source, "DT_HASH", self._at, why)
 
     def read_all(self) -> None:
-        """Read it whole, as far as it is there."""
+        """Read the whole table, as far as the source has it."""
         count = min(2 + self._buckets + self.end, _MAX_BUCKETS + _MAX_SYMBOLS)
         if len(self._numbers) < count:
             data = self._source.read(self._at, count * self._size)
@@ -270,9 +271,9 @@ class SysvHash:
 
 
 def open_hash(image: ElfReader) -> GnuHash | SysvHash | None:
-    """Return the hash table that a loader would use, None where there is none.
+    """Return the hash table that a loader would use, None if there is none.
 
-    Raises FormatError where it is damaged.
+    Raises FormatError if it is damaged.
     """
     at = image.locate_pointer(c.DT_GNU_HASH)
     if at is not None:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of an image's symbols of one name a loader takes: one rule for all tables.
+"""The loader's choice among an image's symbols of one name: one rule for all tables.
 
 glibc: check_match and do_lookup_x of elf/dl-lookup.c. The first symbol of the chain that
-check_match accepts decides: where do_lookup_x then refuses it, for its binding or visibility, the
-loader goes on with the next image, whatever else this one has. musl: find_sym2 of ldso/dynlink.c,
-where the first symbol that is no hidden version decides likewise.
+check_match accepts decides. If do_lookup_x then rejects it, for its binding or visibility, the
+loader goes on with the next image, even if this image has further symbols of the name. musl:
+find_sym2 of ldso/dynlink.c, where the first symbol that has no hidden version decides in the same
+way.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 
     from soscope.binfmt.elf.symbols.versions import Versions
 
-# What the symbol is looked up for
+# Uses for which a symbol is looked up.
 DLSYM = "dlsym"  # dlsym, or dlvsym with a version
-CALL = "call"  # a slot of calls: a program's stub for a function is no definition
+CALL = "call"  # a slot for calls; a program's own stub does not count as a definition
 REFERENCE = "reference"  # any other relocation
 
 _TYPES = (c.STT_NOTYPE, c.STT_OBJECT, c.STT_FUNC, c.STT_COMMON, c.STT_TLS)
@@ -30,9 +31,9 @@ _HIDDEN = frozenset((c.STV_HIDDEN, c.STV_INTERNAL))
 
 
 class SymbolEntry:
-    """One symbol that a look-up may end at. `value` is what the table says: link-time.
+    """One candidate of a look-up; `value` is the link-time value in the table.
 
-    `index` is its place in the table; `number` its word of DT_VERSYM, None where the image has no
+    `index` is its index in the table. `number` is its word of DT_VERSYM, None if the image has no
     versions.
     """
 
@@ -59,12 +60,12 @@ class SymbolEntry:
 
     @property
     def is_hidden_version(self) -> bool:
-        """Return whether only those get it who ask for its version."""
+        """Return whether only look-ups with its version find it."""
         return self.number is not None and bool(self.number & c.VERSYM_HIDDEN)
 
     @property
     def is_stub(self) -> bool:
-        """Return whether it is a program's own stub that stands for a function elsewhere."""
+        """Return whether it is a program's own stub for a function of another image."""
         return self.section == c.SHN_UNDEF
 
 
@@ -76,9 +77,9 @@ def choose(
     use: str = DLSYM,
     musl: bool = False,
 ) -> SymbolEntry | None:
-    """Return the one of an image's symbols of a name that a loader takes, None if none.
+    """Return the symbol that a loader takes among an image's symbols of one name, or None.
 
-    `entries` are in order of the hash chain. Raises FormatError where the names of versions are
+    `entries` are in order of the hash chain. Raises FormatError if the names of versions are
     damaged.
     """
     if musl:
@@ -88,7 +89,7 @@ def choose(
 
 
 def is_definition(entry: SymbolEntry, *, musl: bool = False) -> bool:
-    """Return whether a loader takes a symbol for a definition, whichever version is wanted."""
+    """Return whether a loader accepts a symbol as a definition, whatever the version."""
     if musl:
         return _is_musls(entry, REFERENCE)
     return _is_code_or_data(entry, REFERENCE) and _is_bound_to(entry)
@@ -97,7 +98,7 @@ def is_definition(entry: SymbolEntry, *, musl: bool = False) -> bool:
 def _checked(
     entries: Iterable[SymbolEntry], version: str | None, versions: Versions, use: str
 ) -> SymbolEntry | None:
-    """Return what check_match accepts, or the only default version."""
+    """Return the symbol that check_match accepts, else the default version if there is only one."""
     defaults: list[SymbolEntry] = []
     for entry in entries:
         if not _is_code_or_data(entry, use):
@@ -110,7 +111,7 @@ def _checked(
             name = versions.name(plain, is_defined=not entry.is_stub)
             if name == version or (use != DLSYM and name is None and not is_hidden):
                 return entry
-        elif plain < (2 if use == DLSYM else 3):  # 2 is the oldest, which old binaries want
+        elif plain < (2 if use == DLSYM else 3):  # 2 is the oldest version, for old binaries
             return entry
         elif not is_hidden:
             defaults.append(entry)
@@ -118,24 +119,24 @@ def _checked(
 
 
 def _is_code_or_data(entry: SymbolEntry, use: str) -> bool:
-    """Say what check_match says of a symbol before it looks at the version."""
+    """Return whether check_match accepts a symbol, before it compares versions."""
     if entry.type not in _GLIBC_TYPES:
         return False
     if entry.section == c.SHN_UNDEF:
-        # nobody is bound to an undefined variable of a thread; dlsym alone would take it
+        # no reference is bound to an undefined thread-local variable; only dlsym would accept one
         return bool(entry.value) and use != CALL and entry.type != c.STT_TLS
     return bool(entry.value) or entry.section == c.SHN_ABS or entry.type == c.STT_TLS
 
 
 def _is_bound_to(entry: SymbolEntry) -> bool:
-    """Return whether do_lookup_x takes what check_match has accepted."""
+    """Return whether do_lookup_x accepts a symbol that check_match has accepted."""
     return entry.binding in _BINDINGS and entry.other & 3 not in _HIDDEN
 
 
 def _musl_choice(
     entries: Iterable[SymbolEntry], version: str | None, versions: Versions, use: str
 ) -> SymbolEntry | None:
-    """Return what musl takes; it has no dlvsym, so a version that is asked for is found by us."""
+    """Return the symbol that musl takes; musl has no dlvsym, so soscope compares versions."""
     for entry in entries:
         if version is not None and use == DLSYM and entry.number is not None:
             if versions.name(entry.number, is_defined=not entry.is_stub) != version:
@@ -147,7 +148,7 @@ def _musl_choice(
 
 
 def _is_musls(entry: SymbolEntry, use: str) -> bool:
-    """Say what find_sym2 says: no IFUNC, no absolute zero, and visibility does not matter."""
+    """Return whether find_sym2 accepts it: no IFUNC, no absolute 0, any visibility."""
     if entry.type not in _MUSL_TYPES or entry.binding not in _BINDINGS:
         return False
     if not entry.value and entry.type != c.STT_TLS:

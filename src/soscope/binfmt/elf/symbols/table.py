@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dynamic symbol table of an image: by name as a loader looks, by index, or all of it.
+"""The dynamic symbol table of an image: look-ups by name or index, or the whole table.
 
-One symbol is read for one question. `read_all` reads every table at once, for whoever asks much,
-or needs no open file afterwards.
+A single question reads a single symbol. `read_all` reads every table at once, for callers that
+ask a lot or want to close the file.
 
-Nothing in memory says how many symbols there are. DT_HASH counts them; DT_GNU_HASH only
-counts the exported ones; the rest is what the relocations name.
+In memory, no field has the number of symbols. DT_HASH counts them all, DT_GNU_HASH only the
+exported ones. The indices in relocations tell about the rest.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _MAX_STRINGS = 1 << 30
 
 
 class SymbolTable:
-    """The dynamic symbols of an image; `versions` are theirs.
+    """The dynamic symbols of an image; `versions` are their versions.
 
-    Every look-up raises FormatError where the tables are damaged, or gone.
+    Every look-up raises FormatError if the tables are damaged or gone.
     """
 
     __slots__ = (
@@ -59,20 +59,20 @@ class SymbolTable:
 
     @property
     def places(self) -> tuple[int, int]:
-        """Where DT_SYMTAB and DT_STRTAB lie in the source, 0 where they do not."""
+        """Positions of DT_SYMTAB and DT_STRTAB in the source, 0 if there are none."""
         return self._at or 0, self._strings_at or 0
 
     @property
     def hash(self) -> GnuHash | SysvHash | None:
-        """The hash table that a loader would use, None without one."""
+        """The hash table that a loader would use, None if there is none."""
         if isinstance(self._hash, bool):
             self._hash = open_hash(self._image)
         return self._hash
 
-    # ---- by name ----
+    # ---- look-up by name ----
 
     def named(self, name: Name) -> list[SymbolEntry]:
-        """Return the symbols called `name` that a loader looks at, in its order."""
+        """Return the symbols with this name, in the order in which a loader looks at them."""
         table = self._hash
         if isinstance(table, bool):
             table = self.hash
@@ -89,7 +89,7 @@ class SymbolTable:
     def find(
         self, name: Name, version: str | None = None, *, use: str = match.DLSYM, musl: bool = False
     ) -> SymbolEntry | None:
-        """Return the symbol that a loader takes here, None if none: see `match.choose`."""
+        """Return the symbol that a loader takes in this image, or None; see `match.choose`."""
         entries = self.named(name)
         return self.choose(entries, version, use=use, musl=musl) if entries else None
 
@@ -101,15 +101,15 @@ class SymbolTable:
         use: str = match.DLSYM,
         musl: bool = False,
     ) -> SymbolEntry | None:
-        """Return which of several symbols of one name a loader takes, None if none."""
+        """Return the symbol that a loader takes among several of one name, or None."""
         return match.choose(entries, version, self.versions, use=use, musl=musl)
 
     def definitions(self, name: Name, *, musl: bool = False) -> list[SymbolEntry]:
-        """Return all of this name that any version would get."""
+        """Return all definitions of this name, of any version."""
         return [entry for entry in self.named(name) if match.is_definition(entry, musl=musl)]
 
     def version_of(self, entry: SymbolEntry) -> str | None:
-        """Return the name of a symbol's version, None where it has none."""
+        """Return the name of a symbol's version, None if it has none."""
         if entry.number is None:
             return None
         return self.versions.name(entry.number, is_defined=not entry.is_stub)
@@ -120,15 +120,15 @@ class SymbolTable:
         return None if entry is None else self._symbol(entry, name)
 
     def addr(self, name: str) -> int | None:
-        """Return the run-time address of `name`, None where it is not defined here.
+        """Return the run-time address of `name`, None if this image does not define it.
 
-        Cheaper than `lookup`: the names of versions are not read.
+        It is cheaper than `lookup`, because the names of versions are not read.
         """
         entry = self._definition(name)
         return None if entry is None else entry.value + self._image.load_bias
 
     def _definition(self, name: str) -> SymbolEntry | None:
-        """Return what dlsym takes, else the first that is there for some version."""
+        """Return the symbol that dlsym takes, else the first definition of any version."""
         entries = [entry for entry in self.named(Name(os.fsencode(name))) if not entry.is_stub]
         every = [entry for entry in entries if match.is_definition(entry)]
         return self.choose(entries) or next(iter(every), None)
@@ -139,7 +139,7 @@ class SymbolTable:
         version = self.version_of(entry)
         return ElfSymbol(entry.index, name, row, version, is_default=not entry.is_hidden_version)
 
-    # ---- by index ----
+    # ---- look-up by index ----
 
     def entry(self, index: int) -> SymbolEntry:
         """Return the symbol at `index`."""
@@ -152,13 +152,13 @@ class SymbolTable:
             try:
                 return array.row(index)
             except IndexError:
-                pass  # only what a loader looks up was read
+                pass  # only the symbols for look-ups were read
         step = coding.symbol.size
         data = take(self._image.source, (self._at or 0) + index * step, step, "DT_SYMTAB")
         return in_order(coding.symbol.unpack(data), coding.bits)
 
     def _is_called(self, index: int, text: bytes) -> bool:
-        """Return whether a symbol has this name, which has its NUL behind."""
+        """Return whether a symbol has the name `text`, which ends with a NUL byte."""
         if self._at is None or self._strings_at is None:
             return False
         offset = self._row(index)[0]
@@ -167,10 +167,10 @@ class SymbolTable:
         return self._image.source.read(self._strings_at + offset, len(text)) == text
 
     def indices_named(self, name: bytes) -> list[int]:
-        """Return the indices of all symbols called `name`, imports included.
+        """Return the indices of all symbols with this name, imports included.
 
-        Imports are in no hash table: the symbol table is read as far as DT_STRTAB, which
-        every linker puts behind it, or as it is counted.
+        Imports are in no hash table. So this reads the symbol table up to DT_STRTAB, which every
+        linker puts behind it, or else as many symbols as the table has.
         """
         if self._at is None or self._strings_at is None:
             return []
@@ -179,10 +179,10 @@ class SymbolTable:
             count = len(self)
         return self.leading(count).called(name)
 
-    # ---- all of it ----
+    # ---- the whole table ----
 
     def __len__(self) -> int:
-        """Return the number of symbols, with the null symbol; at least all that are used."""
+        """Return the number of symbols with the null symbol, or at least of all that are used."""
         if self._count is None:
             count = self._said_count()
             if count is None:
@@ -196,7 +196,7 @@ class SymbolTable:
         return self._count
 
     def _said_count(self) -> int | None:
-        """Return the number that DT_HASH gives, or DT_MIPS_SYMTABNO; None without both."""
+        """Return the count in DT_HASH or DT_MIPS_SYMTABNO, None if there is neither."""
         image = self._image
         at = image.locate_pointer(c.DT_HASH)
         if at is not None:
@@ -209,7 +209,7 @@ class SymbolTable:
         return self._read()
 
     def undefined(self) -> Iterator[ElfSymbol]:
-        """Read the symbols that the image only uses: nothing is made of the others."""
+        """Read only the symbols that the image uses and does not define."""
         return self._read(undefined_alone=True)
 
     def _read(self, *, undefined_alone: bool = False) -> Iterator[ElfSymbol]:
@@ -230,14 +230,14 @@ class SymbolTable:
 
     @property
     def array(self) -> SymbolArray:
-        """The table, read whole; an empty one where the image has none."""
+        """The whole table; an empty one if the image has none."""
         if self._array is None or not self._is_whole:
             self._array = self._read_whole(len(self))
             self._is_whole = True
         return self._array
 
     def read_all(self) -> None:
-        """Read what look-ups need: the hash table, the symbols that are in it, their versions."""
+        """Read what look-ups need: the hash table, the symbols in it, their versions."""
         table = self.hash
         if table is None:
             count = self._said_count() or 0
@@ -249,7 +249,7 @@ class SymbolTable:
         self.versions.read_own()
 
     def leading(self, count: int) -> SymbolArray:
-        """Return the first `count` symbols, fewer where there are no more bytes."""
+        """Return the first `count` symbols, fewer if the source has fewer bytes."""
         image, empty = self._image, b""
         if self._array is not None and len(self._array) >= count:
             return self._array
@@ -279,10 +279,10 @@ class SymbolTable:
         return SymbolArray(coding, table, strings, name=image.source.name, versions=self.versions)
 
     def named_all(self, wanted: dict[int, list[bytes]]) -> dict[bytes, list[SymbolEntry]]:
-        """Return the symbols of many names at once that a loader looks at, in its order.
+        """Return the symbols of many names at once, in the order in which a loader looks at them.
 
-        `wanted` has, for each gnu_hash with its lowest bit set, the names (with a NUL behind)
-        that have it; so have the keys of the result.
+        `wanted` maps each gnu_hash, with its lowest bit set, to the names that have it. These
+        names, and the keys of the result, end with a NUL byte.
         """
         table = self.hash
         entries: dict[bytes, list[SymbolEntry]] = {}
@@ -312,7 +312,7 @@ class SymbolTable:
         return entries
 
     def _stretch(self, low: int, high: int) -> SymbolArray:
-        """Return the symbols from `low` on up to `high` alone."""
+        """Return only the symbols from index `low` up to `high`."""
         image, step = self._image, self._image.encoding.symbol.size
         at, strings = self.places
         return SymbolArray(
@@ -323,7 +323,7 @@ class SymbolTable:
         )
 
     def undefined_weak(self) -> set[str]:
-        """Return the names that the image refers to but can do without."""
+        """Return the names of undefined weak symbols, which the image can do without."""
         # DT_GNU_HASH begins behind the last undefined symbol
         first = self.hash.first if isinstance(self.hash, GnuHash) else 0
         array = self.leading(min(first, _MAX_SYMBOLS) if first > 1 else len(self))
@@ -335,8 +335,8 @@ class SymbolTable:
 
 
 def dynamic_table(image: ElfReader) -> SymbolArray:
-    """Read the whole dynamic symbol table of an image; an empty array where it has none.
+    """Read the whole dynamic symbol table of an image; an empty array if it has none.
 
-    Raises FormatError where it is not all there.
+    Raises FormatError if the table is cut.
     """
     return SymbolTable(image).array

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbol versions: DT_VERSYM's numbers, and the names that DT_VERNEED and DT_VERDEF give them.
+"""Symbol versions: the numbers in DT_VERSYM, and their names from DT_VERNEED and DT_VERDEF.
 
-As glibc reads them (_dl_check_map_versions of elf/dl-version.c): a chain goes on as long as it
-says so, whatever DT_VERNEEDNUM and DT_VERDEFNUM are, and the file's own entry, VER_FLG_BASE, is
-no version. Names are read when they are asked for: of hundreds one is wanted.
+They are read as glibc does (_dl_check_map_versions of elf/dl-version.c). A chain ends where its
+last entry says so, whatever DT_VERNEEDNUM and DT_VERDEFNUM are. The entry VER_FLG_BASE, which
+names the file itself, is not a version. Names are read on request, because a caller needs one of
+hundreds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from soscope.binfmt.elf.symbols.lookup import numbers
 from soscope.binfmt.source import AheadSource, broken, take
 from soscope.errors import FormatError
 
-_MAX = 65536  # entries: version numbers have 15 bits
+_MAX = 65536  # entries; version numbers have 15 bits
 _MAX_NAMES = 1 << 22  # bytes
 _VER_FLG_BASE = 1
 
@@ -26,12 +27,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.binfmt.elf.symbols.lookup import Numbers
 
-# version number -> offset of its name in DT_STRTAB, and of its library's (0 for one's own)
+# version number -> offsets of its name and its library's name in DT_STRTAB (0 for the file itself)
 _Entries = dict[int, tuple[int, int]]
 
 
 class Versions:
-    """The versions of an image's symbols; each table is read when it is asked for."""
+    """The versions of an image's symbols; each table is read on first use."""
 
     __slots__ = (
         "_defined",
@@ -46,30 +47,30 @@ class Versions:
 
     def __init__(self, image: ElfReader) -> None:
         self._image = image
-        self._versym: int | bool | None = False  # not located yet
+        self._versym: int | bool | None = False  # False: not located yet
         self._numbers: Numbers = numbers(b"", 2, "<")
         self._needed: _Entries | None = None
         self._defined: _Entries | None = None
-        # by number; those of undefined symbols by its complement
+        # by version number; for undefined symbols by the number's complement
         self._names: dict[int, str | None] = {}
-        self._length = 0  # of the names that have been read
-        self.strings = b""  # DT_STRTAB, where somebody has read it
+        self._length = 0  # length of all names read so far
+        self.strings = b""  # DT_STRTAB, if a caller has read it
 
     def _place(self) -> int | None:
-        """Return where DT_VERSYM lies, None where there is none."""
+        """Return the position of DT_VERSYM, None if there is none."""
         if isinstance(self._versym, bool):
             self._versym = self._image.locate_pointer(c.DT_VERSYM)
         return self._versym
 
     @property
     def are_there(self) -> bool:
-        """Return whether the image has DT_VERSYM, wherever that lies."""
+        """Return whether the image has a DT_VERSYM, at any position."""
         return self._image.dynamic.get(c.DT_VERSYM) is not None
 
     def raw(self, index: int) -> int | None:
-        """Return DT_VERSYM's word for a symbol, None where the image has no versions.
+        """Return a symbol's word of DT_VERSYM, None if the image has no versions.
 
-        Raises FormatError where it is not there.
+        Raises FormatError if the word is outside of the source.
         """
         if index < len(self._numbers):
             return int(self._numbers[index])
@@ -80,12 +81,12 @@ class Versions:
         return int(self._image.encoding.half.unpack(data)[0])
 
     def number(self, index: int) -> tuple[int, bool]:
-        """Return (version number, is hidden) of the symbol at `index`; 0 and 1 have no name."""
+        """Return (version number, is hidden) of a symbol; numbers 0 and 1 have no name."""
         value = self.raw(index) or 0
         return value & ~c.VERSYM_HIDDEN, value >= c.VERSYM_HIDDEN
 
     def read_numbers(self, count: int) -> Numbers:
-        """Read DT_VERSYM's entries for `count` symbols at once, as far as they are there."""
+        """Read the entries of DT_VERSYM for `count` symbols at once, as far as they exist."""
         place = self._place()
         if place is not None and len(self._numbers) < count:
             data = self._image.source.read(place, 2 * count)
@@ -93,24 +94,24 @@ class Versions:
         return self._numbers
 
     def demand_numbers(self, count: int) -> Numbers:
-        """Read DT_VERSYM's entries for `count` symbols; none where the image has no versions.
+        """Read the entries of DT_VERSYM for `count` symbols; none if the image has no versions.
 
-        Raises FormatError where they are not all there.
+        Raises FormatError if some of them are missing.
         """
         entries = self.read_numbers(count)
         if len(entries) < count and self.are_there:
-            self.raw(len(entries))  # which says what is missing
+            self.raw(len(entries))  # raises the error for the missing entry
         return entries
 
     def read_own(self) -> None:
-        """Read which versions the image defines. Raises FormatError where that is damaged."""
+        """Read the versions that the image defines. Raises FormatError if that table is damaged."""
         if self.are_there:
             self._own()
 
     def name(self, number: int, *, is_defined: bool) -> str | None:
-        """Return the name of version `number`, None where it has none.
+        """Return the name of version `number`, None if it has none.
 
-        Raises FormatError where the tables of versions are damaged.
+        Raises FormatError if the tables of versions are damaged.
         """
         number &= ~c.VERSYM_HIDDEN
         key = number if is_defined else ~number
@@ -121,7 +122,7 @@ class Versions:
             return name
 
     def _find_name(self, number: int, *, is_defined: bool) -> str | None:
-        # 0 is local and 1 without a version, unless the file defines them
+        # unless the file defines them, 0 is a local symbol and 1 a symbol without a version
         other = self._others().get(number) if number > 1 and not is_defined else None
         if other is None and (is_defined or number > 1):
             own = self._own().get(number)
@@ -131,9 +132,9 @@ class Versions:
         return None if other is None else self._string(other[0], "vna_name")
 
     def file(self, number: int) -> str:
-        """Return the library that is to have the needed version `number`, "" where none is.
+        """Return the library that should define the needed version `number`, "" if none is named.
 
-        Raises FormatError where the tables of versions are damaged.
+        Raises FormatError if the tables of versions are damaged.
         """
         entry = self._others().get(number) if number > 1 else None
         if entry is None:
@@ -141,7 +142,7 @@ class Versions:
         try:
             return self._string(entry[1], "vn_file")
         except FormatError:
-            return ""  # the versions are right without it
+            return ""  # versions are valid without their libraries
 
     def _others(self) -> _Entries:
         if self._needed is None:
@@ -162,7 +163,7 @@ class Versions:
             return needed
         need = Struct(self._image.encoding.order + "HHIII")
         aux = Struct(self._image.encoding.order + "IHHII")
-        walked: set[int] = set()  # chains may run into each other: each entry says one thing
+        walked: set[int] = set()  # chains may share entries: read each entry once
         source = AheadSource(self._image.source)
         for _ in range(_MAX):
             _, count, file, offset, following = need.unpack(
@@ -187,8 +188,8 @@ class Versions:
         return needed
 
     def _read_defined(self) -> _Entries:
-        # Elfxx_Verdef: version, flags, ndx, count, hash, aux, next; its first Elfxx_Verdaux
-        # (name, next) is its own name, the others are its parents.
+        # Elfxx_Verdef: version, flags, ndx, count, hash, aux, next. Its first Elfxx_Verdaux (name,
+        # next) has the name of the version, the others have the names of its parents.
         defined: _Entries = {}
         at = self._image.locate_pointer(c.DT_VERDEF)
         if at is None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What soscope knows of the code of aarch64."""
+"""The code of soscope that is specific to aarch64."""

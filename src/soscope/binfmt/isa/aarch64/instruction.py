@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One instruction of aarch64: what it does to the program counter, and whether it can be elsewhere.
+"""One instruction of aarch64: its effect on the program counter, and whether it can be moved.
 
 Arm Architecture Reference Manual, C4: encodings by bits 25 to 28, then group by group.
 """
@@ -11,21 +11,21 @@ from typing import NamedTuple
 SIZE = 4  # bytes
 NOP = 0xD503201F
 
-PLAIN = "plain"  # it does the same anywhere
-NOTHING = "nothing"  # a hint without an effect
-BRANCH = "branch"  # to `number` bytes from itself, always
-CONDITION = "condition"  # there, where flags say so
-COMPARE = "compare"  # there, where a register is 0, or is not
-TEST = "test"  # there, where a bit of a register is 0, or is not
-REGISTER = "register"  # to where a register says
-ADDRESS = "address"  # a register gets the address that is `number` bytes away
-PAGE = "page"  # the same of a page, from its own page
-LITERAL = "literal"  # a register gets what lies `number` bytes away
-UNFIT = "unfit"  # it must stay where it is
+PLAIN = "plain"  # its effect does not depend on its address
+NOTHING = "nothing"  # a hint without effect
+BRANCH = "branch"  # always jumps `number` bytes from itself
+CONDITION = "condition"  # jumps there if the flags match
+COMPARE = "compare"  # jumps there if a register is 0, or is not
+TEST = "test"  # jumps there if a bit of a register is 0, or is not
+REGISTER = "register"  # jumps to the address in a register
+ADDRESS = "address"  # loads the address `number` bytes away into a register
+PAGE = "page"  # loads the address of a page, counted from its own page
+LITERAL = "literal"  # loads the data `number` bytes away into a register
+UNFIT = "unfit"  # cannot be moved
 
 
 class A64Instruction(NamedTuple):
-    """What `word` is. `number` is that of `kind`, `links`: the return address goes to x30."""
+    """A decoded `word`; `number` belongs to `kind`. If `links`, x30 gets the return address."""
 
     word: int
     kind: str
@@ -39,23 +39,23 @@ class A64Instruction(NamedTuple):
 
     @property
     def register(self) -> int:
-        """The register that it tests or fills."""
+        """The register that it tests or loads."""
         return self.word & 31
 
 
 def signed(word: int, low: int, bits: int) -> int:
-    """Return the signed number that `word` has in `bits` bits from bit `low` on."""
+    """Return the signed number in `bits` bits of `word`, from bit `low` on."""
     value = word >> low & (1 << bits) - 1
     return value - ((value & 1 << bits - 1) << 1)
 
 
 def paged(word: int) -> int:
-    """Return the number of `adr` in bytes, of `adrp` in pages."""
+    """Return the offset in an `adr` in bytes, in an `adrp` in pages."""
     return signed(word, 5, 19) << 2 | word >> 29 & 3
 
 
 def decode(code: bytes) -> A64Instruction | None:
-    """Return the instruction that `code` begins with, None where it is cut off."""
+    """Return the instruction at the start of `code`, None if it is cut."""
     if len(code) < SIZE:
         return None
     word = int.from_bytes(code[:SIZE], "little")
@@ -72,16 +72,17 @@ def decode(code: bytes) -> A64Instruction | None:
 
 
 def _is_tied(word: int) -> bool:
-    """Return whether an instruction has to run next to others.
+    """Return whether an instruction must stay next to its neighbours.
 
-    Exclusive accesses, and parts of a copy of memory: the kernel may go back to the first one.
+    These are exclusive accesses, and the parts of a memory copy, as the kernel may restart the
+    copy at its first instruction.
     """
     return word & 0x3F800000 == 0x08000000 or word & 0x3B200C00 == 0x19000400
 
 
 def _literal(word: int) -> A64Instruction:
     if word >> 26 & 1:
-        return A64Instruction(word, UNFIT)  # into a register of numbers
+        return A64Instruction(word, UNFIT)  # load into a vector register
     if word >> 30 == 3:
         return A64Instruction(word, NOTHING)  # a prefetch
     return A64Instruction(word, LITERAL, signed(word, 5, 19) << 2)
@@ -99,9 +100,9 @@ def _branch(word: int) -> A64Instruction:
     if word & 0xFF9FFC1F == 0xD61F0000 and word >> 21 & 3 != 3:  # br, blr, ret
         return A64Instruction(word, REGISTER, links=word >> 21 & 3 == 1)
     if word & 0xFEFFF800 == 0xD61F0800 or word & 0xFFFFFBFF == 0xD65F0BFF:
-        return A64Instruction(word, PLAIN)  # braa, retaa and the like: where they are is nothing
+        return A64Instruction(word, PLAIN)  # braa, retaa etc.: independent of their address
     if word == NOP:
         return A64Instruction(word, NOTHING)
-    if word >> 22 == 0x354:  # hints, barriers, registers of the system
+    if word >> 22 == 0x354:  # hints, barriers, system registers
         return A64Instruction(word, PLAIN)
-    return A64Instruction(word, UNFIT)  # svc, brk, blraa: they say where they are
+    return A64Instruction(word, UNFIT)  # svc, brk, blraa: their address is visible

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""aarch64, arm64 and arm64e: what stubs, PLT0, stub helpers and thunks are made of.
+"""Listing of aarch64, arm64 and arm64e: the instructions of stubs, PLT0, stub helpers, thunks.
 
-Arm Architecture Reference Manual for A-profile, "Base Instructions". The stubs are those of GNU
+Arm Architecture Reference Manual for A-profile, "Base Instructions". It covers the stubs of GNU
 ld, gold, LLD and Apple's linkers, with BTI and pointer authentication.
 """
 
@@ -36,7 +36,7 @@ _FIXED = {
     0xD50321DF: "autib1716",
 }
 _ENDS = {0xD65F03C0: "ret"}
-_JUMPS = {  # opcode with no register -> (name, whether it calls)
+_JUMPS = {  # opcode without its register -> (name, is it a call)
     0xD61F0000: ("br", False),
     0xD63F0000: ("blr", True),
     0xD61F081F: ("braaz", False),
@@ -44,19 +44,19 @@ _JUMPS = {  # opcode with no register -> (name, whether it calls)
     0xD63F081F: ("blraaz", True),
     0xD63F0C1F: ("blrabz", True),
 }
-_AUTHENTICATED = {  # with a register that has the modifier
+_AUTHENTICATED = {  # jumps with a register that holds the modifier
     0xD71F0800: ("braa", False),
     0xD71F0C00: ("brab", False),
     0xD73F0800: ("blraa", True),
     0xD73F0C00: ("blrab", True),
 }
 _PAGE = 0xFFF
-_NEAR = 8  # instructions between adrp and the jump through what it leads to
+_NEAR = 8  # instructions from an adrp to the jump through its cell, at most
 _BLOCK = 1 << 16
 
 
 class Aarch64(Lister):
-    """All instructions are words of 32 bits, the lowest byte first."""
+    """All instructions are 32-bit words, little-endian."""
 
     longest = 4
     step = 4
@@ -162,12 +162,12 @@ class Aarch64(Lister):
             return f"stp x{register}, x{other}, [sp, #{distance}]!", ON, None, None
         return None
 
-    # ---- who calls ----
+    # ---- callers ----
 
     def calls(
         self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
     ) -> Iterator[CallInstruction]:
-        """Give branches to stubs, and jumps through slots that adrp and ldr lead to."""
+        """Yield branches to stubs, and jumps through slots that adrp and ldr address."""
         for target in stubs:
             for at, word in _branches(code, vaddr, target):
                 yield CallInstruction(
@@ -180,7 +180,7 @@ class Aarch64(Lister):
                     yield instruction
 
     def _through(self, code: bytes, vaddr: int, at: int) -> CallInstruction | None:
-        """Return the jump through a cell that the adrp at `at` belongs to."""
+        """Return the jump through a cell that begins with the adrp at `at`, or None."""
         (word,) = struct.unpack_from("<I", code, at)
         held = word & 31
         distance = _signed((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 21)
@@ -202,7 +202,7 @@ class Aarch64(Lister):
         return None
 
     def thunks(self, code: bytes, vaddr: int, stubs: Collection[int]) -> Iterator[tuple[int, int]]:
-        """Give `adrp x16; add x16; br x16` that leads to a stub."""
+        """Yield each `adrp x16; add x16; br x16` that leads to a stub."""
         for target in stubs:
             for at in _pages(code, vaddr, target):
                 if code[at] & 31 != 16 or len(code) < at + 12:
@@ -214,19 +214,20 @@ class Aarch64(Lister):
 
 
 def _may_change(word: int, register: int) -> bool:
-    """Return whether an instruction may write a register, or others may lead behind it.
+    """Return whether an instruction may write a register, or is a branch.
 
-    Stores and comparisons count as well where the register stands at the same place.
+    A store or comparison counts, too, if it has the register in the same field.
     """
-    is_branch = word >> 26 & 7 == 5 and word & 0xFFFFF01F != 0xD503201F  # nop and its like
+    is_branch = word >> 26 & 7 == 5 and word & 0xFFFFF01F != 0xD503201F  # nop and other hints
     is_pair = word >> 27 & 7 == 5 and bool(word >> 22 & 1)
     return is_branch or word & 31 == register or (is_pair and word >> 10 & 31 == register)
 
 
 def _branches(code: bytes, vaddr: int, target: int) -> Iterator[tuple[int, int]]:
-    """Give (place, word) of every `b` and `bl` to `target`.
+    """Yield (address, word) of every `b` and `bl` to `target`.
 
-    In a block of 64 KiB the higher half of such a word has two values: these are looked for.
+    Within a block of 64 KiB, the upper half of such a word has only two values, so these are
+    searched for.
     """
     for block in range(0, len(code), _BLOCK):
         steps = target - vaddr - block >> 2
@@ -242,14 +243,17 @@ def _branches(code: bytes, vaddr: int, target: int) -> Iterator[tuple[int, int]]
 
 
 def _pages(code: bytes, vaddr: int, target: int) -> Iterator[int]:
-    """Give where an `adrp` leads to the page of `target`: in a page of code they look alike."""
+    """Yield the positions of each `adrp` to the page of `target`, page by page of the code.
+
+    In one page of code, all such instructions have the same bytes except for the register.
+    """
     at = 0
     while at < len(code):
         page = vaddr + at & ~_PAGE
         end = min(page + _PAGE + 1 - vaddr, len(code))
         distance = (target >> 12) - (page >> 12) & 0x1FFFFF
         high = 0x9000 | (distance & 3) << 13 | distance >> 13
-        low = distance >> 2 & 7  # the three lowest bits of the rest, above the register
+        low = distance >> 2 & 7  # lowest three bits of the distance, above the register
         for spot in spots(code, high.to_bytes(2, "little"), at + 2, end):
             place = spot - 2
             is_near = code[place + 1] == (distance >> 5 & 0xFF) and code[place] >> 5 == low

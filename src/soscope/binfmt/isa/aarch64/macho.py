@@ -8,8 +8,8 @@
     adrp x1; ldr x1, [x1]; b stub                               __objc_stubs, small
     ldr w16, 1f; b shared; 1: .long offset                      helper
 
-The few instructions are followed with the values that they give to registers, so that linkers
-may write them in other ways.
+The decoder follows the values that these few instructions give to registers, so that other
+sequences with the same effect are recognised, too.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def decoder(_bits: int) -> MachoDecoder:
 
 
 def stub(code: bytes, at: int, vaddr: int) -> StubWay | None:
-    """Decode a stub."""
-    values: dict[int, int] = {}  # addresses, by register
-    loaded: dict[int, int] = {}  # from where a register was loaded
+    """Decode a stub, None if there is none."""
+    values: dict[int, int] = {}  # register -> address in it
+    loaded: dict[int, int] = {}  # register -> address it was loaded from
     for index in range(min(_LONGEST, (len(code) - at) // 4)):
         (word,) = unpack_from("<I", code, at + 4 * index)
         pc = vaddr + 4 * index
@@ -68,18 +68,18 @@ def stub(code: bytes, at: int, vaddr: int) -> StubWay | None:
 
 
 def helper(code: bytes, at: int, vaddr: int) -> StubHelper | None:
-    """Decode a stub helper; what all share is none."""
+    """Decode a stub helper; the code that all helpers share is not a helper."""
     if len(code) < at + 12:
         return None
     load, jump, offset = unpack_from("<III", code, at)
-    # the literal lies behind the jump: ldr w16 from eight bytes ahead
+    # the literal lies behind the jump: ldr w16 loads from eight bytes ahead
     if load != 0x18000050 or jump >> 26 != 0x05:
         return None
     return StubHelper(vaddr, 12, offset, None, vaddr + 4 + _branch(jump, 26, 0) & _M64)
 
 
 def _branch(word: int, bits: int, shift: int) -> int:
-    """Return the signed offset, in bytes, that `word` has in `bits` bits."""
+    """Return the signed offset, in bytes, in `bits` bits of `word`."""
     value = word >> shift & (1 << bits) - 1
     value -= (value & 1 << (bits - 1)) << 1
     return value << 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where stubs of aarch64 jump: all that they compute is in x16 and x17 there."""
+"""Call sites in stubs of aarch64: at the jump, when x16 and x17 hold all computed values."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _JUMP = re.compile(rb"(?:.{4})*?(?:\x20\x02\x1f\xd6|\x30\x0a\x1f\xd7)", re.DOTAL
 
 
 def place(code: bytes, _order: str) -> SiteInStub:
-    """Return where a stub has its call site."""
+    """Return the call site in a stub: the instruction that all its calls run."""
     jump = _JUMP.match(code)
     return SiteInStub(0, PASS) if jump is None else SiteInStub(jump.end() - 4, JUMP)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on aarch64, as GNU ld, gold, LLD and mold make them: with BTI, with PAC, with both.
+"""Stubs on aarch64, as GNU ld, gold, LLD and mold write them: with BTI, with PAC, with both.
 
-ELF for the Arm 64-bit Architecture, "Program Linkage". A stub names its slot by the page and
-the place in it. LLD gives `bti c` only to those of its stubs whose address is taken, so that
-stubs of both kinds, one size, stand side by side.
+ELF for the Arm 64-bit Architecture, "Program Linkage". A stub addresses its slot by its page and
+the offset in the page. LLD writes `bti c` only into stubs whose address is taken, so that stubs
+of both kinds, with the same size, lie side by side.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from soscope.model.arch import Arch
 
 _PLACES = (".plt", ".iplt")
 
-# [bti c] adrp x16, page; ldr x17, [x16, #place]; [add x16, x16, #place]; [autia1716];
-# br x17 or braa x17, x16. The 32-bit registers are those of ILP32.
+# [bti c] adrp x16, page; ldr x17, [x16, #offset]; [add x16, x16, #offset]; [autia1716]; br x17 or
+# braa x17, x16. The 32-bit registers are used in ILP32.
 _STUB = re.compile(
     rb"(?=((?:\x5f\x24\x03\xd5)?"
     rb"([\x10\x30\x50\x70\x90\xb0\xd0\xf0]..[\x90\xb0\xd0\xf0])"
@@ -28,7 +28,7 @@ _STUB = re.compile(
     re.DOTALL,
 )
 _NOP = b"\x1f\x20\x03\xd5"
-_FIRST = b"\xf0\x7b\xbf\xa9"  # stp x16, x30, [sp, #-16]!: the one that calls the loader
+_FIRST = b"\xf0\x7b\xbf\xa9"  # stp x16, x30, [sp, #-16]!: the first stub, which calls the loader
 _SIZES = (16, 24, 32)
 
 
@@ -38,7 +38,7 @@ def decoder(_arch: Arch) -> Decoder:
 
 
 def _find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
-    """Give the stubs in a stretch of code."""
+    """Yield the stubs in a range of code."""
     data, base, slots = code.data, code.vaddr, table.slots
     is_plt = code.section is not None
     from_bytes = int.from_bytes
@@ -55,20 +55,20 @@ def _find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
         pages = (page >> 5 & 0x7FFFF) << 2 | page >> 29 & 3
         pages -= (pages & 1 << 20) << 1
         where = base + match.start(2)
-        scale = load >> 30  # 2 or 3: 4 or 8 bytes
+        scale = load >> 30  # 2 or 3, for 4 or 8 bytes
         slot = (where & ~0xFFF) + (pages << 12) + ((load >> 10 & 0xFFF) << scale)
         if slot not in slots and (not is_plt or data[at - 4 : at] == _FIRST):
             continue
         last = match.end(1)
         if not is_plt and match[4] is None and data[last : last + 4] != _NOP:
-            continue  # a tail call
+            continue  # it is a tail call
         yield FoundStub(start, _size(data, at, last), slot, table.kind(code, slot))
 
 
 def _size(data: bytes, at: int, end: int) -> int:
-    """Return the size of a stub, filled up with nops."""
+    """Return the size of a stub with the nops that fill it up."""
     while data[end : end + 4] == _NOP and end - at not in _SIZES:
         end += 4
     if end - at == _SIZES[0] and data[end : end + 8] == _NOP + _NOP:
-        end += 8  # beside others with `bti c`
+        end += 8  # next to stubs with `bti c`
     return end - at

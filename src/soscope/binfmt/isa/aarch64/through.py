@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions of aarch64 that call or jump through slots: in stubs, or in their place.
+"""Instructions of aarch64 that call or jump through slots, in stubs or without one.
 
-A slot is named by its page and its place in that, in two instructions. A stub has both, one behind
-the other, so who runs its first one is about to jump. Elsewhere a register is followed from where
-it is loaded to where it is called: what it holds there, the caller compares.
+Two instructions address a slot, by its page and by its offset in the page. A stub has both in a
+row, so a thread that runs the first is about to jump. In other code, a register is followed from
+the load of the slot to the call. The caller then compares the register's value with the slot's.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint32]
 
-_FAR = 1024  # instructions between the page and the place: it may be kept while a function runs
+_FAR = 1024  # instructions between page and offset: the page may be kept for a whole function
 _FOLLOWED = 256  # instructions
-_LINKER = (16, 17)  # registers that stubs may use (IP0, IP1)
-_KEPT = 19  # from this register on functions leave them as they were
+_LINKER = (16, 17)  # registers reserved for stubs (IP0, IP1)
+_KEPT = 19  # functions preserve the registers from this one on
 _TO_X17 = (0xD61F0220, 0xD71F0A30)  # br x17; braa x17, x16
 _AUTIA1716 = 0xD503219F
-_SIGNS = (0xD503233F, 0xD503237F)  # paciasp, pacibsp: a function begins
+_SIGNS = (0xD503233F, 0xD503237F)  # paciasp, pacibsp: the start of a function
 
 
 def through(
     code: bytes, vaddr: int, slots: Collection[int], _bits: int, _base: int | None = None
 ) -> Iterator[Through]:
-    """Give those in `code`, which lies at `vaddr`; `slots` are addresses."""
+    """Yield these instructions in `code`, which lies at `vaddr`; `slots` are addresses."""
     import numpy as np
 
     skipped = -vaddr % SIZE
@@ -51,11 +51,11 @@ def through(
 
 
 def _loads(words: Words, start: int, slots: Collection[int]) -> list[tuple[int, int, int]]:
-    """Return where pages are named (adrp), where slots are loaded from them, and which slots."""
+    """Return (index of the adrp, index of the load, slot) of each load of a slot."""
     import numpy as np
 
     pages = np.flatnonzero(words & 0x9F000000 == 0x90000000)
-    loads = np.flatnonzero(words & 0xFFC00000 == 0xF9400000)  # ldr, of 64 bits
+    loads = np.flatnonzero(words & 0xFFC00000 == 0xF9400000)  # 64-bit ldr
     named = words[pages].astype(np.int64)
     numbers = (named >> 5 & 0x7FFFF) << 2 | named >> 29 & 3
     numbers -= (numbers & 1 << 20) << 1
@@ -94,7 +94,7 @@ def _is_stub(words: Words, page: int) -> bool:
 
 
 def _followed(words: Words, load: int, register: int) -> Iterator[tuple[int, bool]]:
-    """Give the calls and jumps to what a register got at `load`, until it gets something else."""
+    """Yield the calls and jumps through a register loaded at `load`, until it is overwritten."""
     call, jump = 0xD63F0000 | register << 5, 0xD61F0000 | register << 5
     for at, word in enumerate(words[load + 1 : load + _FOLLOWED].tolist(), load + 1):
         if word == jump:
@@ -111,7 +111,7 @@ def _followed(words: Words, load: int, register: int) -> Iterator[tuple[int, boo
 
 
 def _written(word: int) -> tuple[int, ...]:
-    """Return which registers an instruction fills; where that is not clear, rather too many."""
+    """Return the registers that an instruction writes; in doubt, rather too many."""
     group, filled = word >> 25 & 15, word & 31
     if group in (8, 9):
         return (filled,)
@@ -125,7 +125,7 @@ def _written(word: int) -> tuple[int, ...]:
 
 
 def _leaves_numbers(word: int) -> bool:
-    """Return whether an instruction of numbers fills a register of integers."""
+    """Return whether a vector instruction writes a general register."""
     if word & 0xBFE0EC00 == 0x0E002C00:  # umov, smov
         return True
     # fcvt… and fmov, by their opcode
@@ -133,12 +133,12 @@ def _leaves_numbers(word: int) -> bool:
 
 
 def _accessed(word: int) -> tuple[int, ...]:
-    """Return which registers an access to memory fills."""
+    """Return the registers that a memory access loads."""
     first, base, second = word & 31, word >> 5 & 31, word >> 10 & 31
     is_number = word >> 26 & 1
     is_load = word >> 22 & 1
     kind = word >> 27 & 7
-    if kind & 3 == 1 and not is_number:  # exclusive accesses: one that stores says how it went
+    if kind & 3 == 1 and not is_number:  # an exclusive store writes its status
         return (first, second) if is_load else (word >> 16 & 31,)
     if kind == 5:
         moved = (base,) if word >> 23 & 1 else ()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""arm: what stubs and PLT0 are made of, and who calls them from Arm and from Thumb code.
+"""Listing of arm: the instructions of stubs and PLT0, and their callers in Arm and Thumb code.
 
-Arm Architecture Reference Manual, ARMv7-A. The stubs are those of GNU ld, gold, LLD and mold; they
-are Arm code, some with a Thumb instruction in front that switches.
+Arm Architecture Reference Manual, ARMv7-A. It covers the stubs of GNU ld, gold, LLD and mold.
+They are Arm code, some with a Thumb instruction in front that switches to Arm.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from soscope.binfmt.listing.base import (
 _NAMES = (*(f"r{number}" for number in range(11)), "fp", "ip", "sp", "lr", "pc")
 _NOP = 0xE320F000
 _BX_PC = 0x4778
-_BEHIND = {0x46C0: "nop", 0xBF00: "nop", 0xE7FD: "b .-2"}  # nobody gets there
+_BEHIND = {0x46C0: "nop", 0xBF00: "nop", 0xE7FD: "b .-2"}  # never run
 
 
 class Arm(Lister):
-    """Arm instructions are words; those of Thumb here are two halfwords, `bx pc` and a nop."""
+    """Arm instructions are words; the Thumb ones here are the halfwords `bx pc` and nop."""
 
     longest = 4
     step = 4
@@ -118,18 +118,18 @@ class Arm(Lister):
             )
         return None
 
-    # ---- who calls ----
+    # ---- callers ----
 
     def calls(
         self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
     ) -> Iterator[CallInstruction]:
-        """Give bl, blx and b to stubs; calls through slots are loads of a register, not told."""
+        """Yield each bl, blx and b to a stub; direct calls through slots are not recognised."""
         wanted = {*stubs, *(stub + 4 for stub in stubs), *(stub - 4 for stub in stubs)}
         yield from self._arm(code, vaddr, stubs, wanted)
         yield from self._thumb(code, vaddr, stubs, wanted)
 
     def _stub(self, target: int, stubs: Collection[int]) -> int | None:
-        """Return the stub at `target`, with its Thumb head or without."""
+        """Return the stub at `target`, with or without its Thumb head, None if there is none."""
         for stub in (target, target + 4, target - 4):
             if stub in stubs and (stub == target or self._has_head(min(stub, target))):
                 return stub
@@ -167,7 +167,7 @@ class Arm(Lister):
             high = (second >> 13 & 1 ^ sign ^ 1) << 1 | (second >> 11 & 1 ^ sign ^ 1)
             distance = sign << 24 | high << 22 | (first & 0x3FF) << 12 | (second & 0x7FF) << 1
             at = vaddr + start + 2 * index
-            is_switch = second & 0xD000 == 0xC000  # blx: to Arm code
+            is_switch = second & 0xD000 == 0xC000  # blx switches to Arm code
             base = at + 4 & ~3 if is_switch else at + 4
             target = base + _signed(distance, 25) & self.mask
             if target in wanted and (stub := self._stub(target, stubs)) is not None:
@@ -178,7 +178,7 @@ class Arm(Lister):
 
 
 def _is_usual(number: int, turn: int) -> bool:
-    """Return whether no smaller rotation makes the same number of eight bits."""
+    """Return whether no smaller rotation gives the same number from eight bits."""
     return not any(
         (number << less | number >> 32 - less) & 0xFFFF_FFFF < 256 for less in range(0, turn, 2)
     )

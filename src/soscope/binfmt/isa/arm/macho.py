@@ -24,7 +24,7 @@ def decoder(_bits: int) -> MachoDecoder:
 
 
 def stub(code: bytes, at: int, vaddr: int) -> StubWay | None:
-    """Decode a stub."""
+    """Decode a stub, None if there is none."""
     value: int | None = None
     relative = False
     for index in range(min(4, (len(code) - at) // 4)):
@@ -51,7 +51,7 @@ def stub(code: bytes, at: int, vaddr: int) -> StubWay | None:
 
 
 def helper(code: bytes, at: int, vaddr: int) -> StubHelper | None:
-    """Decode a stub helper; what all share is none."""
+    """Decode a stub helper; the code that all helpers share is not a helper."""
     if len(code) < at + 12:
         return None
     load, jump, offset = unpack_from("<III", code, at)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on 32-bit ARM, as GNU ld, gold, LLD and mold make them, also for Thumb alone.
+"""Stubs on 32-bit ARM, as GNU ld, gold, LLD and mold write them, also for pure Thumb code.
 
-ELF for the Arm Architecture, "PLT Sequences and Usage Models". A stub names its slot by its
-distance from the program counter, in pieces of 8 bits or as a number of its own behind the
-code. Thumb code that cannot change to ARM while it jumps enters through `bx pc`, four bytes
-before: that is where such a stub begins.
+ELF for the Arm Architecture, "PLT Sequences and Usage Models". A stub addresses its slot by the
+distance from the program counter, either in pieces of 8 bits or as a number behind the code.
+Thumb code that cannot switch to ARM while it jumps enters through `bx pc`, four bytes before.
+Such a stub begins at its `bx pc`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _THUMB_2 = re.compile(
     rb"\xfc\x44\xdc\xf8\0\xf0(?:[\xfc\xfd]\xe7)?))",
     re.DOTALL,
 )
-_FILLING = b"\xd4\xd4\xd4\xd4"  # LLD's
+_FILLING = b"\xd4\xd4\xd4\xd4"  # filling of LLD
 _MASK = 0xFFFF_FFFF
-_EF_ARM_BE8 = 0x0080_0000  # e_flags: code is stored little end first, all the same
+_EF_ARM_BE8 = 0x0080_0000  # e_flags: big-endian data, but little-endian code
 
 
 def decoder(_arch: Arch) -> Decoder:
@@ -56,12 +56,12 @@ def _missing(header: Header) -> str:
 
 
 def _find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
-    """Give the stubs in a stretch of code."""
+    """Yield the stubs in a range of code."""
     coding = table.image.encoding
     slots, is_plt = table.slots, code.section is not None
     last = -1
     for at, size, slot in sorted(_all(code, coding)):
-        if at < last:  # the same one without its `bx pc`
+        if at < last:  # the stub just found, without its `bx pc`
             continue
         if slot in slots or is_plt:
             last = at + size
@@ -69,7 +69,7 @@ def _find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
 
 
 def _all(code: Code, coding: Encoding) -> Iterator[tuple[int, int, int]]:
-    """Give (place, size, slot) of everything that looks like a stub."""
+    """Yield (position, size, slot) of everything that looks like a stub."""
     data, base = code.data, code.vaddr
     for match in _SUM.finditer(data):
         place = match.start(3)
@@ -101,7 +101,7 @@ def _rotated(instruction: int) -> int:
 
 
 def _half(data: bytes, at: int) -> int:
-    """Return the 16 bits in a movw or movt of Thumb's."""
+    """Return the 16 bits in a movw or movt of Thumb."""
     first = int.from_bytes(data[at : at + 2], "little")
     second = int.from_bytes(data[at + 2 : at + 4], "little")
     return (first & 15) << 12 | (first >> 10 & 1) << 11 | (second >> 12 & 7) << 8 | second & 0xFF

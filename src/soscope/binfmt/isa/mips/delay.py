@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which instructions of MIPS take effect behind the next one: jumps and branches.
+"""Jumps and branches of MIPS, whose next instruction (the delay slot) runs before the jump.
 
-A signal between the two comes back to the jump, which is run once more.
+If a signal arrives between the two, the thread returns to the jump, which runs once more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _COP1, _BC = 17, 8
 
 
 def is_delayed(word: int) -> bool:
-    """Return whether an instruction takes effect behind the next one."""
+    """Return whether an instruction has a delay slot."""
     kind = word >> 26
     if kind == 0:
         return word & 63 in (_JR, _JALR)

@@ -1,48 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code of ours that slots of MIPS lead to, as a stub may set no register of the thread there.
+"""Code of soscope that slots of MIPS lead to, because a GDB stub cannot set registers there.
 
     noticed:  lui $at; j common; addiu $at        $at is the address of the slot's cell
     common:   lw $t9, ($at); rdhwr $v1, $29; jr $t9
 
     passed:   lui $at; lw $t9, ($at); jr $t9
 
-All calls that are noticed come by one instruction, whatever their slot. $at and $v1 have nothing
-in them where a function is entered; $t7, $t8, $gp and $ra are what unbound slots need.
+All calls that soscope should notice run the same instruction, whatever their slot. At the entry
+of a function, $at and $v1 hold nothing of use, while unbound slots need $t7, $t8, $gp and $ra.
 """
 
 from __future__ import annotations
 
 import struct
 
-CELL = "r1"  # has the cell of the slot whose call stands at `STOP`
-STOP = 8  # bytes behind the beginning of the code
-_NOTICED, _PASSED = 0, 16  # bytes behind that of a slot's own
+CELL = "r1"  # register with the address of the slot's cell, at `STOP`
+STOP = 8  # offset of the stop in the code, in bytes
+_NOTICED, _PASSED = 0, 16  # offsets in the code of one slot, in bytes
 _OWN = 32
 _BEFORE = 32
 _LUI_AT, _ADDIU_AT, _LW_T9_AT = 0x3C01_0000, 0x2421_0000, 0x8C39_0000
 _LW_T9_0, _RDHWR_V1, _JR_T9, _J = 0x8C39_0000, 0x7C03_E83B, 0x0320_0009, 0x0800_0000
-_SEGMENT = 0xF000_0000  # a jump stays in it
+_SEGMENT = 0xF000_0000  # a jump cannot leave its segment
 
 
 def size(count: int) -> int:
-    """Return how many bytes the code for so many slots has."""
+    """Return the size in bytes of the code for `count` slots."""
     return _BEFORE + count * _OWN
 
 
 def noticed(at: int, number: int) -> int:
-    """Return where calls of slot `number` are to go that are noticed; `at` is where the code is."""
+    """Return the address for noticed calls of slot `number`; the code lies at `at`."""
     return at + _BEFORE + number * _OWN + _NOTICED
 
 
 def passed(at: int, number: int) -> int:
-    """Return where calls of slot `number` are to go that are not noticed."""
+    """Return the address for calls of slot `number` that soscope does not notice."""
     return at + _BEFORE + number * _OWN + _PASSED
 
 
 def code(at: int, cells: int, count: int, order: str) -> bytes:
     """Return the code for `count` slots at address `at`, whose cells lie at `cells`.
 
-    There is none, b"", where it would reach over the end of what a jump reaches.
+    Return b"" if the code would cross a segment's end, which a jump cannot do.
     """
     if at & _SEGMENT != at + size(count) & _SEGMENT:
         return b""

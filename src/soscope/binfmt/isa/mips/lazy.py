@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an unbound slot's code gives the lazy resolver on MIPS, by its bytes.
+"""The argument that an unbound slot passes to the lazy resolver on MIPS.
 
-A stub of the GOT has the symbol's index as a constant; for the PLT the resolver works it out from
-the place of the slot, as an offset. glibc: sysdeps/mips/dl-trampoline.c.
+A stub of the GOT has the symbol's index as a constant. For the PLT, the resolver computes it from
+the address of the slot, as an offset. glibc: sysdeps/mips/dl-trampoline.c.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _RESERVED = 2  # words of .got.plt before the first slot
 
 
 def argument_of(mapped: ElfMap, slot: FileSlot, helper: int) -> int | None:
-    """Return what the resolver is given at the first call; `helper` is where the slot leads.
+    """Return the argument that the resolver gets at the first call; the slot leads to `helper`.
 
-    None where the code has no shape that is known here.
+    Return None if the file does not give it, or if the code has an unknown form.
     """
     if slot.kind == "DT_MIPS_GOTSYM":
         order = mapped.image.encoding.order
@@ -26,5 +26,5 @@ def argument_of(mapped: ElfMap, slot: FileSlot, helper: int) -> int | None:
         return stubs.index_of(mapped.code(helper), order)
     got = mapped.image.dynamic.get(stubs.DT_MIPS_PLTGOT)
     size = mapped.bits // 8
-    entry = 2 * size  # bytes of a relocation without an addend
+    entry = 2 * size  # bytes of a relocation without addend
     return None if got is None else ((slot.vaddr - got) // size - _RESERVED) * entry

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIPS, 32 and 64 bits, both byte orders: what .MIPS.stubs and calls through the GOT are made of.
+"""Listing of MIPS, 32 and 64 bits, both byte orders: .MIPS.stubs and calls through the GOT.
 
 MIPS Architecture for Programmers, volume II; System V ABI, MIPS supplement. A jump takes effect
-behind the instruction that follows it: that line has its flow.
+after the next instruction, so the line of that instruction shows the jump's flow.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from soscope.binfmt.listing.base import (
     spots,
 )
 
-_OLD = ("t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7")  # of registers 8 to 15
+_OLD = ("t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7")  # names of registers 8 to 15 in o32
 _NEW = ("a4", "a5", "a6", "a7", "t0", "t1", "t2", "t3")
 _JUMP_T9, _CALL_T9 = 0x03200008, 0x0320F809
-_NEAR = 8  # instructions between the load of a slot and the call
+_NEAR = 8  # instructions from the load of a slot to the call, at most
 
-Found = tuple[str, int | None]  # text, what it refers to
+Found = tuple[str, int | None]  # text, the address it refers to
 
 
 class Mips(Lister):
-    """All instructions are words."""
+    """All instructions are 32-bit words."""
 
     longest = 4
     step = 4
 
     def __init__(self, bits: int, order: str, base: int = 0) -> None:
-        """Decode for the ABI o32, or n64 where addresses have 64 bits."""
+        """Decode for the ABI o32, or n64 if addresses have 64 bits."""
         middle = _OLD if bits == 32 else _NEW
         self._names = (
             *("zero", "at", "v0", "v1", "a0", "a1", "a2", "a3", *middle),
@@ -53,7 +53,7 @@ class Mips(Lister):
         super().__init__(bits, order, base)
 
     def use_base(self, base: int) -> None:
-        """Say what GP is."""
+        """Set the value of GP."""
         self.registers["gp"] = Value(NUMBER, base)
 
     def line(self, code: bytes, vaddr: int) -> Line:
@@ -116,12 +116,12 @@ class Mips(Lister):
             return f"{'lw' if kind == 35 else 'ld'} {target},{number}({base})", place
         return None
 
-    # ---- who calls ----
+    # ---- callers ----
 
     def calls(
         self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
     ) -> Iterator[CallInstruction]:
-        """Give jal to stubs, and loads of a slot into t9 that a jump through it follows."""
+        """Yield each jal to a stub, and each load of a slot into t9 with a jump through it."""
         count = len(code) - (-vaddr & 3) >> 2
         words = struct.unpack_from(f"{self.order}{count}I", code, -vaddr & 3) if count > 0 else ()
         first = vaddr + (-vaddr & 3)

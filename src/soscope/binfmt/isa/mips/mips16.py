@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on MIPS in its shorter encodings: MIPS16 and microMIPS (GNU ld, elfxx-mips.c).
+"""Stubs on MIPS in its shorter encodings, MIPS16 and microMIPS (GNU ld, elfxx-mips.c).
 
-The least significant bit of an address says that code there is encoded so; here it is left out.
+The lowest bit of a code address tells that the code has such an encoding. Addresses here are
+without that bit.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MASK = 0xFFFF_FFFF
 
 
 def find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
-    """Give the stubs in a stretch of code."""
+    """Yield the stubs in a range of code."""
     order = table.image.encoding.order
     data = _halves(code.data, order)
     where = mipsgot.first_word(table.image)
@@ -66,13 +67,13 @@ def _entries(vaddr: int, data: bytes, order: str) -> Iterator[tuple[re.Match[byt
 
 
 def index_of(code: bytes, order: str) -> int | None:
-    """Return the symbol's index that the stub at the start of `code` gives, None without one."""
+    """Return the symbol's index in the stub at the start of `code`, None if there is none."""
     match = _STUB.match(_halves(code, order))
     return None if match is None else symbol_index(match)
 
 
 def symbol_index(match: re.Match[bytes]) -> int | None:
-    """Return the symbol's index that a stub gives the loader, None where it is no whole one.
+    """Return the symbol's index that a stub passes to the loader, None if it is incomplete.
 
     `match` has the groups `low`, `high` and `alone`.
     """
@@ -83,7 +84,7 @@ def symbol_index(match: re.Match[bytes]) -> int | None:
 
 
 def _halves(data: bytes, order: str) -> bytes:
-    """Return code with the high byte of each 16 bits first."""
+    """Return code with each 16 bits in big-endian order."""
     if order == ">":
         return data
     halves = array("H", data[: len(data) & ~1])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slots on MIPS: no relocation names them.
+"""Slots on MIPS, which no relocation fills.
 
-From the symbol DT_MIPS_GOTSYM on, each dynamic symbol has one word of the GOT, behind
-DT_MIPS_LOCAL_GOTNO others, and in the order of the symbols. The loader fills them all; those of
-functions that have a stub keep the stub's address until the first call (MIPS psABI, "Global
-Offset Table"; glibc, sysdeps/mips/dl-machine.h: elf_machine_got_rel).
+From the symbol DT_MIPS_GOTSYM on, each dynamic symbol has one word of the GOT, in the order of
+the symbols. DT_MIPS_LOCAL_GOTNO other words stand before them. The loader fills all these words.
+The word of a function with a stub keeps the stub's address until the first call (MIPS psABI,
+"Global Offset Table"; glibc, sysdeps/mips/dl-machine.h: elf_machine_got_rel).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ DT_MIPS_SYMTABNO = 0x70000011
 DT_MIPS_GOTSYM = 0x70000013
 
 SHORTER = 0x0600_0000  # e_flags: EF_MIPS_ARCH_ASE_MICROMIPS, EF_MIPS_ARCH_ASE_M16
-STO_MIPS_PLT = 8  # st_other: the value is the address of an entry of the PLT
+STO_MIPS_PLT = 8  # st_other: the value is the address of a PLT entry
 _MAX_BYTES = 1 << 28
 
 
 class GotWord(NamedTuple):
-    """One word of the GOT: `kind` of model/arch.py, `symbol` an index into DT_SYMTAB.
+    """One word of the GOT: `kind` as in model/arch.py, `symbol` an index into DT_SYMTAB.
 
-    `helper` is the address of the stub that it leads to at first, 0 where there is none.
+    `helper` is the address of the stub that it leads to before it is bound, 0 if it has none.
     """
 
     vaddr: int
@@ -40,7 +40,7 @@ class GotWord(NamedTuple):
 
 
 def first_word(image: ElfReader) -> tuple[int, int, int] | None:
-    """Return (vaddr of the word of symbol `first`, first, end), None without such a GOT."""
+    """Return (vaddr of the word of symbol `first`, first, end), None if there is no such GOT."""
     tags = image.dynamic
     got, local = tags.get(c.DT_PLTGOT), tags.get(DT_MIPS_LOCAL_GOTNO)
     first, end = tags.get(DT_MIPS_GOTSYM), tags.get(DT_MIPS_SYMTABNO)
@@ -50,16 +50,16 @@ def first_word(image: ElfReader) -> tuple[int, int, int] | None:
 
 
 def unlike(image: ElfReader) -> str:
-    """Say why calls of an image are not those that are known here, "" where they are."""
+    """Return why the calls of an image have forms that soscope does not know, "" if they do not."""
     flags = image.header.flags if image.header is not None else 0
     return "some of its code is MIPS16 or microMIPS" if flags & SHORTER else ""
 
 
 def counted(image: ElfReader) -> tuple[int, int, int, dict[int, int]] | None:
-    """Return what the loader finds the words by that it binds later; None without such a GOT.
+    """Return the data by which the loader finds the lazy words of the GOT; None if there is no GOT.
 
-    (address of the first word, how many there are, address of the number of those before it,
-    where each one that has a stub leads at first), all as the image has them.
+    It is (address of the first word, number of words, address of the number of words before it,
+    stub that each lazy word leads to), all link-time addresses.
     """
     where = first_word(image)
     dynamic = next((each for each in image.segments if each.type == c.PT_DYNAMIC), None)
@@ -75,7 +75,7 @@ def counted(image: ElfReader) -> tuple[int, int, int, dict[int, int]] | None:
 def more(
     image: ElfReader, _found: Iterable[Filled], _arch: Arch, partial: list[str]
 ) -> tuple[list[Filled], dict[int, int]]:
-    """Return the words of the GOT that are slots, and where the stubbed ones lead at first."""
+    """Return the words of the GOT that are slots, and the stubs to which the lazy ones lead."""
     words = read(image, partial)
     slots = [
         Filled(word.vaddr, word.kind, word.symbol, 0, word.symbol if word.helper else -1)
@@ -85,7 +85,7 @@ def more(
 
 
 def read(image: ElfReader, partial: list[str]) -> list[GotWord]:
-    """Return the words of the GOT that have symbols; what is missing is said in `partial`."""
+    """Return the words of the GOT that have symbols; report what is missing in `partial`."""
     where = first_word(image)
     if where is None or where[1] >= where[2]:
         return []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stubs on MIPS, o32, n32 and n64, in both byte orders.
 
-Code calls through the GOT; a function's word leads to a stub of .MIPS.stubs until the loader
-has bound it. A program that is not position-independent may have a PLT as well (GNU ld,
+Code calls through the GOT. A function's word leads to a stub in .MIPS.stubs until the loader has
+bound it. A program that is not position-independent may have a PLT as well (GNU ld,
 elfxx-mips.c).
 """
 
@@ -43,7 +43,7 @@ def decoder(_arch: Arch) -> Decoder:
 
 
 def _find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
-    """Give the stubs in a stretch of code."""
+    """Yield the stubs in a range of code."""
     data = big_endian(code.data, table.image.encoding.order)
     bits = table.image.encoding.bits
     mask = (1 << bits) - 1
@@ -68,6 +68,6 @@ def _find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
 
 
 def index_of(code: bytes, order: str) -> int | None:
-    """Return the symbol's index that the stub at the start of `code` gives, None without one."""
+    """Return the symbol's index in the stub at the start of `code`, None if there is none."""
     match = _STUB.match(big_endian(code, order))
     return None if match is None else mips16.symbol_index(match)

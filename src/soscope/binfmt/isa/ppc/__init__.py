@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What soscope knows of the code of PowerPC of 32 and of 64 bits."""
+"""The code of soscope that is specific to 32-bit and 64-bit PowerPC."""

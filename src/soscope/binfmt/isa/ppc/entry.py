@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of the BSS PLT of 32-bit PowerPC, which the loader writes: they are code.
+"""Entries of the BSS PLT of 32-bit PowerPC, which consist of code that the loader writes.
 
-glibc (sysdeps/powerpc/powerpc32/dl-machine.c) writes a branch to a function that is near. Else the
-entry loads a number into r11, and branches to a common piece of code in the PLT: to one that calls
-the resolver, or to one that loads an address from a table at r11, and goes there.
+For a near function, glibc (sysdeps/powerpc/powerpc32/dl-machine.c) writes a branch to it.
+Otherwise the entry loads a number into r11 and branches to a common piece of code in the PLT. One
+such piece calls the resolver, the other loads an address from a table at r11 and jumps to it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _LINK, _ABSOLUTE = 1, 2
 
 
 def target(code: bytes, at: int, word: Callable[[int], int | None]) -> int | None:
-    """Return where the entry at `at` leads, None if that is not understood; 0: it is empty.
+    """Return the target of the entry at `at`, None if it is unknown, 0 if the entry is empty.
 
-    An entry that is not bound leads into the PLT. `word` reads memory.
+    The target of an unbound entry lies in the PLT. `word` reads memory.
     """
     words = [int.from_bytes(code[place : place + 4], "big") for place in range(0, len(code), 4)]
     if len(words) < 2:
@@ -52,7 +52,7 @@ def target(code: bytes, at: int, word: Callable[[int], int | None]) -> int | Non
 
 
 def _branched(word: int, at: int) -> int | None:
-    """Return where a branch leads, None if it is none."""
+    """Return the target of a branch, None if it is no branch."""
     if word >> 26 != _BRANCH or word & _LINK:
         return None
     far = word & 0x03FF_FFFC

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where functions begin, by what unwinders read: it stays when a file is stripped."""
+"""Start of functions, from the unwind tables, which stay when a file is stripped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KEY = "functions"
 
 
 def function_at(table: SlotTable, place: int) -> int:
-    """Return where the function around `place` begins, a later address where that is not known."""
+    """Return the start of the function around `place`; if not known, an address behind `place`."""
     starts: list[int] | None = table.notes.get(_KEY)
     if starts is None:
         starts = table.notes[_KEY] = _starts(table)
@@ -22,10 +22,10 @@ def function_at(table: SlotTable, place: int) -> int:
 
 
 def _starts(table: SlotTable) -> list[int]:
-    """Return the addresses in the table of .eh_frame_hdr; none without it.
+    """Return the function addresses in .eh_frame_hdr, none if there is no such table.
 
     LSB, "Exception Frame Header": a version, three encodings, an address, a count, and pairs of
-    numbers from the start of the header on.
+    numbers that count from the start of the header.
     """
     coding = table.image.encoding
     mask = (1 << coding.bits) - 1

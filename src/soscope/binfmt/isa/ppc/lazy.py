@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an unbound slot's code gives the lazy resolver on PowerPC, by its bytes.
+"""The argument that an unbound slot passes to the lazy resolver on PowerPC.
 
-The resolver works it out from the place of the branch that the slot leads to; that of ELFv1 has the
-index of the relocation, and the trampoline makes it an offset. glibc:
+The resolver computes it from the address of the branch that the slot leads to. In ELFv1, that
+branch passes the index of the relocation, and the trampoline turns it into an offset. glibc:
 sysdeps/powerpc/powerpc{32,64}/dl-trampoline.S.
 """
 
@@ -19,9 +19,9 @@ _BRANCH = 4  # bytes
 
 
 def argument_of(mapped: ElfMap, _slot: FileSlot, helper: int) -> int | None:
-    """Return what the resolver is given at the first call; `helper` is where the slot leads.
+    """Return the argument that the resolver gets at the first call; the slot leads to `helper`.
 
-    None where the code has no shape that is known here.
+    Return None if the file does not give it, or if the code has an unknown form.
     """
     entry = mapped.image.encoding.rela.size
     if mapped.bits == 32:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PowerPC, 32 and 64 bits, both byte orders, ELF and Mach-O: what stubs and glink are made of.
+"""Listing of PowerPC, 32 and 64 bits, both byte orders, ELF and Mach-O: stubs and glink.
 
-Power ISA, book I. The stubs are those of GNU ld, LLD and Apple's linkers. Position-independent
-ones count from the TOC pointer, r2, or on 32 bits from r30.
+Power ISA, book I. It covers the stubs of GNU ld, LLD and Apple's linkers. Position-independent
+stubs count from the TOC pointer, r2; on 32 bits from r30.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _LOADS = {32: "lwz", 33: "lwzu"}
 _STORES = {36: "stw", 37: "stwu"}
 _DOUBLE_LOADS = {0: "ld", 1: "ldu", 2: "lwa"}
 _DOUBLE_STORES = {0: "std", 1: "stdu"}
-_LINK = 1  # the lowest bit of a branch that is a call
+_LINK = 1  # the lowest bit of a branch: it is a call
 
 Found = tuple[str, str, int | None, int | None]
 
 
 class Ppc(Lister):
-    """All instructions but prefixed ones are words; those with a prefix are not decoded."""
+    """All instructions are words, except prefixed ones, which are not decoded."""
 
     longest = 4
     step = 4
 
     def use_base(self, base: int) -> None:
-        """Say what the TOC pointer is, or what 32-bit code has in r30."""
+        """Set the TOC pointer, or the value of r30 in 32-bit code."""
         self.registers["r2" if self.bits == 64 else "r30"] = Value(NUMBER, base)
 
     def line(self, code: bytes, vaddr: int) -> Line:
@@ -133,7 +133,7 @@ class Ppc(Lister):
 
     def _shift(self, word: int, _: int) -> Found | None:
         turn, first = word >> 11 & 31 | (word & 2) << 4, word >> 6 & 31 | word & 32
-        if word & 0x1D or turn != 64 - first:  # rldicl is srdi only then
+        if word & 0x1D or turn != 64 - first:  # only then rldicl is srdi
             return None
         target, value = f"r{word >> 16 & 31}", self._known(f"r{word >> 21 & 31}")
         self._keep(target, None if value is None else value >> first)
@@ -163,13 +163,13 @@ class Ppc(Lister):
         flow = {CELL: THROUGH, NUMBER: JUMP}.get(value.kind, LEAVE)
         return "bctr", flow, value.number if flow != LEAVE else None, None
 
-    # ---- who calls ----
+    # ---- callers ----
 
     def calls(
         self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
     ) -> Iterator[CallInstruction]:
-        """Give bl and b to stubs; calls through slots are loads of a register, not told."""
-        skip = 2 if self.order == "<" else 0  # to the higher half of a word
+        """Yield each bl and b to a stub; direct calls through slots are not recognised."""
+        skip = 2 if self.order == "<" else 0  # to the upper half of a word
         for target in stubs:
             for block in range(0, len(code), _BLOCK):
                 distance = target - vaddr - block

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs of ppc and ppc64. Their helper is dyld_stub_binding_helper, the same for all.
+"""Stubs of ppc and ppc64; all share one helper, dyld_stub_binding_helper.
 
     lis r11, ha(slot); lwzu r12, lo(slot)(r11); mtctr r12; bctr             __symbol_stub1
     mflr r0; bcl 20, 31, 1f; 1: mflr r11; addis r11, r11, ha(slot-1b);
     mtlr r0; lwzu r12, lo(slot-1b)(r11); mtctr r12; bctr                    __picsymbolstub1
 
-Older ones use lwz and add the rest to r11 behind it (__symbol_stub, __picsymbol_stub); ppc64
-has ldu. Helpers find the address of the slot in r11.
+Older stubs use lwz and add the rest to r11 afterwards (__symbol_stub, __picsymbol_stub). ppc64
+uses ldu. The helper gets the address of the slot in r11.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def decoder(bits: int) -> MachoDecoder:
 
 
 def stub32(code: bytes, at: int, vaddr: int) -> StubWay | None:
-    """Decode a stub of ppc."""
+    """Decode a stub of ppc, None if there is none."""
     return _follow(code, at, vaddr, _M32)
 
 
 def stub64(code: bytes, at: int, vaddr: int) -> StubWay | None:
-    """Decode a stub of ppc64."""
+    """Decode a stub of ppc64, None if there is none."""
     return _follow(code, at, vaddr, _M64)
 
 
 def _follow(code: bytes, at: int, vaddr: int, mask: int) -> StubWay | None:
-    values: dict[int, int] = {0: 0}  # for addis, register 0 is the number
+    values: dict[int, int] = {0: 0}  # in addis, register 0 means the number 0
     link = slot = 0
     counter = False
     for index in range(min(_LONGEST, (len(code) - at) // 4)):
@@ -51,7 +51,7 @@ def _follow(code: bytes, at: int, vaddr: int, mask: int) -> StubWay | None:
             if link:
                 values[target] = link
         elif word & 0xFC1FFFFF == 0x7C0803A6:  # mtlr
-            pass  # the link register back: no value changes
+            pass  # restores the link register, changes no value here
         elif top in (14, 15) and base in values:  # addi, addis
             values[target] = values[base] + (low << 16 if top == 15 else low) & _M64
         elif top in (32, 33) and base in values:  # lwz, lwzu

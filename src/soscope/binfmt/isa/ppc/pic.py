@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which slots the stubs of position-independent code on 32-bit PowerPC lead through.
+"""Find the slots of stubs for position-independent code on 32-bit PowerPC.
 
-Such a stub counts from %r30, which each function sets for itself: the same bytes mean one slot
-for one compilation unit and another for the next. Two things tell:
+Such a stub counts from %r30, which each function sets for itself. So the same bytes mean one slot
+in one compilation unit and another slot in the next. Two sources tell which slot it is:
 
-- its callers: what the function around a call has put into %r30;
+- the callers of the stub: the value of %r30 in the function around a call;
 - GNU ld's order: the stubs lie in front of the branches that lazy slots lead to, in the order of
-  their slots, and none is left out.
+  their slots, without gaps.
 
-What neither settles has no slot.
+If neither source decides, the stub has no slot.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from soscope.binfmt.stubs.words import branches, signed
 _LEAVE = re.compile(rb"\x7d\x69\x03\xa6\x4e\x80\x04\x20")
 _NEAR, _HIGH, _LOW = b"\x81\x7e", b"\x3d\x7e", b"\x81\x6b"
 _NOP = b"\x60\0\0\0"
-# lwz %r11, 0(%r3); lwz %r12, 4(%r3); mr %r0, %r3; cmpwi %r11, 0; add %r3, %r12, %r2; beqlr;
-# mr %r3, %r0; nop: is the thread-local block there already?
+# lwz %r11, 0(%r3); lwz %r12, 4(%r3); mr %r0, %r3; cmpwi %r11, 0; add %r3, %r12, %r2; beqlr; mr
+# %r3, %r0; nop: does the thread-local block exist already?
 _TLS = (
     b"\x81\x63\0\0\x81\x83\0\x04\x7c\x60\x1b\x78\x2c\x0b\0\0\x7c\x6c\x12\x14\x4d\x82\0\x20"
     b"\x7c\x03\x03\x78\x60\0\0\0"
 )
 
-# How a function sets %r30: bcl 20, 31, .+4 or bl .+4; … mflr %r30
+# start of how a function sets %r30: bcl 20, 31, .+4 or bl .+4; … mflr %r30
 _HERE = re.compile(rb"\x42\x9f\0\x05|\x48\0\0\x05")
 _TAKEN = re.compile(rb"\x7f\xc8\x02\xa6")
 _BETWEEN = rb"(?:.{4}){0,16}?"
@@ -47,14 +47,14 @@ _LOADED = re.compile(
     + _BETWEEN + rb"\x7f(?:[\xc0-\xdf]\xf2|\xde.)\x14",
     re.DOTALL,
 )  # fmt: skip
-_BEFORE = 200  # bytes from the branch to where its return address is taken
+_BEFORE = 200  # bytes from the branch to the mflr, at most
 _MASK = 0xFFFF_FFFF
-_LONGEST = 64  # bytes of filling between two stubs
+_LONGEST = 64  # bytes of filling between two stubs, at most
 _KEY = "ppcpic"
 
 
 def shapes(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Give (start, end, distance from %r30 to the slot) of all that looks like such a stub."""
+    """Yield (start, end, distance from %r30 to the slot) of everything like such a stub."""
     for leave in _LEAVE.finditer(data):
         start, end = leave.start() - 4, leave.end()
         if start < 0:
@@ -74,7 +74,7 @@ def shapes(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def tied(table: SlotTable) -> dict[int, int]:
-    """Return the slot of each such stub by its address; 0 where nothing tells."""
+    """Return stub address -> slot of each such stub; 0 if its slot is not known."""
     known: dict[int, int] | None = table.notes.get(_KEY)
     if known is None:
         known = table.notes[_KEY] = _tie(table)
@@ -84,7 +84,7 @@ def tied(table: SlotTable) -> dict[int, int]:
 
 
 class _Stub:
-    """One stub: `choices` are the slots that it may lead through, `told` what its callers say."""
+    """One stub: `choices` are its possible slots, `told` the slots that its callers tell."""
 
     __slots__ = ("choices", "distance", "end", "is_called", "told", "vaddr")
 
@@ -141,7 +141,7 @@ def _tie(table: SlotTable) -> dict[int, int]:
 
 
 def _set(vaddr: int, data: bytes, table: SlotTable) -> Iterator[tuple[int, int]]:
-    """Give (place, value) of %r30 for each place from which on a function has it."""
+    """Yield (address, value) for each address from which on a function has a value in %r30."""
     for taken in _TAKEN.finditer(data):
         at = taken.start()
         first = max(0, at - _BEFORE)
@@ -163,7 +163,7 @@ def _set(vaddr: int, data: bytes, table: SlotTable) -> Iterator[tuple[int, int]]
 
 
 def _run(stubs: dict[int, _Stub], table: SlotTable) -> list[_Stub]:
-    """Return the stubs that lie before the branches of lazy slots, with nothing between."""
+    """Return the stubs that lie directly before the branches of lazy slots, without gaps."""
     calls = _calls(table)
     end = table.word(calls[0]) if calls else None
     run: list[_Stub] = []
@@ -188,7 +188,7 @@ def _calls(table: SlotTable) -> list[int]:
 
 
 def _by_order(run: list[_Stub], table: SlotTable) -> dict[int, int]:
-    """Return the slots that are the only ones with which the order holds; nothing if it cannot."""
+    """Return stub address -> slot if only these fit the order; empty if the order cannot hold."""
     calls = _calls(table)
     number = {slot: index for index, slot in enumerate(calls)}
     ordered = [stub for stub in run if not any(table.slots[slot] for slot in stub.choices)]

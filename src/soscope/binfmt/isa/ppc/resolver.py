@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way of an unbound slot to the resolver on PowerPC, and out of it; no symbol is needed.
+"""The path of an unbound slot to the resolver on PowerPC, found without symbols.
 
     stub ─► slot ─► its branch in .glink ─► PLTresolve ─► .plt[0] or got[1]: the resolver ─► bctr
 
@@ -21,9 +21,9 @@ _MOST = 400  # bytes of a resolver's trampoline
 
 
 def branches(mapped: ElfMap) -> dict[int, int]:
-    """Return where slots would lead unbound, by slot: link-time addresses of branches in .glink.
+    """Return slot -> its branch in .glink, to which it leads when unbound (link-time addresses).
 
-    Those are there, too, where the loader binds all slots at once.
+    These branches exist even if the loader binds all slots at once.
     """
     machine = mapped.machine
     calls = [slot.vaddr for slot in mapped.slots if slot.stubs and slot.kind.endswith("JMP_SLOT")]
@@ -39,14 +39,14 @@ def branches(mapped: ElfMap) -> dict[int, int]:
         try:
             (unbound[vaddr],) = word.unpack(mapped.image.read(vaddr, word.size, "slot"))
         except FormatError:
-            continue  # it is not in the file, so its loader fills it otherwise
+            continue  # no bytes in the file: the loader fills it otherwise
     return unbound
 
 
 def resolver_word(mapped: ElfMap) -> int | None:
-    """Return the link-time address of the word in which the loader leaves the resolver's address.
+    """Return the link-time address of the word with the resolver's address, None if none exists.
 
-    None where there is none.
+    The loader writes that address.
     """
     machine = mapped.machine
     if machine is not None and machine.bits == 64:
@@ -56,16 +56,16 @@ def resolver_word(mapped: ElfMap) -> int | None:
 
 
 def end_of_resolver(code: bytes, order: str) -> int | None:
-    """Return how far behind a resolver's beginning it jumps to the function, None: unknown."""
+    """Return the offset of a resolver's jump to the function from its start, None if unknown."""
     words = numbers(big_endian(code[:_MOST], order)).tolist()
     return 4 * words.index(_BCTR) if _BCTR in words else None
 
 
 def way_on(code: bytes, order: str) -> int | None:
-    """Return how far from a branch in .glink its target is; None: it has to run as it is.
+    """Return the distance from a branch in .glink to its target; None if it must run itself.
 
-    The last ones are nops in front of a branch, or of what the branches lead to: a thread that ran
-    them would come by others.
+    The last branches are nops in front of a branch, or in front of the code that the branches
+    lead to. A thread that runs such nops passes other slots' branches.
     """
     for index, word in enumerate(numbers(big_endian(code, order))):
         if word >> 26 == 18 and not word & 3:

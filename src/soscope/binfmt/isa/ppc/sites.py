@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where stubs of PowerPC have loaded their slot: at `mtctr`, behind which they may part.
+"""Call sites in stubs of PowerPC: the `mtctr` behind the load of the slot.
 
-A stub of 64 bits may be entered behind its first instruction, and that of ELFv1 leaves by one of
-two branches, according to whether the slot is filled. What stands behind is to be left out,
-unless it is a call: that stub keeps the return address (__tls_get_addr_opt).
+Behind it a stub may branch. A 64-bit stub may be entered behind its first instruction. A stub of
+ELFv1 leaves by one of two branches, depending on whether the slot is filled. soscope skips what
+follows the `mtctr`, unless it is a call: such a stub saves the return address
+(__tls_get_addr_opt).
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from soscope.binfmt.stubs.sites import CALL, JUMP, PASS, SiteInStub, StubSite
 from soscope.binfmt.stubs.table import Code, SlotTable
 from soscope.binfmt.stubs.words import big_endian
 
-_MTCTR = (b"\x7d\x89\x03\xa6", b"\x7d\x69\x03\xa6")  # of r12, r11
+_MTCTR = (b"\x7d\x89\x03\xa6", b"\x7d\x69\x03\xa6")  # mtctr of r12, r11
 _BCTRL = b"\x4e\x80\x04\x21"
 _BASE = "r30"
 
 
 def place(code: bytes, order: str) -> SiteInStub:
-    """Return where a stub has its call site."""
+    """Return the call site in a stub: the instruction that all its calls run."""
     code = big_endian(code, order)
     at = max(map(code.rfind, _MTCTR))
     if at < 0 or at & 3:
@@ -36,9 +37,9 @@ def place(code: bytes, order: str) -> SiteInStub:
 
 
 def in_place(code: Code, table: SlotTable) -> Iterator[StubSite]:
-    """Give the call sites in code that loads slots without a stub, and those in stubs again.
+    """Yield the call sites in code that loads slots without a stub; those in stubs come, too.
 
-    On 32 bits there are none: such code calls through other slots.
+    On 32 bits there are none, because such code calls through other slots.
     """
     if table.image.encoding.bits == 64:
         for vaddr, size, slot in stubs64.in_place(code, table):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where lazy slots of 64-bit PowerPC lead at first: .plt has no bytes in the file.
+"""The targets of unbound lazy slots on 64-bit PowerPC, whose .plt has no bytes in the file.
 
-The loader fills it with the addresses of the branches that DT_PPC64_GLINK leads to, one for each
-slot in order (glibc, sysdeps/powerpc/powerpc64/dl-machine.h: elf_machine_runtime_setup).
+The loader fills .plt with the addresses of branches, one for each slot in order. DT_PPC64_GLINK
+leads to these branches (glibc, sysdeps/powerpc/powerpc64/dl-machine.h:
+elf_machine_runtime_setup).
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from soscope.model.arch import Arch
 DT_PPC64_GLINK = 0x70000000
 _EF_PPC64_ABI = 3  # e_flags: 2 is ELFv2, 0 and 1 are ELFv1
 
-FIRST = 32  # bytes from what DT_PPC64_GLINK says to the first branch
-_SHORT = 0x8000  # ELFv1: the number of a later slot takes an instruction more
+FIRST = 32  # bytes from the value of DT_PPC64_GLINK to the first branch
+_SHORT = 0x8000  # ELFv1: slots from this number on take one more instruction
 
 
 def is_elfv2(image: ElfReader) -> bool:
@@ -30,7 +31,7 @@ def is_elfv2(image: ElfReader) -> bool:
 def more(
     image: ElfReader, filled: Iterable[Filled], arch: Arch, _partial: list[str]
 ) -> tuple[list[Filled], dict[int, int]]:
-    """Return no further slots, and where the lazy ones among `filled` lead at first."""
+    """Return no further slots, and the first targets of the lazy slots in `filled`."""
     if arch.bits == 32:
         return [], {}
     lazy = [entry.vaddr for entry in filled if entry.kind == arch.relocations.jump_slot]
@@ -38,7 +39,7 @@ def more(
 
 
 def helpers_of(image: ElfReader, slots: list[int]) -> dict[int, int]:
-    """Return for each of the JMP_SLOTs `slots` where it leads at first."""
+    """Return slot -> its target before it is bound, for the JMP_SLOTs `slots`."""
     glink, plt = image.dynamic.get(DT_PPC64_GLINK), image.dynamic.get(c.DT_PLTGOT)
     if glink is None or plt is None:
         return {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on PowerPC: which decoder."""
+"""Choose the decoder of stubs on PowerPC."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from soscope.model.arch import Arch
 
 
 def decoder(arch: Arch) -> Decoder:
-    """Return the decoder of stubs for 32 or for 64 bits; both lie among the functions."""
+    """Return the decoder of stubs, for 32 or 64 bits; the stubs lie among the functions."""
     if arch.bits == 32:
         from soscope.binfmt.isa.ppc import stubs32
 

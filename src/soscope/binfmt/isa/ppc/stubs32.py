@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stubs on 32-bit PowerPC.
 
-With the secure PLT they lie among the functions, and .plt has addresses alone. A stub of
-position-independent code names its slot by the distance from %r30, which is its caller's
+With the secure PLT, stubs lie among the functions, and .plt has only addresses. A stub of
+position-independent code addresses its slot by the distance from %r30, which its caller sets
 (`soscope.binfmt.isa.ppc.pic`). With the older BSS PLT the slot is the stub: the loader writes
-code there (GNU ld, elf32-ppc.c; the PowerPC supplement to the System V ABI).
+code into it (GNU ld, elf32-ppc.c; the PowerPC supplement to the System V ABI).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MASK = 0xFFFF_FFFF
 
 
 def find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
-    """Give the stubs in a stretch of code."""
+    """Yield the stubs in a range of code."""
     for match in _ABSOLUTE.finditer(code.data):
         slot = (signed(match["high"]) << 16) + signed(match["low"]) & _MASK
         vaddr = code.vaddr + match.start()
@@ -49,7 +49,7 @@ def find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
 
 
 def in_place(table: SlotTable) -> Iterator[FoundStub]:
-    """Give the slots that are stubs: the entries of a BSS PLT."""
+    """Yield the slots that are stubs at the same time: the entries of a BSS PLT."""
     if table.tag(DT_PPC_GOT) is not None:
         return
     code = [

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stubs on 64-bit PowerPC, ELFv1 and ELFv2, in both byte orders.
 
-The linker puts them among the functions, a group for each stretch of code that one can reach. A
-stub names its slot by the distance from the TOC pointer, %r2, or from itself (GNU ld,
-elf64-ppc.c: build_plt_stub; the OpenPOWER ABI, "Procedure Linkage Table"). What loads a slot
-without a stub, as -fno-plt has it done in place, ends with a call and is none.
+The linker puts stubs among the functions, one group for all code within reach. A stub addresses
+its slot by the distance from the TOC pointer, %r2, or from itself (GNU ld, elf64-ppc.c:
+build_plt_stub; the OpenPOWER ABI, "Procedure Linkage Table"). Code that loads a slot without a
+stub, as compiled with -fno-plt, ends with a call and is not a stub.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from soscope.binfmt.stubs.words import big_endian, branches, signed
 from soscope.model.filemap import CALL_STUB, IPLT
 
 _BCTR = rb"\x4e\x80\x04\x20"
-# mtctr %r12 (%r11 before GNU ld 2.22); what ELFv1 loads of the descriptor, and what keeps the
-# processor from doing it too early; bctr, or only if the slot is filled, or, in a stub that
-# looks whether a thread-local block is there already, a call
+# mtctr %r12 (%r11 before GNU ld 2.22); loads of the rest of an ELFv1 descriptor, and a barrier
+# before them; then bctr, or bctr only if the slot is filled, or, in a stub that checks whether a
+# thread-local block exists already, a call
 _LEAVE = re.compile(
     rb"\x7d[\x89\x69]\x03\xa6"
     rb"(?:\x38\x42..|\x39\x6b..|\x7d\x8b\x62\x78|\x7c\x42\x5a\x14|\x7d\x82\x62\x78|\x7d\x6b\x12\x14"
@@ -28,8 +28,8 @@ _LEAVE = re.compile(
     rb"(?:" + _BCTR + rb"|\x28\x22\0\0\x4c\xe2\x04\x20[\x48-\x4b]...|(?P<call>\x4e\x80\x04\x21))",
     re.DOTALL,
 )
-# ld %r0, 0(%r3); ld %r12, 8(%r3); cmpdi %r0, 0; mr %r0, %r3; add %r3, %r12, %r13; beqlr;
-# mr %r3, %r0; what saves the return address
+# ld %r0, 0(%r3); ld %r12, 8(%r3); cmpdi %r0, 0; mr %r0, %r3; add %r3, %r12, %r13; beqlr; mr %r3,
+# %r0; then the return address is saved
 _TLS = re.compile(
     rb"[\xe8\xe9][\x03\x63]\0\0\xe9\x83\0\x08\x2c[\x20\x2b]\0\0\x7c\x60\x1b\x78\x7c\x6c\x6a\x14"
     rb"\x4d\x82\0\x20\x7c\x03\x03\x78(?:.{4}){0,16}\Z",
@@ -38,7 +38,7 @@ _TLS = re.compile(
 _TLS_END = b"\x7c\x03\x03\x78"
 _SAVE = rb"(?:\xf8\x41\0[\x18\x28])?"  # std %r2, into the caller's frame
 _SAVED = re.compile(rb"\xf8\x41\0[\x18\x28]")
-# what goes on elsewhere, or is filling: blr, bctr, b, nop, trap, zeros
+# an instruction that does not go on to the next, or filling: blr, bctr, b, nop, trap, zeros
 _AWAY = re.compile(
     rb"\x4e\x80[\0\x04]\x20|[\x48-\x4b]..[^\x01\x03]|\x60\0\0\0|\x7f\xe0\0\x08|\0{4}",
     re.DOTALL,
@@ -54,19 +54,19 @@ _LOAD = re.compile(
     # mflr %r12; bcl 20, 31, .+4; mflr %r11; mtlr %r12; [addis %r12, %r11, high;] ld %r12, low(that)
     + rb"|" + _SAVE + rb"\x7d\x88\x02\xa6\x42\x9f\0\x05(?P<here>\x7d\x68\x02\xa6\x7d\x88\x03\xa6)"
     + rb"(?:\x3d\x8b(?P<above>..)\xe9\x8c|\xe9\x8b)(?P<beside>..)"
-    # addis %r12, %r12, high; ld %r12, low(%r12): what stands for a function's address
+    # addis %r12, %r12, high; ld %r12, low(%r12): a stub that serves as a function's address
     + rb"|\x3d\x8c(?P<own>..)\xe9\x8c(?P<rest>..)"
     + rb")\Z",
     re.DOTALL,
 )  # fmt: skip
-_BEFORE = 48  # bytes of the longest way to load a slot
-_BEFORE_TLS = 96  # … and to look for the block
+_BEFORE = 48  # bytes of the longest code that loads a slot
+_BEFORE_TLS = 96  # … and that checks for the block
 _KEY = "branched to"
 _MASK = (1 << 64) - 1
 
 
 def find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
-    """Give the stubs in a stretch of code."""
+    """Yield the stubs in a range of code."""
     data = big_endian(code.data, table.image.encoding.order)
     pointers = toc_pointers(table)
     for leave in _LEAVE.finditer(data):
@@ -97,9 +97,10 @@ def find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
 
 
 def in_place(code: Code, table: SlotTable) -> Iterator[tuple[int, int, int]]:
-    """Give (vaddr, size, slot) of what loads a slot and goes there, stub or not.
+    """Yield (vaddr, size, slot) of all code that loads a slot and goes to it, stub or not.
 
-    `vaddr` is where it has loaded the slot; `size` leads behind the call, 0: it does not come back.
+    `vaddr` is the address behind the load of the slot. `size` is the distance to the end of the
+    call, 0 if the code does not return there.
     """
     data = big_endian(code.data, table.image.encoding.order)
     pointers = toc_pointers(table)
@@ -121,7 +122,7 @@ def in_place(code: Code, table: SlotTable) -> Iterator[tuple[int, int, int]]:
 def _slots_of(
     base: int, load: re.Match[bytes], vaddr: int, pointers: tuple[int, ...], table: SlotTable
 ) -> list[int]:
-    """Return the slots that `load` may be of; `base` is where its bytes were counted from."""
+    """Return the slots that `load` may load; `base` is the address of its bytes."""
     if load["near"] is None and load["high"] is None:
         slots = [_beside(base, load)]
     else:
@@ -132,7 +133,7 @@ def _slots_of(
 
 
 def _tls(data: bytes, start: int) -> int | None:
-    """Return where a stub begins that looks for a thread-local block first, None if it does not."""
+    """Return the start of a stub that first checks for a thread-local block, None if it is none."""
     first = max(0, start - _BEFORE_TLS)
     if data.find(_TLS_END, first, start) < 0:
         return None
@@ -143,10 +144,10 @@ def _tls(data: bytes, start: int) -> int | None:
 def _is_reached(
     base: int, data: bytes, start: int, load: re.Match[bytes], table: SlotTable
 ) -> bool:
-    """Return whether it is no end of a function that calls through the slot in place.
+    """Return whether the code is a stub, not the end of a function that calls in place.
 
-    That may have the same instructions, but does not keep %r2, comes from above, and nothing
-    branches there.
+    The end of a function may have the same instructions, but it does not save %r2, the code above
+    runs into it, and no branch leads there.
     """
     if load["own"] is not None or _SAVED.search(load[0]) is not None:
         return True
@@ -156,7 +157,7 @@ def _is_reached(
 
 
 def _pointer(vaddr: int, pointers: tuple[int, ...], table: SlotTable) -> int | None:
-    """Return the TOC pointer of those who branch to a stub, None where they do not tell."""
+    """Return the TOC pointer of the callers of a stub, None if they do not tell a single one."""
     if len(pointers) < 2:
         return None
     told = {pointer_at(table, place) for place in _callers(table).get(vaddr, ())} - {None}
@@ -164,7 +165,7 @@ def _pointer(vaddr: int, pointers: tuple[int, ...], table: SlotTable) -> int | N
 
 
 def _callers(table: SlotTable) -> dict[int, list[int]]:
-    """Return where branches go to: target -> places."""
+    """Return target -> addresses of the branches to it."""
     known: dict[int, list[int]] | None = table.notes.get(_KEY)
     if known is None:
         from soscope.binfmt.stubs.finder import all_code
@@ -178,14 +179,14 @@ def _callers(table: SlotTable) -> dict[int, list[int]]:
 
 
 def _distance(load: re.Match[bytes]) -> int:
-    """Return how far behind the TOC pointer the slot lies."""
+    """Return the distance from the TOC pointer to the slot."""
     if load["near"] is not None:
         return signed(load["near"]) & ~3
     return (signed(load["high"]) << 16) + (signed(load["low"]) & ~3)
 
 
 def _beside(base: int, load: re.Match[bytes]) -> int:
-    """Return the slot that a stub names by the distance from itself."""
+    """Return the slot that a stub addresses by the distance from itself."""
     if load["own"] is not None:
         far = (signed(load["own"]) << 16) + (signed(load["rest"]) & ~3)
         return base + load.start() + far & _MASK

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TOC pointers of 64-bit PowerPC: what the code of an image has in %r2."""
+"""TOC pointers of 64-bit PowerPC: the values of %r2 in the code of an image."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from soscope.binfmt.stubs.table import SlotTable
 from soscope.binfmt.stubs.words import big_endian, signed
 from soscope.errors import FormatError
 
-# addis %r2, %r12, high or lis %r2, high; addi %r2, %r2, low: how a function finds its own (ELFv2)
+# addis %r2, %r12, high or lis %r2, high; addi %r2, %r2, low: a function sets its TOC pointer
+# (ELFv2)
 _SET = re.compile(rb"\x3c(?P<from>[\x4c\x40])(?P<high>..)\x38\x42(?P<low>..)", re.DOTALL)
 _ABSOLUTE = b"\x40"
-_BIAS = 0x8000  # from the start of the TOC to where its pointer leads
+_BIAS = 0x8000  # from the start of the TOC to the pointer's target
 _ALIGN = 256  # GNU ld rounds the start of the TOC down
 _MASK = (1 << 64) - 1
 _KEY = "toc"
@@ -27,16 +28,16 @@ DT_FINI = 13
 
 
 def toc_pointers(table: SlotTable) -> tuple[int, ...]:
-    """Return the TOC pointers of an image: one, but for very large ones."""
+    """Return the TOC pointers of an image: one, except in very large images."""
     known = tuple(dict.fromkeys(pointer for _, pointer in _functions(table)))
     return known or tuple(base + _BIAS for base in table.bases if base != table.got)[:1]
 
 
 def pointer_at(table: SlotTable, place: int) -> int | None:
-    """Return the TOC pointer of the code at `place`, None where it may be one or another.
+    """Return the TOC pointer of the code at `place`, None if it may be one or another.
 
-    That of its own function tells or, since code with one pointer lies together, those of the
-    functions before and behind it.
+    The function around `place` tells. If it does not, the functions before and behind it do,
+    because code with the same pointer lies together.
     """
     functions = _functions(table)
     index = bisect_right(functions, (place, _MASK))
@@ -47,7 +48,7 @@ def pointer_at(table: SlotTable, place: int) -> int | None:
 
 
 def _functions(table: SlotTable) -> list[tuple[int, int]]:
-    """Return (where a function begins, its TOC pointer) of those that are known, in order."""
+    """Return (start of a function, its TOC pointer) of all known functions, sorted."""
     known: list[tuple[int, int]] | None = table.notes.get(_KEY)
     if known is None:
         functions = _of_code(table) if is_elfv2(table.image) else _of_descriptors(table)
@@ -56,7 +57,7 @@ def _functions(table: SlotTable) -> list[tuple[int, int]]:
 
 
 def _of_code(table: SlotTable) -> Iterator[tuple[int, int]]:
-    """Give what the functions of ELFv2 compute at their global entries."""
+    """Yield (function, TOC pointer) as functions of ELFv2 compute it at their global entries."""
     from soscope.binfmt.stubs.finder import all_code
 
     for code in all_code(table):
@@ -72,7 +73,7 @@ def _of_code(table: SlotTable) -> Iterator[tuple[int, int]]:
 
 
 def _of_descriptors(table: SlotTable) -> Iterator[tuple[int, int]]:
-    """Give what the function descriptors have that the file is known to have."""
+    """Yield (function, TOC pointer) from the function descriptors that are known in the file."""
     image = table.image
     places = [table.tag(DT_INIT), table.tag(DT_FINI), image.header.entry if image.header else 0]
     try:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the GOT lies in a RISC-V file that has no section headers.
+"""Find the GOT in a RISC-V file that has no section headers.
 
-One type of relocation fills words of the GOT and all other pointers alike. But the GOT of GNU ld
-and LLD begins with the address of the dynamic section, which nothing else in a file has as a
-rule, and it is dense: what follows is relocated, word by word. mold puts that address before the
-slots of functions, and the GOT at the end of what is read-only after relocation.
+Words of the GOT and all other pointers have the same relocation type. But the GOT of GNU ld and
+LLD begins with the address of the dynamic section, which is normally nowhere else in a file. And
+it is dense: each following word has a relocation. mold puts that address before the slots of
+functions, and the GOT at the end of the part that is read-only after relocation.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.stretches import Stretches
 from soscope.errors import FormatError
 
-_PIECE = 1 << 24  # bytes of a segment in which its beginning is looked for
+_PIECE = 1 << 24  # bytes of a segment that are searched for the start of the GOT
 _MAX_BYTES = 1 << 28
 _MODULES = (6, 7)  # R_RISCV_TLS_DTPMOD32 and 64
 
 
 def find_got(image: ElfImage) -> tuple[int, int]:
-    """Return the first vaddr behind the GOT's first word, and the end; (0, 0) if not found.
+    """Return the vaddr behind the GOT's first word, and the GOT's end; (0, 0) if not found.
 
-    Where several words have that address, the most relocations follow the right one.
+    If several words have the address of the dynamic section, take the word with the most
+    relocations behind it.
     """
     dynamic = next((segment for segment in image.segments if segment.type == c.PT_DYNAMIC), None)
     if dynamic is None:
@@ -45,14 +46,14 @@ def find_got(image: ElfImage) -> tuple[int, int]:
                 if not vaddr % word.size and not is_inside and vaddr not in relocated:
                     run = _run(vaddr + word.size, data, at + word.size, relocated, word.size)
                     best = max(best, run, key=lambda stretch: stretch[1] - stretch[0])
-                    # a word within it would lead to the same end
+                    # any word within this run leads to the same end
                     at = max(at, at + run[1] - run[0])
                 at = data.find(wanted, at + 1)
     return best if best[1] > best[0] else _last_run(image, relocated)
 
 
 def _last_run(image: ElfImage, relocated: set[int]) -> tuple[int, int]:
-    """Return the last words of PT_GNU_RELRO that are relocated without a gap."""
+    """Return the last words of PT_GNU_RELRO that are relocated without a gap, (0, 0) if none."""
     relro = next((segment for segment in image.segments if segment.type == c.PT_GNU_RELRO), None)
     if relro is None:
         return 0, 0
@@ -65,7 +66,10 @@ def _last_run(image: ElfImage, relocated: set[int]) -> tuple[int, int]:
 
 
 def _run(vaddr: int, data: bytes, at: int, relocated: set[int], size: int) -> tuple[int, int]:
-    """Return how far words are relocated, or hold nothing and are followed by such a word."""
+    """Return start and end of a run of relocated words.
+
+    A zero word in front of a relocated word belongs to the run.
+    """
     start, zero = vaddr, bytes(size)
     while at < len(data):
         if vaddr not in relocated and (
@@ -78,10 +82,11 @@ def _run(vaddr: int, data: bytes, at: int, relocated: set[int], size: int) -> tu
 
 
 def _relocated(image: ElfImage) -> set[int]:
-    """Return every vaddr that a relocation fills, of whatever type.
+    """Return every vaddr that a relocation of any type fills.
 
-    A word that is its own address is left out: __dso_handle, with which the data behind begins.
-    The word behind the number of a module belongs to it: an offset in its thread-local storage.
+    A word that holds its own address is left out: it is __dso_handle, which begins the data
+    behind the GOT. The word behind a module number is included: it is an offset in the module's
+    thread-local storage.
     """
     size = image.dynamic.get(c.DT_RELASZ) or 0
     layout = image.encoding.rela

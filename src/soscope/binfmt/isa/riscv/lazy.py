@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an unbound slot's code gives the lazy resolver on RISC-V, by its bytes.
+"""The argument that an unbound slot passes to the lazy resolver on RISC-V.
 
-PLT0 and the resolver work it out from the place of the stub. glibc:
+PLT0 and the resolver compute it from the address of the stub. glibc:
 sysdeps/riscv/dl-trampoline.S.
 """
 
@@ -15,9 +15,9 @@ _FIRST = 32  # bytes of PLT0
 
 
 def argument_of(mapped: ElfMap, slot: FileSlot, helper: int) -> int | None:
-    """Return what the resolver is given at the first call; `helper` is where the slot leads.
+    """Return the argument that the resolver gets at the first call; the slot leads to `helper`.
 
-    None where the code has no shape that is known here.
+    Return None if the file does not give it, or if the code has an unknown form.
     """
     if not slot.stubs:
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""riscv64 and riscv32: what stubs and PLT0 are made of.
+"""Listing of riscv64 and riscv32: the instructions of stubs and PLT0.
 
-The RISC-V Instruction Set Manual, volume 1, and the psABI's "Program Linkage Table". The stubs are
-those of GNU ld, LLD and mold; none of their instructions is a compressed one.
+The RISC-V Instruction Set Manual, volume 1, and the psABI's "Program Linkage Table". The stubs
+are those of GNU ld, LLD and mold; none of their instructions is a compressed one.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _NAMES = (
     *("t3", "t4", "t5", "t6"),
 )
 _PAGE = 1 << 12
-_LINKS = (1, 5)  # ra and t0: what a call leaves its return address in
+_LINKS = (1, 5)  # ra and t0: registers for return addresses
 
 Found = tuple[str, str, int | None, int | None]
 
 
 class Riscv(Lister):
-    """Instructions are words, the lowest byte first."""
+    """Instructions are words, little-endian."""
 
     longest = 4
     step = 4
@@ -124,7 +124,7 @@ class Riscv(Lister):
         inner = f"{offset}({_NAMES[base]})" if offset else _NAMES[base]
         text = f"jalr {_NAMES[target]},{inner}" if target else f"jr {inner}"
         if value.kind == CELL and not offset:
-            # a stub leaves in t1 where it stands: no call returns there
+            # a stub stores its own address in t1; no call returns there
             return text, THROUGH, value.number, None
         if value.kind == NUMBER:
             flow = CALL if target in _LINKS else JUMP
@@ -139,12 +139,12 @@ class Riscv(Lister):
         text = f"jal {_NAMES[number]},{target:#x}" if number else f"j {target:#x}"
         return text, CALL if number in _LINKS else JUMP, target, None
 
-    # ---- who calls ----
+    # ---- callers ----
 
     def calls(
         self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
     ) -> Iterator[CallInstruction]:
-        """Give jal, auipc with jalr, and auipc with ld and jalr through a slot."""
+        """Yield each jal, auipc with jalr, and auipc with ld and jalr through a slot."""
         for target in stubs:
             for at in _pages(code, vaddr, target):
                 instruction = self._pair(code, vaddr, at, target)
@@ -213,7 +213,10 @@ class Riscv(Lister):
 
 
 def _pages(code: bytes, vaddr: int, target: int) -> Iterator[int]:
-    """Give where an auipc leads near `target`: in 4 KiB of code its higher half has few values."""
+    """Yield the positions of each auipc that leads near `target`, in blocks of 4 KiB of code.
+
+    In one such block, the upper half of the instruction has few values.
+    """
     for block in range(0, len(code), _PAGE):
         distance = target - vaddr - block + (_PAGE >> 1)
         highs = {distance >> 16 & 0xFFFF, distance - _PAGE >> 16 & 0xFFFF}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on RISC-V, 32 and 64 bits, as GNU ld, LLD and mold make them; all of one form.
+"""Stubs on RISC-V, 32 and 64 bits, as GNU ld, LLD and mold write them; all have one form.
 
-RISC-V ELF psABI, "Procedure Linkage Table". A stub names its slot by a distance from its own
-first instruction.
+RISC-V ELF psABI, "Procedure Linkage Table". A stub addresses its slot by the distance from its
+own first instruction.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def decoder(_arch: Arch) -> Decoder:
 
 
 def _find(code: Code, table: SlotTable) -> Iterator[FoundStub]:
-    """Give the stubs in a stretch of code."""
+    """Yield the stubs in a range of code."""
     data, base, slots = code.data, code.vaddr, table.slots
     is_plt = code.section is not None
     mask = (1 << table.image.encoding.bits) - 1

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What soscope knows of the code of s390x."""
+"""The code of soscope that is specific to s390x."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an unbound slot's code gives the lazy resolver on s390x, by its bytes.
+"""The argument that an unbound slot passes to the lazy resolver on s390x.
 
 The stub has it as a constant. glibc: sysdeps/s390/s390-64/dl-trampoline.h.
 """
@@ -18,9 +18,9 @@ _LOADED = re.compile(rb"\xc0\x10.{4}\xe3\x10\x10\0\0\x04\xc0\x01(.{4})\x07\xf1",
 
 
 def argument_of(mapped: ElfMap, slot: FileSlot, helper: int) -> int | None:
-    """Return what the resolver is given at the first call; `helper` is where the slot leads.
+    """Return the argument that the resolver gets at the first call; the slot leads to `helper`.
 
-    None where the code has no shape that is known here.
+    Return None if the file does not give it, or if the code has an unknown form.
     """
     match = _BEHIND.match(mapped.code(helper))
     if match is None and slot.stubs:

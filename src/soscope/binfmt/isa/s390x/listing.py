@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""s390x: what stubs and PLT0 are made of.
+"""Listing of s390x: the instructions of stubs and PLT0.
 
-z/Architecture Principles of Operation, and the ELF ABI supplement's "Procedure Linkage Table". The
-stubs are those of GNU ld, gold and mold.
+z/Architecture Principles of Operation, and the ELF ABI supplement's "Procedure Linkage Table".
+The stubs are those of GNU ld, gold and mold.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from soscope.binfmt.listing.base import (
     spots,
 )
 
-_SIZES = (2, 4, 4, 6)  # by the two highest bits of the first byte
-_BLOCK = 1 << 17  # bytes of code in which distances in halfwords have two higher halves
+_SIZES = (2, 4, 4, 6)  # size of an instruction, by its two highest bits
+_BLOCK = 1 << 17  # bytes of code in which a distance in halfwords has at most two upper halves
 
 Found = tuple[str, str, int | None, int | None]
 
 
 class S390x(Lister):
-    """Instructions have two, four or six bytes, the highest first.
+    """Instructions have two, four or six bytes, big-endian.
 
-    Words that are stored in the frame are kept in `registers` by their place: "48(%r15)".
+    `registers` also has words that code stored in the frame, by their address: "48(%r15)".
     """
 
     longest = 6
@@ -58,7 +58,7 @@ class S390x(Lister):
         if word == 0x0700:
             return "nopr", ON, None, None
         left, right = word >> 4 & 15, word & 15
-        if word >> 8 == 0x0D:  # basr: no branch with %r0, but its own address
+        if word >> 8 == 0x0D:  # basr with %r0 is no branch, but loads its own address
             self.registers[f"%r{left}"] = Value(NUMBER, vaddr + 2)
             flow = ON if not right else LEAVE
             return f"basr %r{left},%r{right}", flow, None, None
@@ -113,12 +113,12 @@ class S390x(Lister):
         self.registers[register] = Value(CELL, place) if literal is None else Value(NUMBER, literal)
         return text, ON, None, place
 
-    # ---- who calls ----
+    # ---- callers ----
 
     def calls(
         self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
     ) -> Iterator[CallInstruction]:
-        """Give brasl and jg to stubs, and lgrl with basr or br through slots."""
+        """Yield each brasl and jg to a stub, and each lgrl with basr or br through a slot."""
         for target in stubs:
             for at in _fields(code, vaddr, target):
                 if at < 2:
@@ -144,7 +144,7 @@ class S390x(Lister):
 
 
 def _fields(code: bytes, vaddr: int, target: int) -> Iterator[int]:
-    """Give where four bytes are the distance to `target` from the instruction two bytes before."""
+    """Yield positions of 4-byte distances to `target` from the instruction 2 bytes before."""
     for block in range(0, len(code), _BLOCK):
         steps = target - vaddr - block + 2 >> 1
         for high in {steps >> 16 & 0xFFFF, steps - (_BLOCK >> 1) >> 16 & 0xFFFF}:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where stubs of s390x jump: the function's address is in r1 there."""
+"""Call sites in stubs of s390x: at the jump, when r1 has the function's address."""
 
 from __future__ import annotations
 
 from soscope.binfmt.stubs.sites import JUMP, PASS, SiteInStub
 
 _JUMP = b"\x07\xf1"  # br %r1
-_LOADED = 12  # bytes of what loads the slot
+_LOADED = 12  # bytes of the code that loads the slot
 
 
 def place(code: bytes, _order: str) -> SiteInStub:
-    """Return where a stub has its call site."""
+    """Return the call site in a stub: the instruction that all its calls run."""
     at = code.find(_JUMP, _LOADED)
     return SiteInStub(0, PASS) if at < 0 else SiteInStub(at, JUMP, len(_JUMP))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What soscope knows of the code of x86-64, x32 and i386."""
+"""The code of soscope that is specific to x86-64, x32 and i386."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stub at one address, in a file or in memory, on x86-64 and i386.
 
-Unlike a finder of all stubs this also knows what nobody calls: the lazy halves that stand apart,
-and the first stub, which calls the loader.
+The decoder of all stubs finds only code that is called. This module also recognises separate lazy
+halves and the first stub, which calls the loader.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from soscope.errors import FormatError
 from soscope.model.arch import EM_X86_64
 
 _LONGEST = 32
-_AROUND = 32  # bytes that are read before and behind: stubs and what follows them
+_AROUND = 32  # bytes read before and behind, for stubs and their surroundings
 
-# what stands between functions: nops of every length, int3, zeros
+# filling between functions: nops of every length, int3, zeros
 _PADDING = re.compile(
     rb"(?:\x66|\x2e)*(?:\x90|\x0f\x1f(?:\0|\x40\0|\x44\0\0|\x80\0{4}|\x84\0{5}))|\xcc|\0"
     rb"|\x8d[\x74\xb4]\x26\0*|\x8d\xb6\0{4}|\x8d\x76\0",
@@ -30,10 +30,10 @@ _PADDING = re.compile(
 
 
 def is_lazy(code: bytes) -> bool:
-    """Return whether code leads into the loader's resolver: what an unbound slot holds.
+    """Return whether code leads into the loader's resolver, as the target of an unbound slot does.
 
-    `push $index` or, with mold, the first stub itself: `push GOT[1]`; before either may stand
-    endbr.
+    Such code is `push $index` or, with mold, the first stub itself: `push GOT[1]`. An endbr may
+    stand before either.
     """
     rest = code[4:] if code[:3] == b"\xf3\x0f\x1e" else code
     if rest[:1] == b"\x68" or shapes.FIRST_STUB.match(code) is not None:
@@ -42,7 +42,7 @@ def is_lazy(code: bytes) -> bool:
 
 
 def is_padding(code: bytes, at: int) -> bool:
-    """Return whether the byte at `at` is filling, if `code` begins behind a function."""
+    """Return whether the byte at `at` is filling; `code` begins behind a function."""
     place = 0
     while place <= at:
         match = _PADDING.match(code, place)
@@ -53,11 +53,10 @@ def is_padding(code: bytes, at: int) -> bool:
 
 
 class X86Stub:
-    """One stub at the link-time address `vaddr`, `size` bytes of it.
+    """One stub at link-time address `vaddr`, with `size` bytes.
 
-    `slot` is the vaddr of its slot and `symbol` the index of the dynamic symbol that is
-    bound there, 0 for an IFUNC without a name. `slot` is 0 for the one in front of the others,
-    which calls the loader.
+    `slot` is the vaddr of its slot and `symbol` the index of the slot's dynamic symbol, 0 for an
+    IFUNC without a name. `slot` is 0 for the first stub, which calls the loader.
     """
 
     __slots__ = ("size", "slot", "symbol", "vaddr")
@@ -75,9 +74,9 @@ class X86Stubs:
     __slots__ = ("_calls", "_got", "_image", "_places", "_sections", "_slots")
 
     def __init__(self, image: ElfReader, sections: Sections | None = None) -> None:
-        """Read the slots; `sections` say where stubs lie, without them they may lie anywhere.
+        """Read the slots; stubs may lie only in `sections`, or anywhere if that is None.
 
-        Raises FormatError where the relocations are not all there.
+        Raises FormatError if relocations are cut.
         """
         self._image = image
         self._sections = sections
@@ -96,13 +95,13 @@ class X86Stubs:
                 self._calls = rows
 
     def at(self, vaddr: int) -> X86Stub | None:
-        """Return the stub that holds the link-time address `vaddr`, None where none does."""
+        """Return the stub that contains link-time address `vaddr`, None if there is none."""
         origin = next((start for start, end in self._places if start <= vaddr < end), 0)
         if self._places and not origin:
             return None
         low = max(vaddr - _AROUND, origin)
         code = self._code(low, 3 * _AROUND)
-        if not code and low < vaddr:  # at the very beginning of a segment
+        if not code and low < vaddr:  # `vaddr` is at the start of a segment
             low = vaddr & -16
             code = self._code(low, 2 * _AROUND)
         for start, size, slot, _ in self._rows(low, code, origin):
@@ -122,7 +121,7 @@ class X86Stubs:
             return b""
 
     def _other(self, vaddr: int, origin: int) -> X86Stub | None:
-        """Return the lazy half, or the first stub, that begins at `vaddr`."""
+        """Return the lazy half, or the first stub, that begins at `vaddr`, or None."""
         code = self._code(vaddr, _LONGEST)
         match = shapes.LAZY_HALF.match(code)
         if match is not None:
@@ -136,7 +135,7 @@ class X86Stubs:
         return None
 
     def _follows(self, vaddr: int, origin: int) -> bool:
-        """Return whether a stub with a slot lies behind the one at `vaddr`, which has none."""
+        """Return whether a stub with a slot follows the stub at `vaddr`, which has none."""
         for start in (vaddr + 16, vaddr + 32):
             code = self._code(start, 2 * _LONGEST)
             if shapes.FIRST_STUB.match(code) is not None:
@@ -156,10 +155,10 @@ class X86Stubs:
 
     @property
     def got(self) -> int:
-        """The link-time address that position-independent code for i386 counts from, 0: unknown.
+        """The link-time base address of position-independent code for i386, 0 if unknown.
 
-        That is _GLOBAL_OFFSET_TABLE_: DT_PLTGOT, but mold puts it at the beginning of .got. The
-        stubs decide: they lead to slots.
+        It is _GLOBAL_OFFSET_TABLE_, which is DT_PLTGOT, but with mold the beginning of .got. The
+        stubs decide: with the right base, they lead to slots.
         """
         if self._got is None:
             told = self._image.dynamic.get(c.DT_PLTGOT) or 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One instruction of x86-64 or i386: its length, and whether it does the same somewhere else.
+"""One instruction of x86-64 or i386: its length, and whether it can be moved.
 
 Opcode maps: Intel SDM volume 2, appendix A.
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-PLAIN = "plain"  # it does the same anywhere, if its displacement from itself is mended
-CALL, JUMP, BRANCH = "call", "jump", "branch"  # to `number` bytes behind its end
-CALL_AT, JUMP_AT = "call at", "jump at"  # to what its ModRM byte names
-RETURN = "return"  # and take `number` bytes off the stack
-UNFIT = "unfit"  # it must stay where it is
+PLAIN = "plain"  # works anywhere, if a displacement from itself is adjusted
+CALL, JUMP, BRANCH = "call", "jump", "branch"  # to the address `number` bytes behind its end
+CALL_AT, JUMP_AT = "call at", "jump at"  # to the address that its ModRM byte gives
+RETURN = "return"  # also removes `number` bytes from the stack
+UNFIT = "unfit"  # cannot be moved
 
-# what follows an opcode: "-" nothing, "m" ModRM, "b" a byte, "w" two, "z" four or, with a prefix,
-# two; "B" and "Z": ModRM and that; "p" a prefix, "u" as "-" for what must stay, "?" is unknown
+# what follows an opcode: "-" nothing, "m" ModRM, "b" a byte, "w" two bytes, "z" four bytes or,
+# with a prefix, two; "B" and "Z": ModRM and then as "b" or "z"; "p": it is a prefix, "u": as "-",
+# but it cannot be moved, "?": unknown
 _ONE = (
     "mmmmbz--mmmmbz-?mmmmbz--mmmmbz--"
     "mmmmbzp-mmmmbzp-mmmmbzp-mmmmbzp-"
@@ -43,7 +44,8 @@ _MOST = 15  # bytes
 class Instruction(NamedTuple):
     """`modrm` and `relative` are offsets of the ModRM byte and of a displacement from the end.
 
-    0: it has none. `number` is that of `kind`, `opcode` the last byte of the opcode.
+    They are 0 if the instruction has none. `number` belongs to `kind`. `opcode` is the last byte
+    of the opcode.
     """
 
     size: int
@@ -55,11 +57,11 @@ class Instruction(NamedTuple):
 
 
 def decode(code: bytes, bits: int) -> Instruction | None:
-    """Return the instruction that `code` begins with, None where it is unknown or cut off."""
+    """Return the instruction at the start of `code`, None if it is unknown or cut."""
     try:
         decoded = _decode(code[:_MOST], bits)
     except IndexError:
-        return None  # it is cut off
+        return None  # it is cut
     return decoded if decoded is not None and decoded.size <= len(code) else None
 
 
@@ -104,12 +106,12 @@ def _decode(code: bytes, bits: int) -> Instruction | None:
 def _with_flow(
     code: bytes, decoded: Instruction, at: int, bits: int, *, is_short: bool
 ) -> Instruction:
-    """Return what a one-byte opcode does with the program counter."""
+    """Return the instruction with its effect on the program counter, for a one-byte opcode."""
     opcode, size = decoded.opcode, decoded.size
     number = int.from_bytes(code[at + 1 : size], "little", signed=True)
     if opcode in (0xE8, 0xE9, 0xEB) or opcode & 0xF0 == 0x70:
         if is_short:
-            return decoded._replace(kind=UNFIT)  # of two widths, by the processor's maker
+            return decoded._replace(kind=UNFIT)  # Intel and AMD disagree about the width
         kind = {0xE8: CALL, 0xE9: JUMP, 0xEB: JUMP}.get(opcode, BRANCH)
         return decoded._replace(kind=kind, number=number)
     if opcode in (0xC2, 0xC3):
@@ -162,7 +164,7 @@ def _vector(code: bytes, at: int, bits: int, *, is_other_size: bool) -> Instruct
 def _rest(
     code: bytes, at: int, what: str, bits: int, *, is_short: bool, is_other_size: bool
 ) -> Instruction | None:
-    """Return a plain instruction by what follows its opcode, which stands at `at`."""
+    """Return a plain instruction, given what follows its opcode; the opcode is at `at`."""
     if what == "?":
         return None
     opcode, modrm, relative = code[at], 0, 0
@@ -182,7 +184,7 @@ def _rest(
 
 
 def _memory(code: bytes, at: int, bits: int) -> tuple[int, int]:
-    """Return the offset behind an operand by its ModRM byte, and that of a distance in it."""
+    """Return the offset behind an operand with a ModRM byte, and the offset of its displacement."""
     mode, base = code[at] >> 6, code[at] & 7
     at += 1
     if mode == 3:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an unbound slot's code gives the lazy resolver on x86, by its bytes.
+"""The argument that an unbound slot passes to the lazy resolver on x86.
 
 The stub or its lazy half has it as a constant. glibc: sysdeps/{x86_64,i386}/dl-trampoline.S.
 """
@@ -12,9 +12,9 @@ from soscope.model.filemap import FileSlot
 
 
 def argument_of(mapped: ElfMap, slot: FileSlot, helper: int) -> int | None:
-    """Return what the resolver is given at the first call; `helper` is where the slot leads.
+    """Return the argument that the resolver gets at the first call; the slot leads to `helper`.
 
-    None where the code has no shape that is known here.
+    Return None if the file does not give it, or if the code has an unknown form.
     """
     pushed = PUSHED.match(mapped.code(helper))
     if pushed is not None:

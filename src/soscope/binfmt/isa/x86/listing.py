@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""x86-64 and i386: what stubs, PLT0 and stub helpers are made of, in AT&T syntax.
+"""Listing of x86-64 and i386: stubs, PLT0 and stub helpers, in AT&T syntax.
 
-Intel's Software Developer's Manual, volume 2. The stubs are those of GNU ld, gold, LLD, mold and
+Intel's Software Developer's Manual, volume 2. It covers the stubs of GNU ld, gold, LLD, mold and
 Apple's linkers.
 """
 
@@ -28,19 +28,19 @@ from soscope.binfmt.listing.base import (
     spots,
 )
 
-# How the operand is written: {d} is its signed value, {n} the unsigned one, {t} a branch's target.
+# Text of the operand: {d} is its signed value, {n} the unsigned value, {t} a branch's target.
 _NEXT = "next"  # counts from the end of the instruction
 _ABSOLUTE = "absolute"
 _NUMBER = "number"
 
 
 class _Instruction(NamedTuple):
-    """One instruction: `operand` is one of the above, or the register that it counts from."""
+    """One instruction: `operand` is a constant from above, or the register it counts from."""
 
     shape: re.Pattern[bytes]
     text: str
     operand: str
-    does: str  # a method's name without its underscore
+    does: str  # name of a method, without its underscore
     register: str
 
 
@@ -121,19 +121,19 @@ _ROWS_32 = [
 ]
 
 _BLOCK = 1 << 16
-_BY_ADDRESS = (0x15, 0x25)  # the byte behind 0xff: call and jmp
+_BY_ADDRESS = (0x15, 0x25)  # the byte behind 0xff, for call and jmp
 _CALLS = (0x15, *range(0x90, 0x98))
 _JUMPS = (0x25, *range(0xA0, 0xA8))
 _INDEXED = (0x94, 0xA4)  # another byte follows
 
 
 class X86Lister(Lister):
-    """Both kinds; `bits` says which."""
+    """Decodes both instruction sets; `bits` is 64 or 32."""
 
     longest = 15
 
     def use_base(self, base: int) -> None:
-        """Position-independent i386 code has the address of the GOT in EBX."""
+        """Set the address of the GOT, which position-independent i386 code has in EBX."""
         if self.bits == 32:
             self.registers["%ebx"] = Value(NUMBER, base)
 
@@ -165,7 +165,8 @@ class X86Lister(Lister):
         refer = place if row.operand not in ("", _NUMBER) and flow not in (JUMP, CALL) else None
         return Line(vaddr, match[0], text, flow, target, refer)
 
-    # ---- what instructions do: (where to, register, end of the instruction) -> (flow, target) ----
+    # ---- effects of instructions: (address, register, end of the instruction) -> (flow, target)
+    # ----
 
     def _on(self, *_: object) -> tuple[str, None]:
         return ON, None
@@ -240,12 +241,12 @@ class X86Lister(Lister):
             return THROUGH, value.number
         return (JUMP, value.number) if value.kind == NUMBER else (LEAVE, None)
 
-    # ---- who calls ----
+    # ---- callers ----
 
     def calls(
         self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
     ) -> Iterator[CallInstruction]:
-        """Give calls and jumps to stubs, those behind a condition included, and through slots."""
+        """Yield calls and jumps, also conditional ones, to stubs and through slots."""
         for target in stubs:
             for at in _fields(code, vaddr, target):
                 opcode = code[at - 1] if at else 0
@@ -286,9 +287,9 @@ class X86Lister(Lister):
 
 
 def _fields(code: bytes, vaddr: int, target: int) -> Iterator[int]:
-    """Give where four bytes are the distance from their own end to `target`.
+    """Yield the positions of four bytes that are the distance from their end to `target`.
 
-    In a block of 64 KiB the two higher ones have two values: these are looked for.
+    Within a block of 64 KiB, the two upper bytes have only two values, so these are searched for.
     """
     size = len(code)
     for block in range(0, size, _BLOCK):

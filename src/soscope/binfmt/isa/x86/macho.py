@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stubs and stub helpers of x86_64 and i386, as Apple's linkers, lld and zig write them.
 
-x86_64  jmp *slot(%rip)                                     __stubs, __symbol_stub1
-        mov selector(%rip), %rsi; jmp *slot(%rip)           __objc_stubs
-        push $offset; jmp shared                            helper
-        lea slot(%rip), %r11; jmp shared                    helper before LC_DYLD_INFO
-        lea cache(%rip), %r11; push %r11; jmp *binder(%rip) what they share
-i386    jmp *slot [; push $slot; jmp shared]                __stubs, __symbol_stub
-        call 1f; 1: pop %eax; mov slot-1b(%eax), %edx; jmp *%edx    __picsymbol_stub
-          [; lea slot-1b(%eax), %eax; push %eax; jmp shared]
-        push $offset or $slot; jmp shared                   helper
-        push $cache; jmp *binder                            what they share
-        hlt or jmp, five bytes                              __jump_table
+The linkers write these sequences:
+
+    x86_64  jmp *slot(%rip)                                     __stubs, __symbol_stub1
+            mov selector(%rip), %rsi; jmp *slot(%rip)           __objc_stubs
+            push $offset; jmp shared                            helper
+            lea slot(%rip), %r11; jmp shared                    helper before LC_DYLD_INFO
+            lea cache(%rip), %r11; push %r11; jmp *binder(%rip) code shared by the helpers
+    i386    jmp *slot [; push $slot; jmp shared]                __stubs, __symbol_stub
+            call 1f; 1: pop %eax; mov slot-1b(%eax), %edx; jmp *%edx    __picsymbol_stub
+              [; lea slot-1b(%eax), %eax; push %eax; jmp shared]
+            push $offset or $slot; jmp shared                   helper
+            push $cache; jmp *binder                            code shared by the helpers
+            hlt or jmp, five bytes                              __jump_table
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def decoder(bits: int) -> MachoDecoder:
 
 
 def stub64(code: bytes, at: int, vaddr: int) -> StubWay | None:
-    """Decode a stub of x86_64."""
+    """Decode a stub of x86_64, None if there is none."""
     if code.startswith(b"\xff\x25", at) and len(code) >= at + 6:
         return StubWay(6, slot=vaddr + 6 + _i32(code, at + 2) & _M64)
     if code.startswith(b"\x48\x8b\x35", at) and len(code) >= at + 13:
@@ -47,7 +49,7 @@ def stub64(code: bytes, at: int, vaddr: int) -> StubWay | None:
 
 
 def helper64(code: bytes, at: int, vaddr: int) -> StubHelper | None:
-    """Decode a stub helper of x86_64; what all share is none."""
+    """Decode a stub helper of x86_64; the code that all helpers share is not a helper."""
     if code.startswith(b"\x68", at) and code.startswith(b"\xe9", at + 5) and len(code) >= at + 10:
         (offset,) = unpack_from("<I", code, at + 1)
         return StubHelper(vaddr, 10, offset, None, vaddr + 10 + _i32(code, at + 6) & _M64)
@@ -81,7 +83,7 @@ def stub32(code: bytes, at: int, vaddr: int) -> StubWay | None:
 def helper32(code: bytes, at: int, vaddr: int) -> StubHelper | None:
     """Decode a stub helper of i386, the second half of a stub included."""
     if code.startswith(b"\x68", at) and code.startswith(b"\xe9", at + 5) and len(code) >= at + 10:
-        # An offset and an address look the same: whoever knows the sections tells them apart.
+        # An offset and an address look the same here. The caller, who knows the sections, decides.
         (number,) = unpack_from("<I", code, at + 1)
         return StubHelper(vaddr, 10, number, number, vaddr + 10 + _i32(code, at + 6) & _M32)
     if (
@@ -89,7 +91,7 @@ def helper32(code: bytes, at: int, vaddr: int) -> StubHelper | None:
         and code.startswith(b"\x50\xe9", at + 6)
         and len(code) >= at + 12
     ):
-        # EAX is where the stub's own call returned to, nine bytes before this half.
+        # EAX holds the return address of the stub's own call, nine bytes before this half.
         slot = vaddr - 9 + _i32(code, at + 2) & _M32
         return StubHelper(vaddr, 12, None, slot, vaddr + 12 + _i32(code, at + 8) & _M32)
     return None

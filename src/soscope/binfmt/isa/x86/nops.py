@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions that do nothing, on x86-64 and i386: what compilers leave room with."""
+"""No-operations on x86-64 and i386, with which compilers reserve room."""
 
 from __future__ import annotations
 
 import re
 
-# Intel SDM, "NOP": those of several bytes, with any number of prefixes
+# Intel SDM, "NOP": also those of several bytes, with any number of prefixes
 _NOP = re.compile(
     rb"(?:\x66|\x2e)*(?:\x90|\x0f\x1f(?:\0|\x40.|\x44..|\x80.{4}|\x84.{5}))", re.DOTALL
 )
@@ -13,9 +13,9 @@ _LANDING = (b"\xf3\x0f\x1e\xfa", b"\xf3\x0f\x1e\xfb")
 
 
 def nops(code: bytes) -> list[int]:
-    """Return the sizes in bytes of the no-operations that `code` begins with, in order.
+    """Return the sizes in bytes of the no-operations at the start of `code`, in order.
 
-    A landing mark for indirect calls may stand before them.
+    An endbr, the landing mark for indirect calls, may stand before them.
     """
     at = 4 if code.startswith(_LANDING) else 0
     sizes = []

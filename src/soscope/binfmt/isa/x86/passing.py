@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which registers a value is passed: the System V psABI of x86-64, 3.2.3 "Parameter Passing".
+"""The registers that pass a value: System V psABI of x86-64, 3.2.3 "Parameter Passing".
 
 <https://gitlab.com/x86-psABIs/x86-64-ABI>
 """
@@ -23,13 +23,13 @@ from soscope.model.signature import (
 
 POINTER = 8  # bytes
 _EIGHT = 8
-_IN_REGISTERS = 16  # bytes of a record that may be passed in registers
+_IN_REGISTERS = 16  # bytes of the largest record in registers
 _LONG_DOUBLE = ("long double", "_Float64x", "__float80")
 _QUAD = ("_Float128", "__float128")
 
 
 def scalar_classes(kind: str, size: int, name: str) -> tuple[str, ...]:
-    """Return the classes of a scalar of `size` bytes that is called `name`, () if not known."""
+    """Return the classes of a scalar of `size` bytes with type `name`, () if not known."""
     if kind == WORD:
         return {1: (INTEGER,), 2: (INTEGER,), 4: (INTEGER,), 8: (INTEGER,), 16: (INTEGER,) * 2}.get(
             size, ()
@@ -41,7 +41,7 @@ def scalar_classes(kind: str, size: int, name: str) -> tuple[str, ...]:
         if size == 32 and "long double" in name:
             return (COMPLEX_X87,)
         return by_size.get(size, ())
-    if kind == VECTOR:  # larger ones are passed by what the compiler was told of the processor
+    if kind == VECTOR:  # larger ones: it depends on compiler options
         return {8: (SSE,), 16: (SSE, SSEUP)}.get(size, ())
     return ()
 
@@ -57,12 +57,12 @@ def _floating_classes(size: int, name: str) -> tuple[str, ...]:
 
 
 def is_in_memory(size: int) -> bool:
-    """Return whether a record of that size without vectors is always passed in memory."""
+    """Return whether a call always passes a record of this size, without vectors, in memory."""
     return size > _IN_REGISTERS
 
 
 def record_classes(size: int, pieces: list[Piece]) -> tuple[str, ...]:
-    """Return the classes of a record of at most 16 bytes, () if not known: an empty one."""
+    """Return the classes of a record of at most 16 bytes, () if not known, as for an empty one."""
     classes = [""] * -(-size // _EIGHT)
     for offset, width, parts, alignment in pieces:
         if offset % alignment:

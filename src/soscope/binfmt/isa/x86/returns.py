@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which call ends at an address of x86 code, as far as the bytes in front of it can tell."""
+"""Find the call before a return address in x86 code, as far as its bytes tell."""
 
 from __future__ import annotations
 
-LONGEST = 7  # bytes of a call, without prefixes that change nothing here
+LONGEST = 7  # bytes of a call, without prefixes that do not matter here
 
 _CALL, _GROUP, _INDIRECT = 0xE8, 0xFF, 2
 _BY_SLOT = b"\xff\x15"
 
 
 def call_before(code: bytes, addr: int) -> tuple[bool, int | None, int | None]:
-    """Return (whether `code`, which ends at `addr`, may end with a call, where to, by which slot).
+    """Return (whether `code`, up to `addr`, may end with a call, its target, its slot).
 
-    At most one of the two is known, None for the other. A slot's address is that of 64-bit code.
-    Bytes of other instructions may look like a call.
+    At most one of target and slot is known, the other is None. A slot's address is only right for
+    64-bit code. Bytes of other instructions may look like a call.
     """
     distance = int.from_bytes(code[-4:], "little", signed=True)
     if len(code) >= 5 and code[-5] == _CALL:
@@ -27,7 +27,7 @@ def call_before(code: bytes, addr: int) -> tuple[bool, int | None, int | None]:
 
 
 def _length(rest: bytes) -> int:
-    """Return the length of a call whose ModRM byte begins `rest`, 0 where it is another one."""
+    """Return the length of a call whose ModRM byte begins `rest`, 0 if it is no call."""
     modrm = rest[0]
     mode, extension, rm = modrm >> 6, modrm >> 3 & 7, modrm & 7
     if extension != _INDIRECT:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The linker's stubs in code of x86-64 and i386, as GNU ld, gold, LLD and mold make them.
+"""The linker's stubs in code of x86-64 and i386, as GNU ld, gold, LLD and mold write them.
 
-x86-64 and i386 psABI, "Procedure Linkage Table". A stub is told from other code by what it jumps
-through: only a slot that a relocation fills makes it one. Each is aligned to its size, 8 or 16
-bytes, with an index beside its jump anywhere. On x86-64 it names its slot by a displacement
-from the end of an instruction, on i386 by address or, in code that may lie anywhere, by its
-distance from _GLOBAL_OFFSET_TABLE_, which %ebx holds.
+x86-64 and i386 psABI, "Procedure Linkage Table". Code counts as a stub only if it jumps through a
+slot that a relocation fills. A stub is aligned to its size, 8 or 16 bytes; a stub with an index
+beside its jump may be anywhere. On x86-64 it addresses its slot by a displacement from the end of
+an instruction. On i386 it does so by address or, in position-independent code, by the distance
+from _GLOBAL_OFFSET_TABLE_, which %ebx holds.
 
-Looking into a process begins here too, so nothing is imported that its start would pay for.
+Attaching to a process uses this module, so it imports nothing that would delay the start.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from struct import Struct
 
-# Forms: with a lazy half behind the jump, without one, or left by a return
+# Forms of stubs: with a lazy half behind the jump, without one, or with a return as its jump.
 LAZY = "lazy"
-SHORT = "short"  # 8 bytes
-FULL = "full"  # 16 bytes
+SHORT = "short"  # 8 bytes long
+FULL = "full"  # 16 bytes long
 RETURN = "return"
 
 Row = tuple[int, int, int, str]  # vaddr, size, slot, form
 
-# [endbr64] [mov $index, %r11d] [bnd] jmp *disp(%rip); at every byte, so that no chance match
-# within one hides the next
+# [endbr64] [mov $index, %r11d] [bnd] jmp *disp(%rip). It is tried at every byte, so that no chance
+# match within one hides the next.
 _JUMP_64 = re.compile(
     rb"(?=((?:\xf3\x0f\x1e\xfa)?(?:\x41\xbb.{4})?\xf2?\xff\x25(.{4})))", re.DOTALL
 )
-# mov disp(%rip), %r11; call or jmp to where it is left by a return. What stands behind that tells
-# it from code that only loads the slot: the lazy half, or filling up to the next stub.
+# mov disp(%rip), %r11; call or jmp to code that jumps by a return. The bytes behind it distinguish
+# it from code that only loads the slot: they are the lazy half, or filling up to the next stub.
 _RETURN_64 = re.compile(
     rb"(?=(\x4c\x8b\x1d(.{4}))(?:\xe8.{4}\xe9.{4}\x68.{4}\xe9|\xe9.{4}\xcc{4}))", re.DOTALL
 )
@@ -38,11 +38,11 @@ _RETURN_64 = re.compile(
 _JUMP_32 = re.compile(
     rb"(?=((?:\xf3\x0f\x1e\xfb)?(?:\xb9.{4})?\xf2?\xff([\x25\xa3])(.{4})))", re.DOTALL
 )
-# push %eax; mov addr, %eax or mov disp(%ebx), %eax; call to where it is left by a return
+# push %eax; mov addr, %eax or mov disp(%ebx), %eax; call to code that jumps by a return
 _RETURN_32 = re.compile(
     rb"(?=(\x50(?:\xa1|\x8b(\x83))(.{4}))\xe8.{4}\xe9.{4}\x68.{4}\xe9)", re.DOTALL
 )
-# what stands behind the jump: the lazy half, or filling up to the next stub
+# bytes behind the jump: the lazy half, or filling up to the next stub
 _LAZY = re.compile(rb"\x68.{4}\xf2?\xe9", re.DOTALL)
 _FILLED = re.compile(
     rb"\x66?\x90|\x66?\x0f\x1f[\0\x40\x44\x80\x84]|\xcc|\0\0|\x8d[\x74\xb4]\x26", re.DOTALL
@@ -60,11 +60,12 @@ FIRST_STUB = re.compile(
     rb"|\xf3\x0f\x1e\xfb\x51(?:\x8d\x8b|\xb9).{4}\xff\x31\xff\x61\x04",
     re.DOTALL,
 )
-# where a lazy stub tells the index, too: jmp *disp(%ebx); push $offset, or mold's the other way
+# a lazy stub that also has the index: jmp *disp(%ebx); push $offset, or with mold in reverse order
 _TOLD = re.compile(rb"\xff\xa3(.{4})\x68(.{4})|\xb9(.{4})\xff\xa3(.{4})", re.DOTALL)
-# call to the next instruction, or to what loads its address; [pop %ebx]; add $distance, %ebx
+# call to the next instruction, or to a function that loads its return address into %ebx; [pop
+# %ebx]; add $distance, %ebx
 _LOADED = re.compile(rb"\xe8.{4}(\x5b?)\x81\xc3(.{4})", re.DOTALL)
-# what nearly all PLTs of x86-64 are made of, beginning with the push of the first stub:
+# entries of nearly all PLTs of x86-64, and the push at the start of the first stub:
 _ENTRY_64 = Struct("<HiBIBi")  # jmp *disp(%rip); push $index; jmp to the first
 _SECOND_64 = Struct("<IHi6s")  # endbr64; jmp *disp(%rip); nopw 0(%rax,%rax)
 _ENDBR_64, _NOPW = 0xFA1E0FF3, b"\x66\x0f\x1f\x44\0\0"
@@ -72,7 +73,7 @@ _JMP_64, _PUSH, _JMP = 0x25FF, 0x68, 0xE9
 _FIRST = (b"\xff\x35", b"\xff\xb3")  # push GOT[1], in front of the jump of the first stub
 _BY_ADDRESS = b"\x25"
 _SHORT = 8
-SIZE = _FULL = 16  # of most stubs
+SIZE = _FULL = 16  # bytes of most stubs
 _LONG = 32
 _REL = 8  # bytes of a relocation of i386
 _MASK_64 = (1 << 64) - 1
@@ -80,9 +81,10 @@ _MASK_32 = (1 << 32) - 1
 
 
 def regular_64(data: bytes, base: int) -> tuple[list[tuple[int, int]], str] | None:
-    """Return (vaddr, slot) of each stub of a section at `base`, and their form.
+    """Return (vaddr, slot) of each stub of a section at `base`, and the form of all of them.
 
-    None where it is not made of one form, without gaps: `stubs_64` takes all of them, slowly.
+    Return None if the stubs differ in form or have gaps. `stubs_64` handles all cases, but
+    slowly.
     """
     if len(data) % _FULL:
         return None
@@ -110,13 +112,13 @@ def regular_64(data: bytes, base: int) -> tuple[list[tuple[int, int]], str] | No
 def stubs_64(
     data: bytes, base: int, slots: Container[int], origin: int, *, is_plt: bool
 ) -> Iterator[Row]:
-    """Give the stubs in code at `base`, those left by a return last.
+    """Yield the stubs in code at `base`; stubs that jump by a return come last.
 
-    They are aligned as their section is, which begins at `origin`; 0 for its being unknown.
-    In a section of stubs (`is_plt`) those without a slot are given, too.
+    Stubs are aligned as their section, which begins at `origin`, 0 if that is not known. In a
+    section of stubs (`is_plt`), stubs without a slot are included, too.
     """
     from_bytes = int.from_bytes
-    free = 0  # where the last stub ends
+    free = 0  # end of the last stub
     for match in _JUMP_64.finditer(data):
         at, end = match.span(1)
         start = base + at
@@ -138,7 +140,7 @@ def stubs_64(
 def stubs_32(
     data: bytes, base: int, slots: Container[int], origin: int, got: int, *, is_plt: bool
 ) -> Iterator[Row]:
-    """Give the stubs as `stubs_64` does; distances count from `got`."""
+    """Yield the stubs as `stubs_64` does; distances count from `got`."""
     from_bytes = int.from_bytes
     free = 0
     for match in _JUMP_32.finditer(data):
@@ -164,18 +166,18 @@ def stubs_32(
 
 
 def _is_sure(data: bytes, at: int, end: int) -> bool:
-    """Return whether a jump through a slot is a stub's wherever it stands: an index is with it."""
+    """Return whether a jump through a slot has an index beside it, and so is a stub anywhere."""
     return end - at >= _FULL - 1 or _LAZY.match(data, end) is not None
 
 
 def _form(data: bytes, at: int, end: int, place: int) -> tuple[int, str]:
-    """Return size and form of a stub from `at` to the `end` of its jump, size 0 for none.
+    """Return size and form of a stub from `at` to the `end` of its jump, size 0 if it is none.
 
-    `place` is how far it is from where its section begins.
+    `place` is its distance from the start of its section.
     """
     if _LAZY.match(data, end):
         return _FULL, LAZY
-    if end - at >= _FULL - 1:  # mold's have an index, up to the last byte
+    if end - at >= _FULL - 1:  # mold's stubs have an index, and no filling
         return _FULL, FULL
     if end < len(data) and not _FILLED.match(data, end):
         return 0, ""
@@ -185,7 +187,7 @@ def _form(data: bytes, at: int, end: int, place: int) -> tuple[int, str]:
 
 
 def _is_short(data: bytes, at: int, end: int) -> bool:
-    """Return whether a stub is filled up to 8 bytes and no further."""
+    """Return whether a stub is filled up to only 8 bytes."""
     following = data[at + _SHORT : at + _SHORT + 3]
     return (
         data[end : at + _SHORT] in (b"\x66\x90", b"\x90")
@@ -195,9 +197,10 @@ def _is_short(data: bytes, at: int, end: int) -> bool:
 
 
 def told_got(data: bytes, calls: Sequence[int]) -> int | None:
-    """Return what distances count from, by a lazy stub of i386: it names its relocation, too.
+    """Return the base address of distances, computed from lazy stubs of i386.
 
-    `calls` are the slots of DT_JMPREL in its order. None where no stub tells it.
+    Such a stub also has the offset of its relocation. `calls` are the slots of DT_JMPREL in
+    order. Return None if there is no such stub.
     """
     votes: dict[int, int] = {}
     for match in _TOLD.finditer(data):
@@ -210,7 +213,7 @@ def told_got(data: bytes, calls: Sequence[int]) -> int | None:
 
 
 def loaded_got(data: bytes, base: int) -> int | None:
-    """Return what most functions of i386 code at `base` load into %ebx, None without one."""
+    """Return the address that most functions of i386 code at `base` load into %ebx, or None."""
     votes: dict[int, int] = {}
     for match in _LOADED.finditer(data):
         got = base + match.start(1) + int.from_bytes(match[2], "little") & _MASK_32
@@ -219,7 +222,7 @@ def loaded_got(data: bytes, base: int) -> int | None:
 
 
 def fitting_got(data: bytes, slots: Container[int], bases: Sequence[int]) -> int:
-    """Return the one of `bases` with which most stubs lead to slots, the first of several."""
+    """Return the first of `bases` with which the largest number of stubs lead to slots."""
     if len(bases) < 2:
         return bases[0] if bases else 0
     distances = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where stubs of x86-64 and i386 jump: one instruction loads the slot and goes there."""
+"""Call sites in stubs of x86-64 and i386: the one instruction that jumps through the slot."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ _JUMP = re.compile(
 
 
 def place(code: bytes, _order: str) -> SiteInStub:
-    """Return where a stub has its call site; one that leaves by a return has to run as it is."""
+    """Return the call site in a stub; a stub that jumps by a return must run unchanged."""
     jump = _JUMP.match(code)
     return SiteInStub(0, PASS) if jump is None else SiteInStub(jump.start("jump"), JUMP)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on x86-64, x32 included, and on i386, by the forms of shapes.py."""
+"""Stubs on x86-64 (with x32) and i386, by the forms in shapes.py."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PLACES = (".plt", ".iplt")
 
 
 def decoder(arch: Arch) -> Decoder:
-    """Return the decoder of stubs for one of the three machines."""
+    """Return the decoder of stubs for x86-64, x32 or i386."""
     return Decoder(_find_32 if arch.number == EM_386 else _find_64, _PLACES)
 
 
 def _find_64(code: Code, table: SlotTable) -> Iterable[FoundStub]:
-    """Give the stubs in a stretch of code."""
+    """Yield the stubs in a range of code."""
     is_plt = code.section is not None
     if is_plt:
         regular = shapes.regular_64(code.data, code.vaddr)
@@ -37,10 +37,10 @@ def _find_64(code: Code, table: SlotTable) -> Iterable[FoundStub]:
 
 
 def _find_32(code: Code, table: SlotTable) -> Iterator[FoundStub]:
-    """Give the stubs in a stretch of code."""
+    """Yield the stubs in a range of code."""
     if table.base is None:
         table.base = shapes.told_got(code.data, table.calls)
-        if table.base is None and code.section is None:  # there are functions in it
+        if table.base is None and code.section is None:  # the code may contain functions
             table.base = shapes.loaded_got(code.data, code.vaddr)
     got = table.base
     if got is None:
@@ -54,7 +54,7 @@ def _find_32(code: Code, table: SlotTable) -> Iterator[FoundStub]:
 def _named(
     rows: Iterator[shapes.Row], section: str | None, table: SlotTable
 ) -> Iterator[FoundStub]:
-    """Give stubs the kinds of model/filemap.py, by their form and their section."""
+    """Yield stubs with the kinds of model/filemap.py, by their form and section."""
     is_ifunc, default = table.slots, _kind(section)
     for vaddr, size, slot, form in rows:
         if form == shapes.RETURN:
@@ -69,7 +69,7 @@ def _named(
 
 
 def _kind(section: str | None) -> str | None:
-    """Return what stubs without a lazy half are in a section, None where that is not known."""
+    """Return the kind of a section's stubs without a lazy half, None if it is not known."""
     if section is None:
         return None
     if section.startswith(".plt.got"):

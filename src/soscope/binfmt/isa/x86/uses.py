@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What code goes through a slot on x86-64 and i386: stubs, calls, jumps, and what only loads it.
+"""The code that goes through a slot on x86-64 and i386: stubs, calls, jumps and loads.
 
-On x86-64 such code names the slot by a 32-bit displacement from the end of the instruction, on
-i386 by its address, or by its distance from the image's GOT, which some register holds. Every
-position of the code is taken for one: a chance match looks like a load.
+On x86-64 such code addresses the slot by a 32-bit displacement from the end of the instruction.
+On i386 it does so by its address, or by its distance from the image's GOT, which a register
+holds. Every position of the code is treated as such an instruction, and a chance match looks like
+a load.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ _EBX = 3
 _READS = frozenset(b"\x8b\x03\x2b\x33\x39\x3b\x83\x85")  # mov add sub xor cmp cmp cmp test
 _REGISTERS = ("eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi")
 
-Named = Callable[[int], str]  # the section that holds an offset, "" where that is not known
-# kind, where its first instruction begins, where the number that names the slot is, its section
+Named = Callable[[int], str]  # offset -> name of its section, "" if not known
+# kind, start of its first instruction, position of the number that addresses the slot, section
 Place = tuple[str, int, int, str]
 
 
 def base_of(arch: Arch, image: ElfReader, sections: Sections | None) -> int | None:
-    """Return the link-time address that code may count from: 0 unknown, None where none does."""
+    """Return the link-time base address of code on i386, 0 if unknown; None on other machines."""
     return X86Stubs(image, sections).got if arch.number == EM_386 else None
 
 
 def places(
     data: bytes, addr: int, slot: int, named: Named, base: int | None, *, is_where_linked: bool
 ) -> list[Place]:
-    """Return what goes through `slot` in the code `data`, which lies at `addr`, by rising address.
+    """Return the code that goes through `slot` in `data`, which lies at `addr`, sorted by address.
 
-    All of them are run-time addresses, `base` too. With `is_where_linked` code may name the slot
-    by its address.
+    All addresses, also `base`, are run-time addresses. If `is_where_linked` is true, code may
+    address the slot by its absolute address.
     """
     if base is None:
         words = words_that(data, slot - addr, counts_from_end=True)
@@ -49,8 +50,8 @@ def places(
 def words_that(data: bytes, wanted: int, *, counts_from_end: bool) -> list[int]:
     """Return the offsets of the 32-bit words of `data` that are `wanted`.
 
-    With `counts_from_end` a word is a distance from its own end to `wanted`, which counts from
-    the beginning of `data`.
+    With `counts_from_end`, a word is a distance from its own end to `wanted`, and `wanted` counts
+    from the beginning of `data`.
     """
     import numpy as np
 
@@ -88,7 +89,8 @@ def _use_64(data: bytes, place: int, name: str) -> Place:
 def _uses_32(
     data: bytes, slot: int, named: Named, got: int, *, is_where_linked: bool
 ) -> list[Place]:
-    # by its address: in code that is not position-independent, which lies where it was linked
+    # by its absolute address, in code that is not position-independent and lies where it was
+    # linked
     wanted = [(slot, True)] if is_where_linked else []
     if got:
         wanted.append((slot - got, False))
@@ -106,7 +108,7 @@ def _signed(number: int) -> int:
 
 
 def _use_32(data: bytes, place: int, name: str, *, by_address: bool) -> Place | None:
-    """Return what the word at `place` belongs to, None where no instruction names memory so."""
+    """Return the instruction with the word at `place`; None if no instruction has memory there."""
     if place < 2:
         return None
     opcode, form = data[place - 2], data[place - 1]
@@ -114,7 +116,7 @@ def _use_32(data: bytes, place: int, name: str, *, by_address: bool) -> Place | 
     named = form & 0xC7 == 5 if by_address else form >> 6 == 2 and form & 7 != 4
     operation = form >> 3 & 7
     if named and opcode == 0xFF and operation in (2, 4):
-        # a table of functions is called in the same way, through any register and forwards
+        # calls through tables of functions look the same, with any register and a positive number
         is_sure = by_address or form & 7 == _EBX or data[place + 3] & 0x80
         kind = LOAD
         if is_sure:
@@ -127,7 +129,7 @@ def _use_32(data: bytes, place: int, name: str, *, by_address: bool) -> Place | 
             start -= 4
     elif named and (opcode in _READS or (opcode == 0xFF and operation == 6)):
         kind = LOAD
-    elif by_address and form == 0xA1:  # to %eax, in its short form
+    elif by_address and form == 0xA1:  # load to %eax, in its short form
         kind, start = LOAD, place - 1
     else:
         return None
@@ -135,7 +137,7 @@ def _use_32(data: bytes, place: int, name: str, *, by_address: bool) -> Place | 
 
 
 def _is_stub(data: bytes, place: int, name: str) -> bool:
-    """Return whether a jump is a stub, by the bytes that fill it up, if no section tells."""
+    """Return whether a jump is a stub, by the filling behind it, if no section tells."""
     after = data[place + 4 : place + 7]
     return not name and (
         after[:2] == b"\x66\x90" or after == b"\x66\x0f\x1f" or after[:1] == b"\x68"
@@ -143,9 +145,10 @@ def _is_stub(data: bytes, place: int, name: str) -> bool:
 
 
 def instruction(code: bytes, addr: int, got: int | None) -> str:
-    """Return the first instruction that matters of `code`, which lies at `addr`, in AT&T's words.
+    """Return the first relevant instruction of `code`, which lies at `addr`, in AT&T syntax.
 
-    Landing marks are left out; what is not a stub's or a call's is shown as bytes.
+    Landing marks (endbr) are skipped. Instructions that are neither in stubs nor calls are shown
+    as bytes.
     """
     skipped = 0
     prefix = ""
