@@ -8,11 +8,11 @@ from soscope.options.audit_resolver import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where an argument is lost, or no trampoline was found."""
+    """Run the verb. Return 0, or 1 if an argument is lost or no trampoline was found."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.inspect.audit.audit import UNSOUND, audit
     from soscope.report.audit_resolver.json import document

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 1 where a function that was asked for was called."""
+    """Run the verb. Return 1 if a function that was asked for was called."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
     invocation.wraps = False
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.instruments.trace.called import called_in
     from soscope.instruments.trace.listener import Listener

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope check`: what does not fit together in the linking of files."""
+"""`soscope check`: inconsistencies in the linking of files."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from soscope.options.check import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where there is a fault or a file cannot be read."""
+    """Run the verb. Return 0, or 1 if there is a fault or a file cannot be read."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import finish
     from soscope.inspect.check.check import check
     from soscope.linker.collect import files_below, images_of, shortfall
@@ -24,7 +24,7 @@ def run(invocation: Invocation) -> int:
     output = Output.open(None, STDOUT)
     totals = Totals()
     is_whole = is_fine = is_first = True
-    parts: list[str] = []  # of a page, which is made of all
+    parts: list[str] = []  # parts of a page, which is made from all of them
     for image, error in images_of(paths, options.arch):
         if image is None:
             note(error)

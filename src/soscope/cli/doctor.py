@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope doctor`: what works here, and with one process or file."""
+"""`soscope doctor`: what works on this system, and with one process or file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from soscope.options.doctor import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, 1 where something does not work, 3 or 4."""
+    """Run the verb. Return 0, 1 if something does not work, 3 or 4."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.inspect.doctor.doctor import diagnose
     from soscope.report.doctor.json import document

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""End as the command ended: with its exit status, or by its signal."""
+"""Ends soscope as its command ended: with its exit status, or by its signal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def leave(status: int | None, signal_number: int | None) -> int:
     """Return the exit status of a command, or die of the signal that killed it.
 
-    Where its end was not seen, that is soscope's own failure: 125.
+    If its end was not seen, that is soscope's own failure, and the status is 125.
     """
     if signal_number is not None:
         return die(signal_number)
@@ -23,8 +23,8 @@ def leave(status: int | None, signal_number: int | None) -> int:
 def die(which: int | str) -> int:
     """Die of a signal, by number or name, without a core dump of soscope's own.
 
-    No `atexit` function runs: everything else must be written and closed. Returns 128 + its
-    number only if the signal does not kill.
+    No `atexit` function runs, so everything else must be written and closed. Returns 128 + the
+    signal's number only if the signal does not kill.
     """
     import signal
 
@@ -42,7 +42,7 @@ def die(which: int | str) -> int:
 
 
 def end(status: int) -> NoReturn:
-    """End the process at once: what the interpreter would take apart, the kernel frees faster.
+    """End the process at once. The kernel frees its memory faster than the interpreter would.
 
     No `atexit` function runs.
     """
@@ -58,14 +58,14 @@ def _forbid_core() -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_CORE)
         resource.setrlimit(resource.RLIMIT_CORE, (0, most))
-        # A core_pattern that is a program is started whatever the limit is.
+        # A core_pattern that is a program is started whatever the core limit is.
         ptrace.forbid_dump()
     except (ImportError, AttributeError, OSError, ValueError):
-        pass  # the worst is a core file; `report` runs on systems without ptrace
+        pass  # at worst there is a core file, and `report` also runs on systems without ptrace
 
 
 def _flush() -> None:
-    """Write out what Python still holds; a stream that fails is given up."""
+    """Flush Python's buffers. A stream that fails is given up."""
     import sys
 
     for stream in (sys.stdout, sys.stderr):
@@ -74,5 +74,5 @@ def _flush() -> None:
         try:
             stream.flush()
         except (OSError, ValueError):
-            # Python would complain about it once more at its end.
+            # Python would report the error once more at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

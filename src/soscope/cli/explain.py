@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope explain`: how calls of a symbol go, in files or in a running process."""
+"""`soscope explain`: the route of calls of a symbol, in files or in a running process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from soscope.errors import SoscopeError
 from soscope.options.explain import ExplainOptions, parse
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # imported when the words are fine
+if TYPE_CHECKING:  # imported after the words were parsed
     from soscope.inspect.explain.model import Explanation, Importer
 
-_NO_TERMINAL = 132  # columns of a pipe or a file
+_NO_TERMINAL = 132  # columns for a pipe or a file
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where no slot leads to the symbol, or a file is damaged."""
+    """Run the verb. Return 0, or 1 if no slot leads to the symbol or a file is damaged."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
     explanation = _explained(options)
@@ -36,7 +36,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _explained(options: ExplainOptions) -> Explanation:
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     if options.pid is not None:
         from soscope.inspect.explain.process import explain_process
 
@@ -53,7 +53,7 @@ def _explained(options: ExplainOptions) -> Explanation:
 
 
 def _show(explanation: Explanation, options: ExplainOptions) -> bool:
-    """Write what was asked for; return whether it is written whole."""
+    """Write what was asked for. Return whether all of it was written."""
     from soscope.cli.output import finish, show
 
     said = ""
@@ -77,7 +77,7 @@ def _show(explanation: Explanation, options: ExplainOptions) -> bool:
 
 
 def _is_whole(image: Importer) -> bool:
-    """Return whether all there is to say of a file was said; tell what is missing."""
+    """Return whether a file could be explained completely. Print what is missing."""
     from soscope.report.explain.text import nothing
 
     if not image.ways:
@@ -88,7 +88,7 @@ def _is_whole(image: Importer) -> bool:
 
 
 def _nothing_in_process(explanation: Explanation, importer: str | None) -> str:
-    """Say that no slot leads to the symbol: of `importer`, or where that is None of any image."""
+    """Return a message that no slot of `importer`, or of any image if None, leads to the symbol."""
     said = f"no image has a slot for '{explanation.symbol}'"
     if importer is not None:
         said = f"{importer} has no slot for '{explanation.symbol}'"
@@ -99,11 +99,11 @@ def _nothing_in_process(explanation: Explanation, importer: str | None) -> str:
 
 
 def _columns() -> int:
-    """Return the width of the terminal on standard output, enough for two columns elsewhere."""
+    """Return the width of the terminal on standard output, else enough for two columns."""
     try:
         return int(os.environ["COLUMNS"])
     except (KeyError, ValueError):
-        pass  # not said: the terminal is asked
+        pass  # COLUMNS is not set: ask the terminal
     try:
         return os.get_terminal_size(1).columns or _NO_TERMINAL
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope export`: write a recording for other programs."""
+"""`soscope export`: convert a recording for other programs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 if the recording is damaged or ends too early."""
+    """Run the verb. Return 0, or 1 if the recording is damaged or incomplete."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.recording.reader import RecordingFile
 
     with RecordingFile.open(options.path) as recording:
@@ -35,7 +35,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _calls(options: ExportOptions) -> int:
-    """Write single calls."""
+    """Write single calls. Return the exit status."""
     from soscope.cli.wholefile import WholeFile
     from soscope.export.settings import CALL_FORMATS, SAMPLES
     from soscope.instruments.trace.replay import Replay
@@ -74,7 +74,7 @@ def _calls(options: ExportOptions) -> int:
 
 
 def _write(replay: Replay, name: str, file: WholeFile, settings: ExportSettings) -> list[str]:
-    """Write all calls; return notes, the last of which says what reads the file."""
+    """Write all calls. Return notes, the last of which tells what program reads the file."""
     if name == "jsonl":
         return _json_lines(replay, file, settings)
     module = _module(name)
@@ -92,7 +92,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _json_lines(replay: Replay, file: WholeFile, settings: ExportSettings) -> list[str]:
-    """Write what `soscope trace --json` does."""
+    """Write the same output as `soscope trace --json`."""
     from soscope.report.output import Output
     from soscope.report.trace.display import Display
     from soscope.report.trace.json import JsonLinesListener

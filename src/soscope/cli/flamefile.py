@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a flame graph into a file."""
+"""Writes a flame graph to a file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from soscope.report.output import Output
 
 
 def write_flame(text: str, path: str, recording: str) -> bool:
-    """Write a picture or a page; return whether all of it was written.
+    """Write a picture or a page. Return whether all of it was written.
 
-    Raises UsageError where the file is the recording that it is of, SoscopeError where it cannot be
+    Raises UsageError if the file is the recording itself, and SoscopeError if it cannot be
     opened.
     """
     if os.path.exists(path) and os.path.samefile(path, recording):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `trace --last` shows: each recording of the flight recorder, as `report` would show it."""
+"""`trace --last`: each recording of the flight recorder, shown as `report` would show it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from soscope.report.output import Output
 def run_with_flights(
     options: TraceOptions, output: Output, tell: Callable[[str], None] | None
 ) -> TraceOutcome:
-    """Trace until the end; write what the rings hold when something happens.
+    """Trace to the end. Write the contents of the rings whenever something happens.
 
-    Without --record it is recorded in a directory for temporary files, and shown. Raises as
+    Without --record the recording is in a temporary directory, and is shown. Raises as
     `run_trace` does.
     """
     settings = options.settings
@@ -36,7 +36,7 @@ def run_with_flights(
 
 
 class _Flights:
-    """Says and shows each recording; `keeps`: the files stay."""
+    """Reports and shows each recording. With `keeps`, the files stay."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class _Flights:
         self._tell = tell
         self._keeps = keeps
         self._remarks: list[str] = []
-        self._may_be_ended = True  # by a signal, while calls are shown
+        self._may_be_ended = True  # a signal may end it while calls are shown
         self._run = TraceRun(options.settings, Listener(), output, tell, flown=self._flown)
 
     def run(self) -> TraceOutcome:
@@ -78,12 +78,12 @@ class _Flights:
             os.unlink(flight.path)
 
     def _show(self, path: str, what: str, last_ns: int) -> None:
-        """Print the calls; the target is looked after meanwhile."""
+        """Print the calls, and attend to the target meanwhile."""
         options = self._options
         choice = listeners.with_descriptors(options.choice, options.display, live=True)
         choice = choice or Choice()
         choice.last_ns = last_ns
-        # a signal that has ended the trace is no reason not to show what it was for
+        # Even if a signal has ended the trace, the recording that it asked for is shown.
         self._may_be_ended = self._run.session.attend()
         replay = Replay(path, options.settings.prototypes)
         try:

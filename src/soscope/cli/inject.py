@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope inject`: run a command, have calls into shared libraries fail, and show those."""
+"""`soscope inject`: run a command, let calls into shared libraries fail, and show those."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from soscope.options.sweep import SweepOptions
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return the command's exit status, or die of its signal."""
+    """Run the verb. Return the command's exit status, or die of its signal."""
     try:
         options = parse(invocation.words)
     except SoscopeError:
@@ -27,7 +27,7 @@ def run(invocation: Invocation) -> int:
     invocation.debug = settings.debug
     invocation.wraps = not settings.pids
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.early import Early
     from soscope.cli.trace import end, say_notes
     from soscope.instruments.inject.instrument import InjectInstrument

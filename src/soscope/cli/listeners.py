@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the report for a trace, live or read back; only its module is imported."""
+"""Chooses the listener for a trace, live or read back. Only its module is imported."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def make(
 ) -> Listener:
     """Return the listener that shows a trace of this mode on `output`.
 
-    `injected` is what was done to its calls, None: nothing was. `table` is for those of -c,
-    `picture` is where one of a graph is drawn.
+    `injected` are the rules that were applied to its calls, None if there were none. `table` are
+    the settings for -c, and `picture` is the output for the picture of a graph.
     """
     if table is not None and table.tree and mode == MODE_TRACE:
         from soscope.report.trace.treetable import TreeJsonListener, TreeTableListener
@@ -73,9 +73,9 @@ def make(
 def with_descriptors(
     choice: Choice | None, display: Display, *, live: bool, starts: bool = False
 ) -> Choice | None:
-    """Return a choice with what descriptors are of, where -y or -P asks for that.
+    """Return a choice that knows the files of descriptors, if -y or -P needs that.
 
-    `live`: the processes can be looked at. `starts`: a command will be started.
+    `live` means that the processes can be examined, and `starts` that a command will be started.
     """
     if not display.paths and (choice is None or not choice.paths):
         return choice

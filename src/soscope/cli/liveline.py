@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace with a line on the terminal that says how far it has come, where nobody else writes."""
+"""A trace with a line of progress on the terminal, if nothing else is written there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from soscope.report.trace.liveline import LiveLine, may_be_shown
 
 
 def is_wanted(options: TraceOptions) -> bool:
-    """Return whether the line is to be shown: nobody else writes to the terminal meanwhile."""
+    """Return whether the line is shown, because nothing else is written to the terminal."""
     settings = options.settings
     is_printed = options.prints and options.output is None and settings.mode == MODE_TRACE
     if options.live == NEVER or options.display.quiet or is_printed or not os.isatty(STDERR):
@@ -31,7 +31,7 @@ def run_with_line(
     output: Output,
     tell: Callable[[str], None] | None,
 ) -> TraceOutcome:
-    """Trace as `run_trace` does."""
+    """Trace as `run_trace` does, with the line of progress."""
     line = LiveLine()
 
     def tell_alone(text: str) -> None:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way in: choose the verb, run it, turn errors into a message and an exit status.
+"""The entry point: choose the verb, run it, turn errors into a message and exit status.
 
-Only the chosen verb's module is imported, since the start of soscope is part of what a
-trace costs.
+Only the chosen verb's module is imported, as the start of soscope is part of the cost of a trace.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import NoReturn
 else:
-    import _signal  # signal would import enum
+    import _signal  # the module signal would import enum
 
 _COLLECT_AFTER = 100_000
-# of descriptors, memory and processes (fork(2): EAGAIN)
+# Errors for lack of descriptors, memory and processes (fork(2): EAGAIN).
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 FAMILIES = {
@@ -32,7 +31,8 @@ FAMILIES = {
 
 HELP_WORDS = ("-h", "--help")
 
-# verb -> (what its help says, exit status of a wrong usage); a family's, of two words
+# Verb -> (its description in the help, exit status of a usage error). Verbs of a family have two
+# words.
 VERBS: dict[str, tuple[str, int]] = {
     "trace": ("run a command and show its calls into shared libraries", 125),
     "inject": ("run a command and have calls into shared libraries fail", 125),
@@ -90,9 +90,9 @@ soscope VERB --help tells more; --debug shows tracebacks of soscope's own errors
 class Invocation:
     """One run of soscope: the words behind the verb, and whether tracebacks are wanted.
 
-    The verb sets `debug` when it has parsed its options: only it knows which words are
-    options and which belong to a command. `wraps` says that a command's own exit status is
-    to be ours, if the verb is one that runs commands.
+    The verb sets `debug` when it has parsed its options, as only the verb knows which words are
+    options and which belong to a command. `wraps` means that soscope exits with the status of its
+    command, if the verb runs commands.
     """
 
     __slots__ = ("debug", "words", "wraps")
@@ -104,20 +104,20 @@ class Invocation:
 
 
 def start() -> NoReturn:
-    """Be the command `soscope`: run it and end the process."""
+    """Run the command `soscope` and end the process."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        # Until a verb runs there is nothing to clear away, and an import may lose the exception.
+        # Before a verb runs there is nothing to clean up, and an import may lose the exception.
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-    # Thousands of objects are made at the start, and none of them is garbage.
+    # The start makes thousands of objects, and none of them is garbage.
     if sys.argv[1:2] == ["resolve"]:
-        gc.disable()  # nor later: it holds all its answers until it ends with them
+        gc.disable()  # `resolve` keeps its answers until it ends
     else:
         gc.set_threshold(_COLLECT_AFTER)
     from soscope.cli.onefile import OneFile
 
     modules = OneFile(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     sys.meta_path.insert(0, modules)
-    from soscope.cli.exits import end  # the end is no time to lack a descriptor
+    from soscope.cli.exits import end  # imported now, as descriptors may be lacking at the end
 
     status = main()
     modules.keep()
@@ -125,7 +125,7 @@ def start() -> NoReturn:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run soscope; `arguments` are those behind the program's name. Return the exit status."""
+    """Run soscope with the given words, or those of the command line. Return the exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     debug = bool(os.environ.get("SOSCOPE_DEBUG"))
     while words[:1] == ["--debug"]:
@@ -140,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(verb, invocation)
     except BrokenPipeError:
-        return _die("SIGPIPE")  # whoever read us has enough: end as other programs do
+        return _die("SIGPIPE")  # the reader is gone: end as other programs do
     except KeyboardInterrupt:
         return _die("SIGINT")
     except SoscopeError as error:
@@ -193,17 +193,17 @@ def _run(verb: str, invocation: Invocation) -> int:
     name = f"soscope.cli.{module_name(verb)}"
     __import__(name)  # importlib takes a millisecond
     run = sys.modules[name].run
-    if _signal.getsignal(_signal.SIGINT) is _signal.SIG_DFL:  # by `start`
+    if _signal.getsignal(_signal.SIGINT) is _signal.SIG_DFL:  # set by `start`
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     try:
         status: int = run(invocation)
-    except SystemExit as asked:  # for help
+    except SystemExit as asked:  # help was printed
         return _print(getattr(asked, "text", ""))
     return status
 
 
 def _print(text: str) -> int:
-    """Print what the user has asked for; return the exit status."""
+    """Print what the user has asked for. Return the exit status."""
     from soscope.cli.output import show
 
     return 0 if show(text) else 1
@@ -215,14 +215,14 @@ def module_name(verb: str) -> str:
 
 
 def _about() -> str:
-    """Return the help: all verbs."""
+    """Return the help, with all verbs."""
     single = {name: about for name, (about, _) in VERBS.items() if " " not in name}
     lines = [f"  {name:14} {about}" for name, about in (single | FAMILIES).items()]
     return HELP.format(verbs="\n".join(lines))
 
 
 def _about_family(family: str) -> str:
-    """Return which verbs a family has."""
+    """Return the help of a family of verbs."""
     lines = [
         f"  soscope {name:14} {about}" for name, (about, _) in VERBS.items() if _is_of(name, family)
     ]
@@ -236,8 +236,8 @@ def _is_of(verb: str, family: str) -> bool:
 def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:
     """Return the exit status for an error of this verb.
 
-    A command that was to be wrapped may end with any status: soscope's own is one that
-    commands hardly use, and 126 and 127 are the shell's.
+    A command that soscope wraps may end with any status, so soscope's own is one that commands
+    hardly use. 126 and 127 are those of shells.
     """
     from soscope.errors import LaunchError
 
@@ -248,18 +248,18 @@ def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:
 
 
 def note(text: str, *, prefix: str = "soscope: ") -> None:
-    """Say something of soscope's own, in one line, on standard error, which may be gone."""
-    from soscope.model.printable import printable  # not on the way of who has nothing to say
+    """Print a message of soscope's own in one line on standard error, which may be closed."""
+    from soscope.model.printable import printable  # not imported if there are no messages
 
     data = f"{prefix}{printable(text)}\n".encode()
     try:
         os.write(2, data)
     except OSError:
-        pass  # nobody listens
+        pass  # standard error is closed
 
 
 def complain(error: SoscopeError, *, in_one_line: bool = False) -> None:
-    """Print an error: what, on which object, why; then what to do, below it or behind it."""
+    """Print an error: what failed, on which object, why, then the hint, below or behind it."""
     if in_one_line and error.hint:
         note(f"error: {error.message}; {' '.join(error.hint.split())}")
         return
@@ -272,7 +272,7 @@ def complain(error: SoscopeError, *, in_one_line: bool = False) -> None:
 
 
 def _traceback() -> None:
-    """Print where the error that is being handled happened."""
+    """Print the traceback of the error that is being handled."""
     import traceback
 
     for line in traceback.format_exc().rstrip().splitlines():
@@ -280,7 +280,7 @@ def _traceback() -> None:
 
 
 def _die(name: str) -> int:
-    """End by a signal, so that whoever waits for us sees which one."""
+    """End by a signal, so that the parent process sees which one."""
     from soscope.cli.exits import die
 
     return die(name)

@@ -7,14 +7,14 @@ from soscope.cli.main import Invocation, note
 from soscope.options.map import MapOptions, parse
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # imported when the words are fine
+if TYPE_CHECKING:  # imported after the words were parsed
     from soscope.inspect.map.processmap import Chooses, ProcessMap
     from soscope.live.images.loadedimage import LoadedImage
     from soscope.live.images.space import Space
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where nothing was chosen or not all could be read."""
+    """Run the verb. Return 0, or 1 if nothing was chosen or something could not be read."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
     if options.pid is None and options.remote is None:
@@ -25,7 +25,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _space(options: MapOptions) -> Space:
-    """Open the process, or the program of a stub. Raises SoscopeError."""
+    """Open the process, or the program of a GDB stub. Raises SoscopeError."""
     if options.remote is not None:
         from soscope.control.remote.process import open_remote
 
@@ -37,7 +37,7 @@ def _space(options: MapOptions) -> Space:
 
 
 def _show_process(options: MapOptions) -> int:
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.inspect.map.processmap import read_map
 
@@ -73,7 +73,7 @@ def _show_process(options: MapOptions) -> int:
 
 
 def _chooser(options: MapOptions) -> Chooses:
-    """Return what says whether a slot was asked for. Raises UsageError."""
+    """Return a function that tells whether a slot was asked for. Raises UsageError."""
     from soscope.prototypes import load
     from soscope.select.filter import chooses, compile_selection
 
@@ -99,7 +99,10 @@ def _chooser(options: MapOptions) -> Chooses:
 
 
 def _write_pictures(options: MapOptions, process_map: ProcessMap) -> bool:
-    """Write the files that were asked for; return whether they are whole. Raises SoscopeError."""
+    """Write the files that were asked for. Return whether they are complete.
+
+    Raises SoscopeError.
+    """
     if options.svg is None and options.dot is None:
         return True
     from soscope.cli.output import finish

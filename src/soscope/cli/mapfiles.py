@@ -19,10 +19,10 @@ from soscope.options.map import MapOptions
 from soscope.report.map import filetext as filemap
 from soscope.report.output import STDERR, STDOUT, Output
 
-_MANY = 20  # files from which on a terminal shows how far it is
-_PERIOD = 0.1  # seconds in which that line does not change
-_COLUMNS = 80  # of a terminal that does not say
-_TO_END = "\x1b[K"  # clears the rest of the line
+_MANY = 20  # files from which on the progress is shown on a terminal
+_PERIOD = 0.1  # seconds between changes of that line
+_COLUMNS = 80  # columns of a terminal of unknown width
+_TO_END = "\x1b[K"  # escape sequence that clears the rest of the line
 
 
 class _Tick(Protocol):
@@ -34,11 +34,11 @@ class _Chooses(Protocol):
 
 
 def show_files(options: MapOptions) -> int:
-    """Print the map of files; return 0, or 1 where something is missing, damaged or unread."""
+    """Print the map of files. Return 0, or 1 if something is missing, damaged or unread."""
     chooses = _chooser(options)
     output = Output.open(None, STDOUT)
     is_whole = True
-    parts: list[str] = []  # that are not written yet: a page is made of all
+    parts: list[str] = []  # a page is made from all parts at the end
     chosen = shown = 0
     paths = list(files_below(options.files))
     is_one = len(paths) == 1
@@ -110,7 +110,7 @@ def _text(
     is_first: bool,
     is_one: bool,
 ) -> str:
-    """Return what is printed of an image. Raises OSError where it cannot be read any more."""
+    """Return the output for an image. Raises OSError if it cannot be read any more."""
     stubs = () if options.is_filtered else image.stubs_without_slot
     if options.json:
         from soscope.report.map import filejson as filemapjson
@@ -121,7 +121,7 @@ def _text(
 
 
 def _chooser(options: MapOptions) -> _Chooses:
-    """Return what says whether a slot or symbol was asked for. Raises UsageError."""
+    """Return a function that tells whether a slot or symbol was asked for. Raises UsageError."""
     if not options.is_filtered:
         return lambda *_: True
 
@@ -152,14 +152,14 @@ def _chooser(options: MapOptions) -> _Chooses:
 
 
 def _progress(count: int) -> AbstractContextManager[_Tick]:
-    """Show how far we are on a terminal whose standard output is not one."""
+    """Show the progress on the terminal, if standard output is not a terminal."""
     if count < _MANY or sys.stdout.isatty() or not sys.stderr.isatty():
         return nullcontext(lambda *_: None)
     return _Line(count)
 
 
 class _Line:
-    """How far we are, in a line on standard error that goes away when all is done."""
+    """A line of progress on standard error, which is removed at the end."""
 
     def __init__(self, count: int) -> None:
         self._count = count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file for a recording that nobody keeps."""
+"""An unlinked file for a recording that is not kept."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from soscope.errors import RecordingError
 
 
 def nameless() -> int:
-    """Return a file that goes when it is closed, however that comes about.
+    """Return a file that is deleted when it is closed, however that happens.
 
-    If no folder takes files (a read-only file system), the file is in memory. Raises RecordingError
-    if there is no room for it.
+    If no folder takes files (a read-only file system), the file is in memory. Raises
+    RecordingError if there is no room for it.
     """
     import tempfile
 
@@ -23,7 +23,7 @@ def nameless() -> int:
     try:
         return os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
     except OSError:
-        pass  # the file system has no such files
+        pass  # the file system does not support O_TMPFILE
     try:
         descriptor, name = tempfile.mkstemp(prefix="soscope-")
         os.unlink(name)

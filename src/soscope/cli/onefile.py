@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytecode of soscope's modules in one file, since a verb imports two hundred of them.
+"""The bytecode of soscope's modules in one file, as a verb imports two hundred of them.
 
-Python looks at six files and folders for each import, which takes as long as all that the modules
-do. The file lies beside the bytecode that it was made of, in the package's `__pycache__`, and is
-trusted as that is: a module counts as long as its source has the time and size of then. The file
-has to belong to the owner of the sources, to root or to whoever runs soscope, and nobody else may
-write to it, whatever the umask was. It is written at the end of a run that had to look elsewhere,
-where Python may write bytecode at all. Without it everything is the same, and slower.
+For each import Python searches six files and folders, which takes as long as all that the modules
+do. The file is in the package's `__pycache__`, beside the bytecode that it was made from, and is
+trusted in the same way: a module is used if its source still has the recorded time and size. The
+file must belong to the owner of the sources, to root or to the user of soscope, and no other user
+may be able to write to it, whatever the umask was. It is written at the end of a run in which a
+module was not found in it, if Python may write bytecode at all. Without it everything is the
+same, only slower.
 
     8 bytes       length of the index
     index         marshal: magic number, {module: (is a package, mtime in ns, size, offset, length)}
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
     Row = tuple[bool, int, int, int, int]
 
 _PACKAGE = "soscope"
-_PYC_HEAD = 16  # magic number, flags, time and size of the source
+_PYC_HEAD = 16  # bytes of magic number, flags, time and size of the source
 _OTHERS_WRITE = 0o022
 _DAMAGED = (EOFError, ValueError, TypeError)
 
 
 class OneFile:
-    """A finder of modules, for `sys.meta_path`; `root` is the package's folder."""
+    """A finder of modules, for `sys.meta_path`. `root` is the package's folder."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -47,7 +48,7 @@ class OneFile:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where a module is, None where the file does not know."""
+        """Return the spec of a module, None if the file does not have it."""
         del path, target
         if not name.startswith(f"{_PACKAGE}."):
             return None
@@ -65,7 +66,7 @@ class OneFile:
         return None
 
     def code(self, name: str) -> CodeType | None:
-        """Return the code of a module, None where it is damaged."""
+        """Return the code of a module, None if it is damaged."""
         _, _, _, offset, length = self._index[name]
         try:
             code: CodeType = marshal.loads(self._bytes[offset : offset + length])  # noqa: S302  as above
@@ -74,7 +75,7 @@ class OneFile:
         return code
 
     def keep(self) -> None:
-        """Write the file anew where that would help the next run, and is allowed."""
+        """Write the file again if that would help the next run, and is allowed."""
         if sys.dont_write_bytecode or not any(map(_is_compiled, self._missed)):
             return
         folder = os.path.dirname(self._path)
@@ -87,11 +88,11 @@ class OneFile:
             try:
                 os.unlink(aside)
             except OSError:
-                pass  # it was not made
+                pass  # the file does not exist
 
 
 class _Loader(SourceFileLoader):
-    """Loads a module whose bytecode is in the file; all else is as with any source file."""
+    """Loads a module whose bytecode is in the file. All else is as with any source file."""
 
     def __init__(self, name: str, path: str, within: OneFile) -> None:
         super().__init__(name, path)
@@ -105,7 +106,7 @@ def _stamp(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
     except OSError:
-        return None  # a module without a source is none of this file's
+        return None  # a module without a source is not in this file
     return status.st_mtime_ns, status.st_size
 
 
@@ -115,13 +116,13 @@ def _is_compiled(name: str) -> bool:
 
 
 def _is_trusted(status: os.stat_result, package: os.stat_result) -> bool:
-    """Return whether only those who may write the sources can have written the file."""
+    """Return whether only users who may write the sources can have written the file."""
     owners = {0, os.geteuid(), package.st_uid}
     return status.st_uid in owners and not status.st_mode & _OTHERS_WRITE
 
 
 def _read(path: str, root: str) -> tuple[mmap.mmap | bytes, dict[str, Row]]:
-    """Return the file's bytes, and where modules are in it: nowhere, where it is of no use."""
+    """Return the file's bytes and the index of modules, which is empty if it is unusable."""
     try:
         with open(path, "rb", buffering=0) as file:
             if not _is_trusted(os.fstat(file.fileno()), os.stat(root)):
@@ -132,7 +133,7 @@ def _read(path: str, root: str) -> tuple[mmap.mmap | bytes, dict[str, Row]]:
         if magic == MAGIC_NUMBER:
             return data, index
     except (OSError, *_DAMAGED):
-        pass  # there is none yet, or another Python's
+        pass  # there is no file yet, or it is another Python's
     return b"", {}
 
 
@@ -146,7 +147,7 @@ def _write(root: str, path: str) -> None:
         parts.append(code)
         offset += len(code)
     head = b""
-    while True:  # offsets count from the file's begin, and so depend on how long the index is
+    while True:  # offsets depend on the length of the index
         moved = {name: (*row[:3], row[3] + 8 + len(head), row[4]) for name, row in index.items()}
         again = marshal.dumps((MAGIC_NUMBER, moved))
         if len(again) == len(head):
@@ -154,14 +155,14 @@ def _write(root: str, path: str) -> None:
         head = again
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, 0o600), "wb") as file:
-        # all who may read the sources may read this file
+        # Users who may read the sources may read this file, too.
         os.fchmod(file.fileno(), os.stat(os.path.join(root, "__init__.py")).st_mode & 0o644)
         file.write(len(again).to_bytes(8, "little") + again)
         file.writelines(parts)
 
 
 def _compiled(root: str) -> Iterator[tuple[str, str, bytes, tuple[int, int]]]:
-    """Find the modules whose bytecode is that of their source as it is: name, path, code, stamp."""
+    """Yield modules with bytecode that matches their source: name, path, code, stamp."""
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name.isidentifier() and name != "__pycache__"]
         for file in files:
@@ -173,7 +174,7 @@ def _compiled(root: str) -> Iterator[tuple[str, str, bytes, tuple[int, int]]]:
                 with open(cache_from_source(source), "rb", buffering=0) as cached:
                     data = cached.read()
             except OSError:
-                continue  # not compiled yet
+                continue  # the module is not compiled yet
             mtime, size = stamp[0] // 1_000_000_000, stamp[1]
             head = MAGIC_NUMBER + b"".join(
                 (number & 0xFFFF_FFFF).to_bytes(4, "little") for number in (0, mtime, size)

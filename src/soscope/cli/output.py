@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How verbs print their result, and what they say where that did not work."""
+"""How verbs print their result, and report it if that failed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from soscope.report.output import STDOUT, Output
 
 
 def show(text: str) -> bool:
-    """Print a verb's result on standard output; return whether all of it was written.
+    """Print a verb's result on standard output. Return whether all of it was written.
 
-    Raises BrokenPipeError where nobody reads any more.
+    Raises BrokenPipeError if the reader is gone.
     """
     output = Output.open(None, STDOUT)
     output.write(text)
@@ -18,9 +18,9 @@ def show(text: str) -> bool:
 
 
 def finish(output: Output) -> bool:
-    """Close an output and return whether all of it was written; a note says why it was not.
+    """Close an output. Return whether all of it was written; if not, a note tells why.
 
-    Raises BrokenPipeError where nobody reads any more.
+    Raises BrokenPipeError if the reader is gone.
     """
     output.close()
     if output.error is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope patch`: functions of one's own in a running process, put in place and taken out."""
+"""`soscope patch`: replace functions of a running process by the user's, and undo that."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from soscope.options.patch import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where something could not be put in place, or undone."""
+    """Run the verb. Return 0, or 1 if something could not be put in place or undone."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.control.patch import patch, undo
     from soscope.instruments.patch.signature import check_replacements

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a recording of `soscope prof` for other programs."""
+"""Exports a recording of `soscope prof` for other programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
-    """Write the profile; return 0, or 1 if the recording is damaged or ends too early."""
+    """Write the profile. Return 0, or 1 if the recording is damaged or incomplete."""
     from soscope.instruments.prof.model import COMPLETE, EMPTY
     from soscope.instruments.prof.report import profile_of
     from soscope.report.prof.text import untold_functions
@@ -32,7 +32,7 @@ def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
     if profile.is_empty and profile.state == COMPLETE and name != "json":
         raise RecordingError(f"'{options.path}' {EMPTY}")
     notes = _gmon(profile, options) if name == "gmon" else _file(profile, options)
-    said = [] if name == "json" else untold_functions(profile)  # that has each time's doubt
+    said = [] if name == "json" else untold_functions(profile)  # JSON has the error of each time
     for line in [*profile.notes, *said, *notes]:
         note(line)
     if profile.state != COMPLETE and recording.damage is None:
@@ -41,7 +41,7 @@ def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
 
 
 def _file(profile: Profile, options: ExportOptions) -> list[str]:
-    """Write the one file of a format; return notes."""
+    """Write the one file of a format. Return notes."""
     from importlib import import_module
 
     from soscope.cli.wholefile import WholeFile
@@ -60,7 +60,7 @@ def _file(profile: Profile, options: ExportOptions) -> list[str]:
 
 
 def _gmon(profile: Profile, options: ExportOptions) -> list[str]:
-    """Write two files for each image; return notes, with what to type."""
+    """Write two files for each image. Return notes, with the command to type."""
     from soscope.cli.wholefile import WholeFile
     from soscope.export.gmon import export_files, gprof_line
 

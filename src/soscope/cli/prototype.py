@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope trace --explain SYMBOL`: by which declaration its calls would be shown, and whose."""
+"""`soscope trace --explain SYMBOL`: the declaration by which its calls would be shown."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.settings import TraceSettings
 
-_GUESS = 1  # the status
-_LESS_TRUSTED = (MANGLED, LTRACE)  # than debug information
-_OTHER = ("declaration", "source", "file", "where")  # of a function that is no family's
+_GUESS = 1  # exit status
+_LESS_TRUSTED = (MANGLED, LTRACE)  # sources that are less trusted than debug information
+_OTHER = ("declaration", "source", "file", "where")  # columns for a function of no family
 _LATER = "what it loads later (dlopen) is known when it runs: --explain SYMBOL -p PID"
 _MORE = "to look at debug information, too: --explain SYMBOL -- COMMAND, or -p PID"
 
 
 def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
-    """Print the declaration of a function in a command or process; return 1 where it is a guess.
+    """Print the declaration of a function in a command or process. Return 1 if it is a guess.
 
-    Nothing is run. Raises FormatError for a fault in a file of declarations, LaunchError where
-    there is no such command, NoSuchProcess or NotPermitted.
+    Nothing is executed. Raises FormatError for a fault in a file of declarations, LaunchError if
+    the command does not exist, NoSuchProcess or NotPermitted.
     """
     prototypes = load()
     if settings.prototypes:
@@ -73,7 +73,7 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
 
 
 def _mapped(pid: int) -> list[str]:
-    """Return the images of a process. Raises NoSuchProcess, NotPermitted."""
+    """Return the paths of a process's images. Raises NoSuchProcess, NotPermitted."""
     from soscope.instruments.trace.imagefiles import mapped
     from soscope.proc.rights import missing_right
     from soscope.proc.status import living_thread
@@ -96,7 +96,7 @@ def _told(kind: str, file: str, where: str) -> str:
 
 
 def _paths(settings: TraceSettings) -> list[str]:
-    """Return the images of the command or processes."""
+    """Return the paths of the images of the command or processes."""
     if settings.pids:
         return [path for pid in settings.pids for path in _mapped(pid)]
     if not settings.command:

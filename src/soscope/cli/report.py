@@ -10,7 +10,7 @@ from soscope.report.form import Form
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 if the recording is damaged or ends too early."""
+    """Run the verb. Return 0, or 1 if the recording is damaged or incomplete."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
@@ -19,7 +19,7 @@ def run(invocation: Invocation) -> int:
     if is_foreign(options.path):
         return _foreign(options)
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli import listeners
     from soscope.cli.tabled import summarize
     from soscope.instruments.trace.files import file_at
@@ -113,7 +113,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _foreign(options: ReportOptions) -> int:
-    """Show a profile that gprof or LD_PROFILE was to show; return 0, 1 if that is not written."""
+    """Show a profile of gprof or LD_PROFILE. Return 0, or 1 if it was not written."""
     from soscope.cli.prof.foreign import read_foreign, show
 
     if options.of_calls:

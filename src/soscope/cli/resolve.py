@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, 1 where something was not found or is ambiguous, or 3."""
+    """Run the verb. Return 0, 1 if something was not found or is ambiguous, or 3."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import finish
     from soscope.live.lookup.answer import NO_PERMISSION, OK
     from soscope.report.output import STDOUT, Output
@@ -49,7 +49,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _opened(options: ResolveOptions) -> Process:
-    """Open the process, or the program of a stub. Raises SoscopeError."""
+    """Open the process, or the program of a GDB stub. Raises SoscopeError."""
     if options.remote is not None:
         from soscope.control.remote.process import RemoteProcess, open_remote
 
@@ -60,7 +60,7 @@ def _opened(options: ResolveOptions) -> Process:
 
 
 def _say(output: Output, answers: list[Answer], options: ResolveOptions) -> None:
-    """Print all answers: in one piece, but for what notes on standard error stand between."""
+    """Print all answers, in one piece except where notes on standard error are in between."""
     from soscope.live.lookup.answer import OK
     from soscope.report.resolve.text import complaint, lines
 
@@ -77,7 +77,7 @@ def _say(output: Output, answers: list[Answer], options: ResolveOptions) -> None
 
 
 def _answers(process: Process, options: ResolveOptions, layout: ValueFormat | None) -> list[Answer]:
-    """Ask all queries; read the values that are wanted."""
+    """Answer all queries, and read the values that are wanted."""
     answers = process.answers(
         _texts(options.queries),
         thread=options.thread,
@@ -104,7 +104,7 @@ def _answers(process: Process, options: ResolveOptions, layout: ValueFormat | No
 
 
 def _texts(words: list[str]) -> list[str]:
-    """Return the queries; `-` stands for those on standard input."""
+    """Return the queries. `-` stands for queries on standard input."""
     texts: list[str] = []
     for word in words:
         if word == "-":

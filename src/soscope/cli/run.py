@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope run`: run a command whose calls reach functions of one's own."""
+"""`soscope run`: run a command with functions of the user's own in place of others."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from soscope.options.run import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return the command's exit status, or die of its signal."""
+    """Run the verb. Return the command's exit status, or die of its signal."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.exits import leave
     from soscope.instruments.patch.instrument import run as run_patched
     from soscope.instruments.patch.signature import check_replacements

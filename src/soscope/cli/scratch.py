@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording that nobody keeps: what it shows is shown before it is deleted."""
+"""A recording that is not kept: it is shown, then deleted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from soscope.errors import RecordingError
 
 @contextmanager
 def scratch_recording(what: str) -> Iterator[str]:
-    """Give the path of a recording in a directory for temporary files, which is deleted.
+    """Yield the path of a recording in a temporary directory, which is deleted afterwards.
 
-    `what` is in it, for the message. Raises RecordingError where no such directory can be made.
+    `what` describes its content in the message. Raises RecordingError if no such directory can be
+    made.
 
     >>> import os
     >>> from soscope.cli.scratch import scratch_recording

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope inject --sweep`: say what failures make of a command."""
+"""`soscope inject --sweep`: report how a command copes with failures."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class _Ends:
-    """Turns signals that are to end soscope into KeyboardInterrupt, the first one alone.
+    """Turns signals that ask soscope to end into KeyboardInterrupt, only the first one.
 
-    `number` is that signal, 0: there was none.
+    `number` is that signal, 0 if there was none.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class _Ends:
 
 
 def sweep(options: SweepOptions, invocation: Invocation) -> int:
-    """Do it; return 0, or 1 where there was a crash, a hang or wrong output."""
+    """Run the sweep. Return 0, or 1 if there was a crash, a hang or wrong output."""
     from soscope.cli.exits import die
     from soscope.cli.output import finish
     from soscope.instruments.inject.sweep.sweep import Sweep, SweepSettings

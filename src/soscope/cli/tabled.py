@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table that is made of recorded calls: what `-C` shows at the end, and `-c --histogram`."""
+"""Tables made from recorded calls: the table of `-C`, and `-c --histogram`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def run_with_table(
     output: Output,
     tell: Callable[[str], None] | None,
 ) -> TraceOutcome:
-    """Trace as `run_trace` does, with a recording; write the table of its calls at the end.
+    """Trace as `run_trace` does, with a recording, and write the table of its calls at the end.
 
-    Without --record it is one in a directory for temporary files, which is deleted.
+    Without --record the recording is in a temporary directory, and is deleted.
     """
     settings = options.settings
     if settings.record is not None:
@@ -47,7 +47,7 @@ def run_with_table(
 
 
 def _add_table(path: str, outcome: TraceOutcome, options: TraceOptions, output: Output) -> None:
-    """Write the table; nothing that is wrong with the recording changes how the trace ends."""
+    """Write the table. Faults of the recording do not change how the trace ends."""
     try:
         reduced = summarize(
             path,
@@ -75,9 +75,9 @@ def summarize(
     json: Form,
     choice: Choice | None = None,
 ) -> TraceOutcome:
-    """Write the table of a recording's calls; return its outcome. Raises RecordingError.
+    """Write the table of a recording's calls. Return its outcome. Raises RecordingError.
 
-    `choice` says which of the calls.
+    `choice` chooses the calls.
     """
     replay = Replay(path)
     choice = listeners.with_descriptors(choice, display, live=False)

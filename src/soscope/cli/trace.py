@@ -25,7 +25,7 @@ _STDERR = 2
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return the command's exit status, or die of its signal."""
+    """Run the verb. Return the command's exit status, or die of its signal."""
     try:
         options = parse(invocation.words)
     except SoscopeError:
@@ -41,7 +41,7 @@ def run(invocation: Invocation) -> int:
         invocation.wraps = False
         return explain(options.explain, options.settings, json=options.json)
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli import listeners
     from soscope.instruments.trace.listener import Listener
     from soscope.instruments.trace.run import run_trace
@@ -73,8 +73,8 @@ def run(invocation: Invocation) -> int:
     early = Early()
     tell = None if options.display.quiet else early
     listener = Listener()
-    is_silent = False  # nobody would read a note
-    outputs: list[Output] = []  # what of them is missing is noted
+    is_silent = False  # the reader of notes is gone
+    outputs: list[Output] = []  # outputs whose missing lines are noted
     if options.separately and options.output is not None:
         from soscope.report.trace.separate import SeparateListener
 
@@ -114,7 +114,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _check_picture(picture: Output, output: Output, options: TraceOptions) -> None:
-    """Raise UsageError for a picture in the place of something else."""
+    """Raise UsageError if a picture would replace another file."""
     from soscope.instruments.trace.files import check_files, file_at
 
     record = options.settings.record
@@ -134,7 +134,7 @@ def _run_alone(
     output: Output,
     tell: Callable[[str], None] | None,
 ) -> TraceOutcome:
-    """Trace; where nothing else is printed on a terminal, a line there says how far it is."""
+    """Trace. If nothing else is printed on a terminal, show the progress there."""
     from soscope.instruments.trace.run import run_trace
 
     if os.isatty(_STDERR):
@@ -161,7 +161,7 @@ def end(outcome: Outcome) -> int:
 
 
 def say_notes(outcome: TraceOutcome, outputs: list[Output], display: Display) -> None:
-    """Say what is missing, and the notes."""
+    """Print which lines of outputs are missing, and the notes."""
     for output in outputs:
         if output.error is not None:
             reason = (output.error.strerror or "").lower()

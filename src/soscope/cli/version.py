@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope --version` prints: the version, and what was built in and found."""
+"""The output of `soscope --version`: the version, and the parts of this installation."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file that holds either all that is written, or what it held before."""
+"""A file that holds either everything that was written, or its previous content."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _STDOUT = 1
 
 
 class WholeFile:
-    """Written aside and renamed; `-` and what is no regular file is written as it comes.
+    """Written to another name and renamed; `-` and irregular files are written directly.
 
-    Raises UsageError where it would replace the file `not_over`, SoscopeError where it cannot be
-    written, BrokenPipeError where nobody reads any more.
+    Raises UsageError if it would replace the file `not_over`, SoscopeError if it cannot be
+    written, and BrokenPipeError if the reader is gone.
     """
 
     def __init__(self, path: str, *, not_over: str | None = None) -> None:
@@ -44,7 +44,7 @@ class WholeFile:
             raise self._failed(error) from error
 
     def write(self, data: bytes) -> None:
-        """Write all of some bytes."""
+        """Write all of the bytes."""
         rest = memoryview(data)
         try:
             while rest:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem attach`: have a running process count its objects, or record its blocks."""
+"""`soscope mem attach`: let a running process count its objects, or record its blocks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from soscope.options.mem.attach import MemAttachOptions, parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where soscope could not be taken out of the process again.
+    """Run the verb. Return 0, or 1 if soscope could not be removed from the process again.
 
-    It is 1, too, where the result could not be written.
+    The status is also 1 if the result could not be written.
     """
     options = parse(invocation.words)
     invocation.debug |= options.debug
     if options.output is not None:
         return _record(options, options.output)
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.mem.snapshot import attach
 
     did_before, notes = attach(options.pid)
@@ -36,7 +36,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _record(options: MemAttachOptions, path: str) -> int:
-    """Record blocks until somebody ends it."""
+    """Record blocks until the user ends it. Return the exit status."""
     from soscope.cli.early import Early
     from soscope.cli.mem.visited import say_notes
     from soscope.cli.trace import end
@@ -66,7 +66,7 @@ def _record(options: MemAttachOptions, path: str) -> int:
         is_told = show(options.json.shaped(recorded(options.pid, path, outcome)))
         return end(outcome) if is_told else 1
     if not options.quiet:
-        for line in outcome.executed.lines():  # else the report says so
+        for line in outcome.executed.lines():  # else the report has this line
             note(line)
         say_notes(outcome)
         if outcome.record is not None:

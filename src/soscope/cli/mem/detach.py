@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem detach`: have a process count its objects no more."""
+"""`soscope mem detach`: let a process stop counting its objects."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from soscope.options.mem.detach import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, also where there is nothing to undo; 1 where it cannot be said."""
+    """Run the verb. Return 0, also if there is nothing to undo; 1 if output fails."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.mem.snapshot import detach
 
     was_counting, notes = detach(options.pid)

@@ -8,11 +8,11 @@ from soscope.options.mem.diff import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where a file ends too early or not all could be printed."""
+    """Run the verb. Return 0, or 1 if a file ends too early or printing failed."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.instruments.mem.diff import compare
     from soscope.report.mem.diff import document, text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem flame`: draw what a recording says is alive."""
+"""`soscope mem flame`: draw the live objects and blocks of a recording."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from soscope.options.mem.flame import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where the recording ends too early or cannot be drawn."""
+    """Run the verb. Return 0, or 1 if the recording ends too early or cannot be drawn."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.flamefile import write_flame
     from soscope.instruments.mem.model import COMPLETE
     from soscope.instruments.mem.report import report_of

@@ -8,7 +8,7 @@ from soscope.options.mem.leaks import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where something is missing."""
+    """Run the verb. Return 0, or 1 if something is missing."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
@@ -23,7 +23,7 @@ def run(invocation: Invocation) -> int:
             limit=options.limit,
         )
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.mem.show import show
     from soscope.instruments.mem.model import ALIVE
 

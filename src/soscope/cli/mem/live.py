@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem live`: what grows in a running process."""
+"""`soscope mem live`: growth in a running process."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.mem.live import LiveObjects
 
-IN_PLACE = "\x1b[H\x1b[J"  # to the corner, and the rest cleared
+IN_PLACE = "\x1b[H\x1b[J"  # escape sequences: to the corner, and clear the rest
 
 _NS = 1_000_000_000
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where not all could be printed."""
+    """Run the verb. Return 0, or 1 if not everything could be printed."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     if _is_native(options):
         from soscope.cli.mem.liveblocks import run_blocks
 
@@ -39,7 +39,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _is_native(options: MemLiveOptions) -> bool:
-    """Return whether blocks are wanted, or are all that there is."""
+    """Return whether blocks are wanted, or the process has only blocks."""
     if options.blocks or options.is_about_objects:
         return options.blocks
     from soscope.instruments.mem.liveblocks import has_interpreter

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of a running process that become more: recorded here, and shown by a child meanwhile.
+"""Growth of blocks in a running process: recorded here, and shown by a child meanwhile.
 
-The process waits for whoever adds its blocks up. So naming and printing are another's work.
+The process waits for the one that adds its blocks up. So a child does the naming and printing.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 _NS = 1_000_000_000
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_LEAVING = 10  # seconds in which the child is to end by itself
+_LEAVING = 10  # seconds for the child to end by itself
 _BAD = 1
 
 
 def run_blocks(options: MemLiveOptions) -> int:
-    """Show which blocks become more; return 0, or 1 where not all could be printed.
+    """Show which blocks grow. Return 0, or 1 if not everything could be printed.
 
-    Raises as `run_mem`, and NoSuchProcess where the process has ended meanwhile.
+    Raises as `run_mem`, and NoSuchProcess if the process has ended meanwhile.
     """
     from soscope.cli.mem.visited import say_notes
     from soscope.cli.nameless import nameless
@@ -80,12 +80,12 @@ def _show_once(watch: LiveBlocks, options: MemLiveOptions) -> bool:
     return show(options.json.shaped((document if options.json else text)(growth, options.limit)))
 
 
-# ---- meanwhile -----------------------------------------------------------------------
+# ---- the child -----------------------------------------------------------------------
 
 
 @contextmanager
 def _viewer(watch: LiveBlocks, options: MemLiveOptions) -> Iterator[list[int]]:
-    """Have a child show what grows; at the end the list has its status, if that is not 0."""
+    """Let a child show the growth. At the end the list has its exit status, if that is not 0."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     child = os.fork()
@@ -107,7 +107,7 @@ def _viewer(watch: LiveBlocks, options: MemLiveOptions) -> Iterator[list[int]]:
 
 
 def _status_of(child: int) -> int:
-    """Wait for the child and return its status; one that nobody reads is ended."""
+    """Wait for the child and return its status. Kill a child whose output is not read."""
     try:
         descriptor = os.pidfd_open(child)
         try:
@@ -117,15 +117,15 @@ def _status_of(child: int) -> int:
             os.close(descriptor)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     except (ChildProcessError, ProcessLookupError):
-        return 0  # who started us has children reaped at once
+        return 0  # the parent's SIGCHLD setting reaps children at once
 
 
 def _view(watch: LiveBlocks, options: MemLiveOptions, reading: int, parent: int) -> int:
-    """Show one table after the other until `reading` has an end: the parent ends, or is gone."""
+    """Show one table after the other until `reading` is closed, by the parent or its end."""
     from soscope.cli.output import show
     from soscope.report.mem.live import text
 
-    for number in _ENDING:  # the parent hears of them
+    for number in _ENDING:  # only the parent reacts to signals
         signal.signal(number, signal.SIG_IGN)
     before = IN_PLACE if sys.stdout.isatty() else ""
     was_shown = False
@@ -151,7 +151,7 @@ def _view(watch: LiveBlocks, options: MemLiveOptions, reading: int, parent: int)
 
 
 def _leave(parent: int) -> int:
-    """Have the parent end, too: nobody reads."""
+    """End the parent, too, as the reader is gone."""
     if os.getppid() == parent:
         os.kill(parent, signal.SIGTERM)
     return _BAD

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem refs`: who holds the objects of one line."""
+"""`soscope mem refs`: holders of the objects of one line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from soscope.options.mem.refs import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where not all could be printed."""
+    """Run the verb. Return 0, or 1 if not everything could be printed."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.instruments.mem.refs.model import Where
     from soscope.instruments.mem.refs.refs import refs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem run`: run a command and say what it leaves alive, and where that was made."""
+"""`soscope mem run`: run a command and report what it leaves alive, and where it was made."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _STDERR = 2
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return the command's exit status, or die of its signal."""
+    """Run the verb. Return the command's exit status, or die of its signal."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.early import Early
     from soscope.cli.exits import leave
     from soscope.cli.nameless import nameless
@@ -68,13 +68,13 @@ def _record(options: MemRunOptions, path: str, tell: Early) -> Outcome:
         prepare=_prepare,
     )
     outcome = run_mem(settings, None if options.quiet else tell)
-    if options.output is not None:  # else the report says so
+    if options.output is not None:  # else the report has this line
         outcome.remarks += settings.refused
     return outcome
 
 
 def _prepare() -> None:
-    """Import what `_divide` needs while the command runs: at its end it would wait for it."""
+    """Import the modules for `_divide` while the command runs, which would wait at its end."""
     import soscope.inspect.memory.rss
     import soscope.live.images.gentle
 
@@ -82,13 +82,13 @@ def _prepare() -> None:
 
 
 def _divide(pid: int, objects: BlockPages | None) -> list[int] | None:
-    from soscope.inspect.memory.rss import divide  # slow to import, and needed at the end alone
+    from soscope.inspect.memory.rss import divide  # slow to import, and only needed at the end
 
     return divide(pid, objects)
 
 
 def _show(path: str, form: Form) -> None:
-    """Say on standard error what was recorded."""
+    """Print the report of a recording on standard error."""
     from soscope.instruments.mem.report import report_of
     from soscope.recording.reader import RecordingFile
     from soscope.report.output import STDERR, Output
@@ -107,11 +107,11 @@ def _show(path: str, form: Form) -> None:
 
 
 def _say_notes(outcome: Outcome, options: MemRunOptions) -> None:
-    """Say what could not be recorded."""
+    """Print what could not be recorded."""
     for line in outcome.remarks:
         note(line)
     if options.output is None:
-        return  # the report has said so
+        return  # the report has it
     from soscope.control.costwords import cost_lines
 
     for path, reason in outcome.untraced:

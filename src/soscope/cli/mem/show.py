@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show a recording of memory on standard output, as the verbs of `soscope mem` do."""
+"""Shows a recording of memory on standard output, for the verbs of `soscope mem`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from soscope.report.mem.text import stats, text
 
 
 def show(options: ShowOptions, native: str, *, older_ns: int = 0) -> int:
-    """Show what `native` chooses of a recording; return 0, or 1 where it ends too early.
+    """Show the rows of a recording that `native` chooses. Return 0, or 1 if it ends too early.
 
-    `older_ns`: blocks that are alive are shown where they are older than that.
-    Raises FormatError or RecordingError where it is none of soscope mem's.
+    If `older_ns` is set, live blocks are only shown if they are older than that. Raises
+    FormatError or RecordingError if it is no recording of soscope mem.
     """
     with RecordingFile.open(options.path) as recording:
         report = report_of(recording, native, older_ns=older_ns)

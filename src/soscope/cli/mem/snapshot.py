@@ -8,7 +8,7 @@ from soscope.options.mem.snapshot import MemSnapshotOptions, parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where not all could be printed."""
+    """Run the verb. Return 0, or 1 if not everything could be printed."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
@@ -23,7 +23,7 @@ def run(invocation: Invocation) -> int:
             limit=options.limit,
         )
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.inspect.memory.rss import divide
     from soscope.instruments.mem.snapshot import snapshot
@@ -43,7 +43,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _is_native(options: MemSnapshotOptions) -> bool:
-    """Return whether blocks are wanted, or are all that there is."""
+    """Return whether blocks are wanted, or the process has only blocks."""
     if options.blocks or options.is_about_objects:
         return options.blocks
     from soscope.instruments.mem.liveblocks import has_interpreter

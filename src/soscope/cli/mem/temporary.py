@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem temporary`: show the native blocks that were freed at once."""
+"""`soscope mem temporary`: show native blocks that were freed before the next allocation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from soscope.options.mem.temporary import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0."""
+    """Run the verb. Return 0."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.mem.show import show
     from soscope.instruments.mem.model import TEMPORARY
 

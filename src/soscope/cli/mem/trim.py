@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem trim`: have malloc of a process give back what it keeps free."""
+"""`soscope mem trim`: let malloc of a process give back its free memory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from soscope.options.mem.trim import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where the result could not be written."""
+    """Run the verb. Return 0, or 1 if the result could not be written."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.control.trim import trim
     from soscope.report.mem.trim import document, text

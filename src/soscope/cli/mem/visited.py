@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of a running process: watch it for a while, and show what it has made and kept."""
+"""Blocks of a running process, watched for a while: those that it has made and kept."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit: int | None) -> int:
-    """Watch process `pid`; show its new blocks that are older than `older_ns`, and alive.
+    """Watch process `pid`. Show its new live blocks that are older than `older_ns`.
 
-    Returns 0, or 1 where not all could be printed or soscope could not be taken out again.
+    Return 0, or 1 if not everything could be printed or soscope could not be removed again.
     """
     from soscope.cli.nameless import nameless
     from soscope.cli.output import show
@@ -52,7 +52,7 @@ def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit:
 
 
 def say_notes(outcome: Outcome) -> None:
-    """Say what could not be recorded, and how the process was left."""
+    """Print what could not be recorded, and how the process was left."""
     from soscope.control.costwords import cost_lines
     from soscope.report.attached import attached_lines
 

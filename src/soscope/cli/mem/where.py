@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem where`: where the memory of a process is."""
+"""`soscope mem where`: the uses of a process's memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _NS = 1_000_000_000
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where the result could not be written."""
+    """Run the verb. Return 0, or 1 if the result could not be written."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.inspect.memory.look import look_at, watch
     from soscope.inspect.memory.verdict import judge

@@ -8,14 +8,14 @@ from soscope.options.prof.attach import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where soscope could not be taken out of the process again.
+    """Run the verb. Return 0, or 1 if soscope could not be removed from the process again.
 
-    It is 1, too, where the result could not be written.
+    The status is also 1 if the result could not be written.
     """
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.cli.prof.profiled import profiled, say_notes, settings_of
     from soscope.cli.trace import end

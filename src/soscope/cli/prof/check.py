@@ -8,11 +8,11 @@ from soscope.options.prof.check import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where a part of the file cannot be read, or nobody reads us."""
+    """Run the verb. Return 0, or 1 if a part of the file cannot be read or printing failed."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.instruments.prof.check.look import look_at
     from soscope.report.prof.check_json import document

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope prof detach`: have a running process profiled no more."""
+"""`soscope prof detach`: stop profiling a running process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from soscope.options.prof.detach import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where something could not be undone."""
+    """Run the verb. Return 0, or 1 if something could not be undone."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.control.detach import detach
     from soscope.control.ownerstop import stop_owner

@@ -9,11 +9,11 @@ from soscope.options.prof.flame import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where the recording ends too early or cannot be drawn."""
+    """Run the verb. Return 0, or 1 if the recording ends too early or cannot be drawn."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.flamefile import write_flame
     from soscope.cli.prof.reading import profile_at
     from soscope.instruments.prof.model import COMPLETE, EMPTY

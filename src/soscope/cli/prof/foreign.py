@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles that other profilers have written: read them, and make of them what is shown."""
+"""Reads and shows profiles that other profilers have written."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _MAGIC = b"gmon"
 
 
 def is_foreign(path: str) -> bool:
-    """Return whether a file is one of gprof's or LD_PROFILE's. Only regular files are read."""
+    """Return whether a file comes from gprof or LD_PROFILE. Only regular files are read."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return False
         with open(path, "rb", buffering=0) as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except (OSError, ValueError):
-        return False  # whoever opens it says why
+        return False  # opening it will report why
 
 
 def read_foreign(
     path: str, image: str | None, *, load_bias: int = 0, program_bias: int = 0
 ) -> Profile:
-    """Read a file of gprof's or LD_PROFILE's.
+    """Read a file of gprof or LD_PROFILE.
 
-    `image` is the file that has run, None: what a file of LD_PROFILE is named after. For the
+    `image` is the profiled file, None to find it by the name of a file of LD_PROFILE. For the
     biases see `fromgmon.gmon_profile`. Raises SoscopeError.
     """
     from soscope.binfmt.gmon import read_gmon
@@ -94,9 +94,9 @@ def _bits(functions: ImageFunctions) -> int | None:
 def show(
     profile: Profile, form: Form, limit: int | None, output: str | None, *, not_over: str
 ) -> bool:
-    """Write a profile's text into a file, None: to standard output; return whether it went.
+    """Write a profile to a file, or standard output if None. Return whether that succeeded.
 
-    Of text that is `limit` rows, None: as many as are usual. Raises UsageError where that file is
+    Text has `limit` rows, or the default if it is None. Raises UsageError if the file is
     `not_over`, the profile itself.
     """
     from soscope.cli.output import finish

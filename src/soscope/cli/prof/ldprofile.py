@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope prof ldprofile`: show a file that LD_PROFILE has written."""
+"""`soscope prof ldprofile`: show a file written by LD_PROFILE."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from soscope.options.prof.ldprofile import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 if not all could be written."""
+    """Run the verb. Return 0, or 1 if not everything could be written."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.prof.foreign import read_foreign, show
 
     profile = read_foreign(options.path, options.image)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record a profile, and make of it what is shown; for the verbs that record one."""
+"""Records a profile and formats it, for the verbs that record profiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def settings_of(what: What, command: list[str]) -> ProfSettings:
-    """Return what to do; with no way to profile it is chosen when it is done."""
+    """Return the settings. If no mode is given, it is chosen later."""
     settings = ProfSettings(command, "", images=what.images, follow=what.follow)
     if what.mode is not None:
         settings.mode, settings.interval = what.mode.name, what.mode.interval
@@ -28,9 +28,9 @@ def settings_of(what: What, command: list[str]) -> ProfSettings:
 def profiled(
     settings: ProfSettings, path: str | None, form: Form, *, quiet: bool
 ) -> tuple[Outcome, str | None]:
-    """Profile; return what came of it, and what is to be shown.
+    """Profile. Return the outcome, and the text to show.
 
-    That is None where `path` names a file for the recording.
+    The text is None if `path` is a file for the recording.
     """
     from soscope.cli.early import Early
     from soscope.cli.nameless import nameless
@@ -63,7 +63,7 @@ def _shown(path: str, form: Form) -> str:
     from soscope.recording.reader import RecordingFile
 
     with RecordingFile.open(path) as recording:
-        profile = profile_of(recording, sample_lines=bool(form))  # text has none
+        profile = profile_of(recording, sample_lines=bool(form))  # text has no lines
     if form:
         from soscope.report.prof.json import document
 
@@ -75,7 +75,7 @@ def _shown(path: str, form: Form) -> str:
 
 
 def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
-    """Say what could not be profiled, and how a process was left."""
+    """Print what could not be profiled, and how a process was left."""
     from soscope.control.costwords import cost_lines
     from soscope.proc.reasons import NOT_HOOKED, in_full
     from soscope.report.attached import attached_lines
@@ -90,7 +90,7 @@ def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
     for count, why in outcome.dropped:
         note(f"{count:,} events lost: {why}")
     if outcome.record is not None and not outcome.record.startswith("/proc/self/fd/"):
-        # else the profile says so
+        # Else the profile has them.
         for line in (*outcome.executed.lines(), *cost_lines(outcome.cost, "profiling")):
             note(line)
         note(f"recording: {outcome.record}; show it: soscope prof report {outcome.record}")

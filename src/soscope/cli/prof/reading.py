@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a profile from whatever file has one: a recording, or a file of gprof or LD_PROFILE."""
+"""Reads a profile from any file that has one: a recording, or from gprof or LD_PROFILE."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from soscope.recording.reader import RecordingFile
 
 
 def profile_at(file: ProfFile, *, sample_lines: bool = True) -> Profile:
-    """Return the profile in a file; `sample_lines` as for `profile_of`.
+    """Return the profile in a file. `sample_lines` is the same as for `profile_of`.
 
-    Raises RecordingError, FormatError or SoscopeError where there is none, UsageError where the
+    Raises RecordingError, FormatError or SoscopeError if there is none, and UsageError if the
     options do not fit the file.
     """
     if is_foreign(file.path):

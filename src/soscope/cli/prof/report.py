@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope prof report`: show a profile that was recorded."""
+"""`soscope prof report`: show a recorded profile."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where the recording is not complete or not all was printed."""
+    """Run the verb. Return 0, or 1 if the recording is incomplete or printing failed."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.cli.prof.reading import profile_at
     from soscope.instruments.prof.model import COMPLETE
 
-    profile = profile_at(options.file, sample_lines=bool(options.json))  # text has none
+    profile = profile_at(options.file, sample_lines=bool(options.json))  # text has no lines
     shown = _ways(profile, options) if options.is_tree else _rows(profile, options)
     was_shown = show(options.json.shaped(shown, options.file.path))
     return 0 if was_shown and profile.state == COMPLETE else 1

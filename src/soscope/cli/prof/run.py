@@ -8,11 +8,11 @@ from soscope.options.prof.run import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return the command's exit status, or die of its signal."""
+    """Run the verb. Return the command's exit status, or die of its signal."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    # --help and usage errors need none of these
+    # Imported late, as --help and usage errors do not need it.
     from soscope.cli.exits import leave
     from soscope.cli.prof.profiled import profiled, say_notes, settings_of
     from soscope.report.output import STDERR, Output
