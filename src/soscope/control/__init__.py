@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run programs under observation: launch, put the agent in, follow, pass on how they ended."""
+"""Run programs under observation: launch them, insert the agent, follow children.
+
+It also reports how the programs end.
+"""

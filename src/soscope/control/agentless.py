@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only an agent can do, of what a session is asked for."""
+"""Find out whether a session needs the agent or can use another engine."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _KINDS = (layout.INSTRUMENT_TRACE, layout.INSTRUMENT_STATS, layout.INSTRUMENT_CO
 
 
 def needing_agent(settings: SessionSettings, instruments: Sequence[Instrument]) -> str:
-    """Return what needs an agent in the program, "" for nothing."""
-    if settings.gate is not None:  # whose calls are hooked beside the trace's own
+    """Return the option or feature that needs an agent in the program, or "" if none does."""
+    if settings.gate is not None:  # the gate's functions are hooked beside the trace's own
         return "--on, --off or --toggle"
     if settings.flight is not None:
         return "--last"

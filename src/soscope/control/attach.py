@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace a process that runs already: the agent goes in while all its threads stand still.
+"""Trace a running process: the agent is inserted while all its threads are stopped.
 
-Everything that can be known is read before they do: where the loader keeps its locks, which
-agent lies there already, where the new one will go. The process belongs to somebody else: its
-signals, its children and its end are not ours, and it goes on when we are gone.
+Everything that can be known is read before the stop: where the loader keeps its locks, whether an
+agent is already in the process, and where the new one will go. soscope did not start the process.
+Its signals, its children and its end are not soscope's business, and it goes on when soscope
+ends.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ if TYPE_CHECKING:  # typing is slow to import
 
     Result = TypeVar("Result")
 
-_AREA = 64 << 10  # bytes of memory for calls in the process
+_AREA = 64 << 10  # bytes of memory for remote calls in the process
 _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS = 3, 0x22
-_LETTING_GO = 5.0  # seconds; what a start has changed takes less than one ms
-_TRIES = 3  # a process may execute another program while it is looked at
+_LETTING_GO = 5.0  # seconds; undoing what a start has changed takes less than 1 ms
+_TRIES = 3  # a process may execute another program during a try
 
 
 def attach(
@@ -58,13 +59,14 @@ def attach(
     events: SessionEvents | None = None,
     agent: str | None = None,
 ) -> Attached:
-    """Put the agent into process `pid` and return when it is hooked and running.
+    """Put the agent into process `pid` and return when its calls are hooked and it runs again.
 
-    `make_block(path, descriptor, pid)` makes the control block, as for `launch`; with `follow` also
-    for each program that the process and its children execute. Raises
-    NoSuchProcess, NotPermitted, AttachError (with the reason; the process is as it was),
-    AgentError where there is no agent, and what `make_block` raises. `Attached.close` has to be
-    called at the end, from this thread.
+    `make_block(path, descriptor, pid)` makes the control block, as for `launch`. With `follow` it
+    also makes one for each program that the process and its children execute. The caller must
+    call `Attached.close` at the end, in this thread.
+
+    Raises NoSuchProcess, NotPermitted, AttachError with the reason, AgentError if there is no
+    agent, and what `make_block` raises. After an AttachError the process is unchanged.
     """
     signals = Signals()
     signals.block()
@@ -81,9 +83,9 @@ def attach(
 
 
 def insisted(attempt: Callable[[], Result], failure: str) -> Result:
-    """Return what `attempt` does with a process; again where that has executed another program.
+    """Return the result of `attempt`, and repeat it if the process executes another program.
 
-    Raises AttachError, which says `failure` and why, where it is refused.
+    Raises AttachError with `failure` and the reason if the attempt is refused.
     """
     for _ in range(_TRIES):
         try:
@@ -100,10 +102,10 @@ Between: TypeAlias = "Callable[[Visit, Resident, Blob], None]"
 
 
 class Attachment:
-    """One try to put the agent into a process.
+    """One attempt to put the agent into a process.
 
-    `old` is an agent of ours that lies there already. `between` is called when the agent has been
-    started and has hooked nothing yet, with the process running.
+    `old` is an agent of this soscope build that is already in the process, or None. `between` is
+    called when the agent has been started and has hooked nothing yet. The process runs meanwhile.
     """
 
     def __init__(
@@ -115,11 +117,11 @@ class Attachment:
         look: Callable[[Visit, Resident | None], None] = lambda _visit, _old: None,
         between: Between = lambda _visit, _agent, _blob: None,
     ) -> None:
-        """Look at the process; `look` gets `old` before `make_block` is called."""
+        """Examine the process, and call `look` with `old` before `make_block` is called."""
         self.pid = pid
         self._between = between
         self.agents = AgentSource(None, make_block)
-        self.made: ControlBlock | None = None  # where it had to be made in the process
+        self.made: ControlBlock | None = None  # if it had to be made in the process
         self.visit = Visit(pid)
         try:
             check_filters(self.visit)
@@ -135,14 +137,15 @@ class Attachment:
             raise
 
     def close(self) -> None:
-        """Let go of files and memory; what is in the process stays."""
+        """Close files and free memory of soscope. What is in the process stays."""
         self.visit.close()
         self.agents.close()
 
     def _resident(self, blob: Blob) -> Resident | None:
-        """Return the agent of ours that lies there and can be started again, None without one.
+        """Return the agent in the process that can be started again, or None if there is none.
 
-        Raises Refused where a living soscope owns one. What a dead one has left is undone.
+        What a dead soscope has left in the process is undone. Raises Refused if a living soscope
+        owns an agent in the process.
         """
         ours = None
         for resident in self.visit.agents:
@@ -157,17 +160,17 @@ class Attachment:
                 ours = resident
         if ours is not None:
             facts = self.visit.facts
-            facts.look_at_function(self.visit.memory)  # it may have led to what was taken out
+            facts.look_at_function(self.visit.memory)  # the removed agent may have changed it
             facts.saved = ours.loader_before(facts.function, facts.saved)
         return ours
 
     def go_in(
         self, events: SessionEvents, *, follow: bool = False
     ) -> tuple[Resident, bool, list[tuple[str, int]], int, str]:
-        """Put the agent in, in a process of its own that nobody kills.
+        """Insert the agent, in a child process of soscope that a SIGKILL to soscope does not reach.
 
-        Returns the agent, whether the loader calls it, the steps, how many images were not
-        hooked, and why. Raises what `attach` raises, with everything closed.
+        Returns the agent, whether the loader calls the agent, the steps with their times, how
+        many images were not hooked, and why. Raises what `attach` raises, with everything closed.
         """
         program, visit = self.program, self.visit
         old = program.block
@@ -181,7 +184,7 @@ class Attachment:
                 program.block.take_over()
                 old.close()
             agent = Resident(visit.memory, made[0])
-            if agent.fields:  # else it has ended, or its program has
+            if agent.fields:  # else the process has ended or has executed a program
                 visit.threads.lend(*agent.lendable)
         except BaseException:
             if program.block is not None:
@@ -194,13 +197,13 @@ class Attachment:
         return agent, hooks_loader, marks, waiting, reason
 
     def _take(self, files: list[int]) -> None:
-        """Map the control block, and its plan before that is sealed, which were made in it."""
+        """Map the control block that was made in the process, and its plan while it is unsealed."""
         block, plan, *execs = files
         self.made = ControlBlock(block, PlanFile(plan))
         self.made.execs = Execs(execs[0]) if execs else None
 
     def run(self, events: SessionEvents, signals: Signals, *, follow: bool) -> Attached:
-        """Put the agent in; return the process that has it."""
+        """Insert the agent and return the attached process."""
         program, visit = self.program, self.visit
         before = status.descendants(self.pid) if follow else {}
         agent, hooks_loader, marks, waiting, reason = self.go_in(events, follow=follow)
@@ -223,17 +226,17 @@ class Attachment:
         return target
 
     def _go_in(self, *, follow: bool) -> tuple[int, bool, int, list[tuple[str, int]], int, str]:
-        """Do all that the process stands still for.
+        """Do all the work for which the process is stopped.
 
-        Returns where the agent lies, whether the loader calls it, the longest stop in ns,
-        the steps, how many images were not hooked, and why.
+        Returns the agent's address, whether the loader calls the agent, the longest stop in ns,
+        the steps with their times, how many images were not hooked, and why.
         """
         try:
             return self._stop_and_hook(follow=follow)
         except Gone as error:
             raise NoSuchProcess(f"process {self.pid} has ended") from error
         except OSError:
-            self.visit.check_same()  # it has ended, or its program has, once it ran again
+            self.visit.check_same()  # the process has ended or executed another program
             raise
 
     def _stop_and_hook(
@@ -259,7 +262,7 @@ class Attachment:
         return install.base, install.hooks_loader, longest, self.program.marks, waiting, reason
 
     def _put_in(self) -> Install:
-        """Make the calls in the place of one thread; afterwards it is as it was."""
+        """Make the calls in a borrowed thread, which afterwards has its old registers again."""
         undo: Undo = []
         try:
             with Borrowed(self.visit.worker()) as tracee:
@@ -277,13 +280,14 @@ class Attachment:
             raise Refused(f"a call in it: {error}") from error
 
     def _take_back(self, base: int) -> None:
-        """Take back what an agent has changed that did not come to the end of its start.
+        """Undo the changes of an agent whose start failed.
 
-        Its code stays mapped, as what it has given away may lead there.
+        The agent's code stays mapped, because addresses of it that the agent has handed out may
+        still be used.
         """
         agent = Resident(self.visit.memory, base)
         if not agent.is_known:
-            return  # it has changed nothing yet
+            return  # the agent has changed nothing yet
         agent.take_back(Taken(), _LETTING_GO)
         agent.quiet()
         agent.let_unwinders_go(Taken())
@@ -318,10 +322,10 @@ class Attachment:
         return install
 
     def _bring(self, there: Tracee) -> tuple[Files, ControlBlock]:
-        """Return the agent's files in the target, and the block. Raises Refused."""
+        """Return the agent's files, by descriptor in the target, and the block. Raises Refused."""
         try:
             return self.agents.bring(there, self.program, self.program.block)
-        except Refused:  # it may open none of ours: another user, or namespace
+        except Refused:  # the process may not open soscope's files
             return self.agents.bring_copies(there, self.program)
 
     def _start_again(self, install: Install, old: Resident) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that the agent was put into while it ran: look at it, then take the agent out again.
+"""A process that the agent was put into while it ran: watch it, then take the agent out again.
 
-The process belongs to somebody else. Without `-f` soscope does not trace it any more once the
-agent is in, so its signals, its children and its end are not seen; with `-f` a helper of ours
-traces it (see `helper`), until the agent is to be taken out of all that it has executed.
+soscope did not start the process. Without `-f` soscope does not trace it once the agent is in, so
+its signals, its children and its end are not seen. With `-f` a helper process of soscope traces
+it (see `helper`) until the agent has to be taken out of everything that the process has executed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HELPER_KILLED = (
     "what is executed from there on is not seen"
 )
 _ANOTHER = "another program"
-_LOOK = 0.1  # seconds between looks at whether the process still runs its program
+_LOOK = 0.1  # seconds between checks that the process still runs its program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Attached(Visited):
     def follow(self, before: dict[int, int]) -> None:
         """Put the agent into what the process and its children execute from now on.
 
-        `before` are the descendants that it had before the agent was in it: those are left
-        alone. Raises AttachError, with the agent taken out.
+        `before` are the descendants that the process had before the agent was inserted. They are
+        not touched. Raises AttachError, with the agent taken out.
         """
         from soscope.control.following import Following
         from soscope.control.helper import Helper
@@ -80,13 +80,13 @@ class Attached(Visited):
 
     @property
     def programs(self) -> list[Program]:
-        """The programs under observation; the first is the one that ran already."""
+        """The programs under observation. The first is the one that was running at the attach."""
         followed = self._following.programs if self._following is not None else []
         return [self._first, *followed]
 
     @property
     def exit(self) -> ExitStatus | None:
-        """How it ended, if that is known: without `follow` it is for its parent to know."""
+        """The exit status of the process, or None. Without `follow` only its parent can know it."""
         return self._following.exit if self._following is not None else None
 
     @property
@@ -97,7 +97,7 @@ class Attached(Visited):
     # ---- parts of the loop ----
 
     def is_over(self) -> bool:
-        """Return whether the process has ended; with `follow` its children, too."""
+        """Return whether the process has ended, and with `follow` its children, too."""
         if self._following is None:
             return self._look()
         self._following.poll()
@@ -105,20 +105,20 @@ class Attached(Visited):
 
     @property
     def remarks(self) -> list[str]:
-        """What was not seen of it."""
+        """Remarks on what soscope could not see of the process."""
         return [f"process {self.pid}: {_HELPER_KILLED}"] if self.lacks_children else []
 
     @property
     def lacks_children(self) -> bool:
-        """Whether nobody has followed its children to the end."""
+        """Whether the helper was killed, so that the children were not followed to the end."""
         return self._following is not None and self._following.was_killed
 
     def hear(self) -> bool:
-        """Hear what has happened to its processes; return whether that is all told."""
+        """Take the events of its processes. Return whether all events have been reported."""
         return self._following is None or self._following.hear()
 
     def _look(self, *, now: bool = False) -> bool:
-        """Return whether the process has ended, or runs another program."""
+        """Return whether the process has ended or runs another program."""
         time_now = time.monotonic()
         if self.has_ended or (time_now < self._next_look and not now):
             return self.has_ended
@@ -130,17 +130,18 @@ class Attached(Visited):
             if status.has_memory(self.pid):
                 self.executed = status.program_path(self.pid) or _ANOTHER
         except SoscopeError:
-            pass  # its parent has waited for it
+            pass  # the parent has waited for the process
         self.has_ended = True
         if self.executed is None and self._following is None:
             self.executed = self._executed_last()
         return True
 
     def _executed_last(self) -> str | None:
-        """Return the path or name of the program as which the process has ended, None: its own.
+        """Return the path or name of the last program that an ended process executed, or None.
 
-        What it executes behind the agent's back is known by its name, as long as its parent has not
-        waited for it.
+        None means that it ended as the program that it ran at the attach. A program that the
+        agent did not see being executed is known by its process name, as long as the parent has
+        not waited for the process.
         """
         block = self._first.block
         if block is None:
@@ -154,13 +155,13 @@ class Attached(Visited):
         )
 
     def note_exec(self, name: int) -> None:
-        """Take note of what the process is about to execute: that may end before the next look."""
-        from soscope.control.command import text_in  # few processes do so
+        """Record the program about to be executed: it may end before the next look."""
+        from soscope.control.command import text_in  # imported late: few processes do so
 
         self._announced = text_in(self.pid, name) if name else ""
 
     def attend(self) -> bool:
-        """Hear signals and events while the tick waits; see `Visited.attend`."""
+        """Handle signals and events while the tick waits (see `Visited.attend`)."""
         if self._following is not None:
             self._following.poll()
         return super().attend()
@@ -168,7 +169,7 @@ class Attached(Visited):
     # ---- the end ----
 
     def close(self) -> None:
-        """Take the agent out and let go of the process. May be called twice."""
+        """Take the agent out and detach from the process. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -195,7 +196,7 @@ class Attached(Visited):
             self.failure = str(error)
 
     def _take_out_of_next(self) -> None:
-        """Take the agent out of the program that the process runs by now."""
+        """Take the agent out of the program that the process has executed since."""
         self.executed = None
         self.has_ended = False
         try:
@@ -206,7 +207,7 @@ class Attached(Visited):
             self.failure = str(error)
 
     def _take_out_of_others(self) -> None:
-        """Take out what children have inherited or got; one that resists is left as it is."""
+        """Take the agent out of children. A child in which that fails is left unchanged."""
         others = set(status.descendants(self.pid))
         if self._following is not None:
             others |= self._following.pids
@@ -214,13 +215,13 @@ class Attached(Visited):
             try:
                 _take_out_ours(pid)
             except (Refused, SoscopeError, OSError):
-                continue  # what resists is left as it is
+                continue  # a child in which that fails is left unchanged
 
 
 def _take_out_ours(pid: int) -> Taken:
-    """Take out of a process what this soscope owns in it, or one that has ended.
+    """Take out of a process each agent that this soscope, or a soscope that has ended, owns.
 
-    What a child has inherited is nobody's when it has been taken out of its parent. Raises
+    An agent that a child has inherited has no owner once it was taken out of the parent. Raises
     Refused, SoscopeError and OSError.
     """
     total = Taken()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of one trace that ran already: one loop for all of them.
+"""Several running processes in one trace, with one loop for all of them.
 
-Each has an agent, a control block and, with `-f`, a helper of its own. One that cannot be
-traced, or that ends, disturbs none of the others.
+Each process has its own agent, its own control block and, with `-f`, its own helper. A process
+that cannot be traced, or that ends, does not disturb the others.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Tick = Callable[[], float | None]
 
 
 class Attachments:
-    """Several processes that the agent was put into; the counterpart of `Target`.
+    """Several processes that the agent was put into: the counterpart of `Target`.
 
-    `targets` are the processes that are or were traced, in the order in which they were asked
-    for; `failures` says of others why they are not.
+    `targets` are the processes that are or were traced, in the order in which the user listed
+    them. `failures` has the errors of the other processes.
     """
 
     def __init__(self, events: SessionEvents) -> None:
@@ -48,14 +48,15 @@ class Attachments:
         between: Callable[[], object] = lambda: None,
         by_sites: Callable[[int], Visited | None] = lambda _: None,
     ) -> None:
-        """Put the agent into each of the processes; `between` is called after each of them.
+        """Put the agent into each of the processes, and call `between` after each of them.
 
-        `by_sites` returns a process that is traced in another way, None: by the agent.
+        `by_sites` returns a process that is traced without an agent, or None if the agent traces
+        it. The caller must call `run` next, in this thread.
 
-        Raises what `attach` raises where that concerns all of them, or the only one; nobody is
-        traced then. `run` has to be called next, from this thread.
+        Raises what `attach` raises if that concerns all processes, or the only one. No process is
+        traced then.
         """
-        self._signals.block()  # of each process it stays so until all are over
+        self._signals.block()  # the signals stay blocked until all processes are over
         try:
             for pid in dict.fromkeys(pids):
                 try:
@@ -63,7 +64,7 @@ class Attachments:
                         pid, make_block, follow=follow, events=self._events
                     )
                 except AgentError:
-                    raise  # there will be none in the next process either
+                    raise  # the next process would have no agent either
                 except SoscopeError as error:
                     self.failures.append(error)
                     if end_is_wanted():
@@ -75,7 +76,7 @@ class Attachments:
                 self.targets.append(target)
                 between()
                 if end_is_wanted():
-                    break  # what is there is taken out again
+                    break  # the agents inserted so far are taken out again
             if not self.targets:
                 raise self.failures[0]
         except BaseException:
@@ -84,14 +85,14 @@ class Attachments:
             raise
 
     def note_exec(self, pid: int, name: int) -> None:
-        """Take note of the program that a process is about to execute: see `Visited`."""
+        """Record the program that a process is about to execute (see `Visited`)."""
         for target in self.targets:
             if target.pid == pid:
                 target.note_exec(name)
 
     @property
     def programs(self) -> list[Program]:
-        """The programs under observation; the first are those that ran already."""
+        """The programs under observation. The first ones were running at the time of the attach."""
         return [
             *(target.programs[0] for target in self.targets),
             *(program for target in self.targets for program in target.programs[1:]),
@@ -99,20 +100,20 @@ class Attachments:
 
     @property
     def exit(self) -> ExitStatus | None:
-        """How the process ended, where there is one alone and that is known."""
+        """The exit status, if there is a single process and its status is known, else None."""
         return self.targets[0].exit if len(self.targets) == 1 else None
 
     def stop(self) -> None:
-        """Let `run` return soon."""
+        """Make `run` return soon."""
         self.targets[0].stop()
 
     def run(self, tick: Tick | None = None) -> None:
-        """Move data until somebody stops us, or all processes have ended; then take agents out.
+        """Move data until `stop` is called or all processes have ended, then take the agents out.
 
-        With `follow`, until their children have ended, too. `tick` is called again and again,
-        last when nothing is hooked any more.
+        With `follow`, the loop also waits for the children to end. `tick` is called repeatedly,
+        for the last time when nothing is hooked any more.
         """
-        first = self.targets[0]  # it takes the signals for all
+        first = self.targets[0]  # the first one takes soscope's signals for all
         try:
             while not first.is_stopped and self._are_there():
                 pause = tick() if tick is not None else None
@@ -123,7 +124,7 @@ class Attachments:
             tick()
 
     def _are_there(self) -> bool:
-        """Return whether any process is left; those that are not are let go of."""
+        """Return whether any process is left, and detach from those that have ended."""
         left = False
         for target in self.targets:
             if target.is_over():
@@ -140,19 +141,19 @@ class Attachments:
             self._events.on_exit(target.pid, None, None, time.time_ns())
 
     def hear(self) -> bool:
-        """Hear what has happened to the processes; return whether that is all told."""
+        """Take the events of the processes. Return whether all events have been reported."""
         return all(target.hear() for target in self.targets)
 
     def attend(self) -> bool:
-        """Hear signals while the tick waits for somebody who reads its output.
+        """Handle signals while the tick waits for a reader of its output.
 
-        Return False where it should not wait any longer.
+        Return False if the tick should not wait any longer.
         """
         return not self.targets or self.targets[0].attend()
 
     @property
     def is_asked_to_end(self) -> bool:
-        """Return whether somebody wants soscope to end, so that it waits for no reader any more."""
+        """Return whether a signal asks soscope to end, so that it waits for no reader any more."""
         return bool(self.targets) and self.targets[0].is_asked_to_end
 
     @property
@@ -161,36 +162,37 @@ class Attachments:
         return bool(self.targets) and self.targets[0].is_interrupted
 
     def close(self) -> None:
-        """Take the agents out and let go of all processes. May be called twice.
+        """Take the agents out and detach from all processes. May be called twice.
 
-        What is sent to soscope from here on waits until `leave`.
+        Signals that are sent to soscope from here on stay pending until `leave`.
         """
-        with ExitStack() as ends:  # whatever one of them raises, the others are let go of
-            ends.callback(self._signals.drop)  # what was sent to end the trace has done so
+        with ExitStack() as ends:  # if one raises an error, the others are still detached
+            ends.callback(self._signals.drop)  # signals that ended the trace are handled
             for target in reversed(self.targets):
                 ends.callback(self._let_go, target)
 
     def verdict(self) -> EngineVerdict | None:
-        """Return whether two engines agree, None where there is but one."""
+        """Return whether two engines agree, or None if there is only one."""
         return None
 
     @property
     def lacks_children(self) -> bool:
-        """Whether children, or what they have executed, could not be seen."""
+        """Whether children, or programs that they have executed, could not be observed."""
         return any(target.lacks_children for target in self.targets)
 
     def remarks(self) -> list[str]:
-        """Return what was not seen of processes."""
+        """Return remarks on what soscope could not see of the processes."""
         return [remark for target in self.targets for remark in target.remarks]
 
     @property
     def is_left(self) -> bool:
-        """Say no: that they go on is what was wanted."""
+        """Return False: attached processes are meant to go on unobserved."""
         return False
 
     def leave(self) -> None:
-        """Put soscope's own signals back, when all is written down. May be called twice.
+        """Restore soscope's own signal handling when all output is written. May be called twice.
 
-        What has been sent to soscope since `close` does now what it does to any program.
+        Signals that were sent to soscope since `close` are delivered now and have their usual
+        effect.
         """
         self._signals.restore()

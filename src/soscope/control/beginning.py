@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a session gets to its programs: which way there is for which command or process."""
+"""Choose how a session gets to its programs: agent, breakpoints, emulator or stub."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Beginning(SessionEvents):
-    """The first half of a session: it launches, or goes into what runs already."""
+    """The first half of a session: launch the command or attach to running processes."""
 
     settings: SessionSettings
     feed: Feed
@@ -73,9 +73,10 @@ class Beginning(SessionEvents):
         return target
 
     def _by_sites(self, pid: int) -> Visited | None:
-        """Trace a process by breakpoints where that is asked for, or no agent is made for it.
+        """Trace a process by breakpoints if they are requested or its machine has no agent.
 
-        Where no agent is made for it and breakpoints would not do, the agent's way in says why.
+        If its machine has no agent and breakpoints do not suffice, return None. The agent's own
+        attachment then fails with the reason.
         """
         from soscope.control.native.agentless import agentless
 
@@ -100,14 +101,14 @@ class Beginning(SessionEvents):
         return target
 
     def _begin_by_sites(self) -> Target:
-        """Start the command, whose calls are to be seen by breakpoints, on whatever machine."""
+        """Start the command, of any machine, with breakpoints that see its calls."""
         settings = self.settings
         command = Command(settings.command, settings.cwd, settings.environ, settings.user)
         target = None if command.reason != FOREIGN else self._begin_agentless(command)
         return target or self._begin_native(command)
 
     def _begin_agentless(self, command: Command) -> Target | None:
-        """Start a command for whose machine no agent is made, None where nothing sees its calls."""
+        """Start a command of a machine without an agent. Return None if no engine can trace it."""
         from soscope.control.remote.program import is_foreign
 
         if is_foreign(os.fsdecode(command.files[0]), self.settings.cwd):
@@ -120,7 +121,7 @@ class Beginning(SessionEvents):
         return self._begin_native(command)
 
     def _begin_native(self, command: Command) -> Target:
-        """Start a command of this machine by breakpoints."""
+        """Start a command of this machine with the breakpoint engine."""
         from soscope.control.native.launch import start_by_sites
 
         self._target = target = start_by_sites(
@@ -129,7 +130,7 @@ class Beginning(SessionEvents):
         return target
 
     def _begin_foreign(self) -> Target:
-        """Start the command, which is a program of another architecture."""
+        """Start the command, a program of another architecture, under an emulator."""
         from soscope.control.remote.start import start_foreign
 
         self._target = target = start_foreign(
@@ -138,7 +139,7 @@ class Beginning(SessionEvents):
         return target
 
     def _begin_held(self) -> HeldTarget:
-        """Go to the program that a stub holds."""
+        """Connect to the program that a GDB stub holds."""
         from soscope.control.remote.held.start import trace_held
 
         self._target = target = trace_held(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control blocks, of what the settings say and all instruments of a session want hooked."""
+"""Make control blocks from the settings and from what the instruments of a session hook."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_FUNCTION_ROOM = 1 << 18  # bytes for what debug information says, beside what is known anyway
-_LATER_ROOM = 1 << 18  # for what that of images says which are loaded later
-# in front of others, or behind them
+_FUNCTION_ROOM = 1 << 18  # bytes for prototypes from debug information, beside known ones
+_LATER_ROOM = 1 << 18  # the same for images that are loaded later
+# instruments that stand before (0) or behind (2, 3) the others (1)
 _PLACES = {
     layout.INSTRUMENT_OPEN: 0,
     layout.INSTRUMENT_INJECT: 2,
     layout.INSTRUMENT_CLOSE: 3,
 }
-_PREFAULT = 1 << 20  # bytes of the ring that are there before the target starts
+_PREFAULT = 1 << 20  # bytes of the ring that are paged in before the target starts
 
 
 class Blocks:
     """Makes the control block of each program of one session.
 
-    `gate` is how the gate of a new program is: see `SessionSettings`. `await_exec` gets a process
-    that is about to execute another program, and the address of that program's name.
+    `gate` is the initial state of a new program's gate (see `SessionSettings`). `await_exec` is
+    called with a process that is about to execute another program, and with the address of that
+    program's name.
     """
 
     __slots__ = (
@@ -47,7 +48,7 @@ class Blocks:
     )
 
     def __init__(self, settings: SessionSettings, instruments: Sequence[Instrument]) -> None:
-        """Raise UsageError where no instrument hooks calls, or some do not go together."""
+        """Order the hooks. Raise UsageError if there are none, or some cannot be combined."""
         self._settings = settings
         self.gate = settings.gate
         self.await_exec: Callable[[int, int], None] = lambda *_: None
@@ -58,7 +59,7 @@ class Blocks:
             raise UsageError("no instrument hooks calls")
         self._hooks = _in_order(hooking)
         patterns: list[Automaton] = []
-        self._firsts: list[int] = []  # numbers of each instrument's first pattern
+        self._firsts: list[int] = []  # number of each instrument's first pattern
         for hooks in self._hooks:
             self._firsts.append(len(patterns))
             patterns += hooks.patterns
@@ -68,9 +69,10 @@ class Blocks:
     def make(
         self, path: str, descriptors: tuple[int, ...] | None = None, pid: int = 0
     ) -> ControlBlock:
-        """Make the block for a program that process `pid` executes, 0: one to come.
+        """Make the block for a program that process `pid` executes.
 
-        `descriptors` are as `ControlBlock.create` has them. Raises NoSharedMemory.
+        `pid` is 0 if there is no process yet. `descriptors` are those of `ControlBlock.create`.
+        Raises NoSharedMemory.
         """
         settings = self._settings
         needs_ring = any(hooks.needs_ring for hooks in self._hooks)
@@ -110,7 +112,7 @@ class Blocks:
         return layout.FLAG_EXECS
 
     def _describe(self, block: ControlBlock, pid: int) -> None:
-        """Have the agent know what is known of the functions, now that the images are there."""
+        """Give the agent the prototypes of functions, now that the process's images are mapped."""
         rooms = self._rooms()
         for number, (hooks, first) in enumerate(zip(self._hooks, self._firsts, strict=True)):
             before = hooks.functions
@@ -120,16 +122,16 @@ class Blocks:
         self._tell_all(block)
 
     def _tell_all(self, block: ControlBlock) -> None:
-        """Take note of what the tables of a block have that was just made."""
+        """Record which function names the tables of a new block contain."""
         for number, hooks in enumerate(self._hooks):
             if hooks.describes:
                 block.told[number] = dict.fromkeys(hooks.names(), True)
 
     def answer(self, block: ControlBlock, pid: int, asked: int) -> bool:
-        """Do what the agent of a process has asked for, and have the process go on.
+        """Answer the question of a process's agent, which then lets the process go on.
 
-        `asked` is one more than the number of an image that comes, or QUESTION_EXEC. Return False
-        if there is no room for what is known of the image.
+        `asked` is one more than the index of an image that is being loaded, or QUESTION_EXEC.
+        Return False if the block has no room for the prototypes of the image's functions.
         """
         try:
             if asked == layout.QUESTION_EXEC:
@@ -164,7 +166,7 @@ class Blocks:
         return True
 
     def _rooms(self) -> list[int]:
-        """Return the bytes that each instrument's later table may have."""
+        """Return the largest size in bytes of each instrument's later table of functions."""
         return [
             len(hooks.functions) + _FUNCTION_ROOM if hooks.describes else 0 for hooks in self._hooks
         ]
@@ -186,19 +188,20 @@ class Blocks:
         return plans
 
     def _pack_patches(self) -> bytes:
-        """Return the table for the next program; the first must not run without it."""
+        """Return the table of patches for the next program. The first program must have it."""
         if self._patches is None:
             return b""
         return self._patches.pack(0 if self._has_made else layout.PATCHES_MUST)
 
 
 def _in_order(hooking: list[tuple[str, Hooks]]) -> list[Hooks]:
-    """Return what is to be hooked, the instrument first whose calls come first.
+    """Return the hooks in the order in which the instruments see a call.
 
-    `hooking` has each by its name. The one that records calls sees their return addresses; those
-    behind it see its return trampolines. The one that makes calls fail stands last: the others
-    see those calls as the program does. What opens a gate stands in front of all that it lets
-    record, and what closes it behind.
+    `hooking` has pairs of an instrument's name and its hooks. The instrument that records calls
+    sees their real return addresses, and those behind it see its return trampolines. The
+    instrument that makes calls fail stands last, so that the others see those calls as the
+    program does. An instrument that opens a gate stands before all instruments that the gate
+    controls, and one that closes it behind them.
     """
     if len(hooking) > layout.PLANS:
         raise UsageError(f"{len(hooking)} instruments hook calls; {layout.PLANS} can")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The new process between fork and exec: what Python changed is put back, then it waits.
+"""The new process between fork and exec: it undoes what Python changed, then waits.
 
-It is to be indistinguishable from a process that a shell forked: the same environment,
-descriptors, limits, signal mask and dispositions.
+It must not differ from a process that a shell forked: it has the same environment, descriptors,
+limits, signal mask and signal dispositions.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _CONTINUE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT)
 _SHELL = b"/bin/sh"
 _FAILED = 127
-INHERIT, PRELOAD, BARE = b"i", b"p", b"b"  # what `Child.go` orders
+INHERIT, PRELOAD, BARE = b"i", b"p", b"b"  # the orders of `Child.go`
 _PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG = 1, 2
-# Python ignores these at its start (signal(7): a program would inherit that).
+# Python ignores these signals from its start; a new program would inherit that (signal(7)).
 _PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -42,21 +42,21 @@ class Child:
         self._result = result
 
     def go(self, order: bytes) -> None:
-        """Let it execute the command.
+        """Let the child execute the command.
 
-        INHERIT: with our descriptors. PRELOAD: with the other environment, too. BARE: with
-        neither.
+        INHERIT: the child inherits soscope's descriptors. PRELOAD: it also gets the environment
+        with LD_PRELOAD. BARE: it gets neither.
         """
         try:
             os.write(self._go, order)
         except BrokenPipeError:
-            pass  # it was killed
+            pass  # the process was killed
         finally:
             os.close(self._go)
             self._go = -1
 
     def exec_error(self) -> int | None:
-        """Wait until it has executed the command; return None, or the errno of the failure."""
+        """Wait until the child has executed the command. Return None, or the errno of the exec."""
         if self._result < 0:
             return None
         data = os.read(self._result, 16)
@@ -64,7 +64,7 @@ class Child:
         return int(data) if data else None
 
     def close(self) -> None:
-        """Close the pipes; one that still waits ends."""
+        """Close the pipes. A child that still waits for its order ends."""
         for descriptor in (self._go, self._result):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -72,7 +72,7 @@ class Child:
 
 
 def restore_actions() -> None:
-    """Make the dispositions of a new process what they were before Python and we came."""
+    """Restore the signal dispositions that Python and soscope have changed, in a new process."""
     for number in signal.valid_signals():
         action = signal.getsignal(number)
         if callable(action) or (number in _PYTHON_IGNORES and action == signal.SIG_IGN):
@@ -87,11 +87,11 @@ def fork(
     *,
     dies_with_us: bool = False,
 ) -> Child:
-    """Fork a process for `command` that waits; `descriptors` are those it may inherit.
+    """Fork a process that waits before it executes `command`.
 
-    `preload` makes the environment for the order PRELOAD. `dies_with_us`: it is killed when
-    this thread ends. Raises OSError where there can be
-    no process or no pipe.
+    `descriptors` are those that the process may inherit. `preload` makes the environment for the
+    order PRELOAD. With `dies_with_us` the process is killed when this thread ends. Raises OSError
+    if no process or no pipe can be made.
     """
     environ = command.environ
     death_signal = ctypes.c_int(0)
@@ -113,7 +113,7 @@ def fork(
         try:
             os.close(go_write)
             restore_actions()
-            # who dies with its parent dies with us
+            # A soscope that dies with its parent (PR_SET_PDEATHSIG) passes that on to the child.
             end = signal.SIGKILL if dies_with_us else death_signal.value
             if end:
                 _libc.prctl(_PR_SET_PDEATHSIG, end, 0, 0, 0)
@@ -132,9 +132,10 @@ def fork(
 
 
 def _allow_fork_beside_threads() -> None:
-    """Have Python 3.12 and later not warn of what is no danger here.
+    """Silence the warning of Python 3.12 and later about fork in a program with threads.
 
-    The new process waits for no lock that another thread may have held, and executes.
+    The fork is safe here: the new process takes no lock that another thread may hold, and
+    executes a program.
     """
     import warnings
 
@@ -166,7 +167,7 @@ def _execute(
     argv: ctypes.Array[ctypes.c_char_p],
     envp: ctypes.Array[ctypes.c_char_p],
 ) -> int:
-    """Execute the first file that can be, as execvp(3) does; return the errno if none can."""
+    """Execute the first file that can be executed (execvp(3)). Return the errno if none can."""
     failure = errno.ENOENT
     for file in command.files:
         _libc.execve(file, argv, envp)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Close libraries in a running process that no patch needs any more, where nobody is inside them.
+"""Close libraries of a running process that no patch needs and no thread is inside.
 
-The process's own loader does it, called in the place of one thread. What is not closed stays in
-the agent's table: whoever takes patches out the next time tries again.
+The process's own loader closes them, by a call in a borrowed thread. A library that cannot be
+closed stays in the agent's table, and the next soscope that takes patches out tries again.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import maps
 from soscope.proc.reasons import Refused
 
-_LOADING = 20.0  # seconds for a library's destructors
-_LEAVING = 1.0  # seconds in which threads may leave a library
+_LOADING = 20.0  # seconds for a library's destructors to finish
+_LEAVING = 1.0  # seconds that threads may take to leave a library
 
 _CLOSED, _INSIDE, _LED, _IN_USE = "closed", "inside", "led to", "in use"
 
 
 class Closing:
-    """What became of libraries, by their paths.
+    """The result of closing libraries, by their paths.
 
-    `closed` are gone, `left` stay: path -> why. `longest_stop` is for how long a thread stood
-    still at most, in ns.
+    `closed` are the libraries that were closed. `left` maps the path of each library that stays
+    loaded to the reason. `longest_stop` is the longest time in ns that a thread was stopped.
     """
 
     __slots__ = ("closed", "left", "longest_stop")
@@ -43,9 +43,10 @@ class Closing:
 
 
 def close_unused(pid: int, known: list[str]) -> Closing:
-    """Close what no patch of process `pid` needs. Raises nothing: what stays is said.
+    """Close the libraries of process `pid` that no patch needs.
 
-    `known` are paths of libraries that are known to wait for that.
+    `known` are the paths of libraries that are known to wait for that. Nothing is raised:
+    libraries that stay are in the result, with the reason.
     """
     closing = Closing()
     try:
@@ -56,7 +57,7 @@ def close_unused(pid: int, known: list[str]) -> Closing:
             visit.close()
             raise
     except NoSuchProcess:
-        return closing  # its libraries went with it
+        return closing  # the process has ended, and its libraries with it
     except Refused as refused:
         closing.left = dict.fromkeys(known, refused.reason)
         return closing
@@ -70,7 +71,7 @@ def close_unused(pid: int, known: list[str]) -> Closing:
             elif waiting(agent):
                 _close_of(visit, agent, closing)
     except (SoscopeError, OSError):
-        pass  # it has ended
+        pass  # the process or thread has ended
     finally:
         closing.longest_stop = visit.threads.longest
         visit.close()
@@ -126,7 +127,7 @@ def _close_of(visit: Visit, agent: Resident, closing: Closing) -> None:
         if what == _LED:
             closing.left[path] = "a slot still leads there"
             continue
-        # once is enough: who has it open besides must not lose it
+        # dlclose is called once: if the process itself has it open, too, it must not lose it
         table.libraries[index] = None
         agent.write_patches(table)
         if what == _IN_USE:
@@ -138,9 +139,10 @@ def _close_of(visit: Visit, agent: Resident, closing: Closing) -> None:
 def _close(
     visit: Visit, handle: int, addresses: tuple[int, int], *, is_shared: bool
 ) -> tuple[str, int]:
-    """Close a library if no thread is inside it; say what became of it, and who is inside.
+    """Close a library if no thread is inside it. Return the result, and the thread that is inside.
 
-    `is_shared`: it was opened more than once, so that this call only counts down.
+    With `is_shared` the library was opened more than once, so that this call only decrements its
+    count.
     """
     span = _range_of(visit, handle)
     if span is None:
@@ -155,9 +157,9 @@ def _close(
 
 
 def _range_of(visit: Visit, handle: int) -> tuple[int, int] | None:
-    """Return the half-open range of addresses of a library; None where it is not loaded any more.
+    """Return the half-open address range of a library, or None if it is not loaded any more.
 
-    A handle is the address of its `struct link_map`.
+    `handle` is the address of its `struct link_map`.
     """
     debug = linkmap.read_debug(visit.memory, visit.facts.r_debug)
     if debug is None:

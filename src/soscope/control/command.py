@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the words of a command to the program that the kernel will run, before it runs.
+"""Find the program that the kernel will run for the words of a command, before it runs.
 
-The same search as execvp(3). What a program is (static, set-user-id, …) has to be known
-before the exec: a set-user-id program that is being traced runs without its privileges.
+The search is the one of execvp(3). Whether a program is static, set-user-id and so on has to be
+known before the exec: a set-user-id program that is traced runs without its privileges.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from soscope.control.user import User
 
 _SHELL = b"/bin/sh"
-_DEFAULT_PATH = b"/bin:/usr/bin"  # confstr(_CS_PATH), for an environment without PATH
-_HEAD = 256  # the kernel looks no further for the interpreter of a script
+_DEFAULT_PATH = b"/bin:/usr/bin"  # confstr(_CS_PATH), used if the environment has no PATH
+_HEAD = 256  # bytes in which the kernel looks for a script's interpreter
 _PAGE = 4096
-_MAX_SCRIPTS = 5  # scripts that interpret scripts, as in the kernel
+_MAX_SCRIPTS = 5  # levels of scripts as interpreters, as in the kernel
 
 
 class Command:
     """A command that can be started.
 
-    `arguments` and `files` are bytes; exec tries `files` in order, in the directory `cwd` (None:
-    ours) with the entries `environ`. `program` is the path
-    of the program that will probably run: the interpreter, where the file is a script; what is
-    behind it, where that is a loader.
-    `reason` says why it takes no agent, None where it does; `is_by_loader`: its loader is told to
-    start it. `is_text` marks a file without
-    `#!`, which the shell is to run. `user` is who runs it, None: who runs us.
+    `arguments` and `files` are bytes. exec tries `files` in order, in the directory `cwd` (None:
+    the directory of soscope) with the environment entries `environ`. `program` is the path of the
+    program that will probably run: the interpreter if the file is a script, the loaded program if
+    the file is a loader. `reason` tells why the program can take no agent, or is None if it can.
+    `is_by_loader` is set if a loader is told to start the program. `is_text` marks a file without
+    `#!`, which the shell will run. `user` is the user that runs it, or None for the user that
+    runs soscope.
     """
 
     __slots__ = (
@@ -61,10 +61,11 @@ class Command:
         environ: dict[str, str] | None = None,
         user: str | None = None,
     ) -> None:
-        """Find the command, by the PATH of `environ` (None: ours), as it will be seen from `cwd`.
+        """Find the command in the PATH of `environ`, as seen from directory `cwd`.
 
-        Raises LaunchError: not found, not executable, `cwd` is no directory, there is no such
-        `user`, or we may not be them.
+        `environ` None means soscope's own environment. Raises LaunchError if the command is not
+        found or not executable, if `cwd` is no directory, if there is no such `user`, or if
+        soscope may not become that user.
         """
         self.arguments = [os.fsencode(word) for word in words]
         self.user: User | None = None
@@ -109,7 +110,7 @@ class Command:
 
 
 def _interpreter(head: bytes) -> bytes:
-    """Return the interpreter that a `#!` line names, b"" where the kernel takes it for none."""
+    """Return the interpreter in a `#!` line, or b"" if the kernel does not accept it."""
     line, newline, _ = head[2:].partition(b"\n")
     name = line.lstrip(b" \t")
     for end in (b" ", b"\t", b"\0"):
@@ -119,12 +120,15 @@ def _interpreter(head: bytes) -> bytes:
 
 
 def is_text(head: bytes) -> bool:
-    """Return whether the first bytes of a file look like a shell script, as shells decide it."""
+    """Return whether a file that begins with these bytes is a shell script, by the shells' rule."""
     return b"\0" not in head.split(b"\n", 1)[0]
 
 
 def reason_without_agent(file: bytes) -> str | None:
-    """Return why the ELF program `file` takes no agent, None where it does or is no program."""
+    """Return the reason why the ELF program `file` can take no agent, None if it can.
+
+    If `file` is no ELF program, also return None.
+    """
     if _gains_privileges(file):
         return reasons.SETUID
     try:
@@ -143,7 +147,7 @@ def reason_without_agent(file: bytes) -> str | None:
                 return None
             return reasons.BY_LOADER if is_loader(image) else reasons.STATIC
     except FormatError:
-        return None  # exec will say what it thinks of it
+        return None  # exec will report the error
     except PermissionError:
         return reasons.UNREADABLE
     except OSError:
@@ -151,7 +155,7 @@ def reason_without_agent(file: bytes) -> str | None:
 
 
 def text_in(pid: int, addr: int) -> str:
-    """Return the text at an address of a process, "" if it cannot be read. Two pages are enough."""
+    """Return the string at an address of a process, at most a page, or "" if it cannot be read."""
     data = b""
     try:
         memory = ProcessMemory(pid)
@@ -171,9 +175,10 @@ def text_in(pid: int, addr: int) -> str:
 
 
 def may_gain_privileges(pid: int, name: str) -> bool:
-    """Return whether exec of `name` may give process `pid` rights that we lack: true in doubt.
+    """Return whether exec of `name` may give process `pid` rights that soscope lacks.
 
-    The process may have changed its PATH: a file that PATH does not have may be any file.
+    In doubt the result is True: the process may have changed its PATH since it began, so a name
+    that its first PATH does not find may be any file.
     """
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -192,7 +197,7 @@ def may_gain_privileges(pid: int, name: str) -> bool:
 
 
 def _runs_here(machine: int) -> bool:
-    """Return whether this kernel runs programs for a machine (e_machine) itself."""
+    """Return whether this kernel itself runs programs of a machine (e_machine)."""
     from soscope.model.arch import arch_here
 
     here = arch_here()
@@ -200,7 +205,10 @@ def _runs_here(machine: int) -> bool:
 
 
 def launch_error(command: str, number: int) -> LaunchError:
-    """Return the error for a command whose exec failed with `number`, with the shell's status."""
+    """Return the error for a command whose exec failed with errno `number`.
+
+    It has the exit status that a shell would give.
+    """
     if number in (errno.ENOENT, errno.ENOTDIR) and not os.path.lexists(command):
         return LaunchError.not_found(command, errno=number)
     reason = os.strerror(number).lower()
@@ -215,7 +223,7 @@ def _path(environ: dict[str, str]) -> bytes | None:
 
 
 def _no_directory(place: bytes) -> int:
-    """Return the errno that says why a path is no directory."""
+    """Return the errno that tells why a path is no directory."""
     try:
         os.stat(place)
     except OSError as error:
@@ -224,7 +232,7 @@ def _no_directory(place: bytes) -> int:
 
 
 def _find(word: str, name: bytes, place: bytes, path: bytes | None) -> list[bytes]:
-    """Return the files that exec is to try, in order, as seen from the directory `place`."""
+    """Return the files that exec has to try, in order, as seen from the directory `place`."""
     if not name:
         raise LaunchError.not_found(word, errno=errno.ENOENT)
     if b"/" in name:
@@ -248,7 +256,7 @@ def _find(word: str, name: bytes, place: bytes, path: bytes | None) -> list[byte
 
 
 def _executable(file: bytes) -> int:
-    """Return 0 where `file` can be executed, else the errno that says why not."""
+    """Return 0 if `file` can be executed, else the errno with the reason."""
     try:
         mode = os.stat(file).st_mode
     except OSError as error:
@@ -261,7 +269,7 @@ def _executable(file: bytes) -> int:
 
 
 def _head(file: bytes) -> bytes | None:
-    """Return the first bytes of a file, b"" where it is not there, None where not readable."""
+    """Return the first bytes of a file, None if permission is denied, b"" for any other error."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except PermissionError:
@@ -281,7 +289,10 @@ def _real(file: bytes) -> str:
 
 
 def _gains_privileges(file: bytes) -> bool:
-    """Return whether exec gives the program rights that we lack (execve(2), capabilities(7))."""
+    """Return whether exec gives the program rights that soscope lacks.
+
+    See execve(2) and capabilities(7).
+    """
     try:
         file_status = os.stat(file)
         is_ignored = os.statvfs(file).f_flag & os.ST_NOSUID

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an observation has cost the programs: what their calls took longer, and all waits."""
+"""The cost of an observation for the programs: slower calls, and all times that they waited."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What the programs waited for; the words are those of JSON documents and recordings.
+# Reasons for which the programs waited. JSON documents and recordings have the same words.
 PRINT = "print"
 READER = "reader"
 DISK = "disk"
@@ -17,12 +17,12 @@ END = "end"
 STOPS = "stops"
 EXEC = "exec"
 LOOK = "look"
-# What their threads did that was soscope's work, beside their calls.
+# Work that the programs' threads did for soscope, beside their calls.
 CHUNKS = "chunks"
 IMAGES = "images"
 ASKING = "asking"
 WORK = (CHUNKS, IMAGES, ASKING)
-ONCE = (START, END, LOOK)  # there each time, and for a short while
+ONCE = (START, END, LOOK)  # reasons that every observation has, for a short time
 
 
 class Price:
@@ -56,17 +56,17 @@ class Price:
 
     @property
     def total_ns(self) -> float:
-        """All that is known of it."""
+        """The whole known cost in ns."""
         return sum(self.parts.values()) + (self.calls_ns or 0)
 
     @property
     def waited_ns(self) -> int:
-        """For how long threads waited, whatever for."""
+        """The time in ns for which threads waited, for whatever reason."""
         return sum(ns for what, ns in self.parts.items() if what not in WORK)
 
     @property
     def share(self) -> float:
-        """What part of the time that the programs ran it was; of several threads, more than 1."""
+        """The cost as a part of the programs' run time. It may exceed 1 with several threads."""
         return self.total_ns / self.ran_ns if self.ran_ns > 0 else 0.0
 
     @property
@@ -76,12 +76,12 @@ class Price:
 
     @property
     def largest_wait(self) -> tuple[str, int]:
-        """What threads waited for longest, and for how long; ("", 0): for nothing."""
+        """The reason of the longest wait, and its time in ns, or ("", 0) if no thread waited."""
         waits = [(what, ns) for what, ns in self.parts.items() if ns and what not in WORK]
         return max(waits, key=lambda wait: wait[1], default=("", 0))
 
     def document(self) -> dict[str, object]:
-        """Return what JSON documents and recordings say."""
+        """Return the cost as JSON documents and recordings have it."""
         calls = self.calls_ns
         return {
             "ran_ns": self.ran_ns,
@@ -98,7 +98,7 @@ class Price:
 
     @classmethod
     def of(cls, said: object) -> Price | None:
-        """Return what a recording says of it; None: nothing."""
+        """Return the cost that a recording has, or None if it has none."""
         if not isinstance(said, dict) or not isinstance(said.get("ran_ns"), int):
             return None
         parts = said.get("parts_ns")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of the cost of an observation, by every verb and of every recording."""
+"""Sentences about the cost of an observation, for every verb and every recording."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from soscope.control.cost import (
     Price,
 )
 
-_LEAST = 0.01  # of the time that the programs ran: less is worth no line,
-_LEAST_NS = 1_000_000  # nor is so little of it
-_LEAST_WAIT_NS = 100_000_000  # nor that, where nobody knows what a call costs
+_LEAST = 0.01  # part of the run time; a lower cost is not printed
+_LEAST_NS = 1_000_000  # a cost below this is not printed
+_LEAST_WAIT_NS = 100_000_000  # the same, if the cost of a call is not known
 _LARGE = 0.1  # of the cost: the start is told apart
-_LONG_NS = 1_000_000_000  # what is worth a line in any case
+_LONG_NS = 1_000_000_000  # a wait of this length is always printed
 
 _FOR = {
     PRINT: "for soscope to print",
@@ -46,9 +46,9 @@ _INSTEAD = {
 def cost_lines(
     cost: Price | None, what: str, *, verbose: bool = False, note: str = ""
 ) -> list[str]:
-    """Say what an observation has cost: nothing of what is not worth a line.
+    """Return the lines about the cost of an observation, none if the cost is too small to matter.
 
-    `what` has cost it: "tracing". `note` says what is not counted in it.
+    `what` names what caused the cost ("tracing"). `note` tells what the cost does not include.
     """
     if cost is None or (cost.ran_ns <= 0 and not verbose):
         return []
@@ -81,7 +81,7 @@ def _all(cost: Price, what: str, note: str) -> list[str]:
     parts.append(all_of_it)
     if cost.ran_ns > 0:
         ran = f"{share_text(cost.share)} of the time it ran"
-        if cost.share > 1:  # threads at once
+        if cost.share > 1:  # several threads at once
             ran = f"in threads of a program that ran {time_text(cost.ran_ns)}"
         parts.append(ran)
     start = cost.parts.get(START, 0)
@@ -91,7 +91,7 @@ def _all(cost: Price, what: str, note: str) -> list[str]:
 
 
 def _waits(cost: Price) -> str:
-    """Say for how long threads have waited, for what most of it, and what would help."""
+    """Return a line with the time that threads waited, the main reason, and what would help."""
     what, most = cost.largest_wait
     waited, ran = cost.waited_ns, cost.ran_ns
     of = f"{time_text(waited)} of {time_text(ran)}"
@@ -109,26 +109,26 @@ def _waits(cost: Price) -> str:
 
 
 def look_lines(cost: Price) -> list[str]:
-    """Say for how long a program waited that was only looked at, if that is worth a line."""
+    """Return the line about the wait of a program that was only looked at, if the wait was long."""
     if cost.waited_ns < _LONG_NS:
         return []
     return [f"the program waited {time_text(cost.waited_ns)} {_FOR[cost.largest_wait[0]]}"]
 
 
 def waits_so_far(cost: Price) -> str:
-    """Say, while the programs run, that they wait, for what, and what would help."""
+    """Return a line about the waits of the running programs, the reason, and possible remedies."""
     what, _ = cost.largest_wait
     line = f"the program has waited {time_text(cost.waited_ns)} so far, most of it {_FOR[what]}"
     return f"{line}; {_INSTEAD[what]}" if what in _INSTEAD else line
 
 
 def share_text(part: float) -> str:
-    """Return a part of something in percent."""
+    """Return a fraction in percent."""
     return "less than 0.1 %" if part < 0.001 else f"{100 * part:.3g} %"
 
 
 def time_text(ns: float) -> str:
-    """Return a time in three digits: 12.3 us."""
+    """Return a time with three digits: 12.3 us."""
     for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6)):
         if ns < 999.5 * size:
             return f"{ns / size:.3g} {unit}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a command died: its stack at the last signal that nothing in it handles."""
+"""The place where a command died: its stack at the fatal signal that it does not handle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.stack import Snapshot
 
-# A thread makes them itself: where it stands says why.
+# Signals that a thread causes itself, so that its stack shows the reason.
 _OWN = (
     signal.SIGSEGV,
     signal.SIGBUS,
@@ -26,17 +26,17 @@ _OWN = (
 
 
 class CrashSink(Sink):
-    """Hears of signals while the thread that gets them stands still."""
+    """Looks at the thread of the command that gets a fatal signal, while the thread is stopped."""
 
     __slots__ = ("_number", "_pid", "_snapshot")
 
     def __init__(self) -> None:
-        self._pid = 0  # of the command
+        self._pid = 0  # the command's process
         self._number = 0
         self._snapshot: Snapshot | None = None
 
     def event(self, event: Told) -> None:
-        """Look at the thread, if this is to end the command."""
+        """Take a snapshot of the thread if this signal will end the command."""
         if isinstance(event, ProcessStart):
             self._pid = self._pid or event.pid
         elif isinstance(event, Signal) and event.pid == self._pid and event.signal in _OWN:
@@ -46,15 +46,15 @@ class CrashSink(Sink):
         try:
             caught = int(status.read_status(tid)["SigCgt"], 16)
             if caught >> number - 1 & 1:
-                return  # what it does then comes later
+                return  # the command handles it; if its handler fails, a later signal ends it
             from soscope.control.stack import Snapshot
 
             self._snapshot, self._number = Snapshot(tid), number
         except (SoscopeError, OSError, KeyError, AttributeError):
-            self._snapshot = None  # it is gone, or of a machine that is not known
+            self._snapshot = None  # the thread is gone, or its machine is not supported
 
     def stack(self, number: int | None) -> list[str]:
-        """Return the frames of the command that signal `number` has ended, [] if unknown."""
+        """Return the stack of the command when signal `number` ended it, [] if it is unknown."""
         if self._snapshot is None or number != self._number:
             return []
         from soscope.control.stack import walk

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clean up after a soscope that was killed, and after patches: take agents out of a process."""
+"""Take out of a process the agents that killed soscopes and patches have left there."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from soscope.errors import AttachError
 from soscope.proc import reasons
 from soscope.proc.reasons import Refused, in_full
 
-# No agent can be in these.
+# Reasons why no agent can be in a process.
 _NEVER = (reasons.STATIC, reasons.VALGRIND, reasons.FOREIGN, reasons.BY_LOADER)
 
 
 class Removed:
-    """What was done in process `pid`: by agent, where it lies and what came of it.
+    """The result of a detach from process `pid`.
 
-    `remains` are agents and what the process keeps of them for the next session. `closed` are
-    libraries of patches that were taken out, now or before, `left_loaded` those of them that stay:
-    path -> why. `longest_stop` is for how long a thread stood still at most, in ns. `inert` counts
-    agents that had nothing to take out.
+    `agents` has each agent that was taken out, with the result. `remains` has agents with what
+    the process keeps of them for the next session. `closed` are the libraries of patches that
+    were closed now or before, and `left_loaded` maps the path of each library that stays loaded
+    to the reason. `longest_stop` is the longest time in ns that a thread was stopped. `inert`
+    counts agents that had nothing to take out.
     """
 
     __slots__ = ("agents", "closed", "inert", "left_loaded", "longest_stop", "pid", "remains")
@@ -41,10 +42,10 @@ class Removed:
 def detach(pid: int) -> Removed:
     """Take every agent out of process `pid` whose soscope has ended, patches included.
 
-    Libraries of patches are closed where no thread is inside them.
+    Libraries of patches are closed if no thread is inside them.
 
-    Raises NoSuchProcess, NotPermitted, and AttachError: a living soscope owns one, or the
-    process cannot be visited.
+    Raises NoSuchProcess, NotPermitted, and AttachError if a living soscope owns an agent or if
+    the process cannot be visited.
     """
     removed = Removed(pid)
     unused: list[str] = []
@@ -85,7 +86,7 @@ def detach(pid: int) -> Removed:
 
 
 def _remove(visit: Visit, agent: Resident, removed: Removed) -> str:
-    """Take one agent out; return why the memory of its sessions stays, "" if it does not."""
+    """Take one agent out. Return why the memory of its sessions stays mapped, "" if it does not."""
     if owner := agent.owner:
         raise Refused(f"it says that soscope {owner} traces it; stop that one")
     patch.own(visit, agent)
@@ -96,7 +97,7 @@ def _remove(visit: Visit, agent: Resident, removed: Removed) -> str:
         return undone.taken.stays
     if not agent.is_hooked:
         removed.inert += 1
-        # who holds it gives the rest back, after `let_go`
+        # An agent that is held gives the rest back later, after `let_go`.
         return "" if agent.is_held else takeout.give_rest_back(visit, agent)
     if not agent.is_known:
         raise Refused("another version of soscope has left its hooks; use that one")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment that a started program gets: exactly the one that soscope was given.
+"""The environment of a started program: exactly the one that soscope was given.
 
-Python changes its own: in the C locale it sets LC_CTYPE (PEP 538), and its mapping forgets
-entries without `=` and repeated names. The kernel still has what exec passed.
+Python changes its own environment: in the C locale it sets LC_CTYPE (PEP 538), and `os.environb`
+drops entries without `=` and repeated names. The kernel still has what exec passed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _COERCED = (b"C.UTF-8", b"C.utf8", b"UTF-8")
 
 
 def _mapping(entries: list[bytes]) -> dict[bytes, bytes]:
-    """Return what Python makes of the entries: the first of a name counts."""
+    """Return the mapping that Python makes of the entries: the first entry of a name counts."""
     mapping: dict[bytes, bytes] = {}
     for entry in entries:
         at = entry.find(b"=", 1)
@@ -23,10 +23,10 @@ def _mapping(entries: list[bytes]) -> dict[bytes, bytes]:
 
 
 def entries(given: bytes | None, current: dict[bytes, bytes]) -> list[bytes]:
-    """Return the entries for the new program.
+    """Return the environment entries for the new program.
 
-    `given` is the content of /proc/self/environ, None where it cannot be read, `current`
-    Python's environment. Where the calling program changed that, its changes count.
+    `given` is the content of /proc/self/environ, or None if it cannot be read. `current` is
+    Python's environment. If the calling program has changed its environment, its changes count.
     """
     if given is not None:
         raw = given.split(b"\0")[:-1]
@@ -39,16 +39,16 @@ def entries(given: bytes | None, current: dict[bytes, bytes]) -> list[bytes]:
 
 
 def packed(environ: dict[str, str]) -> list[bytes]:
-    """Return the entries of an environment that somebody made."""
+    """Return the entries of an environment that the caller has made."""
     return [os.fsencode(name) + b"=" + os.fsencode(value) for name, value in environ.items()]
 
 
 def inherited() -> list[bytes]:
-    """Return the entries that an untraced program would get from whoever started soscope."""
+    """Return the entries that an untraced program would inherit from soscope's parent."""
     given = None
     try:
         with open("/proc/self/environ", "rb", buffering=0) as file:
             given = file.read()
     except OSError:
-        pass  # no /proc: what Python knows
+        pass  # no /proc: use Python's environment
     return entries(given, dict(os.environb))

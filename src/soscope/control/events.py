@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to the processes under observation, told to whoever wants to know."""
+"""Events of the processes under observation, and the methods that receive them."""
 
 from __future__ import annotations
 
@@ -11,48 +11,51 @@ if TYPE_CHECKING:
 
 
 class SessionEvents:
-    """Does nothing with every event; override what is of interest.
+    """A receiver that ignores every event. Override the methods of interest.
 
-    Called from `launch` and `Target.run`, between a target's stop and its going on: be quick.
-    All times are CLOCK_REALTIME ns. `asker` leads to a process of soscope's own that has traced
-    threads stopped for a moment, None: nobody asks (see `stops`).
+    The methods are called from `launch` and `Target.run` while a target is stopped, so they must
+    be quick. All times are CLOCK_REALTIME ns. `asker` is the socket of a soscope process that
+    asks for brief stops of traced threads, or None if there is no such process (see `stops`).
     """
 
     asker: _socket.socket | None = None
 
     def on_inner_pid(self, pid: int, inner: int) -> None:
-        """Take note that a process calls itself `inner`, in a pid namespace of its own.
+        """Note that process `pid` has the number `inner` in its own pid namespace.
 
-        Comes before its start or fork is told.
+        This comes before the start or fork of the process is reported.
         """
 
     def on_wait(self, pid: int) -> None:
-        """Hear that going into a process that runs already takes longer than a second."""
+        """Note that attaching to a running process takes longer than a second."""
 
     def on_engine(self, line: str) -> None:
-        """Hear which engine sees the calls, and why, where that is not an agent."""
+        """Note which engine sees the calls, and why, if it is not the agent."""
 
     def on_process(
         self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
     ) -> None:
-        """Take note of a process: `event` is "start", "fork" or "exec"."""
+        """Note an event of a process: `event` is "start", "fork" or "exec"."""
 
     def on_stood(self, what: str, ns: int) -> None:
-        """Hear that a thread stood still for us for so long; `what` for is a word of `cost`."""
+        """Note that soscope stopped a thread for `ns`. The reason is a constant of `cost`."""
 
     def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
-        """Take note of a signal that is about to be delivered."""
+        """Note a signal that is about to be delivered."""
 
     def on_ending(self, pid: int, program: Program) -> None:
-        """Hear that a process is about to end: it stands still, and still has its memory."""
+        """Note that a process is about to end: it is stopped and still has its memory."""
 
     def on_news(self, pid: int) -> None:
-        """Hear that a child is about to be waited for: while it is not, its accounts are there."""
+        """Note that a child is about to be reaped. Its accounting is in /proc until then."""
 
     def on_own_signal(self, number: int) -> bool:
-        """Hear of a signal to soscope that does not end it; True: the target must not get it."""
+        """Handle a signal to soscope that does not end it.
+
+        Return whether to keep the signal from the target.
+        """
         del number
         return False
 
     def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
-        """Take note of the end of a process."""
+        """Note the end of a process."""

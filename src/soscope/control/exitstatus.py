@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a program ended."""
+"""The exit status or the fatal signal of a program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 class ExitStatus:
-    """An exit status, or the number of the signal that killed; the other one is None."""
+    """An exit status, or the number of the signal that killed the process. One of them is None."""
 
     __slots__ = ("signal", "status")
 
@@ -17,11 +17,11 @@ class ExitStatus:
 
     @classmethod
     def of_wait(cls, status: int) -> ExitStatus:
-        """Make it from a wait status of a process that ended."""
+        """Make it from the wait status of a process that has ended."""
         if os.WIFSIGNALED(status):
             return cls(None, os.WTERMSIG(status))
         return cls(os.WEXITSTATUS(status), None)
 
     def __repr__(self) -> str:
-        """Show both."""
+        """Show both fields."""
         return f"ExitStatus(status={self.status}, signal={self.signal})"

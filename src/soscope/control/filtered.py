@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Go into a process under a seccomp filter only if that allows all that will be called there."""
+"""Attach to a process under a seccomp filter only if the filter allows the agent's system calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from soscope.proc.reasons import Refused
 
 
 def check_filters(visit: Visit) -> None:
-    """Read the filters of the process that is visited, thread by thread, and ask them.
+    """Read the seccomp filters of each thread of the visited process, and test them.
 
-    Raises Refused where they forbid something, NotPermitted where we may not read them, and
-    NoSuchProcess.
+    Raises Refused if a filter forbids a needed system call, NotPermitted if soscope may not read
+    the filters, and NoSuchProcess.
     """
     counts = filters.suspects(visit.pid)
     if not counts:

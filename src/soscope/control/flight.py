@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flight recorder: rings that keep the newest, and recordings of them when something happens.
+"""The flight recorder: rings keep the newest calls, and an event writes them to a recording.
 
-Nothing is drained until then. A recording is made of a copy of the rings, which go on; so what
-happens twice within the time that is asked for is in two of them.
+The rings are not drained before the event. A recording is made of a copy of the rings, which go
+on. So if two events happen within the recorded time, some calls are in two recordings.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ if TYPE_CHECKING:
 
     from soscope.recording.writer import Writer
 
-SIGNAL = signal.SIGUSR1  # to soscope: write what there is
+SIGNAL = signal.SIGUSR1  # sent to soscope: write the rings now
 
-_PAIRS = 128  # of clocks that are kept for the time that is asked for
+_PAIRS = 128  # clock pairs that are kept for the recorded time
 _MOST_EVENTS = 1 << 12
 
 Pair = tuple[int, int, int]
 
 
 class FlightSettings:
-    """What is to be kept, and when it is written. Times are nanoseconds.
+    """The time to keep, and the events that write it. Times are nanoseconds.
 
-    `last_ns`: so much is wanted. `on_crash`: when a signal has killed a process. `on_symbol` are
-    filter expressions: when a process makes such a call. Without both, at the end. And at SIGNAL.
+    `last_ns` is the length of time to record. `on_crash` writes when a signal has killed a
+    process. `on_symbol` are filter expressions of functions, a call of which writes. Without
+    both, a recording is written at the end. SIGNAL always writes one.
     """
 
     __slots__ = ("last_ns", "on_crash", "on_symbol")
@@ -50,9 +51,9 @@ class FlightSettings:
 
 
 class Flight:
-    """What was written: the file at `path`, because of `why`; it holds `held_ns` before that.
+    """A recording written to `path` because of `why`, with the `held_ns` before that event.
 
-    `held_ns` is None where nothing of what was asked for is missing.
+    `held_ns` is None if the recording has the whole time that the user asked for.
     """
 
     __slots__ = ("held_ns", "path", "why")
@@ -64,11 +65,11 @@ class Flight:
 
 
 class FlightRecorder:
-    """Keeps what a recording of the rings needs beside them, and writes it.
+    """Keeps what a recording of the rings needs beside them, and writes the recordings.
 
-    `make_writer(number)` makes the file of the first, second… recording; `describe(sink)` tells
-    what it has to know of functions; `written(flight)` hears of each. `flights` counts them,
-    `skipped` calls of the symbols that came too soon behind another one.
+    `make_writer(number)` makes the file of recording 1, 2 and so on. `describe(sink)` writes the
+    facts about functions. `written(flight)` is called after each recording. `flights` counts the
+    recordings, and `skipped` the calls of symbols that came too soon after the previous one.
     """
 
     def __init__(
@@ -88,15 +89,15 @@ class FlightRecorder:
         self._first: list[Pair] = [self._sampler.sample()]
         self._pairs: deque[Pair] = deque(maxlen=_PAIRS)
         self._events: list[Told] = []
-        self._calls: dict[ControlBlock, int] = {}  # of the symbols, as they were seen last
-        self._symbol_at = 0  # monotonic ns: its calls before this are skipped
+        self._calls: dict[ControlBlock, int] = {}  # call counts of the symbols at the last look
+        self._symbol_at = 0  # monotonic ns before which calls of symbols are skipped
         self._wanted = ""
         self._symbols = f"--on-symbol {', '.join(settings.on_symbol)}"
 
     signal = SIGNAL
 
     def remarks(self) -> list[str]:
-        """Return what is to be said at the end."""
+        """Return the remarks for the end of the session."""
         lines = list(dict.fromkeys(self.errors))
         if not self.flights and not lines:
             asked = self._settings
@@ -112,21 +113,21 @@ class FlightRecorder:
 
     @property
     def at_end(self) -> bool:
-        """Return whether the end is what it is written at."""
+        """Return whether the recording is written at the end of the session."""
         return not (self._settings.on_crash or self._settings.on_symbol)
 
     def ask(self) -> None:
-        """Have it written at the next `look`: somebody has sent the signal."""
+        """Request a recording at the next `look`, because SIGUSR1 has come."""
         self._wanted = "SIGUSR1"
 
     def event(self, event: Told) -> None:
-        """Take what happened to a process."""
+        """Take an event of a process."""
         self._events.append(event)
         if len(self._events) > _MOST_EVENTS:
             self._forget()
 
     def _forget(self) -> None:
-        """Forget what no recording will need: of processes that have ended long ago."""
+        """Drop events of processes that ended before the recorded time."""
         since = time.time_ns() - self._settings.last_ns
         over = {
             event.pid
@@ -140,7 +141,7 @@ class FlightRecorder:
         ]
 
     def look(self, drainers: Sequence[tuple[Drainer, ControlBlock]]) -> None:
-        """Write what there is, if somebody wants that; call it often."""
+        """Write a recording if one is requested. Call this often."""
         self._keep_pair()
         until = 0
         for _, block in drainers:
@@ -169,7 +170,7 @@ class FlightRecorder:
     def killed(
         self, pid: int, number: int | None, drainers: Sequence[tuple[Drainer, ControlBlock]]
     ) -> None:
-        """Hear that a process has ended, by a signal or (None) nobody knows how."""
+        """Handle the end of a process by signal `number`, or None if its end is not known."""
         if self._settings.on_crash:
             how = _name_of(number) if number else "the end"
             self.write(f"{how} of process {pid}", drainers)
@@ -181,7 +182,7 @@ class FlightRecorder:
         *,
         until: int = 0,
     ) -> None:
-        """Write a recording of what the rings hold, up to the tsc `until` if that is not 0."""
+        """Write a recording of the rings' contents, up to the tsc `until` if it is not 0."""
         now = self._sampler.sample()
         try:
             writer = self._make_writer(self.flights + 1)
@@ -200,8 +201,8 @@ class FlightRecorder:
         now: Pair,
         until: int,
     ) -> int:
-        """Hand everything to `sink`; return the tsc from which on nothing is missing, or 0."""
-        for pair in (*self._first, now)[:2]:  # with two of them times can be told
+        """Pass everything to `sink`. Return the tsc at which the recording gets complete, or 0."""
+        for pair in (*self._first, now)[:2]:  # two pairs suffice to compute times
             sink.clock(*pair)
         self._describe(sink)
         for event in self._events:
@@ -235,7 +236,7 @@ class FlightRecorder:
             copy.close()
 
     def _held(self, since: int, now: Pair) -> int | None:
-        """Return how much there was, in ns, where that is less than what is asked for."""
+        """Return the time in ns that the rings held, or None if it is all that was asked for."""
         if not since:
             return None
         first = self._first[0]
@@ -245,9 +246,9 @@ class FlightRecorder:
 
 
 def calls_of_symbols(block: ControlBlock) -> tuple[int, int]:
-    """Return how many calls a program's processes have made that are waited for.
+    """Return how many calls of the `on_symbol` functions a program's processes have made.
 
-    And the tsc of the first of those that have not been asked for yet.
+    The second number is the tsc of the first call that was not read yet, or 0. Reading clears it.
     """
     with block.own(layout.INSTRUMENT_OPEN) as own, own.cast("Q") as words:
         if not len(words):
@@ -259,7 +260,7 @@ def calls_of_symbols(block: ControlBlock) -> tuple[int, int]:
 
 
 def _name_of(number: int) -> str:
-    from signal import Signals  # its import takes a while
+    from signal import Signals  # slow to import
 
     try:
         return Signals(number).name

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's way into every program that is executed: which descriptors, which control block.
+"""How the agent gets into each executed program: its descriptors and its control block.
 
-The first program inherits them. Those that it executes get theirs by a path in /proc or a
-pidfd; where our files cannot be reached from the target (another process namespace), they
-are made in the target and shared the other way round.
+The first program inherits the descriptors. Programs that it executes get theirs by a path in
+/proc or a pidfd. If the target cannot reach soscope's files (another process namespace), the
+files are made in the target and shared the other way round.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-# Gets the path of the program, rarely the descriptors of empty shared files that the new block
-# has to use, and the process that executes it, 0 before there is one: then the limits of
-# this process are its own. Returns the block of that program.
+# A function that gets the path of a program, the descriptors of empty shared files that the block
+# has to use (mostly None), and the process that executes the program. The process is 0 if there is
+# none yet, and then the limits of this process apply. It returns the program's control block.
 MakeBlock: TypeAlias = "Callable[[str, tuple[int, ...] | None, int], ControlBlock]"
 
 
-_FILES = 3  # that a block may have: its own, its plan, its page of executed programs
+_FILES = 3  # files of a block at most: its own, its plan, its page of execs
 
 
 class AgentSource:
-    """What is put into programs: the blob, and a new control block for each.
+    """The agent for programs: the blob, and a new control block for each of them.
 
-    `inherited` are the numbers of (blob, control block, plan) in the first program, and of the file
-    of executed programs, if the block has one. None: no descriptor was free for them.
+    `inherited` are the descriptor numbers of (blob, control block, plan) in the first program,
+    and the number of the file of executed programs if the block has one. It is None if no
+    descriptor was free.
     """
 
     __slots__ = ("_make_block", "blob", "inherited")
@@ -49,7 +50,7 @@ class AgentSource:
         self.inherited: tuple[int, ...] | None = None
 
     def put_into(self, program: Program, put_in: PutIn) -> None:
-        """Put the agent into a program that has just been loaded; fill in its block.
+        """Put the agent into a program that has just been loaded, and set its block.
 
         Raises Refused, with everything undone, and Gone.
         """
@@ -68,14 +69,14 @@ class AgentSource:
         try:
             put_in.finish(self.blob, bring)
         finally:
-            program.block = block  # who takes note of a failure closes it
+            program.block = block  # the caller closes it after a failure
         if not put_in.hooks_loader:
             program.note = "images that it loads later are not seen: unknown loader"
 
     def bring(
         self, tracee: Tracee, program: Program, block: ControlBlock | None
     ) -> tuple[Files, ControlBlock]:
-        """Return the agent's files in the target, and the block. Raises Refused."""
+        """Return the agent's files, by descriptor in the target, and the block. Raises Refused."""
         assert self.blob is not None
         if block is not None and self.inherited is not None:
             return Files(*self.inherited), block
@@ -104,7 +105,7 @@ class AgentSource:
         return Files(blob_there, *there)
 
     def bring_copies(self, tracee: Tracee, program: Program) -> tuple[Files, ControlBlock]:
-        """Make files in the target and take them; for a target that can reach none of ours.
+        """Make the files in the target and take them, if it can reach none of soscope's files.
 
         Returns what `bring` returns. Raises Refused.
         """
@@ -124,8 +125,8 @@ class AgentSource:
     def make_there(self, tracee: Tracee, program: Program) -> tuple[Files, ControlBlock]:
         """Make a control block and its plan in the target, without a blob. Raises Refused.
 
-        Who waits for this process maps the plan before it is sealed, so that soscope can write to
-        it.
+        The process that waits for this one maps the plan before it is sealed, so that soscope can
+        write to it.
         """
         there: list[int] = []
         ours: list[int] = []
@@ -146,7 +147,7 @@ class AgentSource:
         for number in there[count:]:
             handover.close(tracee, number)
         try:
-            from soscope.control.shield import give  # late: programs seldom need it
+            from soscope.control.shield import give  # imported late: programs seldom need it
 
             give(block.descriptors)
             block.plan.seal()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What soscope hears of the programs that its helper follows (see `helper`)."""
+"""Receive what soscope's helper reports about the programs that it follows (see `helper`)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from soscope.wire.block import ControlBlock
 from soscope.wire.planfile import PlanFile
 
 _INT = 4  # bytes of a descriptor
-_FILES = 2  # the most that come with one packet
-_END = 5.0  # seconds for the helper to let go
+_FILES = 2  # descriptors that come with one packet, at most
+_END = 5.0  # seconds that the helper may take to detach
 _PAUSE = 0.002
-# The ends on this side. A helper must hold none of another one's: its end tells that soscope
-# has gone.
+# soscope's ends of all links. A helper must not hold another helper's link, whose end tells that
+# helper that soscope has ended.
 _links: list[_socket.socket] = []
 
 TYPE_CHECKING = False
@@ -31,12 +31,12 @@ if TYPE_CHECKING:  # typing is slow to import
 
 
 class Following:
-    """The helper of one process, from this side.
+    """The helper of one process, as soscope sees it.
 
-    `programs` are those that were executed since, `pids` the processes that were forked since
-    and live. `exit` is how the first process has ended, None before. `is_over` says that nobody
-    is traced any more, `was_killed` that somebody has killed the helper. `most_to_begin` are the
-    seconds that the helper may take to trace.
+    `programs` are those that were executed since the attach, and `pids` the living processes that
+    were forked since. `exit` is the exit status of the first process, None before its end.
+    `is_over` is set if no process is traced any more, and `was_killed` if the helper was killed.
+    `most_to_begin` is the time in seconds in which the helper must have begun to trace.
     """
 
     most_to_begin = 5.0
@@ -44,7 +44,7 @@ class Following:
     def __init__(
         self, program: Program, events: SessionEvents, live: Callable[[_socket.socket], object]
     ) -> None:
-        """Begin to follow the process of `program`: `live` is the helper's life, with its link.
+        """Fork the helper, which runs `live` with its end of the link and follows the process.
 
         Raises AttachError.
         """
@@ -84,14 +84,14 @@ class Following:
         return AttachError(f"cannot follow process {self.pid}: it may not be traced")
 
     def hear(self) -> bool:
-        """Take all that the helper has told; False: that is being done, and goes on later."""
+        """Take all reports of the helper. Return False if an outer call is taking them already."""
         if self._is_polling:
             return False
         self.poll()
         return True
 
     def poll(self) -> bool:
-        """Take what the helper has told; return whether there was something."""
+        """Take the reports of the helper. Return whether there were any."""
         if self._is_polling:
             return False
         self._is_polling = True
@@ -112,7 +112,7 @@ class Following:
             except BlockingIOError:
                 return has_taken
             except ConnectionResetError:
-                continue  # it has ended before it read what we said: what it said comes next
+                continue  # the helper ended before it read our message; its last reports come next
             except OSError:
                 data, rights = b"", []
             if not data:
@@ -133,27 +133,27 @@ class Following:
         return has_taken
 
     def stop(self) -> None:
-        """Let the helper let go of everybody, and wait until it has. May be called twice."""
+        """Make the helper detach from all processes, and wait until it has. May be called twice."""
         if not self._child:
             return
         try:
             self._link.send(helper.STOP, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
         except OSError:
-            pass  # it has ended
+            pass  # the process or thread has ended
         end = time.monotonic() + _END
         while not self.is_over and time.monotonic() < end:
             if not self.poll():
                 time.sleep(_PAUSE)
         _links.remove(self._link)
-        self._link.close()  # it ends now, if it has not
+        self._link.close()  # that ends the helper if it still runs
         self.is_over = True
         child, self._child = self._child, 0
         end = time.monotonic() + _END
         try:
             while not os.waitpid(child, os.WNOHANG)[0] and time.monotonic() < end:
-                time.sleep(_PAUSE)  # held up by a process that stands still, it ends later
+                time.sleep(_PAUSE)  # a helper held up by a stopped process ends later
         except ChildProcessError:
-            pass  # somebody else's handler of SIGCHLD has
+            pass  # another handler of SIGCHLD has waited for it
 
     # ---- packets ----
 
@@ -206,7 +206,7 @@ class Following:
 
 def _be_the_helper(live: Callable[[_socket.socket], object], link: _socket.socket) -> None:
     try:
-        os.setpgid(0, 0)  # what a terminal sends is for soscope
+        os.setpgid(0, 0)  # signals of a terminal are for soscope
         live(link)
     except BaseException:  # noqa: BLE001, S110  the end of the socket tells soscope
         pass

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give back what an agent that was taken out still has of a process's memory.
+"""Free the memory that an agent still has in a process after it was taken out.
 
-The process may have copied addresses of the agent's trampolines anywhere: these stay, with what
-they lead to. All else, the blocks of sessions and what threads were given, is unmapped by the
-agent itself, which is called in the place of one thread while all others stand still.
+The process may have copied addresses of the agent's trampolines anywhere, so the trampolines
+stay, with the code and data that they use. The rest, which is the blocks of sessions and the
+memory of threads, is unmapped by the agent itself. It is called in a borrowed thread while all
+others are stopped.
 
-That is done if no thread is in the agent or will return there, if no context is kept that a signal
-has interrupted there, and if no other process shares the memory. If one of these is not certain,
-all of it stays, and that is said. Who attaches or detaches the next time tries again.
+Memory is freed only if no thread is in the agent or will return into it, if no context that a
+signal has interrupted in the agent is kept, and if no other process shares the memory. If one of
+these is not certain, all of it stays and the reason is reported. The next soscope that attaches
+or detaches tries again.
 """
 
 from __future__ import annotations
@@ -29,23 +31,24 @@ from soscope.proc import status
 from soscope.proc.reasons import Refused
 from soscope.wire import layout
 
-_LEAVING = 0.5  # seconds in which threads may leave the agent, and handlers return
+_LEAVING = 0.5  # seconds in which threads must have left the agent
 _PAUSE = 0.002
-_LIMIT = 5.0  # seconds for what the agent does
+_LIMIT = 5.0  # seconds that the agent may take to unmap memory
 
 
 def give_back(visit: Visit, agent: Resident, session: int) -> str:
-    """Give memory back, with nothing of the process changed any more; return why it stays.
+    """Free the agent's memory once all words of the process are restored. Return why it stays.
 
-    That is "" if it was given back, or if nobody needs to know: the process has ended, or another
-    soscope has begun to trace it. `session` is the number of the session that has ended. Raises
-    nothing.
+    Returns "" if the memory was freed, or if the reason does not matter: the process has ended,
+    or another soscope has begun to trace it. `session` is the number of the session that has
+    ended. Raises nothing.
     """
     try:
         if agent.counts_objects:
             return "it counts its interpreter's objects"
         _check(visit)
-        # who comes there afterwards finds that nothing is recorded, and looks at no block
+        # A thread that enters the agent from here on finds that nothing is recorded and uses no
+        # block.
         end = agent.base + layout.BLOB_TEXT_MAX
         if tid := who_stays(visit, agent.base, end, _LEAVING):
             return f"thread {tid} is in the agent"
@@ -74,13 +77,13 @@ def _check(visit: Visit) -> None:
 
 
 def _who_may_return(visit: Visit, agent: Resident) -> str:
-    """Say what may lead back into the agent besides threads: contexts that a signal interrupted.
+    """Return a sentence about contexts interrupted in the agent that may return there, or "".
 
-    A handler may have switched to another coroutine. What is left over of handlers that have
-    returned looks the same until it is written over.
+    A signal handler may have switched to another coroutine. Remains of handlers that have
+    returned look the same until they are overwritten, so the search is repeated for a while.
     """
     if int(status.read_status(visit.tid).get("SigCgt", "1"), 16) == 0:
-        return ""  # it has no handlers
+        return ""  # the process has no signal handlers
     end = time.monotonic() + _LEAVING
     pause = _PAUSE
     while True:
@@ -106,7 +109,7 @@ def _rest(visit: Visit, agent: Resident, code: RestingCode, session: int) -> str
             or fields["change_count"]
             or agent.owner not in (0, os.getpid(), os.getppid())
         ):
-            return ""  # it is somebody else's by now
+            return ""  # another soscope owns the agent by now
         if not agent.base <= fields["rest"] < agent.base + layout.BLOB_TEXT_MAX:
             return "it says of itself what no agent says"
         if other := shares_now(visit.pid):

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of soscope's own that traces somebody else's program for `trace -p PID -f`.
+"""The helper: a child of soscope that traces a running program for `trace -p PID -f`.
 
-Forks and execs are only told to a tracer, and each new program stands still until the agent
-is in it. Who is a tracer must not be killed then: the program would run into a breakpoint. So
-a child does that, which nobody knows to kill, and tells soscope what happens. When soscope has
-gone, it takes back what it has begun, lets go of everybody and ends, too.
+Only a tracer learns of forks and execs, and each new program stays stopped until the agent is in
+it. A tracer must not be killed then, because the program would run into a breakpoint. So a child
+process traces, which users do not know and so do not kill, and it reports the events to soscope.
+When soscope has ended, the helper undoes what it has begun, detaches from all processes and ends.
 
     soscope ── STOP, or the end of the socket ──► helper
     soscope ◄── one message for each event, with the control block of a new program ── helper
 
-A message is longer than a packet of the socket may be when a note in it names many functions. So
-it comes in pieces, each with a byte in front that says whether another piece follows.
+A message whose note lists many functions is longer than a packet of the socket may be. So a
+message is sent in pieces, each with a first byte that tells whether another piece follows.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ PROCESS, SIGNAL, EXIT, OVER = "process", "signal", "exit", "over"
 INNER_PID = "inner pid"
 MISSED = "it was executed before it could be followed"
 
-LAST, MORE = b"\0", b"\1"  # in front of a piece
-PIECE = 1 << 15  # bytes behind it: well below what a socket takes at once
+LAST, MORE = b"\0", b"\1"  # first byte of a piece
+PIECE = 1 << 15  # bytes of a piece, well below the limit of a socket's packet
 
-_PAUSE = 0.25  # seconds between looks at what nobody tells
-_LAST = 2.0  # seconds for soscope to take the last packets
-_TURN = 0.02  # seconds of events after which soscope is asked whether to stop
-_LETTING_GO = 0.2  # seconds that a tracer takes to end
+_PAUSE = 0.25  # seconds between checks for changes without an event
+_LAST = 2.0  # seconds that soscope may take to receive the last packets
+_TURN = 0.02  # seconds of events between checks for soscope's STOP
+_LETTING_GO = 0.2  # seconds that an old tracer may take to detach
 _WAIT = ptrace.WALL | os.WNOHANG
 _WAKING = (signal.SIGCHLD, signal.SIGIO)
 
@@ -55,9 +55,10 @@ if TYPE_CHECKING:  # typing is slow to import
 
 
 class Packets(SessionEvents):
-    """Sends every event to soscope, without ever waiting for it.
+    """Sends every event to soscope, without ever waiting for soscope.
 
-    `keeps_blocks`: who sends them writes into control blocks of new programs, too.
+    `keeps_blocks` is set if the sender itself writes into the control blocks of new programs,
+    too.
     """
 
     def __init__(
@@ -67,16 +68,16 @@ class Packets(SessionEvents):
         self._keeps_blocks = keeps_blocks
         self._link = link
         self._waiting: list[tuple[bytes, list[int]]] = []
-        self._plans: dict[int, PlanFile] = {}  # by program: soscope writes to them by our mappings
+        self._plans: dict[int, PlanFile] = {}  # plans of programs, through which soscope writes
 
     def on_inner_pid(self, pid: int, inner: int) -> None:
-        """Send how a process calls itself: it may have ended when soscope reads this."""
+        """Send the number of a process in its own pid namespace, before the process can end."""
         self.send((INNER_PID, pid, inner))
 
     def on_process(
         self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
     ) -> None:
-        """Send a fork or an exec; the block of a new program is soscope's from here on."""
+        """Send a fork or an exec. The block of a new program belongs to soscope from here on."""
         files: list[int] = []
         place = 0
         block = program.block
@@ -93,7 +94,7 @@ class Packets(SessionEvents):
         self.send((PROCESS, event, pid, parent, about, how, time_ns, place), files)
 
     def forget_all_but(self, programs: set[int]) -> None:
-        """Close the plans of programs that nobody runs any more."""
+        """Close the plans of programs that no process runs any more."""
         for index in self._plans.keys() - programs:
             self._plans.pop(index).close()
 
@@ -115,7 +116,7 @@ class Packets(SessionEvents):
         self.flush()
 
     def flush(self) -> bool:
-        """Send what waits; return whether that is all gone."""
+        """Send the waiting packets. Return whether all were sent."""
         while self._waiting:
             data, files = self._waiting[0]
             rights = []
@@ -127,7 +128,7 @@ class Packets(SessionEvents):
             except BlockingIOError:
                 return False
             except OSError:
-                pass  # soscope is gone, and so is who would have read it
+                pass  # soscope has ended, nobody reads this
             del self._waiting[0]
             for file in files:
                 os.close(file)
@@ -135,7 +136,7 @@ class Packets(SessionEvents):
 
 
 class Helper:
-    """The life of the helper: trace a process and its children until somebody says stop."""
+    """The main loop of the helper: trace a process and its children until soscope sends STOP."""
 
     def __init__(
         self,
@@ -154,9 +155,9 @@ class Helper:
         self._others: set[int] = set()
 
     def run(self, before: dict[int, int]) -> None:
-        """Trace to the end; `before` are the descendants that were there before the agent was.
+        """Trace to the end. `before` are the descendants that existed before the insertion.
 
-        Raises OSError where the process may not be traced; nobody is, then.
+        Raises OSError if the process may not be traced. No process is traced then.
         """
         signal.pthread_sigmask(signal.SIG_BLOCK, _WAKING)
         fcntl.fcntl(self._link, fcntl.F_SETOWN, os.getpid())
@@ -164,7 +165,7 @@ class Helper:
         fcntl.fcntl(self._link, fcntl.F_SETFL, flags | os.O_ASYNC)
         try:
             self._seize_all(before)
-            self._packets.send((OVER, False))  # it has begun
+            self._packets.send((OVER, False))  # tells soscope that tracing has begun
             while not self._is_over():
                 if not self._take_events():
                     signal.sigtimedwait(_WAKING, _PAUSE)
@@ -175,13 +176,15 @@ class Helper:
         while not self._packets.flush() and time.monotonic() < end:
             time.sleep(_PAUSE / 10)
 
-    # ---- who is there already ----
+    # ---- processes that run already ----
 
     def _seize_all(self, before: dict[int, int]) -> None:
         """Trace the process, and its children that were forked meanwhile.
 
-        Who executes a program before all its threads are traced waits for the end of those that
-        are, and we for the program: a process's first thread is let go of by that itself.
+        If a thread calls execve while some of the process's threads are not traced yet, the
+        execve waits for the end of the traced ones, and this process would wait for the execve.
+        So a `Reaper` waits for the threads as they end. A process's first thread is released by
+        the execve itself.
         """
         reaper = Reaper(self._others)
         try:
@@ -199,15 +202,16 @@ class Helper:
                 try:
                     ptrace.seize(tid, self._tracer.options)
                 except ProcessLookupError:
-                    continue  # it has ended meanwhile
+                    continue  # the process or thread has ended meanwhile
                 except PermissionError:
-                    # that of a new thread may have been told to us already, by its creator
+                    # The kernel may have attached a new thread to us already, because we trace its
+                    # creator.
                     if not _is_ours(tid):
                         if status.state_of(tid) in status.ENDED:
                             continue
                         if time.monotonic() > end:
                             raise
-                        time.sleep(_PAUSE / 100)  # a tracer that has ended lets go of it
+                        time.sleep(_PAUSE / 100)  # a tracer that ends detaches from it
                         continue
                 if tid != pid:
                     self._others.add(tid)
@@ -215,7 +219,7 @@ class Helper:
                 task.has_executed = True
 
     def _seize_missed(self, before: dict[int, int]) -> None:
-        """Trace children that were forked after the agent came, and before we did."""
+        """Trace children that were forked after the agent was inserted and before tracing began."""
         program = self._tracer.programs[0]
         for child, parent in status.descendants(self._pid).items():
             is_new = child not in before and child not in self._tracer.tasks
@@ -223,7 +227,7 @@ class Helper:
                 try:
                     self._seize(child)
                 except PermissionError:
-                    continue  # another tracer's, or not ours to trace: it runs unseen
+                    continue  # traced by others, or not permitted: it runs unseen
                 tell_inner_pid(self._packets, child)
                 self._packets.on_process("fork", child, parent, program, time.time_ns())
         task = self._tracer.tasks.get(self._pid)
@@ -238,7 +242,7 @@ class Helper:
             if self._link.recv(len(STOP), _socket.MSG_DONTWAIT) in (STOP, b""):
                 return True
         except BlockingIOError:
-            pass  # nothing was said: go on
+            pass  # no message: go on
         except OSError:
             return True
         self._tracer.take_ends()
@@ -248,20 +252,21 @@ class Helper:
             {task.program.index for task in tasks.values() if task.program is not None}
         )
         for tid, task in list(tasks.items()):
-            # one that ends while its process executes another program is not told of
+            # The end of a thread is not reported if its process executes another program
+            # meanwhile.
             if not os.path.exists(f"/proc/{task.pid}/task/{tid}"):
                 del tasks[tid]
         return not tasks
 
     def _take_events(self) -> bool:
-        """Handle the wait statuses that are there, for a moment; return whether there was one."""
+        """Handle pending wait statuses for a moment. Return whether there was one."""
         end = time.monotonic() + _TURN
         has_handled = self._tracer.serve()
         while time.monotonic() < end:
             try:
                 tid, wait_status = os.waitpid(-1, _WAIT)
             except ChildProcessError:
-                break  # nobody is left to wait for
+                break  # no process is left to wait for
             if not tid:
                 break
             has_handled = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look up what images import: the candidates for a name that matched nothing."""
+"""Look up the functions that images import, as suggestions for a name that matched nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PERSONALITIES = ("personality", "personality_v0")
 def imported_functions(paths: Iterable[str]) -> set[str]:
     """Return the names of all function symbols that the files at `paths` import.
 
-    Files that cannot be read, and images without a file, add nothing.
+    Files that cannot be read, and images without a file, add no names.
     """
     names: set[str] = set()
     for path in dict.fromkeys(paths):
@@ -37,9 +37,9 @@ def imported_functions(paths: Iterable[str]) -> set[str]:
 
 
 def which_define(name: str, paths: Iterable[str]) -> list[str]:
-    """Return those of the files at `paths` that have a function of this name, in order.
+    """Return those of the files at `paths` that define a function of this name, in order.
 
-    It may be one that no other image can call: their own symbol table has it, too.
+    The function may be a local one, which other images cannot call: `.symtab` is searched, too.
     """
 
     def has_it(image: ElfImage) -> bool:
@@ -87,9 +87,10 @@ def _pointed(image: ElfImage) -> list[str]:
 
 
 def _asked(path: str, ask: Callable[[ElfImage], _T], nothing: _T) -> _T:
-    """Return what `ask` says of the file at a path, `nothing` of one that cannot say it.
+    """Return the result of `ask` for the file at a path, or `nothing` if it cannot be read.
 
-    The target's own records name these paths: behind one may be a FIFO, which is not opened.
+    The paths come from the target's own records, so one may lead to a FIFO. Only regular files
+    are opened.
     """
     descriptor = open_regular(path)
     if descriptor is None:
@@ -103,5 +104,5 @@ def _asked(path: str, ask: Callable[[ElfImage], _T], nothing: _T) -> _T:
 
 
 def which_trace(paths: Iterable[str]) -> list[str]:
-    """Return those of the programs at `paths` that import ptrace(2), in order."""
+    """Return those of the programs at `paths` that import ptrace(2), in sorted order."""
     return [path for path in sorted(paths) if "ptrace" in imported_functions([path])]

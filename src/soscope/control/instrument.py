@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an instrument hands in to a session: what is to be hooked with what, and a reduction.
+"""What an instrument gives to a session: which calls to hook, with what, and a reduction.
 
     hooks ─► each program's control block        sinks ◄─ what is drained of all programs
     take  ◄─ the block of each program that has ended      end ◄─ the outcome of the session
 
-The session launches, attaches, drains, keeps limits and ends; an instrument does none of that.
+The session launches, attaches, drains, keeps limits and ends. An instrument does none of that.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """What an instrument wants hooked, and what is to happen there.
+    """The calls that an instrument wants hooked, and what happens at them.
 
-    `kind`, an INSTRUMENT_ of `layout`, is the instrument's half in the agent, and with it the
-    memory that this needs in a control block: the ring, or arrays of counts. `own_size` are
-    bytes of that memory which it fills as it likes (`ControlBlock.own`), and `own` is what they
-    begin with. `rules` and `functions`
-    are its part of those sections, and `patterns` the automata that they number from 0 on.
-    `flags` are PLAN_ of `layout`; `string_limit` is how many bytes of a string are kept.
+    `kind` is an INSTRUMENT_ constant of `layout`. It selects the instrument's half in the agent,
+    and the memory that this half needs in a control block: the ring, or arrays of counts.
+    `own_size` is the size in bytes of memory that the agent's half uses as it likes
+    (`ControlBlock.own`), and `own` its initial content. `rules` and `functions` are the
+    instrument's parts of these sections, and `patterns` are the automata that they refer to, with
+    numbers from 0 on. `flags` are PLAN_ constants of `layout`. `string_limit` is how many bytes
+    of a string are kept.
     """
 
     __slots__ = (
@@ -70,14 +71,17 @@ class Hooks:
         describe: Callable[[int], object] | None = None,
         describe_later: Callable[[int, int], set[str] | None] | None = None,
     ) -> None:
-        """Have the calls that `selection` chooses handled by `kind`.
+        """Let `kind` handle the calls that `selection` chooses.
 
-        `entry_only`: nothing happens at returns. `durations`: somebody asks how long calls take.
-        `stacks`: each call has its stack, which `own` has room for. `callers`: what is counted is
-        counted by call site. `methods`: entries of Python's method tables are slots, too.
-        `describe(pid)` may add to `prototypes` when a process has its images, and is not hooked;
-        `describe_later(pid, addr)` when an image has come that is mapped at `addr`. That returns
-        the names of functions that nobody knew, None: it will look at none any more.
+        With `entry_only` nothing happens at returns. `durations` is set if the durations of calls
+        are used. With `stacks` each call has its stack, for which `own` has room. With `callers`
+        calls are counted by call site. With `methods` entries of Python's method tables are
+        slots, too.
+
+        `describe(pid)` may add to `prototypes` when the images of a process are mapped and not
+        hooked yet. `describe_later(pid, addr)` may do so when an image has been mapped at `addr`.
+        It returns the names of functions without a known prototype, or None if it will look at no
+        more images.
         """
         self.kind = kind
         self.selection = selection
@@ -112,18 +116,19 @@ class Hooks:
 
     @property
     def prototypes(self) -> Prototypes:
-        """What is known of functions."""
+        """The known prototypes of functions."""
         return self._prototypes
 
     @property
     def describes(self) -> bool:
-        """Return whether the table depends on the images of a program."""
+        """Return whether the table of functions depends on the images of a program."""
         return self._describe is not None
 
     def functions_for(self, pid: int, room: int | None = None) -> bytes:
-        """Return the table of functions for the process `pid`, 0: one that is not there yet.
+        """Return the table of functions for process `pid`, or for a future process if `pid` is 0.
 
-        What would need more than `room` bytes is not known, and so is not shown either.
+        Prototypes that would need more than `room` bytes are dropped, so those calls are shown
+        without them.
         """
         if self._describe is not None and pid:
             before = self._prototypes.state()
@@ -138,7 +143,7 @@ class Hooks:
         return self.functions
 
     def names(self) -> set[str]:
-        """Return the names of functions in the table that soscope's own has not."""
+        """Return the names of functions in the table that soscope's own prototypes do not have."""
         return self._prototypes.others()
 
     def look_at(
@@ -146,9 +151,10 @@ class Hooks:
     ) -> tuple[set[str], set[str]] | None:
         """Look at an image that a process has loaded, mapped at `addr`.
 
-        Returns the names of functions that the agent has to be told of now, and of those that
-        nobody knows; None: it is to ask no more. `told` is what it was told so far, whether the
-        name is known or not.
+        Returns the names of functions whose prototypes the agent must get now, and the names of
+        functions without a known prototype. Returns None if the agent should not ask any more.
+        `told` has the names that the agent has got so far, each with whether its prototype is
+        known.
         """
         asked = None if self._describe_later is None else self._describe_later(pid, addr)
         if asked is None:
@@ -159,7 +165,7 @@ class Hooks:
         return new, {name for name in asked if name not in others and name not in told}
 
     def later_table(self, new: set[str], asked: set[str], start: int, before: int) -> bytes:
-        """Return a table that says so, to stand where `latertable.add_functions` says."""
+        """Return a table with these names, for the place that `latertable.add_functions` gives."""
         return self._prototypes.later_table(
             sorted(new),
             sorted(asked),
@@ -171,32 +177,33 @@ class Hooks:
 
     @property
     def needs_ring(self) -> bool:
-        """Return whether each call is recorded by itself."""
+        """Return whether each call is recorded on its own."""
         return self.kind in layout.RING_INSTRUMENTS
 
     @property
     def needs_counts(self) -> bool:
-        """Return whether each thread counts in an array of its own."""
+        """Return whether each thread has its own array of counts."""
         return self.kind in (layout.INSTRUMENT_COUNT, layout.INSTRUMENT_STATS)
 
 
 class Instrument:
-    """Measures something in the programs of one session. This one measures nothing.
+    """Measures something in the programs of one session. This base class measures nothing.
 
-    `name` is for people. `hooks` is None where nothing is to be hooked: such an instrument hears
-    of the processes, through its sinks. `patches` are functions to put in the place of others in
-    each program that is launched. `wants_signals`: launched processes stay traced, so that
-    their signals are seen, and with `wants_threads` those of all their threads; `wants_ends`: they
-    stand still for `ending`. `needs_no_agent`: it measures programs without slots, too.
-    `hears_calls`: its sinks make something of each call, so what a recording beside it cannot take
-    is not lost.
+    `name` is for people. `hooks` is None if the instrument hooks no calls. Such an instrument
+    gets the events of processes through its sinks. `patches` are functions that replace others in
+    each launched program. With `wants_signals` launched processes stay traced, so that their
+    signals are seen, and with `wants_threads` the signals of all their threads. With `wants_ends`
+    processes are stopped at their end for `ending`. With `needs_no_agent` it also measures
+    programs without slots. With `hears_calls` its sinks use each call, so that a call which a
+    recording beside it cannot take is not lost.
 
-    The calls come in the order `sinks`, `options`, `recorder`, then `started`, `begun`,
-    `check_start`, any number of `catch_up`, `move` and `take`, perhaps `stopping` or `stopped`;
-    `finish`, the last `take`, `totals`, `end`. All but those two come in the session's thread, most
-    of them while the target may be waiting: be quick. `pause` is how many seconds the session may
-    sleep, if it hooks, while nothing comes out of the ring. `asker` is there after `recorder` where
-    a process of the instrument's asks whoever traces to stop threads for a moment (see `stops`).
+    The methods are called in this order: `sinks`, `options`, `recorder`, then `started`, `begun`,
+    `check_start`, any number of `catch_up`, `move` and `take`, perhaps `stopping` or `stopped`,
+    then `finish`, the last `take`, `totals`, `end`. All but `stopping` and `stopped` are called
+    in the session's thread. In most of them the target may be waiting, so they must be quick.
+    `pause` is how many seconds the session may sleep while the ring is empty, if the instrument
+    hooks calls. After `recorder`, `asker` is set if a process of the instrument asks the tracer
+    for brief stops of threads (see `stops`).
     """
 
     name = ""
@@ -211,105 +218,110 @@ class Instrument:
     asker: _socket.socket | None = None
 
     def options(self) -> dict[str, object]:
-        """Return what a recording has to say of how it was measured."""
+        """Return the options of the measurement that a recording stores."""
         return {}
 
     def sinks(self) -> list[Sink]:
-        """Return what hears of everything that is drained."""
+        """Return the sinks that receive everything that is drained."""
         return []
 
     def tell(self, recording: Sink) -> None:
-        """Tell a recording that is made of what there is what it has to know beside the calls."""
+        """Write to a recording of the rings what it needs beside the calls."""
 
     def recorder(self, recording: Sink, beat: Callable[[], object]) -> Sink:
-        """Return what hears of everything in the place of a recording, and passes on what is kept.
+        """Return a sink that stands in front of the recording and passes on what is to be kept.
 
-        Called once, where there is a recording. Who works for long calls `beat` often: else
-        threads that wait for soscope think that it is gone.
+        Called once, if there is a recording. A sink that works for long must call `beat` often.
+        Otherwise threads that wait for soscope conclude that soscope has ended.
         """
         del beat
         return recording
 
     def started(self) -> None:
-        """Hear that a process is under observation; with several, of each."""
+        """Note that a process is under observation. Called for each of several processes."""
 
     def begun(self) -> None:
-        """Hear that the command runs, or that all of the processes are hooked."""
+        """Take note that the command runs, or that all processes are hooked."""
 
     def process(self, pid: int, block: ControlBlock) -> None:
-        """Hear of a process, and of each program that it executes with the agent in it."""
+        """Note a process, and each program that it executes with the agent in it."""
 
     def without_agent(self, pid: int, reason: str) -> None:
-        """Hear of a process whose program has no agent: `reason` is a word of `proc.reasons`."""
+        """Note a process whose program has no agent. `reason` is a constant of `proc.reasons`."""
 
     def news(self, pid: int) -> None:
-        """Hear of a process, or thread, that is about to be waited for: perhaps it has ended."""
+        """Note that a process or thread, which may have ended, is about to be reaped."""
 
     def ending(self, pid: int, block: ControlBlock) -> None:
-        """Hear that a process is about to end: it stands still, and still has its memory."""
+        """Note that a process is about to end: it is stopped and still has its memory."""
 
     def check_start(
         self, blocks: Sequence[ControlBlock], meanwhile: Callable[[], object]
     ) -> Iterable[str]:
-        """Look at what the programs began with; return what is to be said of it at once.
+        """Check the state in which the programs began. Return lines to print at once.
 
-        Call `meanwhile` often: the target runs already.
+        Call `meanwhile` often, because the target runs already.
         """
         del blocks, meanwhile
         return ()
 
     def catch_up(self) -> bool:
-        """Work some of what has been drained off, if there is too much of it.
+        """Process some of the drained data if too much of it has piled up.
 
-        Return True where that was so: until it is not, the ring is left to fill up.
+        Return True if that was so. Until it returns False, the ring is not drained and may fill
+        up.
         """
         return False
 
     def move(self) -> bool:
-        """Work some of what has just been drained off; return whether there was any."""
+        """Process some of the data that was just drained. Return whether there was any."""
         return False
 
     def stopping(self, block: ControlBlock) -> None:
-        """Hear that slots of a process that was attached to are about to be given back.
+        """Note that the slots of an attached process are about to be restored.
 
-        What happens from now on is not heard of. Called in the thread that asked for the stop.
+        Calls from now on are not seen. This is called in the thread that requested the stop.
         """
 
     def stopped(self, block: ControlBlock) -> None:
-        """Hear that what `block` holds now is what counts: its program goes on.
+        """Read the present values of `block` as the final ones, although its program goes on.
 
-        Called in the thread that asked for the stop. Not called for processes that were attached
-        to: their slots are given back. Raises ValueError where the block is closed meanwhile.
+        This is called in the thread that requested the stop. It is not called for attached
+        processes, whose slots are restored. Raises ValueError if the block is closed meanwhile.
         """
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Reduce what is known of a program that has ended; its block is closed next.
+        """Reduce the data of a program that has ended. Its block is closed next.
 
-        `sink` leads to all sinks, a recording among them.
+        `sink` passes to all sinks, including a recording.
         """
 
     def ending_soon(self, tell: Callable[[str], None] | None, *, is_interrupted: bool) -> None:
-        """Hear, before `finish`, how to say at once what takes long.
+        """Receive, before `finish`, the function `tell` that prints a line at once.
 
-        `is_interrupted`: a signal has ended the observation of processes that go on, and whoever
-        sent it waits for soscope's end.
+        A `finish` that takes long may use it. `is_interrupted` is set if a signal has ended the
+        observation of processes that go on, and the sender of the signal waits for the end of
+        soscope.
         """
 
     @property
     def spent(self) -> Mapping[str, int]:
-        """For how long it has done what threads may have waited for, in ns, by a word of `cost`."""
+        """The time in ns of its work for which threads may have waited, by constants of `cost`."""
         return {}
 
     def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
-        """Put down what calls took longer that have made so many units, when all is over."""
+        """Add to `cost` the time by which calls took longer. They have made `units` units.
+
+        This is called at the end.
+        """
 
     def finish(self) -> list[str]:
-        """Work all that was drained off: nothing follows. Return remarks for the outcome."""
+        """Process all remaining drained data. Return remarks for the outcome."""
         return []
 
     def totals(self) -> Mapping[str, object]:
-        """Return what a recording has to say at its end of how much there was."""
+        """Return the totals that a recording stores at its end."""
         return {}
 
     def end(self, outcome: Outcome) -> None:
-        """Finish. Soscope's own signals still wait, so that what is shown now is shown whole."""
+        """Finish and show the result. Signals to soscope are still held back until that is done."""

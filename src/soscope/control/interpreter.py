@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running process whose interpreter is asked for its objects, and then is as it was.
+"""Ask the interpreter of a running process for its objects, and leave the process unchanged.
 
-The agent goes in as for a trace and hooks nothing. The interpreter itself has to carry orders out,
-under its own lock: a thread that waits for something outside, or for another thread, is lent to do
-so, and where there is none the interpreter makes a pending call.
+The agent is inserted as for a trace, and hooks nothing. The interpreter itself must execute the
+orders, under its own lock. A thread that waits for something outside, or for another thread, is
+borrowed for that. If there is none, the interpreter executes the order as a pending call.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from soscope.control.shield import Plain
     from soscope.wire.block import ControlBlock
 
-_TRIES = 3  # a process may execute another program while it is looked at
-_CARRYING_OUT = 60.0  # seconds; with millions of objects the collector takes long
-_TELLING = 600.0  # seconds; whoever answers sees to it that it takes less
-_WAITING = 20.0  # seconds for an interpreter to make a pending call
-_TRIES_OF_WAITING = 10  # for a thread to wait, where none does anything else
+_TRIES = 3  # a process may execute another program during a try
+_CARRYING_OUT = 60.0  # seconds; the collector is slow with millions of objects
+_TELLING = 600.0  # seconds; the answering side keeps it shorter
+_WAITING = 20.0  # seconds in which an interpreter must make a pending call
+_TRIES_OF_WAITING = 10  # attempts to find a waiting thread if no thread runs
 _RUNNING = "R"
 _PAUSE = 0.002
 _BUSY = 15.0  # seconds to wait for a loader that is at work
@@ -53,7 +53,7 @@ _IS_OUTSIDE = (
 class VisitedInterpreter:
     """The interpreter of a process that has the agent.
 
-    `block` is shared with that. `stays`: it goes on counting when soscope has gone.
+    The process shares `block`. With `stays` it goes on counting when soscope has ended.
     """
 
     __slots__ = ("_agent", "_blob", "_done", "_visit", "block", "stays", "stood_ns")
@@ -72,13 +72,14 @@ class VisitedInterpreter:
         self._done = done
         self.block = block
         self.stays = False
-        self.stood_ns = visit.threads.longest  # for how long the program has waited
+        self.stood_ns = visit.threads.longest  # time that the program has waited
 
     def order(self, number: int, answer: Callable[[], bool] | None = None) -> None:
-        """Have an order carried out, and wait for that. Raises Refused where nobody does it.
+        """Give the interpreter an order, and wait until it is executed.
 
-        `answer` looks whether the interpreter asks for something meanwhile, which waits for it, and
-        says so; it is called by another thread, again and again. What it raises is raised here.
+        `answer` answers a question that the interpreter may ask meanwhile and waits for. It
+        returns whether there was one, and is called repeatedly in another thread. Its exceptions
+        are raised here. Raises Refused if the order is not executed.
         """
         limit = _CARRYING_OUT if answer is None else _TELLING
         with self._waited(), _answering(answer) as asked:
@@ -92,7 +93,7 @@ class VisitedInterpreter:
                 time.sleep(_PAUSE)
 
     def _given(self, number: int, limit: float) -> bool:
-        """Give an order; return whether there is an interpreter. Raises Refused."""
+        """Give an order. Return whether there is an interpreter. Raises Refused."""
         for _ in range(_TRIES_OF_WAITING):
             try:
                 return self._call(number, limit, waits=True)
@@ -104,13 +105,13 @@ class VisitedInterpreter:
         return self._call(number, limit, waits=False)
 
     def _runs(self) -> bool:
-        """Return whether any thread runs; if none does, only soscope had no processor."""
+        """Return whether any thread runs. If none does, soscope itself lacked processor time."""
         for tid in status.threads(self._visit.pid):
             try:
                 if status.state_of(tid) == _RUNNING:
                     return True
             except NoSuchProcess:
-                pass  # it has ended
+                pass  # the process or thread has ended
         return False
 
     def _call(self, number: int, limit: float, *, waits: bool) -> bool:
@@ -121,7 +122,7 @@ class VisitedInterpreter:
         return bool(result)
 
     def stopped(self, read: Callable[[], Plain]) -> Plain:
-        """Return what `read` does while all threads of the process stand still."""
+        """Call `read` while all threads of the process are stopped, and return its result."""
         for left in reversed(range(_TRIES)):
             self._visit.tries = 0
             try:
@@ -149,7 +150,10 @@ class VisitedInterpreter:
 
 @contextmanager
 def _answering(answer: Callable[[], bool] | None) -> Iterator[Callable[[], float]]:
-    """Have a thread answer what an interpreter asks; give the time of its last answer."""
+    """Answer an interpreter's questions in a thread during a `with` block.
+
+    Yield a function that returns the time of the last answer.
+    """
     is_over = threading.Event()
     last = [0.0]
     errors: list[BaseException] = []
@@ -157,7 +161,7 @@ def _answering(answer: Callable[[], bool] | None) -> Iterator[Callable[[], float
     def listen() -> None:
         while not is_over.wait(_PAUSE):
             before = last[0]
-            last[0] = math.inf  # whoever waits for us has to go on with that
+            last[0] = math.inf  # no timeout while an answer is being made
             try:
                 while answer is not None and answer():
                     before = time.monotonic()
@@ -184,11 +188,12 @@ def visit(
     done: Callable[[ControlBlock], int],
     work: Callable[[VisitedInterpreter], Plain],
 ) -> Plain:
-    """Return what `work` does with the interpreter of process `pid`; then it counts no more.
+    """Return the result of `work` with the interpreter of process `pid`, then end its counting.
 
-    `done` reads the last order that was carried out from a block. `work` runs in a process of its
-    own, which ends what it has begun when soscope is killed. Raises NoSuchProcess, NotPermitted,
-    AgentError, and AttachError with the reason; then the process is as it was.
+    `done` reads from a block the number of the last order that was executed. `work` runs in a
+    process of its own, which finishes what it has begun if soscope is killed. Raises
+    NoSuchProcess, NotPermitted, AgentError, and AttachError with the reason. The process is then
+    unchanged.
     """
     signals = Signals()
     signals.block()
@@ -206,7 +211,7 @@ def _visit(
     work: Callable[[VisitedInterpreter], Plain],
 ) -> Plain:
     attachment = Attachment(pid, make_block)
-    # `go_in` closes everything where it fails
+    # `go_in` closes everything if it fails
     agent, *_ = attachment.go_in(SessionEvents())
     block = attachment.program.block
     assert block is not None
@@ -225,7 +230,7 @@ def _visit(
 
         return shielded(whole)
     except OSError:
-        attachment.visit.check_same()  # it has ended, or its program has
+        attachment.visit.check_same()  # the process has ended or executed another program
         raise
     finally:
         block.close()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start a command with the agent in it.
 
-The new process is stopped by ptrace at its exec, the agent goes in before its first own
-instruction, then it runs detached (or traced, when its signals or children are wanted). Where
-that cannot be, it runs as it would without us, and its `Program` says why.
+The new process is stopped by ptrace at its exec. The agent is inserted before the program's first
+instruction, and then the program runs detached. It stays traced if its signals or children are
+wanted. If the agent cannot be inserted, the program runs as it would without soscope, and its
+`Program` has the reason.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_HIGH_DESCRIPTOR = 900  # programs hand out the low ones
+_HIGH_DESCRIPTOR = 900  # programs use the low numbers
 
 
 def launch(
@@ -47,20 +48,22 @@ def launch(
     agent: str | None = None,
     agentless: Callable[[Command], Target | None] | None = None,
 ) -> Target:
-    """Start `command`; return when it is about to run its own code.
+    """Start `command` and return when it is about to run its own code.
 
     `make_block(path, descriptors, pid)` makes the control block for a program: for the command
-    before it starts, with `follow` for each program executed later; `descriptors` is None, or
-    the shared files that the block and its plan have to use. `stay` keeps tracing the process,
-    to see its signals (`threads`: those of all its threads), `ends` to see it before its memory
-    is gone; `follow` also its children, and puts the agent into what they execute. It runs in
-    directory `cwd` with the environment `environ`; None: in ours, with what soscope was given;
-    as `user`, None: as us. `agentless` starts it in another way where no agent is made for its
-    machine, None: it cannot either.
+    before it starts and, with `follow`, for each program executed later. `descriptors` is None,
+    or the shared files that the block and its plan have to use. `stay` keeps tracing the process
+    to see its signals, `threads` the signals of all its threads, and `ends` to see it before its
+    memory is gone. `follow` also traces its children, and puts the agent into what they execute.
+
+    The command runs in the directory `cwd` (None: soscope's) with the environment `environ`
+    (None: the one that soscope was given) as `user` (None: soscope's user). `agentless` starts it
+    with another engine if its machine has no agent, or returns None if it cannot.
+
     From here on soscope's own signals are blocked in this thread, until `Target.leave`.
 
-    Raises LaunchError where the command cannot be started, AgentError where there is no
-    agent, and what `make_block` raises. `Target.run` has to be called next, from this thread.
+    Raises LaunchError if the command cannot be started, AgentError if there is no agent, and what
+    `make_block` raises. The caller must call `Target.run` next, in this thread.
     """
     resolved = Command(command, cwd, environ, user)
     if agentless is not None and resolved.reason == reasons.FOREIGN:
@@ -99,11 +102,11 @@ def launch(
 
 
 class _Outfit:
-    """What the new process gets: its program's control block, the agent, numbers for them.
+    """What the new process gets: its control block, the agent, and descriptor numbers for them.
 
-    `program.reason` says why it gets none of them. `descriptors` are the numbers of
-    files that it inherits, as in `AgentSource.inherited`; () where no number was free.
-    `may_preload` says whether the agent can go in by LD_PRELOAD.
+    `program.reason` tells why it gets none of them. `descriptors` are the numbers of files that
+    it inherits, as in `AgentSource.inherited`, or () if no number was free. `may_preload` tells
+    whether the agent may be inserted by LD_PRELOAD.
     """
 
     __slots__ = ("agents", "descriptors", "may_preload", "program")
@@ -128,7 +131,7 @@ class _Outfit:
             raise
 
     def fork(self, command: Command, signals: Signals) -> children.Child:
-        """Fork the process. Where descriptors are short, its own pipes come first.
+        """Fork the process. If descriptors are short, the pipes to the child come first.
 
         Raises LaunchError.
         """
@@ -151,10 +154,10 @@ class _Outfit:
         return child
 
     def _can_do_with_less(self, error: OSError) -> bool:
-        """Free descriptors, if there are none left; return whether some were freed."""
+        """Free descriptors if none are left. Return whether some were freed."""
         if error.errno not in (errno.EMFILE, errno.ENFILE) or self.agents.blob is None:
             return False
-        if self.descriptors:  # the agent can be handed over in another way
+        if self.descriptors:  # the agent can be handed over later
             _close_all(self.descriptors)
             self.descriptors = ()
             return True
@@ -180,9 +183,9 @@ def _start(
     *,
     wants_trace: bool,
 ) -> None:
-    """Let the child execute its command, and wait until it runs it.
+    """Let the child execute its command, and wait until the command runs.
 
-    Raises LaunchError where the exec fails.
+    Raises LaunchError if the exec fails.
     """
     program, blob = outfit.program, outfit.agents.blob
     order = children.BARE
@@ -217,7 +220,7 @@ def _start(
 def _without_ptrace(
     program: Program, child: children.Child, error: OSError, *, may_preload: bool
 ) -> bytes:
-    """Return how the child is to start where it cannot be traced."""
+    """Return the order by which a child that cannot be traced has to start."""
     why = f"{reasons.NO_PTRACE}: {_who_traces(child.pid) or error.strerror}"
     if program.reason is None and may_preload and preload.is_possible():
         program.preloaded = why
@@ -239,7 +242,7 @@ def _close_all(descriptors: tuple[int, ...]) -> None:
 
 
 def _high_descriptors(files: tuple[int, ...]) -> tuple[int, ...]:
-    """Duplicate descriptors to high numbers; () where there is no room for all."""
+    """Duplicate descriptors to high numbers. Return () if there is no room for all of them."""
     limit = os.sysconf("SC_OPEN_MAX")  # the soft limit; -1 without one
     lowest = _HIGH_DESCRIPTOR
     if 0 <= limit < _HIGH_DESCRIPTOR + len(files):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known when a session has ended, whatever its instruments have measured."""
+"""The outcome of a session, whatever its instruments have measured."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from soscope.control.cost import Price
     from soscope.control.visited import Visited
 
-# Why a session recorded no more before its programs ended; "" if it did not.
+# Why a session stopped recording before its programs ended. "" means that it did not.
 STOPPED_DURATION = "duration"  # --duration
 STOPPED_LIMIT = "limit"  # --limit
 STOPPED_FULL = "full"  # --when-full=stop
 
-# In the words of who asked for it: no accident.
+# The option is printed, because the user asked for the stop.
 _ENDED = {
     STOPPED_DURATION: "ended by --duration",
     STOPPED_LIMIT: "ended by --limit",
@@ -26,10 +26,10 @@ _ENDED = {
 
 
 class ProgramOutcome:
-    """One program that was observed: what one control block held at the end.
+    """One observed program: the contents of one control block at the end.
 
-    `index` is its number in the recording, and the `process` of its images and slots; `path` is
-    the file that was run. `images` are all that were seen.
+    `index` is its number in the recording, and the `process` of its images and slots. `path` is
+    the file that was run. `images` are all images that were seen.
     """
 
     __slots__ = ("images", "index", "path")
@@ -41,19 +41,19 @@ class ProgramOutcome:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What two runs of one program have in common: the files that were in it."""
+        """The key that two runs of one program share: the program and the files of its images."""
         return (self.path, *((image.name, image.path, image.identity) for image in self.images))
 
 
 class AttachedOutcome:
-    """A process that ran before it was traced, and goes on.
+    """A process that was attached to, and goes on.
 
-    `has_ended`: it does not, or it is another program by now: `executed`, None if it ended.
-    `longest_stop_ns` is for how long a thread of it stood still at
-    most. `restored` counts the words that have their old value again, `left` those that
-    somebody else has changed meanwhile, `kept` those by which unwinders still ask the agent,
-    because calls may return through it. `failure` says why it could not be taken out.
-    `is_exit_known`: how it has ended is.
+    `has_ended` is set if it does not go on, or if it runs another program by now. `executed` is
+    that program, or None if the process ended. `longest_stop_ns` is the longest time that one of
+    its threads was stopped. `restored` counts the words that have their old value again, and
+    `left` those that other code has changed meanwhile. `kept` counts the words by which unwinders
+    still ask the agent, because calls may return through it. `failure` tells why the agent could
+    not be taken out. `is_exit_known` is set if its exit status is known.
     """
 
     __slots__ = (
@@ -93,13 +93,14 @@ class AttachedOutcome:
 
 
 class ChildPrograms:
-    """Programs that children of the observed programs have executed and nobody has followed.
+    """Programs that children of the observed programs have executed without being followed.
 
-    `count` is how many they were, `names` what most of them are called, each once: children say so
-    themselves. `can_follow`: with -f they would have been observed.
+    The agents in the children report them. `count` is the number of programs, `names` has the
+    names of most of them, each once. `can_follow` is set if they would have been observed with
+    `-f`.
     """
 
-    MOST_NAMES = 6  # in a line
+    MOST_NAMES = 6  # names in a line
 
     __slots__ = ("can_follow", "count", "names")
 
@@ -110,7 +111,7 @@ class ChildPrograms:
 
     @classmethod
     def of(cls, document: object) -> ChildPrograms:
-        """Return what `document` has made; of anything else what there is without any program."""
+        """Return the programs from the result of `document`, or none if it has another form."""
         made = cls()
         if isinstance(document, dict):
             count, names = document.get("programs"), document.get("names")
@@ -122,12 +123,12 @@ class ChildPrograms:
         return made
 
     def add(self, count: int, names: list[str]) -> None:
-        """Add what the children of one program have executed."""
+        """Add the programs that the children of one program have executed."""
         self.count += count
         self.names += [name for name in names if name not in self.names]
 
     def lines(self) -> list[str]:
-        """Say how many programs are not observed, and how they would be; nothing if all are."""
+        """Return a line about the programs that are not observed, none if all are."""
         from soscope.model.printable import printable
 
         if not self.count:
@@ -144,12 +145,12 @@ class ChildPrograms:
         return [f"{said}: -f follows {them}" if self.can_follow else said]
 
     def document(self) -> dict[str, object]:
-        """Return it for JSON and for recordings: `programs` is how many, `names` theirs."""
+        """Return the count and names as a document for JSON and recordings."""
         return {"programs": self.count, "names": self.names, "can_follow": self.can_follow}
 
 
 class EngineVerdict:
-    """What comparing two engines has come to: a line to show; `is_same`: they agree."""
+    """The result of comparing two engines: `line` is to be shown, `is_same` if they agree."""
 
     __slots__ = ("is_same", "line")
 
@@ -161,20 +162,19 @@ class EngineVerdict:
 class Outcome:
     """The end of a session.
 
-    `status` is the exit status of the command, `signal` the number of the signal that killed it;
-    both are None where the end was not seen. `programs` are those that were observed, in the
-    order in which they ended; what ran again with the same images is there once.
-    `untraced` are pairs of a program and the reason why there was no agent in it (a word of
-    process.reasons). `ns_per_tick` turns ticks of the clock into time.
-    `dropped` are pairs of a count and a reason, for people. `stopped` is one of the STOPPED_
-    constants or "". `remarks` are lines that say what else could not be done. `record` is the
-    recording that was written. `attached` are processes that were not started by us;
-    `not_attached` says why others could not be observed. `lacks_children` says that children
-    of a program were to be followed and are not, as it needs ptrace itself.
-    `arch` and `engine` are those of `ProcessStart`. `is_left`: a program was let go on unobserved.
-    `executed` are programs that children have executed and nobody has followed.
-    `verdict` is there where two engines were compared. `cost` is what the observation has cost the
-    programs, None where nobody knows.
+    `status` is the exit status of the command, and `signal` the number of the signal that killed
+    it. Both are None if the end was not seen. `programs` are the observed programs, in the order
+    in which they ended. A program that ran again with the same images is in it once. `untraced`
+    are pairs of a program and the reason why there was no agent in it (a constant of
+    `proc.reasons`). `ns_per_tick` turns ticks of the clock into ns. `dropped` are pairs of a
+    count and a reason, for people. `stopped` is one of the STOPPED_ constants or "". `remarks`
+    are lines about other shortfalls. `record` is the path of the recording. `attached` are the
+    processes that soscope attached to, and `not_attached` has the reasons why others could not be
+    observed. `lacks_children` is set if the children of a program were to be followed and are
+    not, because the program needs ptrace itself. `arch` and `engine` are as in `ProcessStart`.
+    `is_left` is set if a program was detached and went on unobserved. `executed` are the programs
+    that children have executed without being followed. `verdict` is set if two engines were
+    compared. `cost` is the cost of the observation for the programs, None if it is not known.
     """
 
     __slots__ = (
@@ -234,15 +234,15 @@ class Outcome:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether everything could be observed that was to be."""
+        """Return whether everything that should be observed was observed."""
         has_executed = any(attached.executed is not None for attached in self.attached)
         return not (self.untraced or self.lacks_children or self.is_left or has_executed)
 
     @property
     def shortfalls(self) -> list[str]:
-        """Say in a word or two each what the observation lacks; it is complete without any.
+        """Return a short text for each shortfall. The observation is complete if there is none.
 
-        Whoever says that it is complete asks this.
+        Every part that prints whether the observation is complete uses this.
         """
         shortfalls = []
         if self.dropped_count:
@@ -260,7 +260,7 @@ class Outcome:
 
 
 def attached_outcome(target: Visited) -> AttachedOutcome:
-    """Return what is to be said of a process that goes on without us."""
+    """Return the outcome for an attached process, which goes on without soscope."""
     taken = target.taken
     return AttachedOutcome(
         target.pid,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Have the soscope that observes a process let go of it."""
+"""Make the soscope that observes a process detach from it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from soscope.errors import AttachError, NoSuchProcess, NotPermitted
 from soscope.proc.reasons import Refused
 from soscope.proc.status import read_stat
 
-_PATIENCE = 60.0  # seconds: it writes and shows what it has recorded
+_PATIENCE = 60.0  # seconds in which the other soscope writes and prints what it has recorded
 
 
 def stop_owner(pid: int) -> int | None:
-    """End the soscope that has attached to process `pid`; return its pid.
+    """End the soscope that has attached to process `pid`. Return its pid, or None if none has.
 
-    None: none has. What it shows and writes is there when this returns.
-    Raises NoSuchProcess, NotPermitted, and AttachError: it does not end, or has started the
-    process, which would get the signal.
+    Its output and its recording are complete when this returns. Raises NoSuchProcess,
+    NotPermitted, and AttachError if that soscope does not end, or if it has started the process,
+    which would then get the signal.
     """
     owner = _owner_of(pid)
     if owner is None:
@@ -29,15 +29,15 @@ def stop_owner(pid: int) -> int | None:
     try:
         watched = os.pidfd_open(owner)
     except ProcessLookupError:
-        return None  # it has ended meanwhile, and let go
+        return None  # soscope has ended meanwhile, and so has detached
     try:
-        if _owner_of(pid) != owner:  # else its pid may be another process's by now
+        if _owner_of(pid) != owner:  # else the owner's pid may have been reused
             return None
         if _is_descendant(pid, owner):
             raise AttachError(
                 f"soscope {owner} has started process {pid}, and observes it to its end"
             )
-        # shells have what they start in the background ignore SIGINT
+        # SIGTERM, because shells let background processes ignore SIGINT.
         signal.pidfd_send_signal(watched, signal.SIGTERM)
         if not select.select([watched], [], [], _PATIENCE)[0]:
             raise AttachError(f"soscope {owner}, which observes process {pid}, does not end")
@@ -52,7 +52,7 @@ def stop_owner(pid: int) -> int | None:
 
 
 def _is_descendant(pid: int, ancestor: int) -> bool:
-    """Return whether a process was started by another one, or by one that this has started."""
+    """Return whether process `pid` is a descendant of `ancestor`."""
     at = pid
     while at > 1 and at != ancestor:
         try:
@@ -60,7 +60,7 @@ def _is_descendant(pid: int, ancestor: int) -> bool:
         except NoSuchProcess:
             if at == pid:
                 raise
-            at = pid  # one in between has ended: the process has another parent by now
+            at = pid  # a process between them has ended: begin again with the new parent
     return at == ancestor
 
 
@@ -68,7 +68,7 @@ def _owner_of(pid: int) -> int | None:
     try:
         visit = Visit(pid)
     except Refused:
-        return None  # no agent can be in it
+        return None  # no agent can be in the process
     try:
         return next((owner for agent in visit.agents if (owner := agent.owner)), None)
     finally:

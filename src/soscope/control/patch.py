@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one's own in a running process: put in place, and taken out again.
+"""Replace functions of a running process by the user's own, and undo that.
 
-The agent keeps them without a living soscope. Their libraries are loaded, and closed, by the
-process's own loader, called in the place of one thread while the others run.
+The agent keeps them in place without a living soscope. Their libraries are loaded and closed by
+the process's own loader, called in a borrowed thread while the others run.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from soscope.wire.plan import Plan
 
 _NAMES = 1 << 20  # bytes for the names of images
 _BUSY = 15.0  # seconds to wait for a loader that is at work
-_LOADING = 20.0  # seconds for a library's constructors
+_LOADING = 20.0  # seconds for a library's constructors to finish
 
 
 class Replacement:
-    """Calls of `symbol` are to reach `function` of the library at `library`, an absolute path.
+    """A request: calls of `symbol` shall reach `function` of the file `library` (absolute path).
 
-    `text` is how somebody asked for it, "" where it was not asked for in words.
+    `text` is the user's spelling of the request, or "" if it did not come as text.
     """
 
     __slots__ = ("function", "library", "symbol", "text")
@@ -50,14 +50,14 @@ class Replacement:
 
 
 class Patched:
-    """What was done in process `pid`.
+    """The result of patching process `pid`.
 
-    `replaced` are (library, patch) that are in place now because of it. `restored` counts words
-    that have their old value again, `left` are (address, value) of those that somebody else has
-    changed. `closed` are libraries that were needed no more, `left_loaded` those of them that
-    stay: path -> why. `longest_stop` is for how long a thread stood still at most, in ns.
-    `waiting` counts images in which nothing was done; `note` says why, and what else is to be
-    known.
+    `replaced` are pairs (library, patch) that are in place now. `restored` counts words that have
+    their old value again, `left` are pairs (address, value) of words that other code has changed.
+    `closed` are libraries that were closed because no patch needs them, and `left_loaded` maps
+    the path of each library that stays loaded to the reason. `longest_stop` is the longest time
+    in ns that a thread was stopped. `waiting` counts images in which nothing was done, and `note`
+    has the reason or another remark.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Patched:
         self.note = ""
 
     def close_unused(self, known: list[str]) -> None:
-        """Close libraries that no patch needs any more; `known` are such ones' paths."""
+        """Close libraries that no patch needs any more. `known` are the paths of such libraries."""
         closing = close_unused(self.pid, known)
         self.closed += closing.closed
         self.left_loaded |= closing.left
@@ -92,7 +92,7 @@ class Patched:
 
 
 def why(table: PatchTable) -> str:
-    """Say why a table's new functions could not be put in place."""
+    """Return why a table's new functions could not be put in place."""
     failed = table.failed
     if table.why in (layout.PATCHES_NO_FUNCTION, layout.PATCHES_NO_SYMBOL):
         patch = table.patches[failed] if failed < len(table.patches) else None
@@ -112,14 +112,14 @@ def why(table: PatchTable) -> str:
     return f"cannot load {path}: {table.text or 'its loader does not say why'}"
 
 
-# ---- putting in ----
+# ---- putting patches in ----
 
 
 def patch(pid: int, wanted: list[Replacement], callers: list[Caller]) -> Patched:
-    """Put all of `wanted` in place in process `pid`, for calls by `callers` (none: all images).
+    """Put all `wanted` replacements into process `pid`, for calls by `callers` (none: all images).
 
-    Raises NoSuchProcess, NotPermitted, AgentError, and AttachError with the reason; then the
-    process is as it was.
+    Raises NoSuchProcess, NotPermitted, AgentError, and AttachError with the reason. The process
+    is then unchanged.
     """
     signals = Signals()
     signals.block()
@@ -133,7 +133,7 @@ def patch(pid: int, wanted: list[Replacement], callers: list[Caller]) -> Patched
 
 
 class _Patching:
-    """One try."""
+    """One attempt to put replacements into a process."""
 
     def __init__(self, pid: int, wanted: list[Replacement], callers: list[Caller]) -> None:
         self.pid = pid
@@ -150,7 +150,7 @@ class _Patching:
             self.pid, self._make_block, look=self._look, between=self._load_libraries
         )
         result = Patched(self.pid)
-        # `go_in` closes everything where it fails
+        # `go_in` closes everything if it fails
         agent, hooks_loader, _, waiting, reason = attachment.go_in(SessionEvents())
         try:
             self._report(agent, result)
@@ -160,7 +160,8 @@ class _Patching:
             elif not hooks_loader:
                 result.note = "images that it loads later are not seen: unknown loader"
             result.longest_stop = attachment.visit.threads.longest
-            # no other soscope is to come before: what it puts in place is in no table that we know
+            # The agent is released last: patches that another soscope adds before would not be in
+            # our table.
             if self.unused:
                 result.close_unused(self.unused)
             let_go(agent)
@@ -171,7 +172,7 @@ class _Patching:
         return result
 
     def _look(self, visit: Visit, old: Resident | None) -> None:
-        """Add to what stands there already."""
+        """Add the wanted replacements to those that are in place already."""
         if old is not None and old.has_patches:
             self.before, self.table = old.patches(), old.patches()
         try:
@@ -193,7 +194,7 @@ class _Patching:
         return ControlBlock.create(plan, descriptors)
 
     def _load_libraries(self, visit: Visit, agent: Resident, blob: Blob) -> None:
-        """Load them before anything leads there. Raises Refused with everything undone."""
+        """Load the libraries before any slot leads there. Raises Refused with everything undone."""
         agent.look()
         try:
             trap = agent.base + blob.trap
@@ -211,12 +212,12 @@ class _Patching:
         agent.write_patches(self.before)
         try:
             takeout.take_out_here(visit, agent)
-        except Refused:  # the loader is still at work: what is left does nothing
+        except Refused:  # the loader is still at work; what stays has no effect
             agent.disown()
         raise Refused(reason)
 
     def _report(self, agent: Resident, result: Patched) -> None:
-        """Let the agent record nothing; say what is in place."""
+        """Stop the agent's recording, and fill the result with what is in place."""
         agent.hold()
         agent.stop()
         table = agent.patches()
@@ -230,21 +231,22 @@ class _Patching:
 
 
 def _check_seen(pid: int, path: str) -> None:
-    """Make sure that a process sees the file at `path` that we see. Raises Refused."""
+    """Check that the process sees the same file at `path` as soscope. Raises Refused."""
     try:
         if os.path.samefile(f"/proc/{pid}/root{path}", path):
             return
     except OSError:
-        pass  # it does not
+        pass  # the process does not see it
     if os.path.exists(f"/proc/{pid}/root"):
         raise Refused(f"it does not see the file '{path}' (another mount namespace)")
 
 
 def _path_to_load(visit: Visit, path: str) -> str:
-    """Return a name of the file at `path` that a loader takes for no other file.
+    """Return a name for the file at `path` that the loader takes for no other file.
 
-    glibc's looks for a library by its name first, and so finds the one that was at `path` before
-    it was built anew. Where another file of that name is loaded, this one gets another name.
+    glibc's loader first looks for a loaded library by its name, and so it would find a library
+    that was at `path` before the file was rebuilt. If another file of that name is loaded, this
+    one gets a name with `./` components.
     """
     debug = linkmap.read_debug(visit.memory, visit.facts.r_debug)
     entries = linkmap.walk(visit.memory, debug.first if debug else 0)
@@ -257,7 +259,7 @@ def _path_to_load(visit: Visit, path: str) -> str:
         if os.path.normpath(spelled) == path and any(
             each.start <= addr < each.end and each.inode == inode for each in visit.mappings
         ):
-            return spelled  # a second name would stay with the file, too
+            return spelled  # another name would remain with the file
     folder, name = os.path.split(path)
     while os.path.join(folder, name) in loaded:
         name = os.path.join(os.curdir, name)
@@ -265,21 +267,21 @@ def _path_to_load(visit: Visit, path: str) -> str:
 
 
 def let_go(agent: Resident) -> None:
-    """Let others have an agent again that was held."""
+    """Release an agent that was held, so that another soscope can use it."""
     try:
         agent.let_go()
     except OSError:
-        pass  # it has ended
+        pass  # the process or thread has ended
 
 
-# ---- taking out ----
+# ---- taking patches out ----
 
 
 def undo(pid: int, symbols: list[str]) -> Patched:
-    """Give the slots of these symbols, of all where there are none, their old bytes.
+    """Restore the slots of these symbols, or of all patched symbols if none are given.
 
     Raises NoSuchProcess, NotPermitted, UsageError for a symbol that is not replaced, and
-    AttachError: a living soscope holds the process, or it cannot be visited.
+    AttachError if a living soscope holds the process or if it cannot be visited.
     """
     result = Patched(pid)
     unused: list[str] = []
@@ -287,7 +289,7 @@ def undo(pid: int, symbols: list[str]) -> Patched:
         visit = Visit(pid)
         try:
             is_patched = False
-            kept: list[Resident] = []  # what somebody else has put in slots may lead there
+            kept: list[Resident] = []  # changed slots may still lead into it
             for agent in visit.agents:
                 if owner := agent.owner:
                     raise Refused(f"it says that soscope {owner} traces it; stop that one")
@@ -327,9 +329,9 @@ def undo(pid: int, symbols: list[str]) -> Patched:
 
 
 def own(visit: Visit, agent: Resident) -> None:
-    """Let no other soscope begin until `let_go`, where there may be patches to take out.
+    """Keep other soscopes from beginning until `let_go`, if there may be patches to take out.
 
-    Raises as `Visit.stop`, and Refused where another one has begun.
+    Raises what `Visit.stop` raises, and Refused if another soscope has begun.
     """
     if not agent.has_patches and not waiting(agent):
         return
@@ -354,10 +356,11 @@ def own(visit: Visit, agent: Resident) -> None:
 
 
 class Undone:
-    """What came of taking patches out.
+    """The result of taking patches out.
 
-    `taken` is of all words of the agent; `restored` counts slots, `left` are (address, value) of
-    slots that somebody else has changed. `kept` are libraries that are never closed: path -> why.
+    `taken` concerns all words of the agent. `restored` counts slots, and `left` are pairs
+    (address, value) of slots that other code has changed. `kept` maps the path of each library
+    that is never closed to the reason.
     """
 
     __slots__ = ("kept", "left", "restored", "taken")
@@ -370,10 +373,10 @@ class Undone:
 
 
 def take_out(visit: Visit, agent: Resident, symbols: list[str]) -> Undone:
-    """Take patches out of a process that is visited, with what a dead soscope has left there.
+    """Take patches out of a visited process, with everything that a dead soscope left there.
 
-    Their libraries stay loaded. Raises as `takeout.take_out`, and UsageError for a symbol that
-    is not replaced.
+    Their libraries stay loaded. Raises what `takeout.take_out` raises, and UsageError for a
+    symbol that is not replaced.
     """
     table = agent.patches()
     try:
@@ -386,13 +389,13 @@ def take_out(visit: Visit, agent: Resident, symbols: list[str]) -> Undone:
     if not symbols:
         chosen = list(range(len(table.patches)))
     for index in chosen:
-        agent.end_patch(index)  # images that come from now on are left alone
+        agent.end_patch(index)  # images loaded from now on are not patched
     agent.taken_patches = frozenset(chosen)
     slots = {index: agent.words_of([index]) for index in chosen}
     undone = Undone(takeout.take_out(visit, agent))
     for index in chosen:
         each = table.patches[index]
-        # the loader may have bound a slot after all that it had begun to bind before
+        # A lazy binding that was under way may have put the right address into a slot since.
         right = each.original if each is not None else 0
         changed = [
             (addr, value)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other way in, where ptrace is forbidden: the loader maps the agent, named in LD_PRELOAD.
+"""Insert the agent by LD_PRELOAD if ptrace is forbidden: the loader maps it.
 
-The agent starts before the constructors of everybody else and takes the entries made here out
-of the new process's environment again (`agent/src/preload.c`), so what it executes later gets
-what it would have got. Nothing but the command itself is traced this way.
+The agent starts before the constructors of all other images. It removes the entries made here
+from the new process's environment again (`agent/src/preload.c`), so that programs executed later
+get the environment that they would have got. Only the command itself is traced with this method.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ NOTE = "the agent went in through LD_PRELOAD; signals and executed programs are 
 NOT_STARTED = "its loader did not start the agent named in LD_PRELOAD"
 
 _PRELOAD = b"LD_PRELOAD="
-_FOLDER = "/proc/self/fd"  # of the new process: a loader opens the agent there
+_FOLDER = "/proc/self/fd"  # of the new process; its loader opens the agent there
 
 
 def is_possible() -> bool:
-    """Return whether a loader will find what the new process inherits; it complains if not."""
+    """Return whether a loader finds inherited files in /proc. Without it the loader complains."""
     return os.path.isdir(_FOLDER)
 
 
 def environment(
     entries: list[bytes], descriptors: tuple[int, ...], blob: Blob, block: ControlBlock
 ) -> list[bytes]:
-    """Return `entries` with what makes the loader start the agent.
+    """Return `entries` with the entries that make the loader start the agent.
 
-    `descriptors` are the numbers of (blob, control block, plan) that the process inherits, and of
-    the file of `block.execs`, if there is one. What the user has in LD_PRELOAD is kept, behind the
-    agent. Always two entries are added: the agent takes out as many, and the auxiliary vector
-    behind them stays aligned.
+    `descriptors` are the numbers of (blob, control block, plan) that the process inherits, and
+    the number of the file of `block.execs` if there is one. A value of LD_PRELOAD that the user
+    has set is kept, behind the agent. Two entries are always added: the agent removes as many, so
+    that the auxiliary vector behind them stays aligned.
     """
     agent = f"{_FOLDER}/{descriptors[0]}".encode()
     is_taken = any(entry.startswith(_PRELOAD) for entry in entries)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program under observation: one exec, with its control block or the reason why it has none."""
+"""A program under observation: one exec, with its control block or the reason for having none."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from soscope.wire.block import ControlBlock
 
 
 class Program:
-    """One program that a process executed; forked children share it.
+    """One program that a process has executed. Forked children share it.
 
-    `index` counts from 0, `pid` is the process that executed it. `block` is None where
-    `reason` (see `soscope.proc.reasons`) says why there is no agent in it. `note` is a
-    degradation that the user should hear of, None if there is none. `marks` are
-    (step, time.perf_counter_ns()) of putting the agent in. `preloaded` says why its loader was
-    asked to do that instead, None where nobody did. `name` is what the kernel called the process
-    when the program began, "" where that is not known. `arch` and `engine` are those of
+    `index` counts from 0, and `pid` is the process that executed it. `block` is None if there is
+    no agent in it. In that case `reason` tells why (see `soscope.proc.reasons`). `note` is a
+    restriction that the user should know, or None. `marks` are pairs (step,
+    time.perf_counter_ns()) of inserting the agent. `preloaded` tells why the agent was inserted
+    by the loader instead, or is None if it was not. `name` is the kernel's name of the process
+    when the program began, or "" if it is not known. `arch` and `engine` are as in
     `ProcessStart`.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that need ptrace themselves are left without a tracer: a process has room for one."""
+"""Do not trace programs that need ptrace themselves: a process can have only one tracer."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ TRACES = "its signals are not shown, because it uses ptrace itself"
 
 
 def leaves(program: Program, put_in: PutIn, *, follow: bool) -> bool:
-    """Return whether a program is to be left without tracer, and note what that means.
+    """Return whether a program must not be traced, and note the consequences in the program.
 
-    A leak check that fails changes the program's status: it gets its way always. Many programs
-    import ptrace and hardly ever call it; those are followed, where following was asked for.
+    A program with a leak check is never traced, because a failing leak check changes its exit
+    status. Many programs import ptrace and hardly ever call it. They are traced if the user asked
+    to follow children.
     """
     try:
         need = put_in.rival()
     except OSError:
-        return False  # killed
+        return False  # the process was killed
     if need is None:
         return False
     if need == rival.CHECKS_LEAKS:
         _note(program, LEAKS_FOLLOWED if follow else LEAKS)
         if program.block is not None:
-            program.block.flags &= ~layout.FLAG_FOLLOW  # its children are quiet
+            program.block.flags &= ~layout.FLAG_FOLLOW  # children of the program record nothing
         return True
     _note(program, TRACES_FOLLOWED if follow else TRACES)
     return not follow

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much room a program's control block takes: in the shared file and in address spaces.
+"""The size of a program's control block, in the shared file and in address spaces.
 
-Only what is used takes memory, but address space and the sizes of files may be limited
-(setrlimit(2)), for soscope or for the program.
+Only the used part takes memory, but address space and file sizes may be limited (setrlimit(2)),
+for soscope or for the program.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SPARE, _FEW_SPARE = 4096, 256  # chunks
-# Threads with counters of their own; others share.
+# Number of threads with counters of their own. Further threads share counters.
 _COUNT_ARRAYS, _FEW_COUNT_ARRAYS = 1024, 64
 _STATS_ARRAYS, _FEW_STATS_ARRAYS = 288, 32
-# Those that take address space of the program from its start
+# Number of arrays that take address space of the program from its start.
 _COUNT_READY, _STATS_READY, _FEW_READY = 16, 4, 2
 _FEWEST_STRINGS = 4 << 20  # bytes
 
 
 class Room:
-    """The room for process `pid`, 0: one that is to come, under some instruments.
+    """The sizes for process `pid` under some instruments.
 
-    `kinds` are INSTRUMENT_ of `layout`; `needs_ring`: one of them records single calls.
-    `spare_chunks` are chunks for threads that find none left in the buffer. `count_arrays` are for
-    a thread each, of which the program maps `ready_arrays` from its start. `strings_size` is in
-    bytes. `slot_places` are for followed children: without, each has records of its own for what it
+    `pid` is 0 if the process does not exist yet. `kinds` are INSTRUMENT_ constants of `layout`.
+    `needs_ring` is set if one of them records single calls. `spare_chunks` are chunks for threads
+    that find none left in the buffer. Each of the `count_arrays` serves one thread, and the
+    program maps `ready_arrays` of them from its start. `strings_size` is in bytes. `slot_places`
+    are for followed children. Without them each child has its own records of the images that it
     loads.
     """
 
@@ -58,14 +59,17 @@ class Room:
 
 
 def _is_limited(pid: int) -> bool:
-    """Return whether a process may have little address space, or only small files; 0: ours."""
+    """Return whether a process's address space or file size is limited.
+
+    If `pid` is 0, the process is this one.
+    """
     limits = (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)
     return any(_limit(pid, kind) != resource.RLIM_INFINITY for kind in limits)
 
 
 def _limit(pid: int, kind: int) -> int:
-    """Return a soft limit of a process; 0 is this one."""
+    """Return a soft limit of a process. If `pid` is 0, it is this process."""
     try:
         return resource.prlimit(pid, kind)[0]
-    except OSError:  # it has ended, or is another's
+    except OSError:  # the process has ended, or belongs to another user
         return 0

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session: observe a command or running processes with instruments, to an outcome.
+"""A session: observe a command or running processes with instruments, up to an outcome.
 
     instruments ─ hooks ─► control block ─ launch or attach ─► target
     target ─► ring ─ feed ─► recording's writer, instruments' sinks
 
-The loop runs in one thread, between the target's stops; whatever takes long (an instrument
-whose listener prints) is done in slices, so that a signal of the target is never kept waiting.
+The loop runs in one thread, between the target's stops. Work that takes long (an instrument whose
+listener prints) is done in slices, so that a signal of the target is never delayed.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from soscope.control.remote.held.target import HeldTarget
     from soscope.recording.writer import Writer
 
-_BUSY = 0.001  # seconds to the next look when there was much
-_MOST_DOUBLED = 8  # times, while there is nothing
-_SOON = 200  # looks after a question: there may be another one
+_BUSY = 0.001  # seconds to the next look after a look that found data
+_MOST_DOUBLED = 8  # how often the pause is doubled while the rings are empty
+_SOON = 200  # short pauses after a question: another one may follow
 _NO_ROOM = "types of some functions of libraries that were loaded later were not used: too many"
 
 
 class Session(Beginning):
     """One observation, from launch or attachment to its outcome.
 
-    `writer` writes the recording, None: there is none. `flown` hears of each recording of the
-    flight recorder.
+    `writer` writes the recording, or is None if there is none. `flown` is called after each
+    recording of the flight recorder.
     """
 
     def __init__(
@@ -62,16 +62,16 @@ class Session(Beginning):
         tell: Callable[[str], None] | None = None,
         flown: Callable[[Flight], object] = lambda _: None,
     ) -> None:
-        """Prepare; `tell` takes what is to be said at once.
+        """Prepare the session. `tell` prints a line at once.
 
-        Raises UsageError for instruments that do not go together, RecordingError.
+        Raises UsageError for instruments that cannot be combined, and RecordingError.
         """
         self.settings = settings
         self._instruments = instruments
         self._blocks = Blocks(settings, instruments)
         self._tell = tell
         self._remarks: list[str] = []
-        self._warned: set[str] = set()  # programs that trace others
+        self._warned: set[str] = set()  # paths of programs that trace others
         sinks = [sink for instrument in instruments for sink in instrument.sinks()]
         self.writer: Writer | None = None
         self._flight: FlightRecorder | None = None
@@ -79,7 +79,7 @@ class Session(Beginning):
             from soscope.control.flight import FlightRecorder
             from soscope.recording.writer import check_place
 
-            check_place(settings.record or "")  # days may pass before it is written
+            check_place(settings.record or "")  # the recording may be written days later
             self._flight = FlightRecorder(
                 settings.flight, self._make_flight_writer, self._describe, flown
             )
@@ -94,9 +94,9 @@ class Session(Beginning):
         self.feed.hear = lambda: self._target is None or self._target.hear()
         self._stopped, self._has_ended = "", False
         self._drainers: dict[Program, Drainer] = {}
-        self._ended: dict[object, ProgramOutcome] = {}  # a script runs some again and again
-        self._lost: dict[str, int] = {}  # by reason
-        self._executed: list[tuple[int, list[str]]] = []  # by children, of each program
+        self._ended: dict[object, ProgramOutcome] = {}  # one for each key; scripts repeat programs
+        self._lost: dict[str, int] = {}  # lost events by reason
+        self._executed: list[tuple[int, list[str]]] = []  # executed by each program's children
         self._idle = 0
         pauses = [instrument.pause for instrument in instruments if instrument.hooks is not None]
         self._longest = min(pauses, default=Instrument.pause)
@@ -139,19 +139,19 @@ class Session(Beginning):
         for instrument in self._instruments:
             instrument.tell(sink)
 
-    # ---- what happens to the processes ----
+    # ---- events of the processes ----
 
     def on_inner_pid(self, pid: int, inner: int) -> None:
-        """Take note of how a process calls itself, and so in what it records."""
+        """Note a process's number in its own pid namespace, which its records use."""
         self.feed.inner_pids[pid] = inner
 
     def on_wait(self, pid: int) -> None:
-        """Say that the observation has not begun yet."""
+        """Print that the observation has not begun yet."""
         if self._tell is not None:
             self._tell(f"going into process {pid} takes a while: its calls are being hooked")
 
     def on_engine(self, line: str) -> None:
-        """Say which engine it is."""
+        """Print which engine sees the calls."""
         if self._tell is not None:
             self._tell(line)
 
@@ -188,25 +188,25 @@ class Session(Beginning):
             self._retire()
 
     def _tell_rival(self, path: str, note: str) -> str | None:
-        """Say now, and once, why a program is about to fail; return what else is noted of it."""
+        """Print once why a program is about to fail. Return the rest of its note."""
         if path not in self._warned:
             self._warned.add(path)
             (self._tell or self._remarks.append)(f"{path}: {TRACES_FOLLOWED}")
         return note.removesuffix(TRACES_FOLLOWED).removesuffix("; ") or None
 
     def on_stood(self, what: str, ns: int) -> None:
-        """Take note of what programs wait for beside the ring."""
+        """Note a wait of the programs that the ring did not cause."""
         self._waits.stood(what, ns)
 
     def on_ending(self, pid: int, program: Program) -> None:
-        """Have instruments look at the memory of a process before it is gone."""
+        """Let instruments look at the memory of a process before it is gone."""
         if program.block is not None:
             self.feed.beat()
             for instrument in self._instruments:
                 instrument.ending(pid, program.block)
 
     def on_news(self, pid: int) -> None:
-        """Have instruments look at the accounts of a process before they are gone."""
+        """Let instruments read the accounting of a process before it is gone."""
         for instrument in self._instruments:
             instrument.news(pid)
 
@@ -215,7 +215,7 @@ class Session(Beginning):
         self._tell_event(Signal(time_ns, pid, tid, signal))
 
     def on_own_signal(self, number: int) -> bool:
-        """Open or close all gates, where that is what the signal is for."""
+        """Handle SIGUSR1 for the flight recorder, or the signal that opens and closes all gates."""
         if self._flight is not None and number == self._flight.signal:
             self._flight.ask()
             return True
@@ -242,16 +242,16 @@ class Session(Beginning):
     def _tell_event(self, event: Told) -> None:
         if self._flight is not None:
             self._flight.event(event)
-        self._end_calls()  # its own time is less exact than that of the stop
+        self._end_calls()  # the stop has the more exact time, so it is passed on first
         self.feed.event(event)
 
     def _retire(self) -> None:
-        """Let go of programs that nobody runs any more: a script may start thousands."""
+        """Drop programs that no process runs any more, because a script may start thousands."""
         over = [pair for pair in self._drainers.items() if not pair[1].pids]
         if over and self._flight is not None:
-            self._flight.look(self._rings())  # the last time that they are there
+            self._flight.look(self._rings())  # the last look before they are closed
             if self._flight.at_end and len(over) == len(self._drainers):
-                over.pop()  # this may be the end
+                over.pop()  # this may be the end of the session
         for program, drainer in over:
             if program.block is not None:
                 self.feed.retire(drainer)
@@ -261,7 +261,7 @@ class Session(Beginning):
             del self._drainers[program]
 
     def _take(self, program: Program, block: ControlBlock) -> None:
-        """Keep what is known of a program that has ended."""
+        """Keep the data of a program that has ended."""
         from soscope.control.outcome import STOPPED_FULL, ProgramOutcome
 
         number = self._drainers[program].program
@@ -283,10 +283,10 @@ class Session(Beginning):
     # ---- the loop ----
 
     def run(self) -> Outcome:
-        """Launch the command, or go into the processes; observe them, and say what came of it.
+        """Launch the command or attach to the processes, observe them, and return the outcome.
 
-        Raises LaunchError, AttachError and AgentError before anything is observed; afterwards
-        nothing but what an instrument raises, and then the target goes on unobserved.
+        Raises LaunchError, AttachError and AgentError before anything is observed. Afterwards
+        only an exception of an instrument is raised, and then the target goes on unobserved.
         """
         target = self._begin()
         for instrument in self._instruments:
@@ -313,7 +313,7 @@ class Session(Beginning):
             self._close(target)
 
     def _check_start(self) -> None:
-        """Have said at once what is wrong with what the programs began with."""
+        """Print at once what the instruments find wrong in the programs' initial state."""
         if self._tell is None:
             return
         blocks = [program.block for program in self._programs() if program.block is not None]
@@ -323,7 +323,7 @@ class Session(Beginning):
                 self._tell(line)
 
     def _close(self, target: Target | Attachments | HeldTarget) -> None:
-        """Let go of files and memory, whatever has happened; then signals may end soscope."""
+        """Close files and memory in any case. From then on signals may end soscope."""
         if self.writer is not None:
             self.writer.close()
         self.feed.close()
@@ -333,11 +333,11 @@ class Session(Beginning):
                 if block is not None:
                     block.close()
             except BufferError:
-                continue  # an exception on its way up still holds a view; its file is closed
+                continue  # a raised exception still holds a view; its file is closed
         target.leave()
 
     def attend(self) -> bool:
-        """Look after the target while nobody reads the output; False: nobody will."""
+        """Look after the target while the output has no reader. Return False to give up waiting."""
         self._answer()
         self._tell_waits(READER)
         if self._target is None or self._has_ended:
@@ -346,7 +346,7 @@ class Session(Beginning):
         return self._target.attend()
 
     def tick(self) -> float:
-        """Move data; return how long the loop may sleep."""
+        """Move data. Return how many seconds the loop may sleep."""
         self._answer()
         units = self._waits.during(self._drainers, self._move, self._spent)
         self._tell_waits("")
@@ -360,7 +360,7 @@ class Session(Beginning):
         return max(min(idle, self._stop_at - time.monotonic()), 0.0) if self._stop_at else idle
 
     def _tell_waits(self, what: str) -> None:
-        """Say once that the programs wait for long; `what` for at this moment, if that is known."""
+        """Print once that the programs wait for long. `what` is the reason, "" if unknown."""
         told = None if self._tell is None else self._waits.told(self._drainers, what)
         if told is not None and self._tell is not None:
             from soscope.control.costwords import waits_so_far
@@ -368,7 +368,7 @@ class Session(Beginning):
             self._tell(waits_so_far(told))
 
     def _spent(self) -> dict[str, int]:
-        """Return for how long soscope has done what is not taking calls out of rings, in ns."""
+        """Return the time in ns that soscope spent on work other than draining rings, by reason."""
         spent: dict[str, int] = {}
         for instrument in self._instruments:
             for what, ns in instrument.spent.items():
@@ -380,10 +380,10 @@ class Session(Beginning):
     def _move(self) -> int | None:
         are_behind = [instrument.catch_up() for instrument in self._instruments]
         if any(are_behind):
-            self.feed.beat()  # the ring fills up, and the target waits or drops
+            self.feed.beat()  # the ring fills up, so the target waits or drops calls
             return None
         self._check_limits()
-        self._end_calls()  # before the clock says that all is in order
+        self._end_calls()  # before `drain` reads the clock, which confirms all earlier times
         units = self.feed.drain()
         if self._flight is not None:
             self._flight.look(self._rings())
@@ -391,7 +391,7 @@ class Session(Beginning):
         return None if any(have_moved) else units
 
     def _answer(self) -> None:
-        """Answer the questions of agents: each has a thread that loads an image wait for it."""
+        """Answer the questions of agents. In each of them a thread that loads an image waits."""
         for program, drainer in self._drainers.items():
             block = program.block
             if block is None or not block.question:
@@ -414,9 +414,9 @@ class Session(Beginning):
             self.stop(STOPPED_LIMIT)
 
     def stop(self, why: str) -> None:
-        """Record nothing more; the target goes on. `why` is a STOPPED_ constant or "".
+        """Stop recording, while the target goes on. `why` is a STOPPED_ constant or "".
 
-        Any thread may ask.
+        Any thread may call this.
         """
         self._stop_at = 0.0
         if not self._stopped:
@@ -424,10 +424,10 @@ class Session(Beginning):
             self._waits.stopped_ns = time.time_ns()
             if self._attached is not None:
                 self._tell_stopping()
-                self._attached.stop()  # its hooks go, and with them what is counted
+                self._attached.stop()  # removes its hooks, and with them the counters
                 self._end = self.feed.now()
                 return
-            # while the target is being launched, who has begun is known by its drainer alone
+            # During the launch a program that has begun is known only by its drainer.
             for program in {*self._programs(), *list(self._drainers)}:
                 if (block := program.block) is not None:
                     self._stop_block(block)
@@ -436,11 +436,11 @@ class Session(Beginning):
     def _stop_block(self, block: ControlBlock) -> None:
         try:
             block.command = layout.COMMAND_STOP
-            # counters go on: what they hold now is what was asked for
+            # Counters go on counting. The values at this moment are the result.
             for instrument in self._instruments:
                 instrument.stopped(block)
         except ValueError:
-            pass  # closed meanwhile: another thread may ask for the stop
+            pass  # closed meanwhile: another thread may call `stop`
 
     def _tell_stopping(self) -> None:
         for program in self._programs():
@@ -454,7 +454,7 @@ class Session(Beginning):
                 continue
 
     def _end_calls(self) -> None:
-        """Have the feed end the calls where `stop` was asked for."""
+        """Let the feed end the open calls at the time of the `stop`."""
         end, self._end = self._end, None
         if end is not None:
             self.feed.stop(end)
@@ -546,5 +546,5 @@ class Session(Beginning):
         lost = [(writer.lost_entries, WHY_FILE_ENTRIES), (writer.lost_exits, WHY_FILE_EXITS)]
         if not any(hearer.hears_calls for hearer in self._instruments):
             outcome.dropped += [pair for pair in lost if pair[0]]
-        else:  # who hears it has them
+        else:  # a sink that uses each call has them
             outcome.remarks += [f"{count:,} events lost: {why}" for count, why in lost if count]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a session is to do, whatever its instruments measure."""
+"""The settings of a session, whatever its instruments measure."""
 
 from __future__ import annotations
 
@@ -10,34 +10,39 @@ if TYPE_CHECKING:
 
 WHEN_FULL = ("block", "drop", "overwrite", "stop")  # in the order of enum sosc_when_full
 
-AGENT = "agent"  # of programs of this machine
+AGENT = "agent"  # the engine for programs of this machine
 AUTO, POISON, SITES, SLOT = "auto", "poison", "sites", "slot"
 ENTRIES = "entries"
-ENGINES = (AUTO, POISON, SITES, SLOT, ENTRIES)  # of programs of other architectures
+ENGINES = (AUTO, POISON, SITES, SLOT, ENTRIES)  # engines of programs of other architectures
 
 DEFAULT_BUFFER = 16 << 20
-LEAST_BUFFER = 256 << 10  # sixteen chunks: a few threads with one each
+LEAST_BUFFER = 256 << 10  # sixteen chunks: one for each of a few threads
 MOST_BUFFER = 64 << 30
 
 
 class SessionSettings:
-    """What to observe, for how long, and where to. Times are nanoseconds, sizes bytes.
+    """What to observe, for how long, and where to record it. Times are ns, sizes bytes.
 
-    `command` is the program and its arguments; it is empty where `pids` names processes that run
-    already. `follow`: observed programs' children, too. `duration_ns`: stop recording after so
-    long, None: never. `buffer` is the size of the ring, `when_full` one of WHEN_FULL. `record` is
-    the path of the recording to write, None: none is kept; `limit` is its size (None: no limit).
-    `flight`: the rings keep the newest, and are written as it says; then `record` is the path of
-    the first recording. None: all is recorded. `gate`: calls of a process are recorded while its
-    gate is open; True: gates are open at first, False: not before something opens them, None:
-    there are none. `toggle` is the number of the signal to soscope that opens and closes all of
-    them, None: none does.
-    `cwd` is the directory that the command runs in, None: ours; `environ` its environment, None:
-    the one that soscope was given. `user` is the name of who runs it, None: who runs soscope.
-    `remote` is where a stub waits that holds the program, None: soscope starts it.
-    `sysroot` is where the system of another machine lies, `qemu` what runs its programs, `engine`
-    one of ENGINES; None: soscope chooses. `check`: another engine sees the same calls, and both
-    are compared. `inside` names functions whose calls are seen at their entry points, as `-x` does.
+    `command` is the program and its arguments, or empty if `pids` lists running processes. With
+    `follow` the children of observed programs are observed, too. `duration_ns` is the time after
+    which recording stops (None: never). `buffer` is the size of the ring, and `when_full` one of
+    WHEN_FULL. `record` is the path of the recording to write (None: no recording), and `limit`
+    its largest size (None: no limit). With `flight` the rings keep the newest calls and are
+    written when it tells so. `record` is then the path of the first recording. Without it all
+    calls are recorded.
+
+    With `gate` the calls of a process are recorded only while its gate is open: True means that
+    gates are open at first, False that they are closed until something opens them, None that
+    there are none. `toggle` is the number of the signal to soscope that opens and closes all
+    gates, or None.
+
+    `cwd` is the directory in which the command runs (None: soscope's), `environ` its environment
+    (None: the one that soscope was given), and `user` the name of the user that runs it (None:
+    soscope's user). `remote` is the address of a GDB stub that holds the program (None: soscope
+    starts the program). `sysroot` is the root directory of another machine's system, `qemu` the
+    emulator for its programs, and `engine` one of ENGINES (None: soscope chooses). With `check`
+    another engine sees the same calls, and both are compared. `inside` are the functions whose
+    calls are seen at their entry points (option `-x`).
     """
 
     __slots__ = (
@@ -110,17 +115,17 @@ class SessionSettings:
 
     @property
     def wants_no_agent(self) -> bool:
-        """Return whether something is asked for that only other engines than the agent have."""
+        """Return whether a setting needs another engine than the agent."""
         return bool(self.sysroot or self.qemu or self.engine or self.check or self.inside)
 
     @property
     def wants_emulator(self) -> bool:
-        """Return whether something is asked for that only programs under an emulator have."""
+        """Return whether a setting needs a program under an emulator."""
         return bool(self.sysroot or self.qemu or self.check)
 
     @property
     def goes_by_breakpoints(self) -> bool:
-        """Return whether programs of this machine are to be traced without an agent, too."""
+        """Return whether programs of this machine are traced by breakpoints, not by the agent."""
         return self.engine in (SITES, ENTRIES) or (
             bool(self.inside) and self.engine in (None, AUTO)
         )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work that must not stop in the middle, in a process of its own.
+"""Do work that must not be interrupted, in a child process.
 
-While threads of a process stand still, and one of them has registers of ours, a SIGKILL to
-soscope would be the end of that process: the kernel lets its threads run on as they are. A
-child does such work; it takes milliseconds, and nobody knows it to kill it. When soscope is
-gone, the child finishes what it has begun.
+While threads of a process are stopped and one of them has soscope's register values, a SIGKILL to
+soscope would destroy that process: the kernel would let its threads run on in this state. So a
+child does such work, which takes milliseconds. Users do not know the child and so do not kill it.
+If soscope ends, the child still finishes what it has begun.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
     from typing import Any
 
-    # What marshal can carry: numbers, text, bytes, tuples and lists of them.
+    # Values that marshal can carry: numbers, text, bytes, tuples and lists of them.
     Plain = tuple[Any, ...]
     # module and name of a class of errors, its arguments, its attributes
     Failure = tuple[str, str, tuple[Any, ...], dict[str, Any]]
@@ -36,19 +36,19 @@ if TYPE_CHECKING:  # typing is slow to import
 _PIECE = 1 << 16
 _INT = 4  # bytes of a descriptor
 _MOST_FILES = 4
-_PAUSE = 0.25  # seconds between looks at signals that are blocked
-_PATIENCE = 2.0  # seconds that the work may go on when soscope is to end
-# Seconds that the work may take. The stop of thousands of threads has taken fifteen, and a heap
-# may be large: only what a target has made endless takes longer.
+_PAUSE = 0.25  # seconds between checks for blocked signals
+_PATIENCE = 2.0  # seconds that the work may go on when soscope should end
+# Seconds that the work may take. Stopping thousands of threads has taken fifteen, and a heap may
+# be large. Only a target with endless data structures takes longer.
 _LONGEST = 300
-_LAST = 10  # seconds more to put back what it has changed
-_LONG = 1.0  # seconds of work after which whoever waits is told
+_LAST = 10  # seconds more to undo its changes
+_LONG = 1.0  # seconds of work after which `on_long` is called
 
-_GIVEN = b"+"  # how a child says that it gives descriptors; no result begins so
+_GIVEN = b"+"  # message that passes descriptors; no result begins so
 _TAKEN = b"-"
 
 _waiting: list[int] = []  # in a child: the process that waits for it
-# while work is done: how its descriptors come to the process that waits for it
+# while work is done: the functions that pass its descriptors to the waiting process
 _givers: list[Callable[[list[int]], object]] = []
 
 
@@ -92,7 +92,7 @@ def shielded(
         raise SoscopeError("the process that does the work was killed")
     try:
         is_done, value = marshal.loads(data)  # noqa: S302  our own child wrote it
-    except (EOFError, ValueError, TypeError) as error:  # it had not sent all of it
+    except (EOFError, ValueError, TypeError) as error:  # the child was killed while it sent it
         raise SoscopeError("the process that does the work was killed") from error
     if not is_done:
         raise _error(value)
@@ -112,18 +112,18 @@ def _unshielded(work: Callable[[], Plain], on_given: Callable[[list[int]], objec
 
 
 def give(descriptors: list[int]) -> None:
-    """Hand descriptors of shielded work to the process that waits for the work, and wait for it.
+    """Pass descriptors from shielded work to the waiting process, and wait until it has them.
 
-    Does nothing outside such work. Raises OSError if soscope is gone.
+    Does nothing outside such work. Raises OSError if soscope has ended.
     """
     if _givers:
         _givers[-1](descriptors)
 
 
 def is_abandoned() -> bool:
-    """Say, in such a child, whether the soscope that waits for it has ended.
+    """Return whether this is a child of `shielded` whose waiting soscope has ended.
 
-    Then nothing new is to begin: `soscope detach` may have looked already.
+    The work must not begin anything new then, because `soscope detach` may have looked already.
     """
     return bool(_waiting) and os.getppid() != _waiting[-1]
 
@@ -137,7 +137,7 @@ def _be_the_child(work: Callable[[], Plain], theirs: _socket.socket) -> None:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     try:
-        os.setpgid(0, 0)  # what a terminal sends is for soscope
+        os.setpgid(0, 0)  # signals of a terminal are for soscope
         _ask_to_be_spared()
         _end_later()
         _givers.append(hand_over)
@@ -149,22 +149,22 @@ def _be_the_child(work: Callable[[], Plain], theirs: _socket.socket) -> None:
         while sent < len(data):
             sent += theirs.send(data[sent:])
     except OSError:
-        pass  # soscope is gone
+        pass  # soscope has ended
     finally:
         os._exit(0)
 
 
 def _ask_to_be_spared() -> None:
-    """Have the kernel kill others first when memory is short; root alone may ask for that."""
+    """Tell the kernel to kill other processes first if memory is short. Only root may do so."""
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("-1000")
     except OSError:
-        pass  # it is as likely to be killed as soscope
+        pass  # the child is as likely to be killed as soscope
 
 
 def _end_later() -> None:
-    """Have the work raise an error when its time is over, and the process end soon after."""
+    """Raise an exception in the work after its time limit, and end the process soon after."""
 
     def end(number: int, _frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -218,7 +218,7 @@ def _reap(child: int) -> None:
     try:
         os.waitpid(child, 0)
     except ChildProcessError:
-        pass  # somebody else's handler of SIGCHLD has
+        pass  # another handler of SIGCHLD has waited for it
 
 
 def _plain(error: BaseException) -> Failure:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The signals that soscope takes while it supervises a program.
 
-They are blocked from the launch until all is written down, and taken with sigtimedwait(2). So
-waiting for a signal and for a process is one thing, and none of them ends soscope before its
-recording has an end.
+They are blocked from the launch until all output is written, and taken with sigtimedwait(2). So
+soscope waits for signals and for processes in one place, and no signal ends it before its
+recording is complete.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from _thread import allocate_lock
 
 from soscope.proc.signals import heeded, signal
 
-# What a user or a supervisor sends to end a program, and what it may be told beside that.
+# Signals that a user or a supervisor sends to end a program, and others that are passed on.
 ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 PASSED_ON = (*ENDING, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP)
 OWN_SIGNALS = (signal.SIGCHLD, *PASSED_ON)
@@ -27,10 +27,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Children:
-    """The action of SIGCHLD: children are to be waited for, even if nobody else wants that.
+    """The action of SIGCHLD that keeps ended children until they are waited for.
 
-    It is the whole process's, and the `signal` module changes it in the main thread alone.
-    Traces in several threads share it: the last one puts it back.
+    The action belongs to the whole process, and the `signal` module changes it only in the main
+    thread. Traces in several threads share it, and the last one restores it.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class _Children:
         self._before: ctypes.Array[ctypes.c_char] | None = None
 
     def keep(self) -> None:
-        """Let ended children stay until they are waited for."""
+        """Keep ended children until they are waited for."""
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -54,9 +54,10 @@ class _Children:
             _libc.sigaction(signal.SIGCHLD, ctypes.create_string_buffer(_SIGACTION), None)
 
     def release(self) -> None:
-        """Put the action back where nobody else waits for children.
+        """Restore the action if no other trace waits for children.
 
-        Those that have ended meanwhile the kernel would not have kept.
+        Children that have ended meanwhile are reaped, because the kernel would not have kept them
+        under the old action.
         """
         with self._lock:
             self._users -= 1
@@ -66,10 +67,10 @@ class _Children:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass  # each is reaped
             except ChildProcessError:
-                pass  # none is left
+                pass  # no child is left
 
     def put_back(self) -> bool:
-        """Put the action back; return whether it was another one."""
+        """Restore the action. Return whether it was a different one."""
         before, self._before = self._before, None
         if before is not None:
             _libc.sigaction(signal.SIGCHLD, before, None)
@@ -80,7 +81,7 @@ _children = _Children()
 
 
 class Signals:
-    """The signal mask and the action of SIGCHLD that this thread had, to be put back."""
+    """The signal mask and the action of SIGCHLD of this thread, to be restored later."""
 
     __slots__ = ("_mask",)
 
@@ -88,37 +89,37 @@ class Signals:
         self._mask: set[int] | None = None
 
     def block(self) -> None:
-        """Block OWN_SIGNALS; this thread takes them from here on."""
+        """Block OWN_SIGNALS. This thread takes them from here on."""
         if self._mask is None:
             self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, OWN_SIGNALS))
             _children.keep()
 
     def drop(self) -> None:
-        """Take away what has come so far, but for signals that somebody had blocked before."""
+        """Discard the pending signals, except those that the caller had blocked before."""
         ours = set(OWN_SIGNALS) - (self._mask or set())
         while signal.sigtimedwait(ours, 0):
-            pass  # each is taken away
+            pass  # each call discards a pending one
 
     def restore(self) -> None:
-        """Put both back; may be called twice. What has come meanwhile does what it does then."""
+        """Restore the mask and the action. Pending signals are delivered. May be called twice."""
         if self._mask is not None:
             _children.release()
             mask, self._mask = self._mask, None
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def restore_in_child(self) -> None:
-        """Put both back in a process that was forked."""
+        """Restore the mask and the action in a forked process."""
         _children.put_back()
         if self._mask is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
 
 def end_is_wanted() -> bool:
-    """Return whether a signal is waiting that is to end soscope."""
+    """Return whether a signal is pending that should end soscope."""
     return not signal.sigpending().isdisjoint(heeded(ENDING))
 
 
 def take_wish_to_end() -> None:
-    """Take such signals away: what they were sent for is about to be done."""
+    """Discard the signals that should end soscope, because it is about to end anyway."""
     while signal.sigtimedwait(heeded(ENDING), 0):
-        pass  # each is taken away
+        pass  # each call discards a pending one

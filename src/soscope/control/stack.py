@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stack of a thread that dies: looked at while it stands still, walked when it is gone.
+"""The stack of a dying thread: copied while it is stopped, walked when it is gone.
 
-The registers, the mappings and the upper end of the stack are kept; all else is in the files.
+The registers, the mappings and the top of the stack are copied. Everything else is read from the
+mapped files.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from soscope.proc import maps
 from soscope.proc.memory import ProcessMemory
 
 MOST_FRAMES = 64
-_STACK = 1 << 20  # bytes that are kept
+_STACK = 1 << 20  # bytes of the stack that are copied
 _WORD = 8
 _SP, _PC = arch.SP_COLUMN, arch.PC_COLUMN
 
 
 class Snapshot:
-    """A thread at one moment. Raises OSError where it is gone."""
+    """The state of a stopped thread. Raises OSError if the thread is gone."""
 
     __slots__ = ("mappings", "memory", "registers", "start")
 
@@ -45,7 +46,7 @@ class Snapshot:
             memory.close()
 
     def word(self, addr: int) -> int | None:
-        """Return a word of the stack, None where it was not kept."""
+        """Return a word of the stack, or None if it was not copied."""
         at = addr - self.start
         if at < 0 or at + _WORD > len(self.memory):
             return None
@@ -53,12 +54,12 @@ class Snapshot:
 
 
 def _is_stack(area: maps.Mapping, lowest: int) -> bool:
-    """Return whether it has the bytes from there on, or the next ones if it overflowed."""
+    """Return whether a mapping has the bytes from `lowest` on, or just above after an overflow."""
     return area.flags[0] == "r" and area.end > lowest and area.start < lowest + _STACK
 
 
 class _File:
-    """A mapped file; nothing is known of one that cannot be read."""
+    """A mapped file. If it cannot be read, it has no symbols and no frame table."""
 
     __slots__ = ("_fd", "_frames", "_image", "_locator", "name")
 
@@ -72,12 +73,12 @@ class _File:
             return
         try:
             self._image = image = ElfImage.from_source(FileSource(self._fd, path))
-            self.name = image.soname or self.name  # as callers are called
+            self.name = image.soname or self.name  # images are printed with this name
             names = ImageNames(image, build_id=image.build_id, path=path, roots=[""])
             self._locator = Locator(image, names)
             self._frames = FrameTable(image)
         except (SoscopeError, OSError):
-            pass  # what is known by then has to do
+            pass  # continue with what is known
 
     def vaddr(self, offset: int) -> int | None:
         """Return the link-time address of an offset in the file."""
@@ -87,23 +88,23 @@ class _File:
         return None
 
     def row(self, vaddr: int) -> Row | None:
-        """Return how to go on from there."""
+        """Return the row of the frame table (CFI) for an address, None without one."""
         return self._frames.row(vaddr) if self._frames else None
 
     def place(self, vaddr: int, back: int) -> str:
-        """Return IMAGE!FUNCTION+0xOFFSET; the address less `back` is in the function."""
+        """Return IMAGE!FUNCTION+0xOFFSET for an address. `vaddr - back` is in the function."""
         place = None
         if self._locator is not None:
             try:
                 place = self._locator.at(vaddr - back)
             except (SoscopeError, OSError):
-                pass  # its names are damaged
+                pass  # damaged symbols
         if place is None or not place.is_found or place.symbol is None:
             return f"{self.name}+{vaddr:#x}"
         return f"{self.name}!{place.symbol.name}+{place.offset + back:#x}"
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         if self._fd is not None:
             os.close(self._fd)
 
@@ -111,7 +112,7 @@ class _File:
 def walk(snapshot: Snapshot) -> list[str]:
     """Return the frames, innermost first, as IMAGE!FUNCTION+0xOFFSET.
 
-    It ends early where nothing says how to go on.
+    The walk ends early if a frame has no unwind information.
     """
     walker = _Walker(snapshot)
     try:
@@ -132,7 +133,7 @@ class _Walker:
     def frames(self) -> list[str]:
         frames: list[str] = []
         registers = self._snapshot.registers
-        back = 0  # a return address may be the next function's
+        back = 0  # 1: a return address may be in the next function
         for _ in range(MOST_FRAMES):
             pc = registers.get(_PC)
             if not pc and frames:
@@ -148,13 +149,13 @@ class _Walker:
                 try:
                     row = file.row(vaddr - back)
                 except (SoscopeError, OSError):
-                    break  # its tables are damaged: nobody knows the caller
+                    break  # the file's tables are damaged
             if row is None and len(frames) > 1:
                 break
             try:
                 above = self._caller(registers, row)
             except FormatError:
-                break  # the caller's registers cannot be computed, or lie outside what was kept
+                break  # registers that cannot be computed, or memory not copied
             if (above[_SP] or 0) <= (registers[_SP] or 0):
                 break
             back = 0 if row is not None and row.is_signal else 1
@@ -172,9 +173,9 @@ class _Walker:
         return None, None
 
     def _caller(self, registers: Registers, row: Row | None) -> Registers:
-        """Return the caller's registers. Raises FormatError where they cannot be known."""
+        """Return the caller's registers. Raises FormatError if they cannot be computed."""
         read = self._snapshot.word
         if row is not None:
             return caller(row, registers, read, _SP)
-        sp = registers[_SP] or 0  # called nothing: the return address lies on top
+        sp = registers[_SP] or 0  # a leaf: its return address is on top of the stack
         return registers | {_PC: read(sp), _SP: sp + _WORD}

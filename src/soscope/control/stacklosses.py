@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is missing of stacks, when the programs of a session have ended."""
+"""What the recorded stacks lack, known when the programs of a session have ended."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _NO_PYTHON = {
 
 
 class StackLosses:
-    """`lost` counts calls whose stacks found no room."""
+    """Counts calls whose stacks found no room (`lost`), and keeps why frames are missing."""
 
     __slots__ = ("_why", "lost")
 
     def __init__(self) -> None:
         self.lost = 0
-        self._why: set[str] = set()  # frames of an interpreter are not known
+        self._why: set[str] = set()  # why interpreter frames are missing
 
     def take(self, block: ControlBlock, instrument: int) -> None:
-        """Add what is missing in one program, where `instrument` keeps stacks."""
+        """Add the losses of one program if `instrument` keeps stacks."""
         head = blocklayout.BLOCKS
         with block.own(instrument) as own:
             if len(own) >= head.size:
@@ -43,5 +43,5 @@ class StackLosses:
                     self._why |= {reasons[reason]} if reason in reasons else set()
 
     def notes(self) -> list[str]:
-        """Say why frames of an interpreter are missing."""
+        """Return sentences that tell why frames of an interpreter are missing."""
         return sorted(self._why)

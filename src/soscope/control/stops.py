@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops that a process of soscope's own asks for, whose tracees the threads are not.
+"""Stop traced threads for another process of soscope, which is not their tracer.
 
-Whoever traces stops a thread, says so with its registers, and lets it go on when that process has
-looked at it, or has ended (`entry/stop/served.py`).
+The tracer stops a thread, reports its registers to the asking process, and lets the thread go on
+when that process has looked at it or has ended (`entry/stop/served.py`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class StopServer:
-    """Serves one asker; this process gets SIGCHLD when that says something.
+    """Serves one asking process, whose messages raise SIGCHLD in this process.
 
-    `resume` lets a stopped thread go on, with a signal. To be used by the thread that traces.
+    `resume` lets a stopped thread go on, with a signal. Only the tracing thread may use this.
     """
 
     def __init__(
         self, asker: _socket.socket, tasks: dict[int, Task], resume: Callable[[int, int], object]
     ) -> None:
-        """Prepare; `tasks` are the threads that are traced, by number."""
+        """Prepare to serve. `tasks` maps the numbers of the traced threads to them."""
         self._link = asker
         self._tasks = tasks
         self._resume = resume
@@ -41,11 +41,11 @@ class StopServer:
         rings(asker)
 
     def serve(self) -> bool:
-        """Do what is asked; return whether there was something."""
+        """Handle the requests of the asking process. Return whether there were any."""
         if not self._is_open:
             return False
         for tid in [tid for tid in self._asked if tid not in self._tasks]:
-            self._answer(GONE, tid)  # its process executes another program
+            self._answer(GONE, tid)  # the thread's process executes another program
         has_served = False
         while (packet := self._packet()) is not None:
             has_served = True
@@ -60,9 +60,9 @@ class StopServer:
         return has_served
 
     def take(self, task: Task, how: int) -> bool:
-        """Hear a wait status of a thread; True: it is dealt with.
+        """Take a wait status of a thread. Return True if it concerned a requested stop.
 
-        `task.stopped` says afterwards whether it is in a stop for longer.
+        `task.stopped` is then the signal of a group stop that the thread is in, or 0.
         """
         tid = task.tid
         self._held.pop(tid, None)
@@ -81,14 +81,14 @@ class StopServer:
             stopped = Stopped(tid, NONE, mended(tid))
         except OSError:
             self._answer(GONE, tid)
-            return True  # it has been killed
+            return True  # it was killed
         self._held[tid] = stopped
         if not self._answer(STOPPED, tid, bytes(stopped.registers)):
             self._rests.release(self._held.pop(tid))
         return True
 
     def close(self) -> None:
-        """Let everybody go on that stands still for the asker; nobody is stopped any more."""
+        """Resume all threads that are stopped for the asking process, and serve no more."""
         self._is_open = False
         self._leave()
         self._rests.close()
@@ -103,27 +103,27 @@ class StopServer:
         task = self._tasks.get(tid)
         self._asked.add(tid)
         if task is None or task.put_in is not None or task.stopped or tid in self._rests:
-            self._answer(GONE, tid)  # it is new, or not to be disturbed
+            self._answer(GONE, tid)  # the thread is new or must not be disturbed
         elif not task.is_seized:
             self._answer(REFUSED, tid)
         else:
             try:
                 ptrace.interrupt(tid)
             except OSError:
-                self._answer(GONE, tid)  # it has ended
+                self._answer(GONE, tid)  # the process or thread has ended
 
     def _answer(self, what: int, tid: int, registers: bytes = b"") -> bool:
         self._asked.discard(tid)
         try:
             self._link.send(WORDS.pack(what, tid) + registers, _socket.MSG_NOSIGNAL)
         except OSError:
-            return False  # it has ended, or reads nothing
+            return False  # the asker has ended or reads nothing
         return True
 
     def _packet(self) -> bytes | None:
         try:
             return self._link.recv(MOST)
         except BlockingIOError:
-            return None  # nothing more was said
+            return None  # no further request
         except OSError:
-            return b""  # it has ended
+            return b""  # the process or thread has ended

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A launched program, seen from outside: wait for it, pass on signals, stop when it stops.
+"""Supervise a launched program: wait for it, pass on signals, and stop when it stops.
 
-The loop sleeps in sigtimedwait(2). SIGCHLD wakes it, so a signal of the target is passed on
-at once; the signals that people send to soscope come the same way. What the terminal or
-somebody else sends to the whole process group the target has got already (see `witness`).
+The loop sleeps in sigtimedwait(2). SIGCHLD wakes it, so that a signal of the target is passed on
+at once. Signals that users send to soscope arrive in the same way. The target has got signals to
+the whole process group already, from a terminal or another sender (see `witness`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-_PAUSE = 0.05  # seconds between ticks that ask for nothing else
-_TURN = 0.02  # seconds of events after which it is somebody else's turn, if there are more
-_LOOK = 0.1  # seconds between looks at which program a detached target runs
+_PAUSE = 0.05  # seconds between ticks that request no other pause
+_TURN = 0.02  # seconds of events after which the tick gets its turn
+_LOOK = 0.1  # seconds between checks which program a detached target runs
 _WAIT = ptrace.WALL | os.WNOHANG | os.WUNTRACED
 
 Tick: TypeAlias = "Callable[[], float | None]"
@@ -42,8 +42,9 @@ Tick: TypeAlias = "Callable[[], float | None]"
 class Target:
     """A program that `launch` started.
 
-    `pid` is its process, `programs` the programs it and its children executed (the first is
-    the command; without `follow` the others are only named). `exit` is None until it ended.
+    `pid` is its process. `programs` are the programs that it and its children executed, and the
+    first one is the command. Without `follow` the others are listed without being observed.
+    `exit` is None until the process has ended.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class Target:
         self._is_one = not follow and not threads  # only the first thread is traced
         self._terminal = _terminal()
         self._witness: Witness | None = None
-        self._unsure: dict[int, Sending] = {}  # signals to pass on, unless the group gets them, too
-        self._end_asked = False  # by a process
+        self._unsure: dict[int, Sending] = {}  # to pass on unless the group gets them
+        self._end_asked = False  # whether a signal from a process asks to end
         self._end_forced = False
         self._next_look = 0.0
-        self._file: tuple[int, int] | None = None  # of its program, as it was seen last
+        self._file: tuple[int, int] | None = None  # (device, inode) of its program, last seen
         self.pid = tracer.pid
 
     @property
@@ -76,31 +77,31 @@ class Target:
 
     @property
     def exit(self) -> ExitStatus | None:
-        """How the target ended, None while it lives."""
+        """The exit status of the target, None while it lives."""
         return self._tracer.exit
 
     def await_exec(self, pid: int, name: int) -> None:
-        """Trace the process `pid`, which is about to execute another program: see `Tracer`."""
+        """Trace process `pid`, which is about to execute another program (see `Tracer`)."""
         self._tracer.await_exec(pid, name)
 
     # ---- the loop ----
 
     def wait_ready(self) -> None:
-        """Wait until the target runs its own code, or has ended."""
+        """Wait until the target runs its own code or has ended."""
         while not self._tracer.is_ready:
             if self._tracer.job_stop:
                 self._stop_too()
             if not self._take_events():
                 self._sleep(_PAUSE)
-        # of a program that a loader was told to start, it is the loader
+        # If a loader was told to start the program, this is the loader's file.
         self._file = status.program_file(self.pid)
 
     def run(self, tick: Tick | None = None) -> ExitStatus:
-        """Supervise the target until it has ended, with `follow` its children too.
+        """Supervise the target until it has ended, and with `follow` its children, too.
 
-        `tick` is called again and again, last after the end; it returns how many seconds it
-        may take to the next call (None: some milliseconds). An exception in it lets the
-        target go on untraced. To be called from the thread that launched.
+        `tick` is called repeatedly, for the last time after the end. It returns how many seconds
+        may pass until the next call (None: some milliseconds). If it raises an exception, the
+        target goes on untraced. This must be called in the thread that launched the target.
         """
         due = 0.0
         try:
@@ -108,13 +109,13 @@ class Target:
                 if self._take_events():
                     if time.monotonic() < due:
                         continue
-                    self._sleep(0)  # a storm of events: what people say is heard all the same
+                    self._sleep(0)  # many events: still take signals to soscope
                 if self._tracer.job_stop:
                     self._stop_too()
                 self._tracer.take_ends()
                 pause = tick() if tick is not None else None
                 due = time.monotonic() + _TURN
-                # The tick may have taken long: somebody may wait for us by now.
+                # The tick may have taken long, so a thread may be waiting by now.
                 if not self._take_events():
                     self._sleep(_PAUSE if pause is None else pause)
                     self._look_at_program()
@@ -128,9 +129,9 @@ class Target:
         return self._tracer.exit
 
     def attend(self) -> bool:
-        """Do what cannot wait, while the tick waits for somebody who reads its output.
+        """Do the urgent work while the tick waits for a reader of its output.
 
-        Return False where it should not wait any longer: somebody wants soscope to end.
+        Return False if the tick should not wait any longer, because a signal asks soscope to end.
         """
         if self._tracer.job_stop:
             self._stop_too()
@@ -140,49 +141,50 @@ class Target:
 
     @property
     def is_asked_to_end(self) -> bool:
-        """Return whether somebody wants soscope to end, so that it waits for no reader any more.
+        """Return whether a signal asks soscope to end, so that it waits for no reader any more.
 
-        That counts once the target has ended: what came before was passed on to it.
+        Only signals after the end of the target count, as earlier ones were passed on to it.
         """
         return self._end_forced or self._end_asked
 
     @property
     def is_interrupted(self) -> bool:
-        """Say no: a signal that was sent while the target lived was meant for the target."""
+        """Return False: a signal that came while the target lived was meant for the target."""
         return False
 
     def close(self) -> None:
-        """Let go of everything; a target that still lives runs on. May be called twice.
+        """Detach from all threads. A target that still lives runs on. May be called twice.
 
-        What is sent to soscope from here on waits until `leave`.
+        Signals that are sent to soscope from here on stay pending until `leave`.
         """
         self._pass_on(float("inf"))
         self._tracer.let_go()
         self._agents.close()
         self.forget_group()
-        self._signals.drop()  # what was sent while the target lived was meant for the target
+        self._signals.drop()  # signals during the target's life were meant for the target
 
     def hear(self) -> bool:
-        """Hear what others tell of processes; return whether that is all told."""
+        """Take reports of other processes. Return whether all of them have been taken."""
         return True
 
     def verdict(self) -> EngineVerdict | None:
-        """Return whether two engines agree, None where there is but one."""
+        """Return whether two engines agree, or None if there is only one."""
         return None
 
     def remarks(self) -> list[str]:
-        """Return what else is to be said of how its calls were seen."""
+        """Return further remarks on how the calls were seen."""
         return []
 
     @property
     def is_left(self) -> bool:
-        """Return whether it was let go on unobserved before it ended."""
+        """Return whether the target was detached, and went on unobserved, before it ended."""
         return False
 
     def leave(self) -> None:
-        """Put soscope's own signals back, when all is written down. May be called twice.
+        """Restore soscope's own signal handling when all output is written. May be called twice.
 
-        What has been sent to soscope since `close` does now what it does to any program.
+        Signals that were sent to soscope since `close` are delivered now and have their usual
+        effect.
         """
         self._signals.restore()
 
@@ -192,14 +194,14 @@ class Target:
         if not self._follow:
             return True
         self._tracer.take_ends()
-        # A thread that ends while its process does may not be reported to us.
+        # The end of a thread may not be reported if its process ends at the same time.
         for tid, task in list(self._tracer.tasks.items()):
             if not os.path.exists(f"/proc/{task.pid}/task/{tid}"):
                 del self._tracer.tasks[tid]
         return not self._tracer.tasks
 
     def _take_events(self) -> bool:
-        """Handle the wait statuses that are there, for a moment; return whether there was one."""
+        """Handle pending wait statuses for a moment. Return whether there was one."""
         end = time.monotonic() + _TURN
         has_handled = self._tracer.serve()
         while time.monotonic() < end:
@@ -215,11 +217,12 @@ class Target:
             if self._tracer.exit is not None:
                 return None
             if not _has_news(self.pid):
-                return None  # it may end right now: the look at its end is to come before its wait
+                return None  # not reaped yet, as `_look_at_end` must come first
             self._look_at_end()
             self._tracer.tell_news(self.pid)
             return _poll(self.pid)
-        # Whose turn it is, without taking it: the caller of a library has other children.
+        # Look which child has a status without reaping it: a caller of this library may have other
+        # children.
         try:
             ready = os.waitid(
                 os.P_ALL, 0, os.WEXITED | os.WSTOPPED | os.WNOWAIT | os.WNOHANG | ptrace.WALL
@@ -238,10 +241,10 @@ class Target:
                 return event
         return None
 
-    # ---- signals of our own ----
+    # ---- signals to soscope ----
 
     def _sleep(self, seconds: float) -> None:
-        """Wait for a signal and take all that are there, but only for a moment: more may come."""
+        """Wait for a signal and take all pending ones, but only for a moment, as more may come."""
         if self._unsure:
             seconds = min(seconds, self._pass_on(time.monotonic()))
         received = signal.sigtimedwait(OWN_SIGNALS, max(seconds, 0.0))
@@ -253,9 +256,12 @@ class Target:
             received = signal.sigtimedwait(OWN_SIGNALS, 0)
 
     def _pass_on(self, now: float) -> float:
-        """Pass on what has not gone to the whole group; return for how long that is unsure."""
+        """Pass on signals that did not go to the whole group.
+
+        Return the seconds to the next check.
+        """
         for number, sending in list(self._unsure.items()):
-            is_over = sending.is_over(now)  # first: its sender may have told the group just now
+            is_over = sending.is_over(now)  # first, as its sender may just have signalled the group
             if self._witness is not None and self._witness.has_seen(number):
                 del self._unsure[number]
             elif is_over:
@@ -264,9 +270,10 @@ class Target:
         return min((sending.due for sending in self._unsure.values()), default=now + GRACE) - now
 
     def watch_group(self) -> None:
-        """From here on know which signals are sent to the whole process group.
+        """Detect from here on which signals are sent to the whole process group.
 
-        In a program with further threads they are not ours to take.
+        In a thread that is not the main thread this does nothing, as signals are not soscope's to
+        take.
         """
         if get_native_id() == os.getpid():
             self._witness = Witness()
@@ -279,19 +286,19 @@ class Target:
     def _take_signal(self, number: int, code: int, sender: int) -> None:
         if number not in PASSED_ON or self._tracer.keeps_signal(number):
             return
-        self._take_events()  # whether the target lives decides what it means
+        self._take_events()  # a signal's meaning depends on whether the target lives
         is_shared = self._witness is not None and self._witness.has_seen(number)
         if is_shared:
             self._unsure.pop(number, None)
         if self._tracer.exit is not None:
             if number in heeded(ENDING):
                 self._end_forced = True
-                self._tracer.let_go()  # only its children are left, and that was for us
+                self._tracer.let_go()  # only children are left; the signal was for soscope
         elif code <= 0:
             self._end_asked |= number in heeded(ENDING)
             if is_shared or self._is_below(sender):
                 return
-            # From a process, and to us alone as far as we know.
+            # It came from a process, and to soscope alone as far as is known.
             if self._unsure.pop(number, None) or self._witness is None:
                 self._send(number)
             if self._witness is not None:
@@ -305,7 +312,7 @@ class Target:
             try:
                 pid = status.read_stat(pid).parent
             except SoscopeError:
-                return False  # one of them has ended: who sent it cannot be told
+                return False  # an ancestor has ended, so this cannot be decided
         return False
 
     def _send(self, number: int) -> None:
@@ -313,36 +320,36 @@ class Target:
             try:
                 os.kill(self.pid, number)
             except OSError:
-                pass  # it runs as another user
+                pass  # the target runs as another user
 
     # ---- job control ----
 
     def _stop_too(self) -> None:
-        """Stop as the target did, so that the shell which started us takes notice.
+        """Stop soscope as the target has stopped, so that the shell which started it notices.
 
-        Without a terminal there is no such shell, and nobody who would continue us. Who
-        continues the target alone wakes us, too.
+        Without a terminal there is no such shell, and no process that would continue soscope. If
+        only the target is continued, that wakes soscope, too (see `wake`).
         """
-        from soscope.control import wake  # most targets never stop
+        from soscope.control import wake  # late: most targets never stop
 
         number = self._tracer.job_stop
         self._tracer.job_stop = 0
         while signal.sigtimedwait((signal.SIGCHLD,), 0):
-            pass  # those that come from now on are for when we are stopped
+            pass  # later ones are for the time when soscope is stopped
         is_news = self._take_events()
         if not self._terminal or not self._target_is_stopped():
             return
         if is_news:
-            self._tracer.job_stop = number  # there may be more
+            self._tracer.job_stop = number  # there may be more events
             return
         child = wake.watch(self.pid)
         os.kill(os.getpid(), number)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))  # SIGTSTP stops us here
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))  # SIGTSTP stops soscope here
         if number == signal.SIGTSTP:
             signal.pthread_sigmask(signal.SIG_BLOCK, (number,))
         if wake.was_woken(child):
             return
-        # `fg` continues the whole process group, `kill -CONT` only us.
+        # `fg` continues the whole process group, but `kill -CONT` only soscope.
         if not self._take_events() and self._target_is_stopped():
             self._send(signal.SIGCONT)
 
@@ -355,10 +362,10 @@ class Target:
         except SoscopeError:
             return False
 
-    # ---- what a detached target does ----
+    # ---- programs of a detached target ----
 
     def _look_at_end(self) -> None:
-        """Notice that it has ended as a program that no look has found."""
+        """Find out whether the target ended as another program that no earlier look has found."""
         task = self._tracer.tasks.get(self.pid)
         if task is None or task.is_seized or task.program is None or not task.program.name:
             return
@@ -371,10 +378,10 @@ class Target:
             self._tracer.note_exec(task, path, reasons.NOT_FOLLOWED)
 
     def _look_at_program(self) -> None:
-        """Notice that a target which is not traced has executed another program.
+        """Find out whether an untraced target has executed another program.
 
-        Without `follow` and `threads` only its first thread is traced: when another one executes
-        a program, it takes the first one's place, and nobody tells us.
+        Without `follow` and `threads` only its first thread is traced. If another thread executes
+        a program, it takes the first thread's place, and the kernel does not report it.
         """
         task = self._tracer.tasks.get(self.pid)
         now = time.monotonic()
@@ -393,7 +400,7 @@ class Target:
 
 
 def _has_news(pid: int) -> bool:
-    """Return whether a wait for our child would return something now."""
+    """Return whether a wait for the child `pid` would return something now."""
     try:
         how = os.WEXITED | os.WSTOPPED | os.WNOWAIT | os.WNOHANG | ptrace.WALL
         return os.waitid(os.P_PID, pid, how) is not None
@@ -410,7 +417,7 @@ def _poll(tid: int) -> tuple[int, int] | None:
 
 
 def _terminal() -> int:
-    """Return the number of our terminal; 0 where there is none, or no /proc to say so."""
+    """Return the number of soscope's terminal, 0 if there is none or no /proc."""
     try:
         return status.read_stat(os.getpid()).tty
     except SoscopeError:

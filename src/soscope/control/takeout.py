@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take an agent out of a running process: every word that it changed gets its old value back.
+"""Take an agent out of a running process: every word that it changed is restored.
 
-The agent's code stays mapped, and does nothing any more. Nothing is run in the process; its
-threads stand still for as long as a few thousand words take to be written.
+The agent's code stays mapped, and does nothing any more. No code runs in the process for this.
+Its threads are stopped for the time in which a few thousand words are written.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _LIMIT = 15.0  # seconds to wait for a loader that is at work
 _TRIES = 3
 _MOST_STOPS = 200
 _BETWEEN = 0.001  # seconds
-_TURN = 0.006  # seconds of putting back while the process stands still
-_MANY = 20  # turns: they put back what an agent changes in ten thousand pages
-_LONGEST = 2.0  # seconds of processor time for more turns than these
+_TURN = 0.006  # seconds of restoring while the process is stopped
+_MANY = 20  # stops; they restore what an agent changes in 10,000 pages
+_LONGEST = 2.0  # seconds of processor time allowed for more stops
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def take_out(visit: Visit, agent: Resident) -> Taken:
-    """Do `take_out_here` in a process of its own, which nobody kills."""
+    """Do `take_out_here` in a child process (see `shielded`)."""
 
     def work() -> Plain:
         taken = take_out_here(visit, agent)
@@ -49,10 +49,10 @@ def take_out(visit: Visit, agent: Resident) -> Taken:
 
 
 def give_rest_back(visit: Visit, agent: Resident) -> str:
-    """Give back what an agent still has that was taken out before; return why it stays.
+    """Free the memory of an agent that was taken out before. Return why it stays.
 
-    That is "" if there is nothing to give back. The agent is not held: with the memory goes its
-    note of who owns it, and another soscope may begin.
+    Returns "" if there is nothing to free. The agent must not be held: the note of its owner goes
+    with the memory, and another soscope may begin.
     """
     if not agent.is_known:
         return "another version of soscope has put it in"
@@ -71,10 +71,10 @@ def give_rest_back(visit: Visit, agent: Resident) -> str:
 
 
 def take_out_here(visit: Visit, agent: Resident) -> Taken:
-    """Take `agent` out of the process that is visited; all its threads run afterwards.
+    """Take `agent` out of the visited process. All its threads run afterwards.
 
-    Raises Refused, NotPermitted and NoSuchProcess, and OSError where its memory cannot be
-    written: then some words may be restored, and the rest can be tried again.
+    Raises Refused, NotPermitted and NoSuchProcess, and OSError if its memory cannot be written.
+    Some words may be restored then, and the rest can be tried again.
     """
     taken = Taken()
     session = agent.fields["sessions"]
@@ -107,7 +107,7 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
         _let_calls_return(visit, agent, taken, session)
     if taken.left:
         taken.stays = "somebody else has changed what led there"
-    elif not agent.is_held:  # else who holds it gives the rest back, after `let_go`
+    elif not agent.is_held:  # a held one is freed after `let_go`
         taken.stays = _why_all_stays(agent) or give_back(visit, agent, session)
     return taken
 
@@ -121,10 +121,10 @@ def _why_all_stays(agent: Resident) -> str:
 
 
 def _stop_prepared(visit: Visit, agent: Resident, session: int) -> None:
-    """Stop the process where its agent has changed nothing since that was planned.
+    """Stop the process at a moment when its agent has changed nothing since the preparation.
 
-    Raises Refused where another soscope has started it again meanwhile: its words are none
-    of ours. While the process stands still nobody else can.
+    Raises Refused if another soscope has started the agent again meanwhile, because its changes
+    are not ours. While the process is stopped, no other soscope can start it.
     """
     for left in reversed(range(_TRIES)):
         agent.prepare()
@@ -134,15 +134,16 @@ def _stop_prepared(visit: Visit, agent: Resident, session: int) -> None:
         if agent.fields["sessions"] != session:
             visit.threads.resume()
             raise Refused("another soscope has begun to trace it meanwhile")
-        if agent.is_prepared or not left:  # it loads all the time: then it stands still longer
+        if agent.is_prepared or not left:  # if the process loads all the time, stop it for longer
             return
         visit.threads.resume()
 
 
 def _let_calls_return(visit: Visit, agent: Resident, taken: Taken, session: int) -> None:
-    """Let no call return by the agent any more; then unwinders need it no more, either.
+    """Make open calls return past the agent, so that unwinders need it no more either.
 
-    Where shadow stacks hold the same return addresses all stay: the agent's code is right.
+    If shadow stacks hold the same return addresses, all addresses stay. The agent's code handles
+    them correctly.
     """
     if visit.has_shadow_stack:
         agent.disown()
@@ -173,7 +174,7 @@ def _let_calls_return(visit: Visit, agent: Resident, taken: Taken, session: int)
 
 
 def _at_a_stop(visit: Visit, agent: Resident, session: int, work: Callable[[], bool]) -> bool:
-    """Stop the process, again and again, until `work` could be done, or for too long."""
+    """Stop the process repeatedly until `work` succeeds. Return False after too many tries."""
     for _ in range(_MOST_STOPS):
         _stop_prepared(visit, agent, session)
         try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to do at every stop of every thread under observation.
+"""Handle every stop of every thread under observation.
 
-Each wait status is handled alone, and nothing here waits for one thread while another may be
-the one that it waits for. A thread that vanishes under our hands (SIGKILL) makes requests
-fail with ESRCH; its end is reported by the next wait status, so that is no error.
+Each wait status is handled on its own, and nothing here waits for one thread, which may itself
+wait for another one. If a thread vanishes meanwhile (SIGKILL), requests fail with ESRCH. That is
+no error, because the next wait status reports its end.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ Request: TypeAlias = "Callable[[int], None]"
 
 
 class Tracer:
-    """The threads under observation and the programs they run.
+    """The threads under observation and the programs that they run.
 
-    `exit` is there when the first process has ended, `is_ready` when it runs its own code
-    (or never will). `job_stop` is the signal that stopped the first process, 0 if none;
-    `options` are ptrace's for each thread. `executes` is the name of the program that the first
-    process has been about to execute, "" if there was none.
+    `exit` is set when the first process has ended, and `is_ready` when it runs its own code or
+    never will. `job_stop` is the signal that stopped the first process, 0 if none. `options` are
+    the ptrace options of each thread. `executes` is the name of the program that the first
+    process was about to execute, or "".
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class Tracer:
         self.is_ready = False
         self.job_stop = 0
         self.executes = ""
-        self._early: set[int] = set()  # threads that were adopted
-        self._alone: dict[int, int] = {}  # programs that we let go of: pid -> start
+        self._early: set[int] = set()  # threads seen before their creator's event
+        self._alone: dict[int, int] = {}  # detached programs: pid -> start time
         self._agents = agents
         self._events = events
         self._follow = follow
@@ -90,8 +90,9 @@ class Tracer:
     def seize_first(self) -> None:
         """Trace the first process, which has not executed its command yet.
 
-        It ends if we are killed before its program runs: it has done nothing of its own, and
-        would meet our breakpoint. Raises OSError where tracing is not allowed.
+        If soscope is killed before the program runs, the process is killed, too: it has done
+        nothing of its own yet, and would run into soscope's breakpoint. Raises OSError if tracing
+        is not allowed.
         """
         ptrace.seize(self.pid, self.options | ptrace.O_EXITKILL)
         self.tasks[self.pid].is_seized = True
@@ -99,9 +100,9 @@ class Tracer:
     def await_exec(self, pid: int, name: int) -> None:
         """Trace the first process, which is about to execute another program in its place.
 
-        `name` is the address of the file's name, 0: it has none. The process goes on untraced if
-        somebody else traces it, and if the program may gain privileges: it would lose them. Then
-        the program is only named.
+        `name` is the address of the file's name, 0 if there is no name. The process goes on
+        untraced if another process traces it, or if the program may gain privileges, which it
+        would lose under a tracer. The program is then listed without being observed.
         """
         task = self.tasks.get(pid)
         if task is None or pid != self.pid or task.is_seized:
@@ -116,7 +117,7 @@ class Tracer:
         task.is_seized = True
 
     def start_untraced(self) -> None:
-        """Take note that the first process has executed its command, and is not traced."""
+        """Note that the first process has executed its command and is not traced."""
         self.tasks[self.pid].has_executed = True
         self.programs[0].time_ns = time.time_ns()
         self._announce(self.tasks[self.pid])
@@ -124,15 +125,15 @@ class Tracer:
     # ---- wait statuses ----
 
     def serve(self) -> bool:
-        """Do what somebody asks for who has threads stopped; return whether that was something."""
+        """Handle requests for brief stops of threads. Return whether there were any."""
         return self._stops is not None and self._stops.serve()
 
     def tell_news(self, tid: int) -> None:
-        """Tell that a thread is about to be waited for: `handle` comes when it has been."""
+        """Report that a thread is about to be reaped. `handle` is called afterwards."""
         self._events.on_news(tid)
 
     def handle(self, tid: int, wait_status: int) -> None:
-        """Take a wait status of thread `tid` and let it go on, if it can."""
+        """Handle a wait status of thread `tid` and let the thread go on, if it can."""
         begun = time.monotonic_ns()
         task = self.tasks.get(tid) or self._adopt(tid)
         begins, is_traced = task.put_in is not None, task.is_seized
@@ -179,19 +180,19 @@ class Tracer:
         elif event:
             self.resume(task)
         elif number == signal.SIGTRAP and task.put_in is not None and self._loading(task):
-            pass  # our own breakpoint, which the target never sees
+            pass  # soscope's own breakpoint, which the target never sees
         else:
             self._events.on_signal(task.pid, task.tid, number, time.time_ns())
             self.resume(task, number)
 
     def _ending(self, task: Task) -> None:
-        """Tell that a process is about to end; others of its threads may end before it does."""
+        """Report that a process is about to end. Other threads of it may end earlier."""
         program = task.program
         if task.tid == task.pid and program is not None and program.block is not None:
             self._events.on_ending(task.pid, program)
 
     def keeps_signal(self, number: int) -> bool:
-        """Return whether a signal to soscope was meant for soscope, and has done what it does."""
+        """Return whether a signal was meant for soscope itself, which has handled it now."""
         return self._events.on_own_signal(number)
 
     def _note_stop(self, task: Task, number: int) -> None:
@@ -200,18 +201,18 @@ class Tracer:
             self.job_stop = number
 
     def resume(self, task: Task, number: int = 0) -> None:
-        """Let a stopped thread go on, with a signal."""
+        """Resume a stopped thread, with a signal."""
         try:
             ptrace.resume(task.tid, number)
         except ProcessLookupError:
-            # Killed; or an exec by a thread that we do not trace took this one's number, and
-            # what stopped is no tracee any more.
+            # The thread was killed, or a thread that soscope does not trace has called execve and
+            # taken its number, so that the stopped thread is no tracee any more.
             if number in STOP_SIGNALS and _is_stopped(task.tid):
                 task.is_seized = False
                 self._note_stop(task, number)
 
     def _let_one_go_on(self, tid: int, number: int) -> None:
-        """Let a thread go on that was stopped for somebody who has asked."""
+        """Resume a thread that was stopped for an asking process."""
         task = self.tasks.get(tid)
         if task is not None:
             if number:
@@ -219,18 +220,18 @@ class Tracer:
             self.resume(task, number)
 
     def _go_on(self, task: Task) -> None:
-        """Let go on what has stopped without a signal: a process that clone(2) made by itself."""
+        """Resume a process that has stopped without a signal: one made by clone(2) directly."""
         if self._follow or task.pid == self.pid:
             self.resume(task)
         else:
-            self.detach(task)  # with `threads` its creation is reported as a thread's is
+            self.detach(task)  # with `threads` its creation is reported like a thread's
 
     @staticmethod
     def _request(request: Request, task: Task) -> None:
         try:
             request(task.tid)
         except ProcessLookupError:
-            pass  # killed
+            pass  # the process was killed
 
     def _ended(self, task: Task, wait_status: int) -> None:
         self.tasks.pop(task.tid, None)
@@ -254,7 +255,7 @@ class Tracer:
             self._events.on_exit(task.pid, how.status, how.signal, time.time_ns())
 
     def _check_preloaded(self) -> None:
-        """Say that an agent which we did not put in ourselves has not come in."""
+        """Note that an agent which the loader should have started has not started."""
         program = self.programs[0]
         block = program.block
         if program.preloaded and block is not None and block.state == layout.STATE_NEW:
@@ -269,7 +270,7 @@ class Tracer:
             tid = ptrace.event_message(task.tid)
         except ProcessLookupError:
             return
-        # Its first stop may have come before this event, and even its end.
+        # The first stop of the new thread, and even its end, may have come before this event.
         if tid in self._early or tid in self.tasks:
             self._early.discard(tid)
             return
@@ -279,7 +280,7 @@ class Tracer:
         self._add(tid, pid, task.pid, task.program)
 
     def _adopt(self, tid: int) -> Task:
-        """Make the task of a thread whose creator's event is still to come."""
+        """Make the task of a thread whose creator's event has not come yet."""
         self._early.add(tid)
         try:
             fields = status.read_status(tid)
@@ -300,7 +301,7 @@ class Tracer:
     # ---- new programs ----
 
     def _executed(self, task: Task) -> None:
-        """Take the exec stop: every other thread of the process is gone."""
+        """Handle an exec stop. All other threads of the process are gone."""
         for other in [other for other in self.tasks.values() if other.pid == task.tid]:
             if other is not task:
                 del self.tasks[other.tid]
@@ -316,7 +317,7 @@ class Tracer:
             program = Program(len(self.programs), task.tid, path, time.time_ns())
             self.programs.append(program)
             task.program = program
-            if self._agents.blob is None:  # none was needed for the first program
+            if self._agents.blob is None:  # the first program needed none
                 program.reason = reasons.NOT_FOLLOWED
         if program.reason is not None:
             self._announce(task)
@@ -336,7 +337,7 @@ class Tracer:
             self.resume(task)
 
     def note_exec(self, task: Task, path: str, reason: str) -> None:
-        """Take note of a program that gets no agent."""
+        """Note a program that gets no agent."""
         program = Program(len(self.programs), task.pid, path, time.time_ns())
         program.reason = reason
         self.programs.append(program)
@@ -359,19 +360,19 @@ class Tracer:
                 try:
                     put_in.close_inherited(inherited)
                 except (OSError, Faulted):
-                    pass  # three descriptors too many is all that is left of us
+                    pass  # three open descriptors are all that remains
             if isinstance(error, Refused):
                 raise
             raise Refused(str(error)) from error
 
     def _loading(self, task: Task) -> bool:
-        """Take a SIGTRAP of a program that is being loaded; return whether it was ours."""
+        """Handle a SIGTRAP of a program that is being loaded. Return whether soscope caused it."""
         put_in, program = task.put_in, task.program
         assert put_in is not None
         assert program is not None
         try:
             is_last = put_in.on_trap()
-        except OSError as error:  # killed, most likely; else it runs into nothing of ours
+        except OSError as error:  # most likely killed; else no breakpoint is left
             self._refuse(task, f"its memory: {error.strerror or error}")
             is_last = None
         if is_last is None:
@@ -395,32 +396,32 @@ class Tracer:
         return True
 
     def _leave_alone(self, task: Task) -> None:
-        """Trace a program no longer that has the agent; its end is looked for by `take_ends`."""
+        """Detach from a program that has the agent. `take_ends` notices its end."""
         self.detach(task)
         if task.tid != self.pid:
             try:
                 self._alone[task.tid] = status.read_stat(task.tid).start
             except SoscopeError:
-                self._alone[task.tid] = 0  # it has ended
+                self._alone[task.tid] = 0  # the process or thread has ended
             self.tasks[task.tid] = task
 
     def take_ends(self) -> None:
-        """Take note of the ends of programs that have the agent and are not traced.
+        """Note the ends of programs that have the agent and are not traced.
 
-        How they end is for their parents to know.
+        Only their parents can know their exit status.
         """
         for pid, start in list(self._alone.items()):
             try:
                 if status.read_stat(pid).start == start and not status.has_ended(pid):
                     continue
             except SoscopeError:
-                pass  # waited for
+                pass  # the parent has reaped the process
             del self._alone[pid]
             self.tasks.pop(pid, None)
             self._events.on_exit(pid, None, None, time.time_ns())
 
     def _refuse(self, task: Task, reason: str) -> None:
-        """Take note that a program has no agent."""
+        """Note that a program has no agent, and close its block."""
         if task.program is not None:
             task.program.reason = reason
             if task.program.block is not None:
@@ -431,10 +432,10 @@ class Tracer:
             task.put_in = None
 
     def _let_go_on(self, task: Task, reason: str | None, put_in: PutIn | None = None) -> None:
-        """Let a program run that has the agent, or will not get it.
+        """Let a program run that has the agent or will not get it.
 
-        If it was stopped (SIGSTOP) while the agent went in, it stops now. Nobody waits for a
-        set-user-id program: it does not want to be watched.
+        If it was stopped by SIGSTOP while the agent was inserted, it stops now. A set-user-id
+        program is not traced, because it must not be observed.
         """
         if self._stay and reason != reasons.SETUID:
             self._request(self._live_without_us, task)
@@ -445,12 +446,12 @@ class Tracer:
             self.detach(task)
 
     def detach(self, task: Task, number: int = 0) -> None:
-        """Trace a stopped thread no longer, and let it go on with a signal."""
+        """Detach from a stopped thread, which goes on with a signal."""
         task.is_seized = False
         try:
             ptrace.detach(task.tid, number)
         except ProcessLookupError:
-            pass  # killed
+            pass  # the process was killed
         if task.tid != self.pid:
             self.tasks.pop(task.tid, None)
 
@@ -472,13 +473,13 @@ class Tracer:
             tell_inner_pid(self._events, task.pid)
         self._events.on_process(event, task.pid, None, program, program.time_ns)
 
-    # ---- letting go ----
+    # ---- detaching ----
 
     def let_go(self) -> None:
-        """Trace nobody any longer; everybody runs on.
+        """Detach from all threads, which run on.
 
-        A parent in vfork only stops when its child has executed something, so all are waited
-        for together. Who does not stop within a second is left to the kernel, which lets go
+        A parent in vfork stops only when its child has executed a program, so all threads are
+        waited for together. The kernel detaches from threads that do not stop within a second,
         when this process ends.
         """
         if self._stops is not None:
@@ -488,7 +489,7 @@ class Tracer:
             try:
                 ptrace.interrupt(tid)
             except OSError:
-                pass  # killed: its wait status tells
+                pass  # killed; its wait status reports that
         end = time.monotonic() + _LET_GO
         while waiting and time.monotonic() < end:
             for tid in waiting:
@@ -504,20 +505,20 @@ class Tracer:
                 time.sleep(_LET_GO_PAUSE)
 
     def _release(self, task: Task, wait_status: int) -> None:
-        """Detach a thread at the stop that this wait status reports."""
+        """Detach from a thread at the stop that this wait status reports."""
         if not os.WIFSTOPPED(wait_status):
             self._ended(task, wait_status)
             return
         event = wait_status >> 16
         number = 0 if event else os.WSTOPSIG(wait_status)
         if event in _NEW_THREAD:
-            self._forked(task, event)  # the new one stops by itself, and is waited for too
+            self._forked(task, event)  # the new thread stops by itself
         elif event == ptrace.EVENT_EXEC:
             self.note_exec(task, status.program_path(task.tid), reasons.LET_GO)
         try:
             if task.put_in is not None:
                 if event == ptrace.EVENT_STOP and task.put_in.is_at_breakpoint:
-                    ptrace.resume(task.tid)  # its SIGTRAP is on the way, and must not be delivered
+                    ptrace.resume(task.tid)  # a SIGTRAP is pending and must be caught
                     return
                 task.put_in.abandon()
                 self._refuse(task, reasons.LET_GO)
@@ -530,7 +531,7 @@ class Tracer:
 
 
 def tell_inner_pid(events: SessionEvents, pid: int) -> None:
-    """Tell how a process calls itself, if that is another number than ours."""
+    """Report a process's number in its own pid namespace, if it differs from ours."""
     inner = status.inner_pid(pid)
     if inner != pid:
         events.on_inner_pid(pid, inner)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Have glibc's malloc in a running process give back what it keeps free: malloc_trim(3).
+"""Make glibc's malloc in a running process return free memory: malloc_trim(3).
 
-One thread of it makes the call while the others run. Nothing else is put into the process, and no
-memory of its own is changed.
+One thread of the process makes the call while the others run. Nothing else is inserted into the
+process, and none of its own memory is changed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from soscope.live.process import Process
 from soscope.proc import smaps
 from soscope.proc.reasons import Refused, in_full
 
-_LIMIT = 600.0  # seconds: a call that is broken off would leave the locks of arenas held
+_LIMIT = 600.0  # seconds; an aborted call would leave the locks of arenas held
 
 
 class Trimmed:
-    """What malloc_trim(0) did in process `pid`: resident bytes `before` and `after`.
+    """The result of malloc_trim(0) in process `pid`: resident bytes `before` and `after`.
 
-    `given_back` counts memory of no file: the way into the process touches pages of its files,
-    which RSS counts, too. `gave` is the call's result. `longest_stop` is for how long a thread
-    other than the one that made the call stood still at most, in ns.
+    `given_back` counts only memory without a file, because attaching touches pages of the
+    process's files, which RSS counts, too. `gave` is the call's result. `longest_stop` is the
+    longest time in ns that a thread was stopped, except the one that made the call.
     """
 
     __slots__ = ("after", "before", "gave", "given_back", "longest_stop", "pid")
@@ -41,10 +41,10 @@ class Trimmed:
 
 
 def trim(pid: int) -> Trimmed:
-    """Have process `pid` call malloc_trim(0).
+    """Make process `pid` call malloc_trim(0).
 
-    Raises NoSuchProcess, NotPermitted, and AttachError where no call can be made in it or its
-    allocator is another one.
+    Raises NoSuchProcess, NotPermitted, and AttachError if no call can be made in it or if its
+    allocator is not glibc's.
     """
     function, trap = _places(pid)
     signals = Signals()
@@ -73,7 +73,7 @@ def trim(pid: int) -> Trimmed:
         signals.drop()
         signals.restore()
     trimmed = Trimmed(pid, before, after)
-    trimmed.gave = bool(result & 0xFFFF_FFFF)  # it returns an int
+    trimmed.gave = bool(result & 0xFFFF_FFFF)  # the function returns an int
     trimmed.longest_stop = longest
     return trimmed
 
@@ -95,7 +95,7 @@ def _places(pid: int) -> tuple[int, int]:
         for mapping in process.space.mappings:
             if "x" in mapping.flags and mapping.path == allocator.image.path:
                 code = process.space.read(mapping.start, mapping.end - mapping.start)
-                # any byte of the code will do that is one by itself
+                # Any byte of the code that is a breakpoint instruction on its own will do.
                 at = code.find(arch.BREAKPOINT)
                 if at >= 0:
                     return answer.addr, mapping.start + at

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let an agent hook what was there before it, some milliseconds at a time.
+"""Let an agent hook the images that were loaded before it, a few milliseconds at a time.
 
-In between the process goes on; so no thread of it stands still for long, however much there
-is to hook. Images that come meanwhile are hooked by the agent itself, once the program is.
+The process runs in between, so none of its threads is stopped for long, however much there is to
+hook. Images that are loaded meanwhile are hooked by the agent itself, once the program is hooked.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.proc import status
 from soscope.proc.reasons import Refused
 
-_TURN = 6_000_000  # ns of hooking
-_BETWEEN = 0.002  # seconds that the process runs at least
+_TURN = 6_000_000  # ns of hooking in one turn
+_BETWEEN = 0.002  # seconds that the process runs between turns, at least
 _LIMIT = 20.0  # seconds for a turn
-_TRIES_CODE = 100  # stops in which no thread may be where code is to be changed
+_TRIES_CODE = 100  # stops at which no thread may be at code to be changed
 
 
 def hook(visit: Visit, agent: Resident, blob: Blob) -> tuple[int, str]:
-    """Let `agent` hook all images; return how many had to be left, and why.
+    """Let `agent` hook all images. Return how many were not hooked, and why.
 
-    With a reason and 0, all are hooked, and some of their code is not changed. Raises
-    NoSuchProcess, NotPermitted, Executed, and Refused with everything undone.
+    If the number is 0 and there is a reason, all are hooked, but some of their code is not
+    changed. Raises NoSuchProcess, NotPermitted, Executed, and Refused with everything undone.
     """
     waiting = 1
     code = CodeChanges(visit, agent)
@@ -80,22 +80,23 @@ def hook(visit: Visit, agent: Resident, blob: Blob) -> tuple[int, str]:
 
 
 def hook_children(pid: int, base: int, blob: Blob) -> None:
-    """Do the same in children that were forked meanwhile: each has a copy of the agent.
+    """Let the agents in children that were forked meanwhile hook all images.
 
-    One that resists goes on with what was hooked when it was forked.
+    Each child has a copy of the agent. A child in which that fails goes on with the hooks that it
+    had when it was forked.
     """
     for child in status.descendants(pid):
         try:
             visit = Visit(child)
         except (Refused, SoscopeError):
-            continue  # what resists goes on with what it has
+            continue  # the child keeps the hooks that it has
         try:
             for agent in visit.agents:
                 if agent.base == base and agent.is_known and agent.fields["waiting"]:
                     visit.threads.lend(*agent.lendable)
                     hook(visit, agent, blob)
         except (Refused, SoscopeError, OSError):
-            continue  # the same
+            continue  # the child keeps the hooks that it has
         finally:
             visit.close()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another user than ours, who is to run the command."""
+"""Another user than soscope's, as which the command will run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class User:
     __slots__ = ("_gid", "_groups", "_uid")
 
     def __init__(self, name: str) -> None:
-        """Look it up: a forked process is no place for it. Raises LaunchError."""
+        """Look the user up here, not in a forked process. Raises LaunchError."""
         import pwd
 
         try:
@@ -27,7 +27,7 @@ class User:
             raise LaunchError(f"-u {name}: only root may run a command as another user")
 
     def become(self) -> None:
-        """Be that user from now on. Raises OSError."""
+        """Become that user. Raises OSError."""
         if not os.geteuid():
             os.setgroups(self._groups)
         os.setresgid(self._gid, self._gid, self._gid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of somebody else's that is traced, however that is done: what ends that, and how."""
+"""A traced process that soscope did not start: the base of all engines for it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from soscope.proc.signals import heeded, signal
 
 
 class Visited:
-    """One process of somebody else's.
+    """One process that soscope did not start.
 
-    `has_ended` says that it has, `executed` is the path of the program that it executed and
-    that is not followed, None before. `taken` says what came of taking out what was put into it,
-    None before, and where there was nothing or the process ended. `failure` says why that could not
-    be done. `beside` are processes of the same trace, which are let go of by themselves.
+    `has_ended` is set when it has ended. `executed` is the path of the program that it has
+    executed and that is not followed, or None. `taken` is the result of taking out what was put
+    into it. It is None before that, if nothing was put in, and if the process ended. `failure`
+    tells why that failed. `beside` are processes of the same trace, which are detached
+    separately.
     """
 
     def __init__(self, pid: int, signals: Signals, events: SessionEvents) -> None:
@@ -32,28 +33,28 @@ class Visited:
         self._events = events
         self._signals = signals
         self._stop = False
-        self._end_forced = False  # not by the terminal alone: who reads us got its signal, too
+        self._end_forced = False  # not by Ctrl-C alone, which the reader of our output got, too
         self._is_interrupted = False
         self._closed = False
 
     def stop(self) -> None:
-        """Let the loop end soon."""
+        """Make the loop end soon."""
         self._stop = True
 
     @property
     def is_stopped(self) -> bool:
-        """Return whether the loop is to end."""
+        """Return whether the loop should end."""
         return self._stop
 
     @property
     def is_closed(self) -> bool:
-        """Return whether the process has been let go of."""
+        """Return whether soscope has detached from the process."""
         return self._closed
 
     # ---- parts of the loop ----
 
     def wait(self, seconds: float) -> None:
-        """Wait, but not longer than until a signal comes: it may be the one to stop for."""
+        """Wait for some seconds, or until a signal comes, and handle the signals."""
         received = signal.sigtimedwait(OWN_SIGNALS, max(seconds, 0.0))
         while received is not None:
             if received.si_signo in heeded(ENDING):
@@ -66,22 +67,22 @@ class Visited:
             received = signal.sigtimedwait(OWN_SIGNALS, 0)
 
     def _suspend(self) -> None:
-        """Stop as Ctrl-Z wants it; the process goes on, and drops what finds no room."""
+        """Stop soscope for Ctrl-Z. The process goes on, and drops calls that find no room."""
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTSTP,))
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTSTP,))
 
     def attend(self) -> bool:
-        """Hear signals while the tick waits for somebody who reads its output.
+        """Handle signals while the tick waits for a reader of its output.
 
-        Return False where it should not wait any longer.
+        Return False if the tick should not wait any longer.
         """
         self.wait(0)
         return not self._end_forced
 
     @property
     def is_asked_to_end(self) -> bool:
-        """Return whether somebody wants soscope to end, so that it waits for no reader any more."""
+        """Return whether a signal asks soscope to end, so that it waits for no reader any more."""
         return self._end_forced
 
     @property
@@ -89,16 +90,16 @@ class Visited:
         """Whether a signal has ended the observation. The process goes on."""
         return self._is_interrupted
 
-    # ---- what each kind says for itself ----
+    # ---- what each kind of process overrides ----
 
     @property
     def programs(self) -> list[Program]:
-        """The programs under observation; the first is the one that ran already."""
+        """The programs under observation. The first is the one that was running at the attach."""
         raise NotImplementedError
 
     @property
     def exit(self) -> ExitStatus | None:
-        """How it ended, if that is known."""
+        """The exit status, or None if it is not known."""
         return None
 
     @property
@@ -108,22 +109,22 @@ class Visited:
 
     @property
     def remarks(self) -> list[str]:
-        """What was not seen of it."""
+        """Remarks on what soscope could not see of the process."""
         return []
 
     @property
     def lacks_children(self) -> bool:
-        """Whether children, or what they have executed, could not be seen."""
+        """Whether children, or programs that they have executed, could not be observed."""
         return False
 
     def hear(self) -> bool:
-        """Hear what has happened to its processes; return whether that is all told."""
+        """Take the events of its processes. Return whether all events have been reported."""
         return True
 
     def note_exec(self, name: int) -> None:
-        """Take note that the process is about to execute a program.
+        """Note that the process is about to execute a program.
 
-        `name` is the address of the path or name that its call gives, 0: it gives none.
+        `name` is the address of the path or name in its call, 0 if it has none.
         """
 
     def is_over(self) -> bool:
@@ -131,5 +132,5 @@ class Visited:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Undo all that was done to the process, and let go of it. May be called twice."""
+        """Undo all changes to the process and detach from it. May be called twice."""
         raise NotImplementedError

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs of one session wait for, while they do, and for how long they run.
+"""What the programs of one session wait for, and for how long they run.
 
-The agent and the tracers count how long threads wait, in each control block. What threads wait for
-while the ring is full is what soscope does then: print, wait for a reader or a disk, or empty it.
+The agent and the tracers count in each control block how long threads wait. While the ring is
+full, the reason for the wait is what soscope does at that time: it prints, waits for a reader or
+a disk, or empties the ring.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import TypeAlias
 
-_TOLD_NS = 1_000_000_000  # of waits, from which on they are told while the programs run
+_TOLD_NS = 1_000_000_000  # ns of waits from which on they are printed during the run
 
 Rings: TypeAlias = "Mapping[Program, Drainer]"
 
 
 class Waits:
-    """The accounts of one session.
+    """The times that one session has measured.
 
-    `units` counts what programs have recorded that are let go of, but for what was recorded by
-    work that is timed.
-    `stopped_ns` is when nothing more was to be recorded, 0: it goes on.
+    `units` counts the recorded units of programs that are closed, except units of work whose time
+    is measured separately. `stopped_ns` is the time at which recording was stopped, 0 while it
+    goes on.
     """
 
     def __init__(self) -> None:
         self.units = 0
         self.stopped_ns = 0
         self._ran_ns = 0
-        self._ends: dict[Program, int] = {}  # when the last process ended, or executed another one
+        self._ends: dict[Program, int] = {}  # time of its end or next exec
         self._parts: dict[str, int] = {}
         self._ticks = {CHUNKS: 0, IMAGES: 0, ASKING: 0}
         self._works_ticks = 0
@@ -60,12 +61,12 @@ class Waits:
     # ---- while the programs run ----
 
     def stood(self, what: str, ns: int) -> None:
-        """Hear that threads stood still, for soscope to look at them or to change something."""
+        """Add a time for which soscope had stopped threads, to look at them or change something."""
         if ns:
             self._parts[what] = self._parts.get(what, 0) + ns
 
     def ended(self, pid: int, time_ns: int, rings: Rings) -> None:
-        """Hear that a process has ended, or runs another program."""
+        """Note that a process has ended or runs another program."""
         for program, drainer in rings.items():
             if pid in drainer.pids:
                 self._ends[program] = time_ns
@@ -73,9 +74,10 @@ class Waits:
     def during(
         self, rings: Rings, work: Callable[[], int | None], spent: Callable[[], dict[str, int]]
     ) -> int | None:
-        """Do some work, and return what it returns; `spent` says what has taken how long so far.
+        """Call `work` and return its result, and add its time if threads waited for it meanwhile.
 
-        What takes the rest is to empty the ring.
+        `spent` returns the times of the kinds of work so far. The remaining time counts as
+        emptying the ring.
         """
         waited, before, begun = _is_waited_for(rings), spent(), time.monotonic_ns()
         units = work()
@@ -89,9 +91,9 @@ class Waits:
         return units
 
     def told(self, rings: Rings, what: str) -> Price | None:
-        """Return what is to be told now, once: the waits have come to a second. Else None.
+        """Return the cost to print during the run, once the waits have reached a second, else None.
 
-        `what` is what programs wait for at this moment, "": what they have waited for before.
+        `what` is the present reason of the waits, or "" if the earlier reasons are to be printed.
         """
         if self._is_told:
             return None
@@ -104,7 +106,7 @@ class Waits:
     # ---- the end ----
 
     def take(self, program: Program, block: ControlBlock, drainer: Drainer) -> None:
-        """Keep what is known of a program whose block is closed next."""
+        """Keep the times of a program whose block is closed next."""
         self.units += max(drainer.units - block.work_units, 0)
         self._room += block.waited_room
         self.stood(EXEC, block.waited_exec)
@@ -120,7 +122,7 @@ class Waits:
         self._ran_ns += max(end - program.time_ns, 0)
 
     def price(self, ns_per_tick: float) -> Price:
-        """Return what it was in all, but for what calls took longer."""
+        """Return the whole cost, without the time by which calls took longer."""
         parts = self._shared(self._room)
         for what, ns in self._parts.items():
             parts[what] = parts.get(what, 0) + ns
@@ -139,7 +141,7 @@ class Waits:
         return price
 
     def _shared(self, room: int) -> dict[str, int]:
-        """Share out what threads have waited for room, by what soscope did meanwhile."""
+        """Divide the time that threads waited for room by what soscope did meanwhile."""
         busy = sum(self._busy.values())
         if not busy:
             return {RING: room} if room else {}

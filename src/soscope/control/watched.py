@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that are looked at from outside alone, as there is nothing in them to hook.
+"""Processes that are only observed from outside, because there is nothing in them to hook.
 
-They have no agent and no control block: who samples their stacks needs neither.
+They have no agent and no control block, which a sampler of their stacks does not need.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from soscope.proc import reasons, rights, status
 
 
 class Watched(Visited):
-    """A process of somebody else's that nothing is put into."""
+    """A process that soscope did not start, and into which nothing is put."""
 
     def __init__(self, program: Program, signals: Signals, events: SessionEvents) -> None:
-        """Note which program it runs. Raises NoSuchProcess."""
+        """Note which program the process runs. Raises NoSuchProcess."""
         super().__init__(program.pid, signals, events)
         self._program = program
         self._start = status.read_stat(program.pid).start
@@ -37,7 +37,7 @@ class Watched(Visited):
         return [self._program]
 
     def is_over(self) -> bool:
-        """Return whether the process has ended, or runs another program."""
+        """Return whether the process has ended or runs another program."""
         if self.has_ended:
             return True
         try:
@@ -51,7 +51,7 @@ class Watched(Visited):
         return self.has_ended
 
     def close(self) -> None:
-        """Let go of it: nothing was done to it. May be called twice."""
+        """Detach from the process, to which nothing was done. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -59,9 +59,10 @@ class Watched(Visited):
 
 
 def watch(pid: int, instruments: Sequence[Instrument], events: SessionEvents) -> Watched | None:
-    """Watch a static program from outside; None: it is none, or nobody can do with that.
+    """Watch a static program from outside.
 
-    Raises NoSuchProcess, NotPermitted.
+    Return None if the program is not static, or if no instrument works without an agent. Raises
+    NoSuchProcess, NotPermitted.
     """
     if not any(instrument.needs_no_agent for instrument in instruments):
         return None
@@ -69,7 +70,7 @@ def watch(pid: int, instruments: Sequence[Instrument], events: SessionEvents) ->
         return None
     try:
         with open(f"/proc/{pid}/mem", "rb", buffering=0):
-            pass  # who samples it needs the right to that
+            pass  # sampling the process needs this right
     except PermissionError as error:
         raise rights.missing_right(pid, "sampling", error.errno) from error
     except OSError as error:

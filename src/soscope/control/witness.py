@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a signal went to soscope alone, or to its whole process group.
+"""Find out whether a signal went to soscope alone or to its whole process group.
 
-The target is in that group, so what a shell, a supervisor or `kill 0` sends there has reached
-it already; what was sent to soscope alone has to be passed on. The signal itself does not
-tell. So another process is in the group, a child of soscope that does nothing and blocks all
-signals: those that wait there, too, went to all.
+The target is in that group, so it has already got signals that a shell, a supervisor or `kill 0`
+sends to the group. A signal to soscope alone has to be passed on. The signal itself does not tell
+which it was. So the group has another process, the witness, a child of soscope that does nothing
+and blocks all signals. Signals that are pending there, too, went to the whole group.
 
-That child is a cat(1) that waits for the end of a pipe. A fork of soscope could do it as well,
-but a start of soscope would wait 3 ms longer: its pages are copied, and take time to free.
+The witness is a cat(1) that waits for the end of a pipe. A fork of soscope could do the same, but
+then a start of soscope would take 3 ms longer, because its pages are copied and take time to
+free.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from soscope.errors import SoscopeError
 from soscope.proc import status
 from soscope.proc.signals import signal
 
-GRACE = 0.01  # seconds in which somebody sends to one process after the other (timeout, systemd)
-_LONGEST = 2.0  # seconds for which somebody is waited for who has no processor meanwhile
+GRACE = 0.01  # seconds to signal one process after the other (timeout, systemd)
+_LONGEST = 2.0  # seconds to wait for a sender that gets no processor time
 _PROGRAM = "cat"
-_SPARED = 4  # descriptors that must be left: a launch needs them more
-_FOLDERS = ("/usr/bin", "/bin")  # before those of PATH, which may be anybody's
+_SPARED = 4  # descriptors to leave free for the launch
+_FOLDERS = ("/usr/bin", "/bin")  # before PATH, whose folders others may write to
 
 
 class Sending:
-    """A signal that came to soscope alone, and may still be on its way to others.
+    """A signal that came to soscope alone so far, and may still be on its way to others.
 
-    Its sender needs GRACE of a processor's time to send it to all; on a busy machine that may
-    take much longer. Who sleeps has sent it. `due` is when to ask `is_over`, by
-    time.monotonic().
+    Its sender needs up to GRACE of processor time to send it to all processes. On a busy machine
+    that may take much longer. A sender that sleeps has sent it. `due` is the time
+    (time.monotonic()) at which to call `is_over`.
     """
 
     __slots__ = ("_end", "_ran", "_sender", "due")
 
     def __init__(self, sender: int) -> None:
-        """Begin now; `sender` is a process, 0 where it is not known."""
+        """Begin now. `sender` is a process, or 0 if it is not known."""
         now = time.monotonic()
         self._sender = sender
         self._ran = status.running_time(sender)
@@ -45,7 +46,7 @@ class Sending:
         self.due = now + GRACE
 
     def is_over(self, now: float) -> bool:
-        """Return whether nothing more is to come; else `due` is later."""
+        """Return whether the signal can reach no more processes. Otherwise set `due` to later."""
         if now < self.due:
             return False
         if now >= self._end or status.state_of(self._sender) not in "RD":
@@ -58,9 +59,9 @@ class Sending:
 
 
 class Witness:
-    """A process of our group that gets what the group gets.
+    """A process of soscope's group that gets every signal to the group.
 
-    Where no process can be made, every signal is taken for one to soscope alone.
+    If no such process can be made, every signal is treated as one to soscope alone.
     """
 
     __slots__ = ("_pid", "_pipe", "_seen")
@@ -69,12 +70,13 @@ class Witness:
         self._pid = 0
         self._pipe: int | None = None
         self._begin()
-        self._seen: set[int] = set()  # by a witness that has gone; ours are still to be taken
+        self._seen: set[int] = set()  # seen by an earlier witness; still pending here
 
     def has_seen(self, number: int) -> bool:
-        """Return whether a signal that we have just taken went to the whole group.
+        """Return whether a signal that was just taken went to the whole group.
 
-        One that somebody sends to each process in turn may be on its way for another GRACE.
+        If a sender signals each process in turn, the signal may still be on its way for another
+        GRACE.
         """
         is_known = number in self._seen
         self._seen.discard(number)
@@ -84,24 +86,24 @@ class Witness:
         return True
 
     def _renew(self, number: int) -> None:
-        """Have a witness that has not seen `number`, nor what else we are about to take."""
+        """Start a new witness that has not seen `number`, nor other signals still pending here."""
         old, pipe = self._pid, self._pipe
         self._begin()
-        signal.sigtimedwait((number,), 0)  # again, before the new one was there
+        signal.sigtimedwait((number,), 0)  # drop one that came before the new witness
         self._seen |= _pending(old) & signal.sigpending() - {number}
         _end(old, pipe)
 
     def dismiss(self) -> None:
-        """Let it end while we do something else: there is nothing more to be seen."""
+        """Kill the witness, which ends while other work goes on: no more signals matter."""
         _kill(self._pid)
 
     def close(self) -> None:
-        """End it. May be called twice."""
+        """End the witness. May be called twice."""
         _end(self._pid, self._pipe)
         self._pid, self._pipe = 0, None
 
     def _begin(self) -> None:
-        """Start a witness. It ends with the pipe if somebody kills soscope."""
+        """Start a witness. If soscope is killed, it ends with the pipe."""
         self._pid, self._pipe = 0, None
         program = _find()
         if program is None:
@@ -110,11 +112,11 @@ class Witness:
             reader, self._pipe = _pipe()
         except OSError:
             os.close(program)
-            return  # the class says what that means
+            return  # see the class for the consequence
         nowhere = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (1, 2)]
         try:
             self._pid = os.posix_spawn(
-                # Its name for pkill(1) is a number: what is sent to all cats is not for us.
+                # Its process name is a number, so that `pkill cat` does not end it.
                 f"/proc/self/fd/{program}",
                 [_PROGRAM],
                 {},
@@ -122,24 +124,24 @@ class Witness:
                 setsigmask=signal.valid_signals(),
             )
         except OSError:
-            pass  # as above
+            pass  # the same as above
         finally:
             os.close(reader)
             os.close(program)
 
 
 def _find() -> int | None:
-    """Open the program; None where there is none."""
+    """Open the program. Return None if there is none."""
     for folder in (*_FOLDERS, *filter(os.path.isabs, os.get_exec_path())):
         try:
             return os.open(os.path.join(folder, _PROGRAM), os.O_PATH)
         except OSError:
-            continue  # it lies in another folder
+            continue  # the program may be in another folder
     return None
 
 
 def _pipe() -> tuple[int, int]:
-    """Make a pipe. Raises OSError where too few descriptors would be left."""
+    """Make a pipe. Raises OSError if too few descriptors would be left."""
     ends = os.pipe()
     spared: list[int] = []
     try:
@@ -159,7 +161,7 @@ def _kill(pid: int) -> None:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass  # somebody else has killed it, and waited for it
+            pass  # the witness was killed and reaped elsewhere
 
 
 def _end(pid: int, pipe: int | None) -> None:
@@ -168,23 +170,23 @@ def _end(pid: int, pipe: int | None) -> None:
         try:
             os.waitpid(pid, 0)
         except ChildProcessError:
-            pass  # somebody else has waited for it
+            pass  # another part of soscope has waited for it
     if pipe is not None:
         os.close(pipe)
 
 
 def _pending(pid: int) -> set[int]:
-    """Return the signals that wait in a witness, none where it is gone."""
+    """Return the signals that are pending in a witness, none if the witness is gone."""
     if not pid:
         return set()
     try:
-        # Waits until a kill(2) that is on its way through the group has reached all.
+        # This call waits until a kill(2) to the group that is under way has reached all processes.
         os.setpgid(pid, os.getpgrp())
     except OSError:
-        pass  # it has ended, or the group is that of another namespace
+        pass  # the witness has ended, or the group is in another namespace
     try:
         fields = status.read_status(pid)
         bits = int(fields["ShdPnd"], 16)
     except (SoscopeError, KeyError):
-        return set()  # it has ended, or the kernel does not say
+        return set()  # the witness has ended, or the kernel has no such field
     return {number for number in range(1, 65) if bits >> (number - 1) & 1}

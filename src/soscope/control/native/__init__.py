@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of this machine that take no agent: their calls are seen by breakpoints."""
+"""Trace processes of this machine without an agent: breakpoints see their calls."""

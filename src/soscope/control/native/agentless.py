@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an agent is made for a process's machine. Each is asked, so little is imported."""
+"""Find out whether there is an agent for a process's machine, with few imports."""
 
 from __future__ import annotations
 
 from soscope.entry.isa import arch
 
-_HEAD = 1 << 12  # bytes: an ELF header, and more
+_HEAD = 1 << 12  # bytes that include the ELF header
 _CLASS, _MACHINE = 4, slice(18, 20)  # EI_CLASS and e_machine
 _CLASSES = {32: 1, 64: 2}
 
 
 def agentless(pid: int) -> str:
-    """Return the name of the machine that a process is for, "" where an agent is made for it.
+    """Return the machine of a process, or "" if there is an agent for that machine.
 
-    Also "" for one that breakpoints cannot do with either, or that cannot be read.
+    Also return "" if the breakpoint engine does not support the machine, or if the program cannot
+    be read.
     """
     try:
         with open(f"/proc/{pid}/exe", "rb", buffering=0) as file:
             head = file.read(_HEAD)
     except OSError:
-        return ""  # whoever goes in says what is wrong
+        return ""  # attaching will report the error
     if len(head) < _MACHINE.stop:
         return ""
     machine = int.from_bytes(head[_MACHINE], "little")
@@ -33,7 +34,7 @@ def agentless(pid: int) -> str:
     try:
         header = ElfImage.from_source(BufferSource(head, "")).header
     except FormatError:
-        return ""  # as above
+        return ""  # the same as above
     other = None if header is None else header.arch
     if other is None or other.has_agent or machine_of(other) is None:
         return ""

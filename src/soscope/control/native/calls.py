@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The open calls of a native process: what is written down of each when it begins and ends."""
+"""The open calls of a native process, and the records of their begins and ends."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _FAR = 1 << 64
 
 
 class _OpenCall:
-    """An open call: when it began, what calls inside of it took, and what its exit needs.
+    """An open call: its start, the time of calls inside it, and what its exit record needs.
 
-    `is_inherited`: it was made by the process that has forked this one.
+    `is_inherited` is set if the process that has forked this one made the call.
     """
 
     __slots__ = ("armed_number", "back", "is_inherited", "kept", "nested", "start", "treatment")
@@ -42,7 +42,7 @@ class _OpenCall:
         self.is_inherited = False
 
     def inherited(self, back: Trap) -> _OpenCall:
-        """Return the same call in a process that was forked inside of it."""
+        """Return the same call for a process that was forked inside it."""
         call = _OpenCall(self.armed_number, self.treatment, back, self.start, self.kept)
         call.is_inherited = True
         return call
@@ -51,8 +51,8 @@ class _OpenCall:
 class NativeCalls:
     """The calls of one process. `unseen` counts those whose return has no breakpoint.
 
-    `lifted` are children because of which nobody stops at traps. `follows`: calls of children
-    that have its memory are written down, too. `hooks` has to be set first.
+    `lifted` are children that make it necessary to keep all traps out of memory. With `follows`
+    the calls of children that share the memory are recorded, too. `hooks` must be set first.
     """
 
     hooks: NativeHooks
@@ -83,11 +83,11 @@ class NativeCalls:
         self._frames: OpenFrames[_OpenCall] = OpenFrames(*machine.convention.popped)
 
     def forget(self, tid: int) -> None:
-        """Forget the open calls of a thread that has ended."""
+        """Drop the open calls of a thread that has ended."""
         self._drop(self._frames.leave(tid, -1, _FAR)[1])
 
     def called(self, tid: int, task: NativeTask, armed: Armed, return_addr: int) -> None:
-        """Take note of a call that the thread whose registers were read is about to make."""
+        """Record a call that is about to be made by the thread whose registers were read."""
         if armed.number < 0 or (task.is_child and not self._follows):
             return
         treatment = armed.call
@@ -144,7 +144,7 @@ class NativeCalls:
         if self._lifted:
             return None
         if not self.hooks.is_code(return_addr):
-            self.unseen += 1  # it is written at run time, and may be moved
+            self.unseen += 1  # code made at run time, which may be moved
             return None
         back = self._traps.put_back(return_addr, busy_copies(self._threads))
         if back is None:
@@ -157,9 +157,10 @@ class NativeCalls:
             frame.call.back.open -= 1
 
     def inherit(self, parent: NativeCalls, creator: int, tid: int) -> None:
-        """Have the first thread of a child be in the calls of the thread that has made it.
+        """Copy the open calls of a creating thread to the first thread of its child.
 
-        The child's `parent` are the calls of the process that thread is of, which may be these.
+        `parent` has the calls of the creating thread's process. If the child shares its memory,
+        these are the same calls object.
         """
         for frame in parent._frames.open_of(creator):
             back = self._traps.at.get(frame.return_addr)
@@ -169,7 +170,7 @@ class NativeCalls:
                 self._frames.enter(tid, Frame(frame.return_addr, frame.sp, call))
 
     def returned(self, tid: int, pid: int, trap: Trap) -> None:
-        """Take note of the calls that a thread of process `pid` has returned from."""
+        """Record the returns of all calls that a thread of process `pid` has returned from."""
         returned, gone = self._frames.leave(tid, trap.addr, self._threads.values[self._sp])
         if gone:
             self._drop(gone)
@@ -188,7 +189,7 @@ class NativeCalls:
         number, rule = call.armed_number, treatment.function.error_rule
         is_counted = self._kind == layout.INSTRUMENT_STATS
         if is_counted and call.is_inherited:
-            return  # the process that has made it counts it
+            return  # the process that made the call counts it
         result, failed = 0, False
         if rule != ERROR_NONE or not is_counted:
             is_signed = rule in (ERROR_MINUS_ONE, ERROR_LONG_NEGATIVE)
@@ -215,5 +216,5 @@ class NativeCalls:
 
 
 def busy_copies(threads: NativeThreads) -> set[Trap]:
-    """Return the traps whose copies threads may be running."""
+    """Return the traps whose displaced copies threads may be running."""
     return {task.inside for task in threads.tasks.values() if task.inside is not None}

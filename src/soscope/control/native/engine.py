@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees the calls of a native process: what is done at each stop of one of its threads.
+"""The breakpoint engine of one native process: it handles each stop of the threads.
 
     a call site ─► a call          a return address ─► a return
     the loader's event ─► images
 
-Each thread stops by itself and goes on at once; nobody else is held meanwhile. Threads and
-processes that come and go are those of `family`.
+Each thread stops on its own and goes on at once, while the other threads run. `family` handles
+threads and processes that come and go.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from soscope.entry.native.traps import Trap, Traps
 from soscope.proc import status
 from soscope.proc.signals import signal
 
-LOADER = object()  # the site that is no call: the loader says that images come or go
+LOADER = object()  # the site at which the loader reports that images come or go
 
 NOT_DISPLACED = "{:,} calls whose return was not seen: what they return to must stay in place"
 UNKNOWN_LOADER = "images that it loads later are not seen: unknown loader"
 
 
 class NativeEngine:
-    """One process. `lifted` are children that have its memory, and that nobody traces.
+    """The engine of one process, with its `calls`.
 
-    `calls` are its calls. All that it says is said to its `company`.
+    `lifted` are untraced children that share its memory. Remarks go to its `company`.
     """
 
     def __init__(
         self, memory: NativeMemory, run: NativeRun, company: Company, traps: Traps | None = None
     ) -> None:
-        """Prepare; `traps` are those that it has already, as the child of a traced process."""
+        """Prepare the engine. `traps` are those that a child of a traced process has already."""
         self.pid = memory.pid
         self.run = run
         self.lifted: set[int] = set()
@@ -88,11 +88,12 @@ class NativeEngine:
         loader: ElfImage | None = None,
         before: NativeEngine | None = None,
     ) -> None:
-        """Trace all threads and trap all call sites; `brk` is what the loader calls, 0: nothing.
+        """Trace all threads and put traps at all call sites.
 
-        `loader` is that of a process in which it has not run yet: its images come later.
-        `before` is the first of all that are traced.
-        Raises OSError where the process may not be traced, or has ended.
+        `brk` is the function that the loader calls at changes, 0 if there is none. `loader` is
+        the loader's image if the loader has not run yet in the process, so that images come
+        later. `before` is the engine of the first traced process. Raises OSError if the process
+        may not be traced or has ended.
         """
         self._threads.seize()
         if before is not None:
@@ -126,9 +127,10 @@ class NativeEngine:
         return hooks
 
     def forked(self, memory: NativeMemory, creator: int, tid: int) -> NativeEngine:
-        """Return the engine of a child whose memory is a copy of this one's.
+        """Return the engine of a child whose memory is a copy of this process's.
 
-        Thread `creator` has made it, `tid` is its first one. Raises OSError where it has ended.
+        Thread `creator` has made it, and `tid` is its first thread. Raises OSError if it has
+        ended.
         """
         child = NativeEngine(memory, self.run, self._company, self._traps.copy_for(memory))
         child._errno.know(self._errno)
@@ -143,20 +145,20 @@ class NativeEngine:
         return child
 
     def has_memory_of(self, memory: NativeMemory) -> bool | None:
-        """Return whether a child shares the memory of this process, None if nobody can tell."""
+        """Return whether a child shares this process's memory, None if that is not known."""
         return self._traps.is_shared(memory.descriptor)
 
     def clean(self, memory: NativeMemory) -> None:
-        """Undo in the memory of a forked child what has been done in this one's."""
+        """Undo all traps in the memory of a forked child."""
         self._traps.clean(memory.descriptor)
 
     def lift_for(self, child: int) -> None:
-        """Have nobody stop at traps while a child has this memory that nobody traces."""
+        """Remove all traps while an untraced child shares this memory."""
         self._traps.lift()
         self.lifted.add(child)
 
     def has_own_memory(self, child: int) -> None:
-        """Have threads stop at traps again when no child is left that could run into one."""
+        """Put all traps back when no untraced child is left that could run into one."""
         if child not in self.lifted:
             return
         self.lifted.discard(child)
@@ -169,21 +171,21 @@ class NativeEngine:
             self._hooks.look_at_list()
 
     def unmatched(self) -> list[str]:
-        """Say which of the functions that were asked for have not been seen, and why."""
+        """Return which of the requested functions were not seen, and why."""
         return self._entries.remarks()
 
     def undo(self) -> None:
-        """Undo all traps. A thread may be in one, or have run into it."""
+        """Remove all traps. A thread may be stopped at one, or have just run into it."""
         self._traps.remove_all()
         if self.calls.unseen:
             self._company.say(NOT_DISPLACED.format(self.calls.unseen))
 
     def fill_caves(self) -> None:
-        """Undo the rest, when no thread is in a copy of what a trap has displaced."""
+        """Undo the caves, when no thread is in a copy of displaced instructions."""
         self._traps.fill_caves(self._memory.descriptor)
 
     def leave(self) -> None:
-        """Hear that no thread has this memory any more."""
+        """Note that no thread has this memory any more."""
         if self._hooks is not None:
             self._hooks.leave()
         if self.calls.unseen:
@@ -192,13 +194,13 @@ class NativeEngine:
         self.run.leave()
 
     def forget(self, tid: int) -> None:
-        """Forget a thread that has ended, or its memory."""
+        """Drop the data of a thread that has ended or has new memory."""
         self.calls.forget(tid)
         self._interrupted.forget(tid)
         self.run.recorder.leave(tid)
 
     def is_moving(self, task: NativeTask) -> bool:
-        """Return whether a thread may be in a trap, or in a copy of what one displaces."""
+        """Return whether a thread may be at a trap, or in a displaced copy of instructions."""
         state = status.state_of(task.tid)
         if state in "ZXxT":
             return False
@@ -206,7 +208,7 @@ class NativeEngine:
             return True
         makes, pc = self._threads.sleeps_at(task)
         if makes and not task.is_forking:
-            return True  # its child may have traps in its memory
+            return True  # a vfork child of the thread may have traps in its memory
         return not pc or pc in self._traps.caves
 
     # ---- stops ----
@@ -218,7 +220,7 @@ class NativeEngine:
         values = threads.values
         trap = self._traps.at.get(values[self._pc] - self._machine.trap_length)
         task.inside = None
-        # one byte behind a trap may be code where a thread is for other reasons
+        # A thread may be one byte behind a trap for another reason, such as a signal to it.
         if trap is None or (trap.is_doubtful and ptrace.is_sent(tid)):
             self._foreign_trap(tid, task)
             return
@@ -240,15 +242,15 @@ class NativeEngine:
         threads.resume(tid)
 
     def _go_from(self, tid: int, trap: Trap) -> None:
-        """Have a thread do what a trap displaces."""
+        """Let a thread do the effect of the instruction that a trap displaces."""
         values = self._threads.values
         values[self._pc] = trap.addr
         if not self._traps.go(trap, values):
-            self._traps.remove(trap)  # it makes the fault itself, as it would
+            self._traps.remove(trap)  # the instruction causes its fault itself
         self._threads.store(tid)
 
     def _foreign_trap(self, tid: int, task: NativeTask) -> None:
-        """Let a thread go on from a trap that is not ours, or not any more."""
+        """Resume a thread from a trap that is not, or no longer, soscope's."""
         threads = self._threads
         place = threads.values[self._pc] - self._machine.trap_length
         if self._traps.has_been(place) and not ptrace.is_sent(tid) and self._hooks is not None:
@@ -258,7 +260,7 @@ class NativeEngine:
             self.signalled(tid, task, signal.SIGTRAP)
 
     def resume(self, tid: int, number: int) -> None:
-        """Let a thread go on, untraced where we are about to leave. Raises ProcessLookupError."""
+        """Resume a thread, or detach if soscope is leaving. Raises ProcessLookupError."""
         if not self._company.is_leaving:
             ptrace.resume(tid, number)
             return
@@ -266,14 +268,17 @@ class NativeEngine:
         self._company.tasks.pop(tid, None)
 
     def signalled(self, tid: int, task: NativeTask, number: int) -> None:
-        """Let a thread go on with a signal. Raises ProcessLookupError."""
+        """Resume a thread with a signal. Raises ProcessLookupError."""
         self._out_of_copy(tid)
         if self._company.follows or not task.is_child:
             self._company.events.on_signal(task.pid, tid, number, time.time_ns())
         self.resume(tid, number)
 
     def _out_of_copy(self, tid: int) -> None:
-        """Have a thread be where it would be without us, before it leaves or a handler runs."""
+        """Move a thread from a displaced copy to the original code before it goes on.
+
+        This is needed before a detach and before a signal handler runs.
+        """
         threads = self._threads
         threads.fetch(tid)
         pc = threads.values[self._pc]
@@ -281,13 +286,13 @@ class NativeEngine:
         if place != pc:
             threads.move(tid, place)
             trap = self._traps.at.get(place)
-            if trap is not None and trap.entry is not None:  # that call has been told
+            if trap is not None and trap.entry is not None:  # this call is recorded already
                 self._interrupted.leave(tid, place, threads.values[self._sp])
 
     def resume_out(self, tid: int) -> None:
-        """Let a thread go on from an event; when we leave, out of any copy.
+        """Resume a thread from an event. When soscope is leaving, move it out of any copy first.
 
-        If the thread has run into a trap, it stops for the trap next, and is let go of then.
+        If the thread has run into a trap, it stops for the trap next, and is detached then.
         Raises ProcessLookupError.
         """
         if self._company.is_leaving:
@@ -302,12 +307,12 @@ class NativeEngine:
     # ---- calls ----
 
     def _at_site(self, tid: int, task: NativeTask, trap: Trap, site: NativeSite) -> None:
-        """Take note of a call, and send its thread on to the function."""
+        """Record a call, and move its thread on to the called function."""
         threads, through = self._threads, site.through
         done = self._machine.leave(through, trap.before, threads.values, self._memory)
         if done is None:
             self._traps.remove(trap)
-            threads.move(tid, trap.addr)  # it makes the fault itself
+            threads.move(tid, trap.addr)  # the instruction causes its fault itself
             return
         target, return_addr, is_one = done
         if is_one:
@@ -319,7 +324,7 @@ class NativeEngine:
             threads.move(tid, target)
 
     def _at_entry(self, tid: int, task: NativeTask, trap: Trap) -> None:
-        """Take note of a call at the first instruction of its function."""
+        """Record a call at the first instruction of its function."""
         entry, sp = trap.entry, self._threads.values[self._sp]
         assert isinstance(entry, EntryPoint)
         if not self._interrupted.comes_back(tid, trap.addr, sp):
@@ -328,14 +333,14 @@ class NativeEngine:
 
 
 def _points() -> Points:
-    """Return points that do nothing: traps are kept in their own way."""
+    """Return breakpoints that do nothing, because `Traps` keeps the traps of native processes."""
     return Points(lambda _: None, lambda _: None)
 
 
 def _mend(tid: int) -> None:
-    """Have a system call made again that our stop has ended with EINTR.
+    """Restart a system call that soscope's stop has ended with EINTR.
 
-    A thread that ran when it was asked to stop had not waited there yet.
+    A thread that was running when it was asked to stop was not waiting in the call yet.
     """
     from soscope.entry.isa import arch
 

@@ -13,7 +13,10 @@ from soscope.entry.remote.convention import Convention
 
 
 class NativeEntries(EntryPoints):
-    """The functions of one process that `words` name; `left`: those that had to be left alone."""
+    """The functions of one process that match `words`.
+
+    `left` are functions that cannot have a breakpoint.
+    """
 
     __slots__ = ("_threads", "_traps", "left")
 
@@ -31,7 +34,7 @@ class NativeEntries(EntryPoints):
         self.left: list[str] = []
 
     def copy_for(self, traps: Traps, threads: NativeThreads) -> NativeEntries:
-        """Return the same of a process that was forked, whose traps are `traps`."""
+        """Return a copy for a forked process, whose traps are `traps`."""
         words = [word for word, _, _ in self._words]
         copied = NativeEntries(words, self._convention, self._points, traps, threads)
         copied.go_on_from(self)
@@ -39,25 +42,25 @@ class NativeEntries(EntryPoints):
         return copied
 
     def go_on_from(self, before: EntryPoints) -> None:
-        """Have one list for all processes of what has not been seen, and of why."""
+        """Share with `before` the lists of what was not seen and why, for all processes."""
         super().go_on_from(before)
         assert isinstance(before, NativeEntries)
         self.left = before.left
 
     def watch(self, slot: CalledSlot, image: ForeignImage, call: object, number: int) -> None:
-        """Have threads stop at a function."""
+        """Put a breakpoint at the first instruction of a function."""
         armed = self._at[slot.addr] = EntryPoint(slot, image, call)
         armed.number = number
         if self._traps.put_entry(slot.addr, armed, busy_copies(self._threads)) is None:
             self.left.append(slot.symbol)
 
     def remarks(self) -> list[str]:
-        """Say which words have named nothing, and what could not be seen."""
+        """Return which words matched no function, and which functions could not be seen."""
         what = "what it begins with must stay in place, so its calls were not seen"
         return super().remarks() + [f"-x {symbol}: {what}" for symbol in self.left]
 
     def forget(self, image: ForeignImage) -> None:
-        """Forget the functions of an image that is gone."""
+        """Drop the functions of an image that was unloaded."""
         for addr, armed in list(self._at.items()):
             if armed.image is image:
                 del self._at[addr]

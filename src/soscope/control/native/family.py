@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes that one tracer has: their threads, children, and the programs they execute.
+"""All processes that one tracer traces: threads, children, and executed programs.
 
     a fork ─► the child's copy of all traps is its own, or is undone (without `follows`)
     a vfork ─► the child runs in its parent's memory, with its parent's traps
-    an exec ─► another program with a control block of its own, or let go of
+    an exec ─► another program with a control block of its own, or detached
 
-A child is dealt with when its parent tells of it: who has made it is known then, and both stand
-still.
+A child is handled at its parent's fork event: then its creator is known, and both are stopped.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ _TRAPPED = signal.SIGTRAP << 8 | 0x7F  # the wait status of a breakpoint
 _GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _FORKS = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
 _LEAVING = 3.0  # seconds
-_UNCLAIMED = 1.0  # seconds that a child stands still until its parent has told of it
-_LOOKS = 10  # at least, with stops handled in between: they may have waited for us, not we for them
+_UNCLAIMED = 1.0  # seconds for which a child stays stopped until its parent's event
+_LOOKS = 10  # looks at least, as stops between them may have delayed the event
 _PAUSE = 0.0005
 _WAIT = ptrace.WALL | os.WNOHANG
 
@@ -48,7 +47,7 @@ MakeRun: TypeAlias = "Callable[[NativeProgram, Program], NativeRun]"
 
 
 class _Held:
-    """A child that stands still until its parent tells of it; `looks` were made for it."""
+    """A child that stays stopped until its parent's event. `looks` counts the checks for it."""
 
     __slots__ = ("looks", "pid", "since", "wait_status")
 
@@ -60,27 +59,27 @@ class _Held:
 
 
 class NativeFamily:
-    """One process, and where the `company` follows its descendants, those too.
+    """One process and, if the `company` follows children, its descendants.
 
-    `executed` is the path of the program that it has executed where that is not followed.
-    `is_over`: nothing more will be heard of anybody.
+    `executed` is the path of a program that the process has executed and that is not followed.
+    `is_over` is set if no thread is traced any more.
     """
 
     def __init__(self, first: NativeEngine, company: Company, make_run: MakeRun) -> None:
-        """Begin with the process of `first`; `make_run` is for programs that are executed."""
+        """Begin with the process of `first`. `make_run` makes the run of an executed program."""
         self.executed: str | None = None
         self.is_over = False
-        self.stood_ns = 0  # threads, while their stops were handled
+        self.stood_ns = 0  # time for which threads were stopped
         self._first = first
         self._company = company
         self._tasks = company.tasks
         self._make_run = make_run
         self._waiting = Waiting()
-        self._engines = {first.pid: first}  # by the process whose memory it is
-        self._left: list[NativeEngine] = []  # of memory that nobody has, while some are `_held`
+        self._engines = {first.pid: first}  # by the number of the process that owns the memory
+        self._left: list[NativeEngine] = []  # engines without threads, kept while some are `_held`
         self._programs = 1
-        self._expected: dict[int, NativeEngine] = {}  # told of by their parents, not seen yet
-        self._early: set[int] = set()  # seen, and not told of by their parents yet
+        self._expected: dict[int, NativeEngine] = {}  # reported by parents, not stopped yet
+        self._early: set[int] = set()  # stopped, not reported by parents yet
         self._held: dict[int, _Held] = {}
         self._unclaimed = 0
         self._may_trace_all = status.may_trace_setuid()
@@ -88,7 +87,7 @@ class NativeFamily:
     # ---- the loop ----
 
     def work(self, is_due: Callable[[], bool]) -> None:
-        """Handle stops until `is_due`, asked when a signal came to us, or nobody is traced."""
+        """Handle stops until `is_due` after a signal to us, or until no thread is traced."""
         wait, handle, now = self._waiting.wait, self._handle, time.monotonic_ns
         while True:
             tid, wait_status = wait()
@@ -105,9 +104,10 @@ class NativeFamily:
             return
 
     def let_go(self) -> None:
-        """Undo all traps, and see to it that no thread is in one; who ends now lets go of all.
+        """Undo all traps and make sure that no thread is at one.
 
-        A thread that sleeps in the kernel is not woken.
+        The end of this process then detaches all threads. A thread that sleeps in the kernel is
+        not woken.
         """
         self._company.is_leaving = True
         for engine in self._engines.values():
@@ -127,7 +127,7 @@ class NativeFamily:
                     try:
                         ptrace.interrupt(task.tid)
                     except OSError:
-                        pass  # it has ended, which the next wait says
+                        pass  # the thread has ended, as the next wait reports
             self._look_at_held()
             time.sleep(_PAUSE)
 
@@ -161,7 +161,7 @@ class NativeFamily:
             else:
                 self._event(engine, tid, task, wait_status)
         except ProcessLookupError:
-            pass  # killed: its end is told next
+            pass  # killed; its end is reported next
 
     def _event(self, engine: NativeEngine, tid: int, task: NativeTask, wait_status: int) -> None:
         if not os.WIFSTOPPED(wait_status):
@@ -188,10 +188,10 @@ class NativeFamily:
         else:
             engine.signalled(tid, task, number)
 
-    # ---- threads and processes that come ----
+    # ---- new threads and processes ----
 
     def _newcomer(self, tid: int, wait_status: int) -> NativeTask | None:
-        """Take a thread that was not known; None for one that waits, or has been let go of."""
+        """Take an unknown thread. Return None if it has to wait or was detached."""
         if not os.WIFSTOPPED(wait_status):
             self._expected.pop(tid, None)
             self._early.discard(tid)
@@ -200,7 +200,7 @@ class NativeFamily:
         try:
             pid = int(status.read_status(tid).get("Tgid", "0"))
         except NoSuchProcess:
-            return None  # killed meanwhile
+            return None  # the process was killed meanwhile
         engine = self._expected.pop(tid, None)
         task = self._thread_of(tid, pid)
         if task is not None:
@@ -216,7 +216,7 @@ class NativeFamily:
         return self._child(engine, None, tid, pid)
 
     def _thread_of(self, tid: int, pid: int) -> NativeTask | None:
-        """Take a thread of a process that is known, None where that is not."""
+        """Take a thread of a known process. Return None if the process is not known."""
         owner = pid if pid in self._engines else None
         if owner is None:
             owner = next((task.owner for task in self._tasks.values() if task.pid == pid), None)
@@ -226,7 +226,7 @@ class NativeFamily:
         return task
 
     def _forked(self, engine: NativeEngine, creator: NativeTask, child: int) -> None:
-        """Hear of a thread or process from who has made it, and stands still."""
+        """Handle a new thread or process at the event of its creator, which is stopped."""
         held = self._held.pop(child, None)
         if held is not None:
             self._take(engine, creator, child, held.wait_status)
@@ -236,19 +236,19 @@ class NativeFamily:
             self._expected[child] = engine
         else:
             try:
-                _, wait_status = os.waitpid(child, ptrace.WALL)  # it stops before it does anything
+                _, wait_status = os.waitpid(child, ptrace.WALL)  # the child stops before it runs
             except ChildProcessError:
-                return  # killed, and waited for
+                return  # the child was killed and reaped
             self._take(engine, creator, child, wait_status)
 
     def _take(self, engine: NativeEngine, creator: NativeTask, tid: int, wait_status: int) -> None:
-        """Take a child or a thread in its first stop."""
+        """Take a child or a thread at its first stop."""
         if not os.WIFSTOPPED(wait_status):
-            return  # killed before it did anything
+            return  # the child was killed before it ran
         try:
             pid = int(status.read_status(tid).get("Tgid", "0"))
         except NoSuchProcess:
-            return  # killed meanwhile
+            return  # the process was killed meanwhile
         task = self._thread_of(tid, pid) or self._child(engine, creator, tid, pid)
         if task is not None:
             self._handle(tid, wait_status)
@@ -256,9 +256,9 @@ class NativeFamily:
     def _child(
         self, engine: NativeEngine, creator: NativeTask | None, tid: int, pid: int
     ) -> NativeTask | None:
-        """Take a forked child, made by a thread that is known where children are followed.
+        """Take a forked child, whose creator is known if children are followed.
 
-        None: it is let go of.
+        Return None if the child was detached.
         """
         company = self._company
         if not company.follows:
@@ -268,7 +268,7 @@ class NativeFamily:
         is_followed = company.follows and not company.is_leaving and creator is not None
         try:
             memory = NativeMemory(pid, engine.run.native.coding)
-        except OSError:  # killed meanwhile: it has no memory any more
+        except OSError:  # killed, so it has no memory
             if is_followed:
                 return self._in_memory_of(engine, tid, pid)
             ptrace.detach(tid)
@@ -288,7 +288,7 @@ class NativeFamily:
                 return self._in_memory_of(self._engines[pid], tid, pid)
             engine.clean(memory)
         except OSError:
-            if is_followed:  # as above
+            if is_followed:  # the same as above
                 return self._in_memory_of(engine, tid, pid)
         finally:
             if not is_kept:
@@ -297,11 +297,12 @@ class NativeFamily:
         return None
 
     def _in_memory_of(self, engine: NativeEngine, tid: int, pid: int) -> NativeTask | None:
-        """Take a child that has this memory until it executes something; None: it is let go of.
+        """Take a child that shares this memory until it executes a program.
 
-        Who executes a program that is set-user-id gains no privileges while it is traced, unless
-        its tracer has them. So where children are not followed, the child of somebody else's
-        user is let go of at once, and nobody stops at a trap until it has a memory of its own.
+        Return None if the child was detached. A traced process gains no privileges when it
+        executes a set-user-id program, unless its tracer has them. So if children are not
+        followed and soscope lacks these rights, the child is detached at once, and all traps are
+        out of memory until the child has its own memory.
         """
         if self._may_trace_all or self._company.follows:
             task = self._tasks[tid] = NativeTask(tid, pid, engine.pid)
@@ -312,7 +313,7 @@ class NativeFamily:
         return None
 
     def _look_at_held(self) -> None:
-        """Let children go, and clean, whose parents were killed before they could tell of them."""
+        """Clean and detach children whose parents were killed before their fork event."""
         now = time.monotonic()
         for tid, held in list(self._held.items()):
             held.looks += 1
@@ -327,14 +328,14 @@ class NativeFamily:
                     memory.close()
                 ptrace.detach(tid)
             except OSError:
-                continue  # killed
+                continue  # the process was killed
         if not self._held:
             self._left.clear()
 
-    # ---- programs that are executed ----
+    # ---- executed programs ----
 
     def _executed(self, engine: NativeEngine, tid: int, task: NativeTask) -> None:
-        """Take a process that runs another program by now, in memory of its own."""
+        """Handle a process that has executed another program, and so has new memory."""
         pid = task.pid
         for other in [each for each in self._tasks.values() if each.pid == pid]:
             del self._tasks[other.tid]
@@ -358,9 +359,9 @@ class NativeFamily:
         ptrace.resume(tid)
 
     def _begin(self, program: Program) -> NativeEngine | None:
-        """See the calls of a program that a process has executed, and where it stands.
+        """Begin to see the calls of a program that a process has just executed.
 
-        None: it is let go of, for the reason that `program` has then.
+        Return None if the process must be detached. `program` then has the reason.
         """
         pid = program.pid
         engine: NativeEngine | None = None
@@ -397,7 +398,7 @@ class NativeFamily:
         self._leave_unused(engine)
 
     def _leave_unused(self, engine: NativeEngine) -> None:
-        """Forget the memory of a process when no thread has it any more."""
+        """Drop the engine of a process when no thread has its memory any more."""
         if any(task.owner == engine.pid for task in self._tasks.values()):
             return
         if self._engines.get(engine.pid) is engine:
@@ -407,13 +408,13 @@ class NativeFamily:
             self._left.append(engine)
 
     def remarks(self) -> list[str]:
-        """Say what was not seen, at the end."""
+        """Return remarks, at the end, on what was not seen."""
         unclaimed = [UNCLAIMED.format(self._unclaimed)] if self._unclaimed else []
         return [*self._company.remarks, *unclaimed, *self._first.unmatched()]
 
 
 def _reason(error: SoscopeError | OSError) -> str:
-    """Return why the calls of a program are not seen, in the words of reports."""
+    """Return why the calls of a program are not seen, worded as in reports."""
     if not isinstance(error, SoscopeError):
         return (error.strerror or str(error)).lower()
     if isinstance(error, AttachError) and str(error).endswith(STATIC):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images of a native process that runs: found, and their call sites trapped, as they come.
+"""The images of a running native process: found as they come, with traps at call sites.
 
-A call site is code, which is there before its image is relocated. So images that come are hooked as
-soon as the loader lists them, before any of their code runs.
+A call site is code, which exists before its image is relocated. So new images are hooked as soon
+as the loader lists them, before any of their code runs.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _REPLACED = "its file is not the one that is mapped"
 
 
 class NativeImage(ForeignImage):
-    """One image; `sites` finds what goes through its slots."""
+    """One image. `sites` finds the code that goes through its slots."""
 
     sites: NativeSites
 
     def slots(self, arch: Arch) -> list[CalledSlot]:
         """Return the slots that lead to functions. Raises FormatError.
 
-        Those that code calls through count as slots for calls, whatever else they are for: a
-        trap stands at the call.
+        A slot that code calls through counts as a slot for calls, whatever else it is for,
+        because the trap is at the call.
         """
         slots = super().slots(arch)
         self.sites.look(self, arch, slots)
@@ -51,13 +51,13 @@ def _file_at(pid: int, addr: int) -> str:
 
 
 class NativeHooks(ImageHooks):
-    """The images of one process. `begin` has to be called first."""
+    """The images of one process. `begin` must be called first."""
 
     _sites: NativeSites
     _traps: Traps
 
     def begin(self, sites: NativeSites, traps: Traps) -> None:
-        """Trap what there is already."""
+        """Put traps into the images that are loaded already."""
         self.use(sites, traps)
         self.look_at_list()
 
@@ -65,8 +65,8 @@ class NativeHooks(ImageHooks):
         pid = self._memory.pid
         path = self._program if is_main else entry.path
         try:
-            # a library may be opened by a name that means something in the program's folder of
-            # then alone: the kernel knows which file that was
+            # The name of a library may be relative to the program's directory at that time, but
+            # the kernel knows the file.
             there = path if path.startswith("/") else _file_at(pid, entry.dynamic)
             if not there.startswith("/"):  # the vDSO
                 return None
@@ -97,7 +97,7 @@ class NativeHooks(ImageHooks):
         return image
 
     def is_code(self, addr: int) -> bool:
-        """Return whether an address is in the code of an image: nobody writes that again."""
+        """Return whether an address is in the read-only code of an image."""
         return any(
             each.type == c.PT_LOAD
             and each.flags & c.PF_X
@@ -108,13 +108,13 @@ class NativeHooks(ImageHooks):
         )
 
     def _guard(self, image: ForeignImage) -> None:
-        """Do nothing: the kernel tells of new threads and processes."""
+        """Do nothing: the kernel reports new threads and processes."""
 
     def _wait_for(self, image: ForeignImage) -> None:
         self.hook(image, flags=0)
 
     def use(self, sites: NativeSites, traps: Traps) -> None:
-        """Have what goes through slots found and trapped by these, of the same process."""
+        """Use these sites and traps of the same process."""
         self._sites = sites
         self._traps = traps
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start a program of this machine whose calls are seen by breakpoints, with no agent in it.
+"""Start a program of this machine, without an agent, and see its calls by breakpoints.
 
     fork ─ the tracer seizes it ─ exec ─ its loader's first instruction: breakpoints ─ go
 
-The program is soscope's child, as ever; the tracer is another one, which hears of its stops.
+The program is a child of soscope, as always. The tracer is another child, which gets its stops.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:  # typing is slow to import
     from collections.abc import Sequence
     from typing import Any
 
-_BEFORE = 2.0  # seconds for what the tracer has told before the end of the program
+_BEFORE = 2.0  # seconds for the tracer's reports before the program's end
 _PAUSE = 0.002
 _KILLED = "the process that traced it was killed: calls from there on were not seen"
 
 
 class _StartedFollowing(NativeFollowing):
-    """The tracer of a program that we have started: its end we hear of ourselves."""
+    """The tracer of a program that soscope has started. soscope itself waits for its end."""
 
     def _ended(self, pid: int, code: int | None, number: int | None, time_ns: int) -> None:
         if pid == self.pid:
@@ -57,7 +57,7 @@ class _StartedFollowing(NativeFollowing):
 
 
 class NativeTarget(Target):
-    """A program that another child of ours traces by breakpoints."""
+    """A program that another child of soscope traces by breakpoints."""
 
     _following: _StartedFollowing | None = None
     _was_stopped = False
@@ -65,7 +65,7 @@ class NativeTarget(Target):
     _follows = False
 
     def follow_by(self, following: _StartedFollowing, *, children: bool) -> None:
-        """Take who traces it; `children`: those too."""
+        """Set the tracer. `children` tells whether it traces children, too."""
         self._following = following
         self._follows = children
 
@@ -76,7 +76,7 @@ class NativeTarget(Target):
         return [*super().programs, *followed]
 
     def run(self, tick: Tick | None = None) -> ExitStatus:
-        """Supervise it until it has ended; see `Target.run`."""
+        """Supervise the program until it has ended (see `Target.run`)."""
         return super().run(lambda: self._turn(tick))
 
     def _turn(self, tick: Tick | None) -> float | None:
@@ -103,7 +103,7 @@ class NativeTarget(Target):
         event = super()._next_event()
         following = self._following
         if event is not None and following is not None:
-            following.poll()  # what came before
+            following.poll()  # events before that one
             if self._follows and not os.WIFSTOPPED(event[1]):
                 end = time.monotonic() + _BEFORE
                 while following.exit is None and not following.is_over and time.monotonic() < end:
@@ -125,11 +125,11 @@ class NativeTarget(Target):
             super()._look_at_end()
 
     def hear(self) -> bool:
-        """Hear what has happened to its processes; return whether that is all told."""
+        """Take the events of its processes. Return whether all events have been reported."""
         return self._following is None or self._following.hear()
 
     def remarks(self) -> list[str]:
-        """Return what was not seen of it."""
+        """Return remarks on what soscope could not see of the program."""
         following = self._following
         if following is None:
             return []
@@ -138,18 +138,18 @@ class NativeTarget(Target):
         return following.remarks if is_whole else [*following.remarks, _KILLED]
 
     def close(self) -> None:
-        """Let go of everything; see `Target.close`."""
+        """Detach from all threads (see `Target.close`)."""
         if self._following is not None:
             self._following.stop()
         super().close()
 
 
 def is_understood(command: Command) -> bool:
-    """Return whether breakpoints can see calls of the program of a command."""
+    """Return whether breakpoints can see the calls of a command's program."""
     try:
         _arch_of(command, "")
     except LaunchError:
-        return False  # who starts it in another way says why that cannot be
+        return False  # another engine will report the error
     return True
 
 
@@ -160,10 +160,10 @@ def start_by_sites(
     make_block: MakeBlock,
     events: SessionEvents,
 ) -> Target:
-    """Start a command; return when its breakpoints are about to be put.
+    """Start a command and return when its breakpoints are about to be put.
 
-    Raises LaunchError, and UsageError for what only an agent can do; `Target.run` has to be called
-    next, from this thread.
+    The caller must call `Target.run` next, in this thread. Raises LaunchError, and UsageError for
+    features that need an agent.
     """
     hooks = hooks_of(settings, instruments)
     name = settings.command[0]
@@ -230,7 +230,7 @@ def _started(
 
 
 def _arch_of(command: Command, name: str) -> Arch:
-    """Return the machine that the command is for. Raises LaunchError where it cannot be traced."""
+    """Return the machine of the command's program. Raises LaunchError if it cannot be traced."""
     about = f"cannot trace '{name}' by breakpoints"
     try:
         with open(command.program, "rb", buffering=0) as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which program a native process runs, whether breakpoints can see its calls, and if not, why."""
+"""The program that a native process runs, and why breakpoints cannot see its calls, if so."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _AT_PHNUM = 5
 _SIGTRAP = 1 << 4
 _SHADOW_STACK = "shstk"
 _BRK_NAME = "_dl_debug_state"
-_BRK = 2  # the word of `struct r_debug` that says what the loader calls
+_BRK = 2  # index in `struct r_debug` of the loader's function
 
 
 class NativeProgram:
-    """The program of process `pid`: `path`, `arch`, and how its functions are called."""
+    """The program of process `pid`: its `path`, `arch` and calling convention."""
 
     __slots__ = ("arch", "coding", "convention", "machine", "path", "pid", "root")
 
     def __init__(self, pid: int, *, is_ours: bool = False) -> None:
-        """Look at it; `is_ours`: we trace it already.
+        """Examine the process. `is_ours` is set if this process traces it already.
 
         Raises AttachError with the reason, NoSuchProcess, NotPermitted.
         """
@@ -63,7 +63,7 @@ class NativeProgram:
         self.coding: Encoding = encoding(arch.bits, arch.order)
 
     def open_memory(self) -> NativeMemory:
-        """Open its memory, to be written, too. Raises NoSuchProcess, NotPermitted."""
+        """Open its memory for reading and writing. Raises NoSuchProcess, NotPermitted."""
         try:
             return NativeMemory(self.pid, self.coding)
         except OSError as error:
@@ -73,13 +73,13 @@ class NativeProgram:
 
     @property
     def gains_privileges(self) -> bool:
-        """Return whether it was to gain privileges when it started. Raises OSError."""
+        """Return whether the program gains privileges at its start (AT_SECURE). Raises OSError."""
         return bool(self._vector().get(auxv.AT_SECURE))
 
     def places(self, memory: NativeMemory) -> tuple[int, int]:
-        """Return where its dynamic section is, and what its loader calls, 0: nobody says.
+        """Return the addresses of the dynamic section and of the loader's `r_brk` function.
 
-        Raises AttachError for a static program.
+        The second address is 0 if it is not known. Raises AttachError for a static program.
         """
         dynamic = self._dynamic(memory, self._vector())
         try:
@@ -91,7 +91,7 @@ class NativeProgram:
         return dynamic, memory.word(debug + _BRK * self.coding.word.size)
 
     def first_places(self, memory: NativeMemory) -> tuple[int, int, ElfImage]:
-        """Return the same before its loader has run, and the image of that.
+        """Return the same addresses before the loader has run, and the loader's image.
 
         Raises AttachError for a static program, and for an unknown loader.
         """
@@ -127,7 +127,7 @@ class NativeProgram:
 
 
 def refusal(pid: int, why: str) -> AttachError:
-    """Return the error that says why a process is not traced."""
+    """Return the error with the reason why a process is not traced."""
     return AttachError(f"cannot trace process {pid}: {why}")
 
 

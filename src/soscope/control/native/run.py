@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What processes share that are traced together, and those of them that run one program."""
+"""Data shared by processes that are traced together, and by processes of one program."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from soscope.wire.recorder import Recorder
 
 
 class NativeRun:
-    """One program that was executed, with its control block; forked children run it, too.
+    """One executed program, with its control block. Forked children run it, too.
 
-    `processes` is how many have it. `inside` names functions whose calls are seen where they
-    begin; not `sees_slots`: no others. `string_limit` is in bytes.
+    `processes` is the number of processes that run it. `inside` are names of functions whose
+    calls are seen at their first instruction. If `sees_slots` is False, no other calls are seen.
+    `string_limit` is in bytes.
     """
 
     __slots__ = (
@@ -50,7 +51,7 @@ class NativeRun:
         self.processes = 1
 
     def leave(self) -> None:
-        """Hear that one process less runs it; the last one takes the control block with it."""
+        """Note that one process less runs the program. The last one closes the control block."""
         self.processes -= 1
         block = self.program.block
         if not self.processes and self.program.index and block is not None:
@@ -59,10 +60,10 @@ class NativeRun:
 
 
 class Company:
-    """All processes that one tracer has. `tasks` are their threads, by number.
+    """All processes of one tracer. `tasks` are their threads, by number.
 
-    `follows`: children are traced, too. `remarks` say what was not seen, `events` hears of
-    processes and signals. `is_leaving`: all of them are being let go of.
+    `follows` is set if children are traced, too. `remarks` tell what was not seen. `events` gets
+    processes and signals. `is_leaving` is set while all processes are being detached.
     """
 
     __slots__ = ("events", "follows", "is_leaving", "remarks", "tasks")
@@ -75,6 +76,6 @@ class Company:
         self.tasks: dict[int, NativeTask] = {}
 
     def say(self, remark: str) -> None:
-        """Take note of what was not seen, once."""
+        """Add a remark on something that was not seen, once."""
         if remark not in self.remarks:
             self.remarks.append(remark)

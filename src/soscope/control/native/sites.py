@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call sites of a native process: where its code jumps and calls through slots.
+"""Call sites of a native process: the places where its code jumps and calls through slots.
 
-Nothing else of the process is changed, neither slots nor relocations. The thread that stops there
-is sent on to where the slot leads, so nothing has to be stepped over.
+Nothing else of the process is changed, neither slots nor relocations. A thread that stops at a
+call site is moved on to the address in the slot, so no instruction has to be stepped over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from soscope.wire import layout
 
 
 class NativeSite:
-    """One call site: what it goes `through`, by addresses, and whose calls these are."""
+    """One call site: the code that goes `through` a slot, and the `armed` slot of the call."""
 
     __slots__ = ("armed", "through")
 
@@ -43,7 +43,7 @@ class NativeSites(CallWatch):
         self._found: dict[ForeignImage, dict[int, list[Through]]] = {}
 
     def copy_for(self, memory: NativeMemory, traps: Traps) -> NativeSites:
-        """Return the same of a process that was forked, with its memory and its traps."""
+        """Return a copy for a forked process, with its memory and its traps."""
         copied = NativeSites(memory, traps)
         copied._found = dict(self._found)
         return copied
@@ -72,7 +72,7 @@ class NativeSites(CallWatch):
         return slot.addr in self._found.get(image, ())
 
     def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
-        """Have threads stop at the call sites of a slot."""
+        """Put traps at the call sites of a slot."""
         armed = Armed(slot, image, call)
         told = self._found.get(image, {}).get(slot.addr, [])
         if not told:
@@ -81,5 +81,5 @@ class NativeSites(CallWatch):
         return armed if all(put) else layout.REFUSED_TEXT
 
     def forget(self, image: ForeignImage) -> None:
-        """Forget what is known of an image that is gone."""
+        """Drop the call sites of an image that was unloaded."""
         self._found.pop(image, None)

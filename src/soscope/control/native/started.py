@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of the tracer of a program that is about to be started (see `tracing`)."""
+"""The tracer's process for a program that is about to be started (see `tracing`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def trace_started(
 ) -> None:
     """Trace a child of soscope that waits before it executes the command.
 
-    soscope hears that it may go on when it is traced. Raises OSError where it may not be.
+    When it is traced, soscope is told that it may go on. If it may not be traced, soscope gets
+    the reason.
     """
     packets = Packets(link, None)
     try:
@@ -57,7 +58,7 @@ def trace_started(
 
 
 def _executes(pid: int) -> bool:
-    """Wait until a process has executed its command; return whether it has, and stands there."""
+    """Wait until a process has executed its command. Return whether it is stopped there."""
     while True:
         _, wait_status = os.waitpid(pid, ptrace.WALL)
         if not os.WIFSTOPPED(wait_status):
@@ -71,4 +72,4 @@ def _executes(pid: int) -> bool:
             else:
                 ptrace.resume(pid, 0 if event else number)
         except ProcessLookupError:
-            pass  # killed: its end is told next
+            pass  # killed; its end is reported next

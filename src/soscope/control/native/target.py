@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A native process whose calls are seen by breakpoints, as a session knows processes."""
+"""A native process traced by breakpoints, with the interface that a session needs."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _KILLED = "the process that traced it was killed: calls from there on were not s
 
 
 class NativeFollowing(Following):
-    """The tracer of one process, from this side. `refused` says why it has not begun.
+    """The tracer of one process, as soscope sees it. `refused` tells why it has not begun.
 
-    `remarks` say what it has not seen, `executed` is what the process has executed.
-    `has_finished`: it has undone all that it did, and said so.
+    `remarks` tell what it has not seen, and `executed` is the program that the process has
+    executed. `has_finished` is set if it has reported that all its changes are undone.
     """
 
-    most_to_begin = 60.0  # it reads all images first, while the process runs
+    most_to_begin = 60.0  # the tracer first reads all images, while the process runs
 
     def __init__(self, program: Program, events: SessionEvents, tracer: Any) -> None:
         self.refused: str | None = None
@@ -65,7 +65,7 @@ class NativeFollowing(Following):
 
 
 class NativeVisited(Visited):
-    """A process that is traced by breakpoints. `remarks` say what was not seen of it."""
+    """A process that is traced by breakpoints. `remarks` tell what was not seen of it."""
 
     def __init__(
         self, program: Program, following: NativeFollowing, signals: Signals, events: SessionEvents
@@ -76,27 +76,27 @@ class NativeVisited(Visited):
 
     @property
     def programs(self) -> list[Program]:
-        """The program that it runs, and those that were executed since and are followed."""
+        """The program that it runs, and the followed programs that were executed since."""
         return [self._program, *self._following.programs]
 
     @property
     def exit(self) -> ExitStatus | None:
-        """How it has ended, None before."""
+        """Its exit status, None before its end."""
         return self._following.exit
 
     @property
     def remarks(self) -> list[str]:
-        """What was not seen of it."""
+        """Remarks on what soscope could not see of the process."""
         if self._closed and not self._following.has_finished:
             return [*self._following.remarks, _KILLED]
         return self._following.remarks
 
     def hear(self) -> bool:
-        """Hear what has happened to its processes; return whether that is all told."""
+        """Take the events of its processes. Return whether all events have been reported."""
         return self._following.hear()
 
     def is_over(self) -> bool:
-        """Return whether the process has ended, or runs another program."""
+        """Return whether the process has ended or runs another program."""
         self._following.poll()
         self._look()
         return self._following.is_over
@@ -108,12 +108,12 @@ class NativeVisited(Visited):
         )
 
     def attend(self) -> bool:
-        """Hear signals and events; see `Visited.attend`."""
+        """Handle signals and events (see `Visited.attend`)."""
         self._following.poll()
         return super().attend()
 
     def close(self) -> None:
-        """Have all breakpoints undone, and let go of the process. May be called twice."""
+        """Undo all breakpoints and detach from the process. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -131,9 +131,9 @@ def attach_by_sites(
     instruments: Sequence[Instrument],
     events: SessionEvents,
 ) -> NativeVisited:
-    """Trace process `pid` by breakpoints; return when they are there and it is running.
+    """Trace process `pid` by breakpoints. Return when they are in place and it runs.
 
-    Raises UsageError for what only an agent can do, NoSuchProcess, NotPermitted, AttachError.
+    Raises UsageError for features that need an agent, NoSuchProcess, NotPermitted, AttachError.
     """
     hooks = hooks_of(settings, instruments)
     native = NativeProgram(pid)
@@ -168,12 +168,12 @@ def attach_by_sites(
 
 
 def engine_of(settings: SessionSettings) -> str:
-    """Return which engine of breakpoints it is."""
+    """Return the name of the breakpoint engine that the settings choose."""
     return ENTRIES if settings.engine == ENTRIES else SITES
 
 
 def hooks_of(settings: SessionSettings, instruments: Sequence[Instrument]) -> Hooks:
-    """Return what is to be seen. Raises UsageError for what only an agent can do."""
+    """Return the hooks to be seen. Raises UsageError for features that need an agent."""
     what = lacking(settings, instruments)
     if what:
         raise UsageError(f"{what}: not with --engine sites, which puts no agent in")
@@ -181,15 +181,15 @@ def hooks_of(settings: SessionSettings, instruments: Sequence[Instrument]) -> Ho
 
 
 def lacking(settings: SessionSettings, instruments: Sequence[Instrument]) -> str:
-    """Return what is asked for that only an agent can do, "" for nothing."""
+    """Return the option or feature that needs an agent, or "" if none does."""
     what = needing_agent(settings, instruments)
     return what or ("--check" if settings.check else "")
 
 
 def needs_agent(settings: SessionSettings, instruments: Sequence[Instrument]) -> bool:
-    """Return whether something is asked for that only an agent can do.
+    """Return whether the settings have a feature that needs an agent.
 
-    Raises UsageError on a machine for which none is made.
+    Raises UsageError on a machine for which there is no agent.
     """
     what = lacking(settings, instruments)
     here = arch_here()
@@ -199,7 +199,7 @@ def needs_agent(settings: SessionSettings, instruments: Sequence[Instrument]) ->
 
 
 def engine_line(settings: SessionSettings, machine: str) -> str:
-    """Say which engine it is, and why; `machine` is the one that no agent is made for, "": none."""
+    """Return a line with the engine and the reason. `machine` is one without an agent, or ""."""
     if settings.engine == ENTRIES:
         return f"engine {ENTRIES}, breakpoints where functions begin (-x)"
     why = f"no agent is made for {machine}" if machine else "-x"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of soscope's own that traces a native process by breakpoints.
+"""The tracer: a child process of soscope that traces a native process by breakpoints.
 
-A breakpoint that nobody hears of is the end of who runs into it. So the tracer is a child of ours,
-in a group of its own, which nobody knows to kill: when soscope has gone, by whatever signal, the
-child undoes all of it, lets go and ends, too.
+A breakpoint without a tracer kills the thread that runs into it. So the tracer is a child of
+soscope in its own process group, which users do not know and so do not kill. When soscope has
+ended, by whatever signal, the tracer undoes all breakpoints, detaches and ends, too.
 
     soscope ── STOP, or the end of the socket ──► tracer
     soscope ◄── signals, forks, the end, what was not seen ── tracer ──► control block
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 REMARKS, EXECUTED, REFUSED = "remarks", "executed", "refused"
 
-_TURN = 0.05  # seconds between looks at what soscope says
-_LAST = 2.0  # seconds for soscope to take the last packets
-_ROOM = 1.0  # seconds that a full ring may hold a thread up: nobody reads it then
+_TURN = 0.05  # seconds between checks for soscope's messages
+_LAST = 2.0  # seconds that soscope may take to receive the last packets
+_ROOM = 1.0  # seconds that a full ring may delay a thread; then it has no reader
 _PAUSE = 0.0005
 
 
 class NativeTracer:
-    """The life of the tracer of one process."""
+    """The main loop of the tracer of one process."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class NativeTracer:
         places: tuple[int, int] | tuple[int, int, ElfImage],
         make_block: MakeBlock,
     ) -> None:
-        """`places` are those of `NativeProgram.places`; `make_block` is for what it executes.
+        """Prepare to trace. `make_block` makes the blocks of programs that are executed.
 
-        Or they are `first_places`, of a process of ours that stands where it has executed its
-        program.
+        `places` are the result of `NativeProgram.places`, or of `first_places` for a child of
+        soscope that is stopped after its exec.
         """
         self._settings = settings
         self._places = places
@@ -80,7 +80,7 @@ class NativeTracer:
         self._waits = settings.when_full == "block"
 
     def run(self) -> None:
-        """Trace it until soscope says stop, or has gone, or the process has."""
+        """Trace the process until soscope sends STOP or has ended, or the process has ended."""
         company = Company(self._packets, follows=self._settings.follow)
         if company.follows:
             _take_descriptors()
@@ -97,7 +97,7 @@ class NativeTracer:
             refuse(self._packets, error)
             return
         try:
-            self._packets.send((helper.OVER, False))  # it has begun
+            self._packets.send((helper.OVER, False))  # tells soscope that tracing has begun
             if self._is_first:
                 ptrace.resume(self._pid)
             signal.setitimer(signal.ITIMER_REAL, _TURN, _TURN)
@@ -114,7 +114,7 @@ class NativeTracer:
         self._finish(family)
 
     def _count(self, family: NativeFamily) -> None:
-        """Say in the control block for how long threads have stood still."""
+        """Write into the control block for how long threads were stopped."""
         if (block := self._program.block) is not None:
             block.stood_still = family.stood_ns
 
@@ -133,7 +133,7 @@ class NativeTracer:
         )
 
     def _new_run(self, native: NativeProgram, program: Program) -> NativeRun:
-        """Make what is needed for a program that has been executed. Raises SoscopeError."""
+        """Make the run of a program that was executed. Raises SoscopeError."""
         program.arch, program.engine = native.arch.unames[0], self._program.engine
         program.block = self._make_block(program.path, None, 0)
         return self._run_of(native, program)
@@ -142,24 +142,24 @@ class NativeTracer:
         self._is_due = True
 
     def _is_told(self) -> bool:
-        """Return whether soscope wants an end, or has gone."""
+        """Return whether soscope has sent STOP or has ended."""
         try:
             if self._link.recv(len(helper.STOP), _socket.MSG_DONTWAIT) in (helper.STOP, b""):
                 return True
         except BlockingIOError:
-            pass  # nothing was said: go on
+            pass  # no message: go on
         except OSError:
-            return True  # it has gone
+            return True  # that process is gone
         self._packets.flush()
         return False
 
     def _wait_for_room(self, block: ControlBlock) -> None:
-        """Wait until soscope has taken what is in the ring, if nothing may be lost."""
+        """Wait until soscope has emptied the ring, if no call may be lost."""
         end = time.monotonic() + _ROOM
         while self._waits and layout.CHUNK_FREE not in block.chunk_states():
             if time.monotonic() > end:
                 self._waits = False
-            self._packets.flush()  # of a block that it has not heard of it takes nothing
+            self._packets.flush()  # soscope must know the block to empty it
             time.sleep(_PAUSE)
 
     def _finish(self, family: NativeFamily) -> None:
@@ -173,13 +173,13 @@ class NativeTracer:
 
 
 def refuse(packets: Packets, error: BaseException) -> None:
-    """Tell soscope why the process is not traced."""
+    """Report to soscope why the process is not traced."""
     said = error.strerror if isinstance(error, OSError) else None
     packets.send((REFUSED, (said or "").lower() or str(error) or type(error).__name__))
     packets.flush()
 
 
 def _take_descriptors() -> None:
-    """Have as many descriptors as may be had: each process that is followed takes some."""
+    """Raise the limit of descriptors, because each followed process takes some."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of other architectures: run by an emulator, seen from outside through its stub."""
+"""Trace programs of other architectures, which an emulator runs, by the emulator's GDB stub."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs capture programs for a call that stands still: what the agent does in the process.
+"""Run capture programs for a call of a stopped thread, as the agent does in the process.
 
-See `soscope/program.h`. Everything is read from outside, so a bad pointer harms nobody.
+See `soscope/program.h`. All memory is read from outside, so a bad pointer does no harm.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ if TYPE_CHECKING:
 
 _INT = 4  # bytes
 _WIDE = 4  # bytes of a wchar_t
-_X87_AT = 32  # where OP_RESULT has st0, behind rax, rdx, xmm0 and xmm1
+_X87_AT = 32  # offset of st0 in OP_RESULT, behind rax, rdx, xmm0 and xmm1
 _MOST = 4096  # bytes of one item: SOSC_BYTES_MAX
 _SIGN, _WORD = 1 << 63, (1 << 64) - 1
-_SINGLE_PAGE = 256  # bytes of a string that are read at once
+_SINGLE_PAGE = 256  # bytes of a string that one read takes
 _FORMATS = (layout.OP_FORMAT, layout.OP_SCANF)
 _FOLLOWS = (layout.OP_STRING, layout.OP_BYTES, layout.OP_WORD_AT)
 
 
 class Kept:
-    """What an exit needs of its entry: the words and stack words of then, and ints behind some.
+    """What an exit record needs from the entry: argument words and stack words.
 
-    `hidden` is the address that was passed for the result, 0: none.
+    `before` has the ints that some of them pointed to at the entry. `hidden` is the address that
+    was passed for the result, 0 if there was none.
     """
 
     __slots__ = ("before", "hidden", "taken")
@@ -91,10 +92,10 @@ class Capturer:
         led: Led,
         flags: dict[int, str],
     ) -> tuple[int, list[Item], Kept]:
-        """Return the first word, what else is kept at the entry, and what the exit needs.
+        """Return the first word, the data items of the entry, and what the exit needs.
 
-        `kinds` are those of the fixed arguments, `result` that of the result, `tail` is what
-        follows them; `led` and `flags` are of `Treatment`.
+        `kinds` are the kinds of the fixed arguments, and `result` is the kind of the result.
+        `tail` tells what follows the fixed arguments. `led` and `flags` are those of `Treatment`.
         """
         reader = passing.Reader(self._stub, self._memory, self._convention, sp)
         taken = reader.taken
@@ -133,7 +134,7 @@ class Capturer:
         kind: Kind,
         led: Led,
     ) -> list[Item]:
-        """Return what is kept at the return; `kind` is that of the result."""
+        """Return the data items of a return. `kind` is the kind of the result."""
         run = _ProgramRun(self, kept.taken, function.at_exit, kept.before, result, led)
         for op in run.ops():
             if op[0] == layout.OP_FLOAT:
@@ -182,7 +183,7 @@ class Capturer:
         return passing.extended(result, bits) if is_signed or kind == SIGNED else result
 
     def _before(self, taken: passing.PassedArguments, program: bytes) -> dict[int, int]:
-        """Return the ints that are the lengths of what a call fills in, by their words."""
+        """Return the ints that are lengths of memory to be filled in, by the words' numbers."""
         run = _ProgramRun(self, taken, program, {}, 0, NOTHING_LED)
         return {
             op[3]: run.int_at(run.word(op[3]))
@@ -193,7 +194,7 @@ class Capturer:
     def _format(
         self, run: _ProgramRun, op: tuple[int, ...], reader: passing.Reader, tail: str
     ) -> None:
-        """Keep a format, and what it names."""
+        """Keep a format string and the arguments that it describes."""
         run.follow((layout.OP_STRING, *op[1:]))
         _, item, flags, text = run.items[-1]
         if flags & (DATA_NULL | DATA_UNREADABLE):
@@ -213,11 +214,14 @@ class Capturer:
     # ---- memory ----
 
     def read(self, addr: int, size: int) -> bytes:
-        """Return up to `size` bytes."""
+        """Return up to `size` bytes of memory."""
         return self._memory.read(addr, size)
 
     def string(self, addr: int, limit: int, most: int | None = None) -> tuple[int, bytes]:
-        """Return flags and bytes of a string, at most `limit`; `most`: it need not end."""
+        """Return flags and at most `limit` bytes of a string.
+
+        With `most` the string need not end with 0.
+        """
         if not addr:
             return DATA_NULL, b""
         data = b""
@@ -235,7 +239,7 @@ class Capturer:
         return 0, data
 
     def wide_string(self, addr: int, limit: int, most: int | None = None) -> tuple[int, bytes]:
-        """Return flags and bytes of a wide string, as x86-64 has them; in characters as above."""
+        """Return flags and bytes of a wide string in x86-64's order. Limits are in characters."""
         if not addr:
             return DATA_NULL, b""
         wanted = limit + 1 if most is None else min(limit + 1, most)
@@ -255,22 +259,22 @@ class Capturer:
 
     @property
     def word_size(self) -> int:
-        """The bytes of an address."""
+        """The size of an address in bytes."""
         return self._memory.coding.word.size
 
     @property
     def order(self) -> Literal["little", "big"]:
-        """The byte order of its memory."""
+        """The byte order of the memory."""
         return "little" if self._memory.coding.order == "<" else "big"
 
     @property
     def limit(self) -> int:
-        """The bytes that are kept of a string where a program says nothing else."""
+        """The number of bytes kept of a string if the capture program sets no other limit."""
         return self._limit
 
 
 class _ProgramRun:
-    """One run of one program; `result` is None at an entry."""
+    """One run of one capture program. `result` is None at an entry."""
 
     __slots__ = ("_before", "_capturer", "_led", "_program", "_result", "_taken", "items")
 
@@ -321,7 +325,7 @@ class _ProgramRun:
         return any(first <= word <= last for first, last in ranges)
 
     def word(self, arg: int) -> int | None:
-        """Return the word that an op names, None where it was not kept."""
+        """Return the word that an op refers to, or None if it was not kept."""
         if arg == layout.ARG_RESULT:
             return self._result
         if arg >= layout.ARG_STACK:
@@ -330,13 +334,13 @@ class _ProgramRun:
         return self._taken.words[arg] if arg < len(self._taken.words) else None
 
     def int_at(self, addr: int | None) -> int:
-        """Return the int at an address, 0 where there is none."""
+        """Return the int at an address, 0 if the memory cannot be read or the int is negative."""
         data = self._capturer.read(addr, 4) if addr else b""
         order = self._capturer.order
         return max(int.from_bytes(data, order, signed=True), 0)
 
     def _length(self, op: tuple[int, ...]) -> int | None:
-        """Return how much of its memory an op is about, None where that is not known."""
+        """Return the length of the memory that an op copies, or None if it is not known."""
         _, _, how, arg, _, flags, _ = op
         result = self._result or 0
         if flags & layout.OP_INT_RESULT:
@@ -367,13 +371,13 @@ class _ProgramRun:
         return min(self._before.get(arg, 0), self.int_at(first))
 
     def follow_planned(self, op: tuple[int, ...]) -> None:
-        """Keep what a word leads to, where it is known how that lies there."""
+        """Keep the memory that a word points to, if the layout of the memory is known."""
         plan = self._led.plan(op[6], self._taken)
         if plan is not None:
             self.follow(op, plan)
 
     def follow(self, op: tuple[int, ...], plan: Relaying = AS_IT_IS) -> None:
-        """Keep what a word leads to, as `plan` says."""
+        """Keep the memory that a word points to, converted by `plan`."""
         code, arg, _, _, limit, flags, item = op
         limit = min(limit or self._capturer.limit, _MOST)
         kind = {layout.OP_STRING: DATA_STRING, layout.OP_WORD_AT: DATA_WORD_AT}.get(
@@ -398,7 +402,7 @@ class _ProgramRun:
             self.items.append((kind, item, *self._bytes(addr, length, limit, kind, plan)))
 
     def _text_at(self, addr: int, *, is_text: bool) -> tuple[int | None, int]:
-        """Return where a text lies whose address and length are at `addr`."""
+        """Return the address and the length of a text. Both lie at `addr`."""
         capturer = self._capturer
         size = capturer.word_size
         data = capturer.read(addr, 2 * size if is_text else size)

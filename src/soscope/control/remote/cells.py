@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a program that is ours: its first thread makes one system call before all else."""
+"""Get memory of soscope's in a program: its first thread makes one borrowed system call."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ def make(
     *,
     is_code: bool = False,
 ) -> int:
-    """Return where `SIZE` bytes are, which the program has mapped for us; `is_code`: to run.
+    """Return the address of `SIZE` bytes that the program has mapped for soscope.
 
-    The thread stands at the first instruction of `loader`, and does so again afterwards. Raises
-    RemoteError where the loader makes no system call that could be borrowed, or this one fails.
+    With `is_code` the memory is executable. The thread is stopped at the first instruction of
+    `loader`, and is there again afterwards. Raises RemoteError if the loader has no system call
+    instruction to borrow, or if this system call fails.
     """
     vaddr = _system_call(loader, convention)
     if not vaddr:
@@ -44,10 +45,10 @@ def make(
     changed = {convention.number: convention.mmap}
     changed |= dict(zip(convention.system_words, values, strict=False))
     changed[convention.pc] = at
-    if convention.state is not None:  # it is of the other kind of code
+    if convention.state is not None:  # the system call is in the other instruction set
         state, bit = convention.state
         changed[state] = stub.get(state) | 1 << bit
-    if convention.mmap_by_address:  # they lie below the stack
+    if convention.mmap_by_address:  # the arguments lie below the stack
         place = stub.get(convention.sp) - _BELOW
         size = memory.coding.word.size
         for number, value in enumerate(values):
@@ -77,7 +78,7 @@ def make(
 
 
 def _system_call(image: ElfImage, convention: Convention) -> int:
-    """Return the link-time address of an instruction that makes a system call, 0 without one."""
+    """Return the link-time address of a system call instruction, 0 if there is none."""
     step = convention.code
     for segment in image.segments:
         if segment.type != c.PT_LOAD or not segment.flags & c.PF_X:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two engines at once in one program: each call is noticed by both, or they differ.
+"""Run two engines on one program and compare which calls each of them notices (`--check`).
 
     a call ─► its site, which counts it ─► where the slot leads ─► the other engine
 
-The program runs once, so that what it does differently each time makes no difference. One of the
-two is who writes calls down; the other one counts them alone. Slots that are code (the BSS PLT of
-PowerPC) have no address that could be changed: their calls are not compared, and that is said.
+The program runs once, so that differences between two runs do not matter. One of the two engines
+records calls, and the other one only counts them. Slots that are code (the BSS PLT of PowerPC)
+have no address that could be changed. Their calls are not compared, and the verdict tells that.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from soscope.control.remote.sites import SiteWatch
 from soscope.control.remote.watch import Armed, CallWatch
 from soscope.wire import layout
 
-_Counts = dict[tuple[str, str], int]  # by image and symbol
+_Counts = dict[tuple[str, str], int]  # (image, symbol) -> number of slots
 
 
 class CheckedWatch(CallWatch):
-    """Call sites, and an engine that changes slots. `name` says which one writes calls down."""
+    """Call sites, and an engine that changes slots. `name` is the engine that records calls."""
 
     changes_slots = True
 
@@ -45,12 +45,12 @@ class CheckedWatch(CallWatch):
         self._sites: _Counts = {}
         self._slots: _Counts = {}
         self._is_retired = False
-        self._alone: dict[str, int] = {}  # slots that have but a call site, by image
-        self._codes: set[int] = set()  # those
-        self._passed: dict[int, int] = {}  # calls that have passed their site alone, by slot
+        self._alone: dict[str, int] = {}  # number of slots with a call site only, by image
+        self._codes: set[int] = set()  # addresses of those slots
+        self._passed: dict[int, int] = {}  # slot -> calls that only their site has seen
 
     def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
-        """Have both notice the calls of a slot. What has no number is not written down."""
+        """Let both engines notice the calls of a slot. Only one result gets a slot number."""
         by_site = self._at_sites.hook(slot, image, call)
         by_slot = self._at_slots.hook(slot, image, call)
         if isinstance(by_site, Armed) and by_slot == layout.REFUSED_TEXT:
@@ -60,27 +60,27 @@ class CheckedWatch(CallWatch):
         return by_site if self.name == self._at_sites.name else by_slot
 
     def hook_shared(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
-        """Leave it: one of the two cannot notice its calls."""
+        """Refuse the slot, because one of the two engines cannot notice its calls."""
         return layout.REFUSED_ADDRESS_TAKEN
 
     def enters(self, pc: int) -> bool:
-        """Return whether a thread is at a call site where it has to run on first."""
+        """Return whether a thread is at a call site whose instructions must run first."""
         return self._at_sites.enters(pc)
 
     def at_fault(self, pc: int) -> Armed | None:
-        """Return the slot whose call a fault is."""
+        """Return the slot whose call caused a fault at `pc`, or None."""
         return self._at_slots.at_fault(pc)
 
     def at_point(self, pc: int) -> Armed | None:
-        """Return the slot whose call a thread is about to make."""
+        """Return the slot whose call a thread at `pc` is about to make, or None."""
         return self._at_sites.at_point(pc) or self._at_slots.at_point(pc)
 
     def return_addr(self, pc: int) -> int | None:
-        """Return where a call returns to that is no jump yet."""
+        """Return the return address of a call whose thread has not jumped yet, or None."""
         return self._at_sites.return_addr(pc)
 
     def send(self, armed: Armed, pc: int) -> bool:
-        """Count the call; have the thread go where the slot leads, or to the function."""
+        """Count the call, and move the thread on to the address in the slot or to the function."""
         key, place = (armed.image.name, armed.slot.symbol), armed.slot.addr
         if self._at_sites.has(pc):
             if not self._is_retired and place not in self._codes:
@@ -95,33 +95,33 @@ class CheckedWatch(CallWatch):
 
     @property
     def is_followed(self) -> bool:
-        """Return whether the thread that was just sent on is to be watched step by step."""
+        """Return whether the thread just moved on must be single-stepped."""
         return self._at_slots.is_followed
 
     def has_stepped(self) -> bool:
-        """Take note of a step of a watched thread."""
+        """Note a step of a single-stepped thread. Return whether stepping is done."""
         return self._at_slots.has_stepped()
 
     def is_out_of_sight(self) -> None:
-        """Hear that it is watched no more."""
+        """Note that the thread is not stepped any more."""
         self._at_slots.is_out_of_sight()
 
     def remarks(self) -> list[str]:
-        """Say what else is to be known of how calls were noticed."""
+        """Return further remarks on how calls were noticed."""
         return self._at_slots.remarks()
 
     def forget(self, image: ForeignImage) -> None:
-        """Forget the slots of an image that is gone."""
+        """Drop the slots of an image that was unloaded."""
         self._codes = {addr for addr in self._codes if not image.contains(addr)}
         self._at_sites.forget(image)
         self._at_slots.forget(image)
 
     def give_back(self) -> None:
-        """Have the program's memory as it would be without us."""
+        """Restore the program's memory to what it would be without soscope."""
         self._at_slots.give_back()
 
     def give_back_in(self, memory: GuestMemory) -> None:
-        """Do so in a copy of the program's memory."""
+        """Restore a copy of the program's memory to what it would be without soscope."""
         self._at_slots.give_back_in(memory)
 
     def take_again(self) -> None:
@@ -129,12 +129,12 @@ class CheckedWatch(CallWatch):
         self._at_slots.take_again()
 
     def retire(self) -> bool:
-        """Count no further calls but those that are under way."""
+        """Count no further calls, except those that are under way."""
         self._is_retired = True
         return False
 
     def verdict(self) -> EngineVerdict:
-        """Return whether both have noticed the same calls."""
+        """Return whether both engines have noticed the same calls."""
         names = f"check: {self._at_sites.name} and {self._at_slots.name}"
         counts = {
             key: (self._sites.get(key, 0), self._slots.get(key, 0))

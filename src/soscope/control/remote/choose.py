@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which engine notices the calls of a program."""
+"""Choose the engine that notices the calls of an emulated program."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _TO_CHECK = "the other one that changes slots, for --check"
 
 
 class EngineChoice:
-    """Which engine sees the calls of a program that starts under an emulator.
+    """The engine that sees the calls of a program which starts under an emulator.
 
-    `beside` is the one that it is compared with, "": none; `line` says all that.
+    `beside` is the engine that it is compared with, or "". `line` describes the choice.
     """
 
     __slots__ = ("beside", "line", "name")
@@ -41,9 +41,9 @@ class EngineChoice:
     def __init__(
         self, asked: str | None, arch: Arch, *, is_checked: bool, because: str = ""
     ) -> None:
-        """Choose. Raises UsageError for one that is not for programs of `arch`.
+        """Choose an engine. Raises UsageError if `asked` does not support programs of `arch`.
 
-        `because` is why it is the one, where that is another reason.
+        `because` is the reason for the choice, if it differs from the usual ones.
         """
         self.beside = ""
         if asked == ENTRIES:
@@ -75,7 +75,7 @@ class EngineChoice:
 
 
 class WatchMaker:
-    """Makes its watch, while the program stands at its loader's first instruction."""
+    """Return the watch of the chosen engine. The program is at its loader's first instruction."""
 
     __slots__ = ("_choice", "_detours", "_foreign", "_memory", "_place", "_stub")
 
@@ -87,7 +87,7 @@ class WatchMaker:
         foreign: ForeignProgram,
         base: int,
     ) -> None:
-        """Prepare it; `base` is the load bias of the loader. Raises RemoteError."""
+        """Prepare the watch. `base` is the load bias of the loader. Raises RemoteError."""
         self._choice = choice
         self._stub = stub
         self._memory = memory
@@ -109,7 +109,7 @@ class WatchMaker:
             self._place = cells.make(stub, memory, foreign.convention, foreign.loader, base)
 
     def __call__(self, points: Points) -> CallWatch:
-        """Return it, with the points of its engine."""
+        """Return the watch, which uses the breakpoints `points` of its engine."""
         convention = self._foreign.convention
         if self._choice.name == ENTRIES:
             return NoSlots()
@@ -138,7 +138,8 @@ class WatchMaker:
             steps = bool(self._choice.beside)
             return PltWatch(self._memory, sender, points, self._foreign.arch, steps=steps)
         words = 1 + len(convention.descriptor)
-        # beside other points, those in slots that are code would be in the way
+        # If `points` are in use for call sites, points at slots that are code would conflict with
+        # them.
         return PoisonedSlots(
             self._memory,
             sender,

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants that have other values on a machine than on x86-64, whose values records know."""
+"""Convert constants whose values on a machine differ from x86-64's, which recordings use."""
 
 from __future__ import annotations
 
-SIGNAL = "signal"  # what signals' numbers are called
+SIGNAL = "signal"  # name of the set of signal numbers
 
 
 class Constants:
-    """Those of one machine: `flags` and `values` of its convention, by the name of their set."""
+    """The sets of one machine: `flags` and `values` of its convention, by the set's name."""
 
     __slots__ = ("_flags", "_values")
 
@@ -16,11 +16,11 @@ class Constants:
         self._values = values
 
     def has(self, name: str) -> bool:
-        """Return whether any of a set has another value."""
+        """Return whether any constant of a set has another value."""
         return name in self._flags or name in self._values
 
     def meant(self, name: str, value: int) -> int:
-        """Return what x86-64 would have for one of a set."""
+        """Return x86-64's value of a constant, which belongs to the set `name`."""
         values, flags = self._values.get(name, {}), self._flags.get(name, {})
         if value in values:
             return values[value]
@@ -28,7 +28,7 @@ class Constants:
         return value & ~sum(flags) | there
 
     def signals(self, mask: int) -> int:
-        """Return what x86-64 would have for a set of signals, one a bit."""
+        """Return x86-64's bits for a set of signals, one bit for each."""
         values = self._values.get(SIGNAL)
         if not values:
             return mask

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine of slots that lead to code of ours, where a stub may set no register of a thread.
+"""The engine `slot` for machines whose stub cannot set registers: slots lead to soscope's code.
 
-A call goes through that code on its way to the function, which is in the slot's cell: all calls
-come by one instruction, where there is the one breakpoint, and a register says which slot it was.
-The thread goes on from there by itself. Without the breakpoint nothing but the way is longer, so
-children run on with it, and programs that are let go.
+A call runs through that code on its way to the function, whose address is in the slot's cell. All
+calls run one common instruction, which has the only breakpoint, and a register tells which slot
+it was. The thread goes on from there without help. Without the breakpoint the code only makes the
+call take longer, so children and detached programs can go on with it.
 
-The loader is to store what it binds later in the cell. Where a relocation says the place of the
-slot, it says that of the cell now. Where none does (MIPS), the loader counts words from the
-beginning of the GOT, those without symbols first: with another number of these it counts to cells.
+The loader must store later bindings in the cell. If a relocation has the address of the slot, it
+is changed to the address of the cell. On MIPS there is no relocation: the loader counts words
+from the beginning of the GOT, and the words without symbols come first. soscope changes their
+number so that the loader counts to the cells.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MOST = 16384  # slots
-_PAGE = 1 << 16  # bytes, the largest there are: code and cells lie in pages of their own
+_PAGE = 1 << 16  # largest page size; code and cells have their own pages
 
 
 class Detoured(Armed):
-    """One slot that leads to code of ours, whose calls are noticed."""
+    """One slot that leads to soscope's code, and whose calls are noticed."""
 
     __slots__ = ()
 
@@ -42,10 +43,10 @@ class Detoured(Armed):
 
 
 class _Detours:
-    """What of one image is changed.
+    """The changes in one image.
 
-    `slots` has (address of the cell, where the slot leads) by the slot's address; `numbers` are
-    (address, before, now) of what the loader finds slots by.
+    `slots` maps the slot's address to (address of the cell, new value of the slot). `numbers` are
+    (address, old value, new value) of words by which the loader finds slots.
     """
 
     __slots__ = ("numbers", "slots")
@@ -56,7 +57,7 @@ class _Detours:
 
 
 class DetouredSlots(CallWatch):
-    """All slots of one program that lead to code of ours."""
+    """All slots of one program that lead to soscope's code."""
 
     __slots__ = (
         "_armed",
@@ -84,10 +85,11 @@ class DetouredSlots(CallWatch):
         points: Points,
         sites: SiteWatch,
     ) -> None:
-        """`place` are `size` bytes of the program that are ours; `shapes` is what the code is like.
+        """Write the code into the `size` bytes at `place`, which belong to soscope.
 
-        Slots that hold addresses for others as well stay as they are: `sites` notices their calls.
-        Raises RemoteError where they are too few, or lie where such code cannot.
+        `shapes` makes the code. Slots whose addresses are also used otherwise than for calls stay
+        unchanged, and `sites` notices their calls. Raises RemoteError if the memory is too small,
+        or at an address where such code cannot run.
         """
         self._stub = stub
         self._memory = memory
@@ -101,7 +103,7 @@ class DetouredSlots(CallWatch):
             raise RemoteError("the program has no place for the tracer's code")
         self._next = 0
         self._free: list[int] = []
-        self._armed: dict[int, Armed] = {}  # by the address of the cell
+        self._armed: dict[int, Armed] = {}  # address of the cell -> slot
         self._images: dict[ForeignImage, _Detours] = {}
         self._is_given_back = False
         points.want(place + shapes.STOP)
@@ -110,7 +112,7 @@ class DetouredSlots(CallWatch):
         return self._cells + number * self._memory.coding.word.size
 
     def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
-        """Have a slot lead to code of ours."""
+        """Make a slot lead to soscope's code."""
         if slot.is_code:
             return layout.REFUSED_TEXT
         detours = self._images.get(image)
@@ -137,7 +139,7 @@ class DetouredSlots(CallWatch):
         return armed
 
     def hook_shared(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
-        """Have threads stop where code calls through a slot that others compare or pass on."""
+        """Put breakpoints where code calls through a slot that is also compared or passed on."""
         return self._sites.hook_shared(slot, image, call)
 
     def _lead(
@@ -157,9 +159,10 @@ class DetouredSlots(CallWatch):
         return self._next - 1
 
     def _count_to_cells(self, detours: _Detours, image: ForeignImage) -> None:
-        """Have the loader count to cells of ours, where an image has slots to bind by that.
+        """Let the loader count to cells, if an image has unbound slots that it finds by counting.
 
-        All of those go through code of ours then, since their words are changed no more.
+        All of these slots lead to soscope's code then, since the loader changes their words no
+        more.
         """
         words = image.counted_words(self._memory)
         if words is None or not words.unbound or self._next + words.words > _MOST:
@@ -173,35 +176,35 @@ class DetouredSlots(CallWatch):
         before = memory.word(words.number)
         now = before + (first - words.start) // memory.coding.word.size
         if not memory.write_word(words.number, now):
-            return  # each is noticed until it is bound
+            return  # each one is noticed until it is bound
         detours.numbers.append((words.number, before, now))
         for addr, cell in cells.items():
             self._lead(detours, addr, cell, self._shapes.passed)
 
     def at_point(self, pc: int) -> Armed | None:
-        """Return the slot whose call a thread is about to make."""
+        """Return the slot whose call a thread at `pc` is about to make, or None."""
         if pc != self._code + self._shapes.STOP:
             return self._sites.at_point(pc)
         return self._armed.get(self._stub.get(self._shapes.CELL))
 
     def enters(self, pc: int) -> bool:
-        """Return whether a thread is where code calls through such a slot."""
+        """Return whether a thread is at code that calls through a slot that `sites` handles."""
         return self._sites.enters(pc)
 
     def send(self, _armed: Armed, _pc: int) -> bool:
-        """Have the thread go on by itself."""
+        """Let the thread go on without help."""
         return False
 
-    # ---- without us ----
+    # ---- memory without soscope ----
 
     def give_back(self) -> None:
-        """Have all slots lead where they would without us. May be called twice."""
+        """Restore all slots to what they would be without soscope. May be called twice."""
         if not self._is_given_back:
             self._is_given_back = True
             self.give_back_in(self._memory)
 
     def give_back_in(self, memory: GuestMemory) -> None:
-        """Do so in a copy of the program's memory."""
+        """Restore a copy of the program's memory to what it would be without soscope."""
         for detours in self._images.values():
             for addr, before, _ in detours.numbers:
                 memory.write_word(addr, before)
@@ -210,13 +213,13 @@ class DetouredSlots(CallWatch):
                     memory.write_word(addr, memory.word(cell))
 
     def clean_copy(self) -> None:
-        """Have the slots of a copy of the program lead where they would."""
+        """Restore the slots in a copy of the program."""
         if not self._is_given_back:
             self.give_back()
-            self._is_given_back = False  # not in the program itself
+            self._is_given_back = False  # the program itself keeps its hooks
 
     def take_again(self) -> None:
-        """Undo `give_back`: what slots hold now is where they lead."""
+        """Undo `give_back`. The present values of the slots become the values of the cells."""
         if not self._is_given_back:
             return
         self._is_given_back = False
@@ -230,7 +233,7 @@ class DetouredSlots(CallWatch):
                 memory.write_word(addr, leads)
 
     def forget(self, image: ForeignImage) -> None:
-        """Forget the slots of an image that is gone."""
+        """Drop the slots of an image that was unloaded."""
         self._sites.forget(image)
         detours = self._images.pop(image, None)
         if detours is not None:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees the calls of an emulated program: what is done at each of its stops.
+"""The engine of an emulated program: it handles each stop.
 
     the loader's event ─► images, slots          a fault at an address of ours ─► a call
     the first code of an image ─► its slots      a return address ─► a return
 
-The emulator's stub tells of the thread that has stopped while others run on, so that their stops
-would be lost: before a second one begins, they are let into it one by one (`Turnstile`). Where that
-cannot be, the program is left alone from there on.
+The emulator's stub reports one stopped thread while the others run on, so their stops would be
+lost. So before a second thread begins, threads are made to enter the stub one by one
+(`Turnstile`). If that cannot be done, the program goes on untraced from there on.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 _SIGSEGV, _SIGTRAP = 11, 5
 _START = 0.1  # seconds
-_MOST_STEPS = 20_000  # of a resolver: some seven hundred are usual
-_MOST_STOPS = 8  # of one instruction and one that it waits for
-_MANY = 500  # stops that are handled before somebody else's turn
+_MOST_STEPS = 20_000  # steps of a resolver; some seven hundred are usual
+_MOST_STOPS = 8  # stops of one instruction and its delay slot
+_MANY = 500  # stops that are handled in one call
 
 NOT_FURTHER = "a second thread was about to start: calls from there on were not seen"
 CLOSES = "the program was about to close the stub's descriptor: calls from there on were not seen"
@@ -62,9 +62,9 @@ def serve(
     is_done: Callable[[], bool],
     seconds: float,
 ) -> tuple[bool, bool]:
-    """Handle stops for so long; return whether there were any, and whether no more have come.
+    """Handle stops for `seconds`. Return whether there were any, and whether no more have come.
 
-    Raises RemoteError for what a stub says that is still there.
+    Raises RemoteError for an error of a stub that is still there.
     """
     end = time.monotonic() + seconds
     some = False
@@ -78,7 +78,7 @@ def serve(
                 handle(stop)
         except RemoteError:
             if not stub.is_over:
-                raise  # else it has been killed, or executes another program, or ends
+                raise  # else the program was killed, executes another one or ends
             stop = None
         if stop is None:
             return some, True
@@ -86,10 +86,10 @@ def serve(
 
 
 class _Call:
-    """An open call: when it began, what calls inside of it took, and what its exit needs.
+    """An open call: its start, the time of calls inside it, and what its exit record needs.
 
-    `armed` is None for one that makes a process. `is_inherited`: it was made by the process that
-    has forked this one.
+    `armed` is None for a call that makes a process. `is_inherited` is set if the process that has
+    forked this one made the call.
     """
 
     __slots__ = ("armed", "is_inherited", "is_seen", "kept", "nested", "start")
@@ -105,17 +105,17 @@ class _Call:
         self.is_inherited = False
 
     def inherited(self) -> _Call:
-        """Return the same call in a process that was forked inside of it."""
+        """Return the same call for a process that was forked inside it."""
         call = _Call(self.armed, self.start, self.kept, is_seen=self.is_seen)
         call.is_inherited = True
         return call
 
 
 class Engine:
-    """One program under its emulator. `remarks` say what was not seen.
+    """One program under its emulator. `remarks` tell what was not seen.
 
-    `is_over`: nothing more will be heard of it. `has_ended`: that is because it has ended,
-    `is_left`: because it was let go on alone.
+    `is_over` is set if no more stops will come. Then `has_ended` is set if the program has ended,
+    and `is_left` if it was detached.
     """
 
     def __init__(
@@ -133,11 +133,12 @@ class Engine:
         make_watch: Callable[[Points], CallWatch],
         inside: list[str],
     ) -> None:
-        """Prepare, while the program stands at its loader's first instruction.
+        """Prepare the engine, while the program is at its loader's first instruction.
 
-        `on_signal(pid, tid, signal)` hears of its signals. `dynamic` is its dynamic section, `brk`
-        what the loader calls when images have come or gone. `make_watch` returns how calls are
-        noticed; `inside` names functions that are noticed where they begin. Raises RemoteError.
+        `on_signal(pid, tid, signal)` gets its signals. `dynamic` is the address of its dynamic
+        section, and `brk` of the function that the loader calls when images have come or gone.
+        `make_watch` returns the watch that notices calls. `inside` are functions that are noticed
+        at their first instruction. Raises RemoteError.
         """
         convention = program.convention
         self.remarks: list[str] = []
@@ -174,7 +175,7 @@ class Engine:
         self._tid = 0
         self._interrupted = InterruptedPoints()
         self._faults = OwnFaults(self._slots, self._points, self._hooks, memory)
-        self.turnstile: Turnstile | None = None  # once there may be several threads
+        self.turnstile: Turnstile | None = None  # set before a second thread begins
 
     def _make_entries(self, inside: list[str]) -> EntryPoints:
         return EntryPoints(inside, self._convention, self._points)
@@ -188,21 +189,21 @@ class Engine:
 
     @property
     def _guarded(self) -> frozenset[str]:
-        """Functions that make threads or processes of which the stub does not tell, or end it."""
+        """Functions that make threads or processes unknown to the stub, or that end the stub."""
         return wanted.THREADS | wanted.PROCESSES | wanted.CLOSERS
 
     # ---- the loop ----
 
     def go(self) -> None:
-        """Let the program run until its first images are there, and their slots lead to us."""
+        """Let the program run until its first images are loaded and their slots are hooked."""
         self._stub.resume()
         while not (self._hooks.has_started or self.is_over):
             self.work(_START, until_started=True)
 
     def work(self, seconds: float, *, until_started: bool = False) -> bool:
-        """Handle stops for so long; return whether there were any.
+        """Handle stops for `seconds`. Return whether there were any.
 
-        `until_started`: no more of them when the first images are there.
+        With `until_started`, stop when the first images are loaded.
         """
         some, is_silent = serve(
             self._stub,
@@ -221,7 +222,7 @@ class Engine:
         self.stood(time.monotonic_ns() - begun)
 
     def stood(self, ns: int) -> None:
-        """Take note that a thread has stood still for so long."""
+        """Add the time for which a thread was stopped."""
         self._recorder.stood(ns)
 
     def _handle(self, stop: RemoteStop) -> None:
@@ -257,7 +258,7 @@ class Engine:
             self._stub.resume(stop.number)
 
     def _forget_ended(self, turnstile: Turnstile) -> None:
-        """Forget what threads have not returned from before they ended."""
+        """Drop the open calls of threads that have ended."""
         while turnstile.ended:
             tid = turnstile.ended.pop()
             self._late.forget(tid)
@@ -267,7 +268,7 @@ class Engine:
                 self._after_fork(frame.call)
 
     def _is_trap(self, stop: RemoteStop) -> bool:
-        """Return whether a SIGTRAP is the program's own: it has no breakpoint of ours there."""
+        """Return whether a SIGTRAP comes from a breakpoint of the program itself."""
         return not stop.facts.keys() & {"swbreak", "hwbreak"}
 
     def _at_point(self, pc: int) -> None:
@@ -293,7 +294,7 @@ class Engine:
             self._called(armed, pc)
 
     def _enter_function(self, armed: Armed, pc: int) -> None:
-        """Take note of a call when its thread has come to the function."""
+        """Record a call when its thread has reached the function."""
         if self._recorder.is_stopped and self._slots.retire():
             self._go_on(pc)
             return
@@ -305,17 +306,17 @@ class Engine:
                 self._stub.resume()
                 return
         elif stop.kind == stops.SIGNAL and stop.number == _SIGTRAP:
-            self._stub.resume()  # the trap is our step's, which the program must not hear of
+            self._stub.resume()  # the SIGTRAP of our single step must not reach the program
             return
         self._handle(stop)
 
     def _step_to(self, pc: int) -> tuple[RemoteStop, int]:
-        """Run the instruction at `pc`; return why the thread stands, and where, 0: it ended."""
+        """Run the instruction at `pc`. Return the stop and the new pc, 0 if the program ended."""
         stop = self._step(pc)
         return stop, self._stub.get(self._convention.pc) if stop.kind == stops.SIGNAL else 0
 
     def _go_on(self, pc: int) -> None:
-        """Let the thread go on from a point, which may be there still."""
+        """Resume the thread from a breakpoint, which may still be in place."""
         if pc not in self._points:
             self._stub.resume()
             return
@@ -329,28 +330,29 @@ class Engine:
             self._handle(stop)
 
     def _run(self, pc: int) -> tuple[RemoteStop, int, bool]:
-        """Run the instruction at a point, and one that it waits for.
+        """Run the instruction at a breakpoint, and its delay slot if it has one.
 
-        Return why the thread stands then, where, 0: it has ended, and whether both have run.
+        Return the stop, the new pc (0 if the program has ended), and whether both instructions
+        have run.
         """
         behind = 0
         if self._delay is not None and self._delay.is_delayed(self._memory.word(pc)):
             behind = pc + self._convention.code
         stop, at = self._step_to(pc)
-        for _ in range(_MOST_STOPS):  # some stubs stop in between, again where a signal waits
+        for _ in range(_MOST_STOPS):  # some stubs stop in between, and again for a pending signal
             if not behind or at != behind or stop.number != _SIGTRAP:
                 break
             stop, at = self._step_to(at)
         return stop, at, at not in (pc, behind or pc)
 
     def _step(self, _pc: int) -> RemoteStop:
-        """Run the instruction at a point."""
+        """Run the instruction at a breakpoint."""
         return self._stub.step()
 
     # ---- calls ----
 
     def _called(self, armed: Armed, pc: int) -> None:
-        """Take note of a call, and send its thread on to the function."""
+        """Record a call, and move its thread on to the called function."""
         if self._recorder.is_stopped and self._slots.retire():
             self._go_on(pc)
             return
@@ -378,7 +380,7 @@ class Engine:
             self._enter(return_addr, sp, call)
 
     def _follow(self, sp: int, point: int | None) -> None:
-        """Have the thread run step by step, from a `point`, until the slots say that it may run."""
+        """Single-step the thread, from a breakpoint `point`, until the slots allow it to run."""
         stub, pc = self._stub, self._convention.pc
         stop = stub.step() if point is None else self._step(point)
         for _ in range(_MOST_STEPS):
@@ -399,14 +401,14 @@ class Engine:
             stub.resume()
 
     def _enter(self, return_addr: int, sp: int, call: _Call, tid: int = 0) -> None:
-        """Have the thread stop where a call returns to, or thread `tid`."""
+        """Put a breakpoint at the return address of a call of thread `tid` (0: the stopped one)."""
         for frame in self._frames.enter(tid or self._tid, Frame(return_addr, sp, call)):
             self._points.leave(frame.return_addr)
             self._after_fork(frame.call)
         self._points.want(return_addr)
 
     def _at_guard(self, pc: int) -> bool:
-        """Prepare for another thread or process; return whether the program has been let go."""
+        """Prepare for another thread or process. Return whether the program was detached."""
         name = self._hooks.guards[pc]
         if name in wanted.ENDS:
             if self.turnstile is not None:
@@ -425,9 +427,9 @@ class Engine:
         ):
             return not self._prepare_for_threads()
         if self.turnstile is not None:
-            return False  # it tells of each process that is made
+            return False  # the turnstile reports each new process
         self._slots.give_back()
-        if name != "syscall":  # which seldom makes one
+        if name != "syscall":  # syscall() seldom makes a process
             self._say(IN_CHILDREN)
         return_addr = self._return_addr(sp)
         if return_addr:
@@ -435,18 +437,18 @@ class Engine:
         return False
 
     def _at_child(self, pid: int) -> None:
-        """Have the slots of a new process lead where they would: no stub tells of its calls."""
+        """Restore the slots of a new process, because no stub reports its calls."""
         self._say(IN_CHILDREN)
         memory = self._memory
         try:
             child = GuestMemory(pid, memory.coding, memory.base)
         except RemoteError:
-            return  # it has been killed
+            return  # it was killed
         self._slots.give_back_in(child)
         child.close()
 
     def _prepare_for_threads(self) -> bool:
-        """Prepare for several threads; where that cannot be, let the program go."""
+        """Prepare for several threads. If that is not possible, detach from the program."""
         if self.turnstile is not None:
             return True
         try:
@@ -471,7 +473,7 @@ class Engine:
     def _record_call(
         self, armed: Armed, treatment: Treatment, sp: int, return_addr: int
     ) -> _Call | None:
-        """Write a call down; return what its return needs, None where that is not seen."""
+        """Record a call. Return the data that its return needs, None if the return is not seen."""
         recorder, kind = self._recorder, self._kind
         start = recorder.ticks()
         is_alone = treatment.is_alone or not return_addr
@@ -504,7 +506,7 @@ class Engine:
         return _Call(armed, start, kept, is_seen=True) if is_there and not is_alone else None
 
     def _returned(self, pc: int) -> None:
-        """Take note of the calls that have returned to `pc`."""
+        """Record the returns of all calls that have returned to `pc`."""
         sp = self._stub.get(self._convention.sp)
         returned, gone = self._frames.leave(self._tid, pc, sp)
         for frame in (*returned, *gone):
@@ -537,7 +539,7 @@ class Engine:
         number = call.armed.number
         if self._kind == layout.INSTRUMENT_STATS:
             if call.is_inherited:
-                return  # the process that has made it counts it
+                return  # the process that made the call counts it
             recorder.returned(number, ticks, max(ticks - call.nested, 0), is_error=failed)
             return
         items = []
@@ -559,25 +561,25 @@ class Engine:
     # ---- the end ----
 
     def stop(self) -> None:
-        """Have nothing more seen: slots lead where they would; open calls are let return."""
+        """Stop noticing calls: restore the slots. Open calls still return."""
         self._slots.give_back()
 
     def unmatched(self) -> list[str]:
-        """Say which functions are in no image, and what those who notice calls have to say."""
+        """Return which functions were found in no image, and the remarks of the watch."""
         told = [IN_HANDLERS] if self._faults.any_survived else []
         return [*told, *self._entries.remarks(), *self._slots.remarks()]
 
     def verdict(self) -> EngineVerdict | None:
-        """Return whether two engines agree, None where there is but one."""
+        """Return whether two engines agree, or None if there is only one."""
         return self._slots.verdict()
 
     def executed(self) -> None:
-        """Hear that the process runs another program, which no stub tells of."""
+        """Note that the process has executed another program, which no stub reports."""
         self.is_left = True
         self._say(EXECUTED)
 
     def _leave(self, stop: RemoteStop, why: str) -> None:
-        """Let the program go on alone, from a stop of a thread that nobody waited for."""
+        """Detach from the program, at a stop of an unexpected thread."""
         pc = self._stub.get(self._convention.pc)
         armed = self._slots.at_fault(pc) if stop.number == _SIGSEGV else None
         if armed is not None:

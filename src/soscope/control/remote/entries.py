@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of functions inside an image: breakpoints at their entry points, whoever calls them."""
+"""Calls of functions inside an image: breakpoints at their entry points, for all callers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from soscope.live.names.staticnames import ImageNames
 
 
 class EntryPoint(Armed):
-    """One function; its `slot` has the address of its first instruction in place of a cell's."""
+    """One function. Its `slot` has the address of its first instruction, not of a GOT word."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class EntryPoint(Armed):
 
 
 class EntryPoints:
-    """The functions of one program that `words` name, each a SYMBOL or SYMBOL@IMAGE, with globs."""
+    """The functions of one program that match `words`, each SYMBOL or SYMBOL@IMAGE, with globs."""
 
     __slots__ = ("_at", "_convention", "_main", "_points", "_unmatched", "_words")
 
@@ -38,9 +38,9 @@ class EntryPoints:
         self._main = "the program"
 
     def functions(self, image: ForeignImage) -> Iterator[CalledSlot]:
-        """Give those in an image that are asked for, each address once. Raises FormatError.
+        """Yield the requested functions of an image, each address once. Raises FormatError.
 
-        If an image has no .symtab, the functions that its debug file names are asked for, too.
+        If an image has no .symtab, functions that only its debug file has are searched, too.
         """
         if image.is_main:
             self._main = image.name
@@ -70,7 +70,7 @@ class EntryPoints:
                 yield symbol, self._entry(image, value + image.linked.load_bias, other)
 
     def _entry(self, image: ForeignImage, addr: int, other: int) -> int:
-        """Return the instruction that all calls of a function run, from inside and outside."""
+        """Return the address that all calls of a function run through, from inside and outside."""
         convention = self._convention
         if convention.descriptor:
             return image.code_of(addr)
@@ -79,15 +79,15 @@ class EntryPoints:
         return addr + image.behind_entry(other) if convention.local_entries else addr
 
     def watch(self, slot: CalledSlot, image: ForeignImage, call: object, number: int) -> None:
-        """Have threads stop at a function."""
+        """Put a breakpoint at the first instruction of a function."""
         armed = self._at[slot.addr] = EntryPoint(slot, image, call)
         armed.number = number
         self._points.want(slot.addr)
 
     def forked(self, points: Points) -> EntryPoints:
-        """Return the same of a process that was forked, with its points.
+        """Return a copy for a forked process, with its breakpoints.
 
-        One list is for both of what has not been seen.
+        Both processes share the list of words that have matched nothing.
         """
         copied = EntryPoints([], self._convention, points)
         copied._words = self._words
@@ -96,12 +96,12 @@ class EntryPoints:
         return copied
 
     def go_on_from(self, before: EntryPoints) -> None:
-        """Have one list for all processes of what has not been seen."""
+        """Share with `before` the list of words that have matched nothing."""
         self._main = before._main
         self._unmatched = before._unmatched
 
     def remarks(self) -> list[str]:
-        """Say which words have named nothing."""
+        """Return which words have matched no function."""
         said = []
         for word in self._unmatched:
             name, _, of = word.partition("@")
@@ -110,11 +110,11 @@ class EntryPoints:
         return said
 
     def at_point(self, pc: int) -> EntryPoint | None:
-        """Return the function that a thread is about to enter."""
+        """Return the function that a thread at `pc` is about to enter, or None."""
         return self._at.get(pc)
 
     def forget(self, image: ForeignImage) -> None:
-        """Forget the functions of an image that is gone."""
+        """Drop the functions of an image that was unloaded."""
         for addr, armed in list(self._at.items()):
             if armed.image is image:
                 del self._at[addr]

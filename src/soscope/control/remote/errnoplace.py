@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the C library of an emulated program keeps errno, found without a call into it.
+"""Find where the C library of an emulated program keeps errno, without a call into it.
 
-glibc reaches its own thread-local variables by words that hold their distance from the thread
-pointer. Its file says which variable of its block such a word is about, and where `errno` lies in
-that block; the word in the program's memory says where the block is.
+glibc reaches its own thread-local variables by GOT words that hold their offset from the thread
+pointer. The file tells which variable of the TLS block such a word is for, and the offset of
+`errno` in that block. The value of the word in the program's memory tells where the block is.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _SIZE = 4  # bytes
 
 
 class ErrnoPlace:
-    """errno of the thread that has stopped. `is_known` when `find` has seen the C library.
+    """errno of the stopped thread. `is_known` is set when `find` has seen the C library.
 
-    `thread` is the number of that thread, where no register has its pointer.
+    `thread` is the number of that thread, used if no register holds its thread pointer.
     """
 
     __slots__ = ("_convention", "_distance", "_memory", "_pointers", "_stub", "is_known", "thread")
@@ -34,12 +34,12 @@ class ErrnoPlace:
         self._memory = memory
         self._convention = convention
         self._distance = 0
-        self._pointers: dict[int, int] = {}  # of threads
+        self._pointers: dict[int, int] = {}  # thread pointers by thread
         self.thread = 0
         self.is_known = False
 
     def find(self, elf: ElfImage, load_bias: int) -> None:
-        """Look into an image, which the program has relocated. Raises FormatError."""
+        """Look for errno in an image that is relocated already. Raises FormatError."""
         if self.is_known or not all(
             name in self._stub.registers for name in self._convention.thread
         ):
@@ -54,15 +54,15 @@ class ErrnoPlace:
             self.is_known = True
 
     def know(self, other: ErrnoPlace) -> None:
-        """Take it to be where that is of the process that has forked this one."""
+        """Take over the address of errno from the process that has forked this one."""
         self._distance, self.is_known = other._distance, other.is_known
 
     def learn(self) -> None:
-        """Hear that the thread stands where code of ours has left its pointer."""
+        """Store the thread pointer, which soscope's code has put into a register at this place."""
         self._pointers[self.thread] = self._stub.get(self._convention.thread_at_call)
 
     def read(self) -> int:
-        """Return its value, 0 where it is not known."""
+        """Return the value of errno, 0 if its place is not known."""
         if not self.is_known:
             return 0
         bits = self._memory.coding.bits
@@ -84,7 +84,7 @@ class ErrnoPlace:
 
 
 def _offset(elf: ElfImage) -> int | None:
-    """Return where an image has errno in its block of thread-local variables, None: nowhere."""
+    """Return the offset of errno in an image's TLS block, None if the image does not define it."""
     for entry in elf.symbols.named(Name(b"errno")):
         if entry.type == c.STT_TLS and entry.section != c.SHN_UNDEF:
             return entry.value
@@ -92,7 +92,10 @@ def _offset(elf: ElfImage) -> int | None:
 
 
 def _word(elf: ElfImage) -> tuple[int, int] | None:
-    """Return the link-time address of such a word, and which byte of the block it is about."""
+    """Return a GOT word for a thread-local variable: its link-time address, and the variable.
+
+    The variable is given by its offset in the TLS block. Return None if there is no such word.
+    """
     arch = elf.header.arch if elf.header is not None else None
     kind = arch.relocations.tpoff if arch is not None else 0
     if not kind:
@@ -103,7 +106,7 @@ def _word(elf: ElfImage) -> tuple[int, int] | None:
         has_addend = table[2]
         layout = coding.rela if has_addend else coding.rel
         for fields in layout.iter_unpack(entries(elf, table, (kind,))[0]):
-            if fields[1] != kind & every:  # of another type, or about a symbol
+            if fields[1] != kind & every:  # of another type, or for a symbol
                 continue
             if has_addend:
                 return fields[0], fields[2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of the program's own, where its calls are faults as well."""
+"""Handle the program's own faults, in an engine whose calls are faults, too."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LEAVE = ("longjmp", "_longjmp", "siglongjmp", "__longjmp_chk")
 
 
 class OwnFaults:
-    """Has slots lead where they would while the program deals with a fault of its own.
+    """Restores the slots while the program handles a fault of its own.
 
-    Its handler runs with SIGSEGV blocked. A call that faults there would take the handler away, as
-    kernels and emulators deliver a fault that is blocked to nobody else any more. The handler is
-    over when its thread comes back to the instruction, or leaves by longjmp. `any_survived`: the
-    program has gone on behind one.
+    Its handler runs with SIGSEGV blocked. A call that faults there would end the program or
+    remove the handler, because a blocked fault is not delivered to the handler. The handler is
+    over when its thread comes back to the faulting instruction, or leaves by longjmp.
+    `any_survived` is set if the program has gone on after such a fault.
     """
 
     __slots__ = ("_hooks", "_memory", "_points", "_slots", "_waiting", "any_survived")
@@ -39,14 +39,14 @@ class OwnFaults:
             return
         self._slots.give_back()
         places = self._hooks.places_of(_LEAVE)
-        if self._memory.word(pc):  # else there is no code, and no way back
+        if self._memory.word(pc):  # else pc is no code, and the handler cannot return
             places.add(pc)
         for place in places:
             self._points.want(place)
         self._waiting = places
 
     def at_point(self, pc: int, *, is_stopped: bool) -> None:
-        """Hear that a thread is at a point; have calls fault again if its handler is over."""
+        """Note a thread at a breakpoint. If its handler is over, make calls fault again."""
         if pc in self._waiting:
             self.any_survived = True
             self._forget()
@@ -54,7 +54,7 @@ class OwnFaults:
                 self._slots.take_again()
 
     def ended(self, *, is_killed: bool) -> None:
-        """Hear that the program has ended, perhaps in such a handler."""
+        """Note that the program has ended, perhaps in a handler of its own fault."""
         self.any_survived |= bool(self._waiting) and not is_killed
 
     def _forget(self) -> None:

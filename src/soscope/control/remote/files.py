@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a stub's program was mapped from: below a sysroot, by the stub, or here.
+"""Find the files of a stub's program: below a sysroot, by the stub, or on this machine.
 
-Nobody says that a file here is the one there: whoever takes one compares it with the memory.
+A file on this machine may not be the one that the program uses, so callers compare it with
+memory.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ _ORDERS = {"<": "little-endian", ">": "big-endian"}
 
 
 class FoundFiles:
-    """Opens them. `program` is the program's file, `sysroot` where others lie, "" for here."""
+    """Opens these files. `program` is the program's file, `sysroot` the root of others ("": /)."""
 
     __slots__ = ("_elf", "_given", "_stub", "program", "sysroot")
 
     def __init__(
         self, stub: RemoteStub, pid: int, program: str | None, sysroot: str | None
     ) -> None:
-        """Take what the user said. Raises LaunchError for a file that cannot be read."""
+        """Take the user's options. Raises LaunchError for a file that cannot be read."""
         if sysroot and not os.path.isdir(sysroot):
             raise LaunchError(f"--sysroot {sysroot}: there is no such directory", slug="sysroot")
         self._stub = RemoteFiles(stub, pid)
@@ -45,7 +46,7 @@ class FoundFiles:
         self._look_for_system()
 
     def _look_for_system(self) -> None:
-        """Have other files be those of Debian's cross libraries, where nobody has said another."""
+        """Use the files of Debian's cross libraries, if the user has given no sysroot."""
         elf = self._elf
         if elf is None or self.sysroot or is_native(kind_of(elf)):
             return
@@ -54,27 +55,27 @@ class FoundFiles:
         self.sysroot = folder if os.path.isdir(folder) else ""
 
     def told(self, path: str, segments: list[Segment]) -> None:
-        """Take the path that the stub has for its program; the file may not be here."""
+        """Take the stub's path of its program. The file may not exist on this machine."""
         self.program = path
         try:
             elf = read_image(path)
         except LaunchError:
-            return  # it is in another system
+            return  # the file is in another system
         if _shape(elf.segments) == _shape(segments):
             self._elf = elf
             self._look_for_system()
 
     def compare(self, segments: list[Segment], bits: int, order: str) -> None:
-        """Raise RemoteError where the file that the user named is not the stub's program."""
+        """Raise RemoteError if the file that the user named is not the stub's program."""
         if self._elf is not None:
             compare(self._elf, self._given, segments, bits, order)
 
     def there(self, path: str) -> bytes | None:
-        """Return the content of a file of the stub's system, None where it does not give it."""
+        """Return the content of a file of the stub's system, None if the stub cannot read it."""
         return self._stub.read(path)
 
     def opened(self, path: str) -> Iterator[int]:
-        """Give descriptors of the files that may be what the program calls `path`."""
+        """Yield descriptors of the files that may be the program's `path`."""
         if path == self._given:
             yield from _descriptors(path)
         if self.sysroot:
@@ -89,7 +90,7 @@ class FoundFiles:
 
 
 def compare(elf: ElfImage, path: str, segments: list[Segment], bits: int, order: str) -> None:
-    """Raise RemoteError where the file at `path` is not the program that has these `segments`."""
+    """Raise RemoteError if the file at `path` is not the program that has these `segments`."""
     coding = elf.encoding
     if coding.order != order:
         raise RemoteError(
@@ -102,15 +103,15 @@ def compare(elf: ElfImage, path: str, segments: list[Segment], bits: int, order:
 
 
 def _descriptors(path: str) -> Iterator[int]:
-    """Give the descriptor of a file, if it can be read."""
+    """Yield the descriptor of a file, if it can be read."""
     try:
         yield os.open(path, _FLAGS)
     except OSError:
-        return  # it cannot be read
+        return  # the file cannot be read
 
 
 def read_image(path: str) -> ElfImage:
-    """Return what a file says. Raises LaunchError."""
+    """Return the ELF image of a file. Raises LaunchError."""
     try:
         with open(path, "rb") as file:
             return ElfImage.from_source(BufferSource(file.read(), path))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers of floating-point numbers, read as x86-64 has the numbers in them."""
+"""Read floating-point registers and convert the numbers to x86-64's format."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 _NAN = bytes.fromhex("0000f87f")
 X87 = 10  # bytes of a number
-_TOP = 11  # the bit where the number of the uppermost register stands in the status word
+_TOP = 11  # first bit of TOP, the top register's number, in the status word
 
 
 def float_register(stub: StoppedThread, convention: Convention, name: str) -> bytes:
-    """Return the low 8 bytes of a register of floating-point numbers, little end first."""
+    """Return the low 8 bytes of a floating-point register, in little-endian order."""
     data = whole_register(stub, convention, name)
     if convention.is_whole is not None:
         data += _upper_half(stub, convention, name)
@@ -26,7 +26,7 @@ def float_register(stub: StoppedThread, convention: Convention, name: str) -> by
 
 
 def whole_register(stub: StoppedThread, convention: Convention, name: str) -> bytes:
-    """Return a register of floating-point numbers, little end first, none if there is none."""
+    """Return a floating-point register in little-endian order, b"" if there is none."""
     for each in (name, *(name.replace(*pair, 1) for pair in convention.instead)):
         if each in stub.registers:
             data = stub.get_bytes(each)
@@ -35,7 +35,7 @@ def whole_register(stub: StoppedThread, convention: Convention, name: str) -> by
 
 
 def _upper_half(stub: StoppedThread, convention: Convention, name: str) -> bytes:
-    """Return what a stub does not tell of a register: NaN's where nobody does."""
+    """Return the half of a register that the stub does not report, a NaN's if it is not known."""
     assert convention.is_whole is not None
     state, bit = convention.is_whole
     if not stub.get(state) >> bit & 1:
@@ -44,7 +44,7 @@ def _upper_half(stub: StoppedThread, convention: Convention, name: str) -> bytes
 
 
 def _from_x87(data: bytes) -> bytes:
-    """Return the double next to a number of 80 bits."""
+    """Return the double nearest to a number of 80 bits."""
     mantissa = int.from_bytes(data[:8], "little")
     power = int.from_bytes(data[8:], "little")
     sign = -1.0 if power >> 15 else 1.0
@@ -60,7 +60,7 @@ def _from_x87(data: bytes) -> bytes:
 
 
 def as_single(data: bytes, convention: Convention) -> bytes:
-    """Return a float as x86-64 has it, of what its register holds."""
+    """Return a float in x86-64's format, from the contents of its register."""
     if convention.singles_high:
         return data[4:] + bytes(4)
     if not convention.single_as_double:
@@ -73,7 +73,10 @@ def as_single(data: bytes, convention: Convention) -> bytes:
 
 
 def top_register(stub: StoppedThread, convention: Convention, name: str) -> str:
-    """Return the name of the register that has a result which the convention calls `name`."""
+    """Return the name of the register that holds a result, by the convention's `name`.
+
+    For the x87 stack, the number of the top register is appended.
+    """
     if convention.result_top:
         name += str(stub.get(convention.result_top) >> _TOP & 7)
     return name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of an emulated program, which lies in that of its emulator at a fixed distance."""
+"""The memory of an emulated program, which lies in its emulator's at a fixed distance."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from soscope.errors import RemoteError
 from soscope.proc import maps
 from soscope.proc.memory import ProcessMemory
 
-_RESERVED = "---"  # by an emulator, for programs of 32 bits
+_RESERVED = "---"  # reserved by an emulator for 32-bit programs
 
 
 class GuestMemory(ByteSource):
-    """Reads and writes it, whatever the program itself may do to its pages.
+    """Reads and writes the memory, whatever access the program itself has to its pages.
 
     `base` is the host's address of the program's address 0.
     """
@@ -23,7 +23,7 @@ class GuestMemory(ByteSource):
     __slots__ = ("_descriptor", "_memory", "base", "coding", "pid")
 
     def __init__(self, pid: int, coding: Encoding, base: int) -> None:
-        """Open that of the emulator's process. Raises RemoteError where that is not allowed."""
+        """Open the memory of the emulator's process. Raises RemoteError if that is not allowed."""
         super().__init__(f"the program in process {pid}")
         self.pid = pid
         self.coding = coding
@@ -39,7 +39,7 @@ class GuestMemory(ByteSource):
             ) from error
 
     def close(self) -> None:
-        """Close it. May be called twice."""
+        """Close the memory. May be called twice."""
         self._memory.close()
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -52,18 +52,18 @@ class GuestMemory(ByteSource):
         return self._memory.read(self.base + offset, size)
 
     def word(self, addr: int) -> int:
-        """Return one of its words, 0 where there is no memory."""
+        """Return a word of the program, 0 if no memory is mapped there."""
         word = self.coding.word
         data = self.read(addr, word.size)
         return int(word.unpack(data)[0]) if len(data) == word.size else 0
 
     def write_word(self, addr: int, value: int) -> bool:
-        """Set one of its words; return whether that could be."""
+        """Set a word of the program. Return whether that succeeded."""
         mask = (1 << self.coding.bits) - 1
         return self.write(addr, self.coding.word.pack(value & mask))
 
     def write(self, addr: int, data: bytes) -> bool:
-        """Write some bytes; return whether that could be."""
+        """Write some bytes. Return whether that succeeded."""
         try:
             return os.pwrite(self._descriptor, data, self.base + addr) == len(data)
         except OSError:
@@ -81,8 +81,8 @@ class GuestMemory(ByteSource):
 def base_of(pid: int, file: str, addr: int) -> int:
     """Return the host's address of the program's address 0.
 
-    `addr` is where the program has the beginning of `file`. Raises RemoteError where the
-    emulator has it nowhere.
+    `addr` is the program's address of the beginning of `file`. Raises RemoteError if the emulator
+    has not mapped the file.
     """
     wanted = os.stat(file).st_ino
     starts = [each.start for each in maps.read(pid) if not each.offset and each.inode == wanted]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The upper halves of numbers' registers, of which a stub tells the lower ones alone.
+"""The upper halves of floating-point registers, if a stub reports only the lower halves.
 
-An emulator keeps the registers of each thread in its own memory, the numbers behind the integers.
-All that the stub tells of both is looked for there, and compared again each time. Where it lies
-nowhere, or in two places, an upper half is not known.
+An emulator keeps the registers of each thread in its own memory, with the floating-point
+registers behind the integer registers. The values that the stub reports for both are searched
+there, and compared again each time. If they are found nowhere or in two places, an upper half is
+not known.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
     from soscope.entry.remote.stub import RemoteStub
 
 _HALF = 4  # bytes
-_STEPS = (16, 8)  # bytes from one number to the next; the larger ones are parts of vectors
-_FAR = 2048  # bytes from the integers to the numbers, at most
-_BEHIND = 64  # bytes from the numbers to what says which kind of unit it is, at most
+_STEPS = (16, 8)  # bytes between numbers; larger steps are parts of vectors
+_FAR = 2048  # most bytes from the integers to the numbers
+_BEHIND = 64  # most bytes from the numbers to the FPU's identity register
 _MOST = 1 << 28  # bytes of one mapping
-_MARK = 0x50C0_9E00  # and the register's number: what memory has by chance nowhere
-_OWN = ("", "[heap]")  # paths of mappings of the emulator's own data
+_MARK = 0x50C0_9E00  # plus the register's number: values unlikely to be in memory
+_OWN = ("", "[heap]")  # paths of mappings with the emulator's own data
 
 
 class _Told:
-    """What the stub tells of a thread that stands still, as the emulator has it in memory."""
+    """Registers that the stub reports for a stopped thread, as bytes in the emulator's memory."""
 
     __slots__ = ("_lower", "_unit", "words")
 
@@ -41,7 +42,10 @@ class _Told:
         self._unit = data_of(unit)
 
     def numbers(self, data: bytes, distance: int, step: int) -> bytes:
-        """Return the numbers there, if it is they that lie there; `data` begins at the integers."""
+        """Return the registers at `distance` in `data`, b"" if they are not those of the stub.
+
+        `data` begins at the integer registers.
+        """
         count = len(self._lower) // _HALF
         end = distance + count * step
         numbers = data[distance:end]
@@ -52,22 +56,22 @@ class _Told:
 
 
 class UpperHalves:
-    """Those of one program's threads, in the memory of its emulator."""
+    """The upper halves of one program's threads, in the memory of its emulator."""
 
     __slots__ = ("_addrs", "_convention", "_layout", "_memory", "_pid", "_stub")
 
     def __init__(self, pid: int, stub: RemoteStub, convention: Convention) -> None:
-        """Look how process `pid` keeps them, before the program's first instruction.
+        """Find out how process `pid` keeps the registers, before the program's first instruction.
 
-        No number has been used then, so that any may be put into the registers for a moment.
-        Raises OSError where its memory cannot be read, RemoteError.
+        The program has used no floating-point register then, so that marks may be put into them
+        for a moment. Raises OSError if its memory cannot be read, and RemoteError.
         """
         self._pid = pid
         self._stub = stub
         self._convention = convention
         self._memory = ProcessMemory(pid)
-        self._addrs: dict[str, int] = {}  # of the integers, by thread
-        self._layout = 0, 0  # distance from them to the numbers, and from one to the next
+        self._addrs: dict[str, int] = {}  # of the integer registers, by thread
+        self._layout = 0, 0  # distance from integers to numbers, step between numbers
         numbers = convention.kept[1]
         if any(stub.get(name) for name in numbers):
             return
@@ -85,7 +89,7 @@ class UpperHalves:
             self._layout = layouts.pop()
 
     def read(self, name: str) -> bytes:
-        """Return the upper half of a register, little end first; b"": it is not known."""
+        """Return the upper half of a register in little-endian order, b"" if it is not known."""
         distance, step = self._layout
         if not step:
             return b""
@@ -95,7 +99,7 @@ class UpperHalves:
         data = self._memory.read(addr, _FAR * 2) if addr else b""
         if not data.startswith(told.words):
             places = self._places(told)
-            # the packet that has told all that may lie somewhere still
+            # A packet of the stub with the same values may still be in memory.
             fitting = [each for each in places if told.numbers(each[1], distance, step)]
             if len(fitting) != 1:
                 return b""
@@ -105,7 +109,7 @@ class UpperHalves:
         return numbers[at : at + _HALF]
 
     def _places(self, told: _Told) -> list[tuple[int, bytes]]:
-        """Return where integers are that are those of the thread, and what is there."""
+        """Return where the thread's integer registers are found in memory, with the data there."""
         places = []
         try:
             mapped = maps.read(self._pid)

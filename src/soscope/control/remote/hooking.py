@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has the slots of an emulated program lead to us: images as they come, and their slots."""
+"""Hook the slots of an emulated program: its images as they come, and their slots."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 
 
 class ImageHooks:
-    """The images of one program. `slots` notices calls through theirs.
+    """The images of one program. `slots` is the watch that notices calls through their slots.
 
-    `guards` are functions that make threads or processes, by their first instruction; `waiting`
-    are images that are not relocated yet, by that of their first code. `has_started`: those that
-    the program starts with are there. `say` hears of what could not be hooked.
+    `guards` maps the first instructions of functions that make threads or processes to their
+    names. `waiting` has images that are not relocated yet, by the address of their first code.
+    `has_started` is set when the program's initial images are loaded. `say` gets remarks on what
+    could not be hooked.
     """
 
     def __init__(
@@ -54,10 +55,10 @@ class ImageHooks:
         brk: int,
         guarded: frozenset[str] = wanted.THREADS | wanted.PROCESSES,
     ) -> None:
-        """`dynamic` is the program's dynamic section, `brk` what its loader calls.
+        """`dynamic` is the address of the program's dynamic section, `brk` of the loader's `r_brk`.
 
-        That is when images have come or gone. `guarded` are names of functions that make
-        threads or processes.
+        The loader calls `r_brk` when images have come or gone. `guarded` are names of functions
+        that make threads or processes.
         """
         self._guarded = guarded
         self._memory = memory
@@ -72,7 +73,7 @@ class ImageHooks:
         self._say = say
         self._dynamic = dynamic
         self._debug = 0
-        self._images: dict[int, ForeignImage] = {}  # by the address of the loader's entry
+        self._images: dict[int, ForeignImage] = {}  # address of the link map entry -> image
         self.slots = slots
         self.entries = entries
         self.guards: dict[int, str] = {}
@@ -82,13 +83,13 @@ class ImageHooks:
         points.want(self.brk)
 
     def _function(self, image: ForeignImage, addr: int) -> int:
-        """Return where the first instruction of a function is; 0 for none."""
+        """Return the address of a function's first instruction, 0 if there is no function."""
         if addr and self._convention.descriptor:
             return image.code_of(addr)
         return self.code(addr)
 
     def code(self, addr: int) -> int:
-        """Return where an instruction is, of its address that may say of which kind it is."""
+        """Return an instruction's address without the bit that marks its instruction set."""
         return addr & ~1 if self._convention.state is not None else addr
 
     @property
@@ -99,7 +100,7 @@ class ImageHooks:
         return bool(self._debug) and data == coding.u32.pack(_DELETE)
 
     def look_at_list(self) -> None:
-        """Take note of images that have come and gone."""
+        """Update the images from the loader's list."""
         try:
             if not self._debug:
                 coding = self._memory.coding
@@ -142,7 +143,7 @@ class ImageHooks:
         if not path:  # the vDSO
             return None
         if not is_main and not os.path.exists(path):
-            path = entry.path  # the emulator takes the host's file where the sysroot has none
+            path = entry.path  # as qemu does for files missing in the sysroot
         try:
             image = ForeignImage.open(entry, path, is_main=is_main)
         except (FormatError, OSError) as error:
@@ -155,7 +156,7 @@ class ImageHooks:
         return image
 
     def _guard(self, image: ForeignImage) -> None:
-        """Have the program stop in functions that make threads or processes, whoever calls them."""
+        """Put breakpoints at functions that make threads or processes, for all callers."""
         for symbol in self._guarded:
             addr = self._place_of(symbol, image)
             if addr and addr not in self.guards:
@@ -163,7 +164,7 @@ class ImageHooks:
                 self._points.want(addr)
 
     def places_of(self, symbols: Iterable[str]) -> set[int]:
-        """Return where functions of these names have their first instructions, in any image."""
+        """Return the first instructions of all functions with these names, in any image."""
         images = self._images.values()
         return {self._place_of(symbol, image) for image in images for symbol in symbols} - {0}
 
@@ -172,10 +173,10 @@ class ImageHooks:
             named = image.entry_of(symbol, local=self._convention.local_entries)
             return self._function(image, named)
         except FormatError:
-            return 0  # an image without such a name is the usual case
+            return 0  # most images do not define the name
 
     def guard_ends(self) -> None:
-        """Guard who ends the program from here on, and nobody else."""
+        """From here on guard only the functions that end the program."""
         for addr in self.guards:
             self._points.leave(addr)
         self.guards.clear()
@@ -184,9 +185,9 @@ class ImageHooks:
             self._guard(image)
 
     def _wait_for(self, image: ForeignImage) -> None:
-        """Have the slots of a new image hooked when its first code is about to run.
+        """Arrange that the slots of a new image are hooked when its first code is about to run.
 
-        It is relocated then.
+        The image is relocated then.
         """
         try:
             addr = self._function(image, image.first_code())
@@ -199,7 +200,7 @@ class ImageHooks:
         self._points.want(addr)
 
     def inherit(self, parent: ImageHooks) -> None:
-        """Begin with what the process has that has forked this one."""
+        """Begin with the images of the process that has forked this one."""
         self._debug, self.has_started = parent._debug, parent.has_started
         self.guards = dict(parent.guards)
         self.waiting = {addr: list(images) for addr, images in parent.waiting.items()}
@@ -210,7 +211,7 @@ class ImageHooks:
         self._recorder.move(layout.MOVE_FORKED, pid, parent=parent_pid)
 
     def leave(self) -> None:
-        """Hear that the process has ended, or executed another program."""
+        """Note that the process has ended or executed another program."""
         for image in self._images.values():
             image.processes -= 1
         self._images.clear()
@@ -251,8 +252,8 @@ class ImageHooks:
                 self._recorder.move(layout.MOVE_CAME, self._memory.pid, image.index)
 
     def hook(self, image: ForeignImage, *, flags: int) -> None:
-        """Have the slots of an image lead to us."""
-        if flags & IMAGE_LOADER:  # its own calls are made while nothing is in order yet
+        """Make the slots of an image lead to soscope."""
+        if flags & IMAGE_LOADER:  # the loader's own calls come before anything is initialized
             self._record_image(image, flags)
             return
         try:
@@ -270,7 +271,7 @@ class ImageHooks:
             self._watch_entries(image)
         if not self.slots.notices_slots:
             return
-        counts = [0, 0, 0]  # hooked, left, refused
+        counts = [0, 0, 0]  # hooked, not chosen, refused
         for slot in slots:
             counts[self._arm_slot(slot, image, is_known=not unlike)] += 1
         self._recorder.image_slots(image.index, hooked=counts[0], left=counts[1], refused=counts[2])
@@ -281,12 +282,12 @@ class ImageHooks:
         try:
             self._errno.find(image.elf, image.linked.load_bias)
         except FormatError:
-            return  # an image that keeps errno has readable symbols
+            return  # an image that has errno has readable symbols
         if self._errno.is_known:
             self._recorder.knows_errno()
 
     def _watch_entries(self, image: ForeignImage) -> None:
-        """Have threads stop where functions of an image begin that are asked for."""
+        """Put breakpoints at the requested functions of an image."""
         try:
             functions = list(self.entries.functions(image))
         except FormatError as error:
@@ -295,7 +296,7 @@ class ImageHooks:
         for function in functions:
             treatment = self._wants.treatment(function, image)
             if treatment is None:
-                continue  # it must be left alone
+                continue  # soscope must not touch it
             number = self._record_slot(
                 function, None, image, treatment, layout.HOOKED, function.addr
             )
@@ -303,13 +304,13 @@ class ImageHooks:
                 self.entries.watch(function, image, treatment, number)
 
     def _arm_slot(self, slot: CalledSlot, image: ForeignImage, *, is_known: bool) -> int:
-        """Have a slot lead to us; return 0 where it does, 1: it was left, 2: it cannot.
+        """Make a slot lead to soscope. Return 0 if it does, 1 if it is not chosen, 2 if it cannot.
 
-        `is_known`: the code of its image is of a kind that is known.
+        `is_known` is set if the code of its image is of a supported kind.
         """
         held = self._memory.word(slot.addr)
         if not held and not slot.is_call:
-            return 1  # a weak symbol that nobody has
+            return 1  # a weak symbol that no image defines
         callee = self._callee(slot, held)
         self._recorder.matched(0, self._wants.matched(slot, image, callee))
         is_asked = self._wants.chooses(slot, image, callee)
@@ -367,10 +368,10 @@ class ImageHooks:
         )
 
     def _callee(self, slot: CalledSlot, held: int) -> ForeignImage | None:
-        """Return whose function a slot leads to: by what it holds, or by the loader's order."""
+        """Return the image whose function a slot leads to: by its value, else by load order."""
         for image in self._images.values():
             if image.contains(held):
                 if image.defines(slot.symbol):
                     return image
-                break  # it is not bound yet, and leads to its own image's way to the resolver
+                break  # unbound: it leads to its own image's stub
         return next((each for each in self._images.values() if each.defines(slot.symbol)), None)

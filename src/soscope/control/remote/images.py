@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of an emulated program: the file behind each, and its slots that call functions."""
+"""Images of an emulated program: the file of each, and its slots for function calls."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.entry.remote.faces import WordMemory
 
-_LOCAL_ENTRY = 5  # ELFv2: bits of st_other say how far behind the first it is
+_LOCAL_ENTRY = 5  # ELFv2: bits of st_other with the local entry's distance
 _GOT = (".got", ".toc")
 _MOST_FILE = 1 << 30
 _FUNCTIONS = ("function", "ifunc", "none")
 
 
 class CalledSlot:
-    """A slot that leads to a function. `addr` is where it lies in the program.
+    """A slot that leads to a function. `addr` is its address in the program.
 
-    `relocation` is the address of its entry's r_offset, 0 where the loader fills it no more.
-    `is_call`: nothing but calls goes through it. `is_code`: it is no address, but code,
-    with `is_entry` that which calls go through.
+    `relocation` is the address of its relocation's r_offset, 0 if the loader will not fill the
+    slot any more. `is_call` is set if the slot is used only for calls. `is_code` is set if it
+    holds code, not an address, and `is_entry` if calls go through that code.
     """
 
     __slots__ = ("addr", "is_call", "is_code", "is_entry", "relocation", "symbol", "version")
@@ -52,10 +52,10 @@ class CalledSlot:
 
 
 class CountedWords(NamedTuple):
-    """Slots that the loader finds by counting, as the program has them.
+    """Slots that the loader finds by counting, at their addresses in the program.
 
-    `start` is the address of the first of so many (`words`), `number` that of how many words
-    stand before it, `unbound` are the addresses of those that the loader has not bound yet.
+    `start` is the address of the first of `words` words. `number` is the address of the number of
+    words before it. `unbound` are the addresses of those that the loader has not bound yet.
     """
 
     start: int
@@ -65,21 +65,22 @@ class CountedWords(NamedTuple):
 
 
 class ForeignImage:
-    """One image: `elf` is its file, `linked` the loader's entry of it. `index` is its record's.
+    """One image: `elf` is its file, `linked` the loader's entry, `index` that of its record.
 
-    `processes` is how many have it: a forked one has what its parent had.
+    `processes` is the number of processes that have it. A forked process has the images of its
+    parent.
     """
 
     def __init__(self, elf: ElfImage, linked: Linked, path: str, *, is_main: bool) -> None:
         self.elf = elf
         self.linked = linked
         self.path = path
-        # by the name that it was asked for, which may be a link
+        # named as the importer named it, which may be a link
         self.name = os.path.basename(path if is_main else linked.path or path)
         self.is_main = is_main
         self.index = -1
         self.processes = 1
-        self.is_late = False  # it has come when the program ran already
+        self.is_late = False  # loaded while the program was running
         loads = [segment for segment in elf.segments if segment.type == c.PT_LOAD]
         self.start = linked.load_bias + min((each.vaddr for each in loads), default=0)
         self.end = linked.load_bias + max((each.vaddr + each.memsz for each in loads), default=0)
@@ -98,28 +99,29 @@ class ForeignImage:
         return cls(elf, linked, path, is_main=is_main)
 
     def contains(self, addr: int) -> bool:
-        """Return whether an address of the program lies in it."""
+        """Return whether an address of the program lies in the image."""
         return self.start <= addr < self.end
 
     def defines(self, symbol: str) -> bool:
-        """Return whether it has a function of this name for others."""
+        """Return whether the image exports a function of this name."""
         try:
             return self.elf.symbols.addr(symbol) is not None
         except FormatError:
-            return False  # without readable symbols it defines nothing for others
+            return False  # without readable symbols it exports nothing
 
     def addr_of(self, symbol: str) -> int:
-        """Return where the program has a symbol of it, 0 where it has none."""
+        """Return the program's address of a symbol of the image, 0 if it has none."""
         try:
             value = self.elf.symbols.addr(symbol)
         except FormatError:
-            return 0  # as above
+            return 0  # the same as above
         return 0 if value is None else value + self.linked.load_bias
 
     def entry_of(self, symbol: str, *, local: bool) -> int:
-        """Return where all calls of a function of it go through, 0 where it has none.
+        """Return the address that all calls of one of the image's functions run through.
 
-        `local`: calls from inside the image may enter it behind its first instructions.
+        It is 0 if there is none. With `local`, calls from inside the image may enter the function
+        behind its first instructions.
         """
         addr = self.addr_of(symbol)
         if not addr or not local:
@@ -132,12 +134,12 @@ class ForeignImage:
 
     @staticmethod
     def behind_entry(other: int) -> int:
-        """Return how far behind a function's first entry its other one is, by `st_other`."""
+        """Return the distance from a function's global entry to its local one, by `st_other`."""
         power = other >> _LOCAL_ENTRY & 7
         return 1 << power & ~3 if power > 1 else 0
 
     def code_of(self, addr: int) -> int:
-        """Return where the code of a function is that is named by a descriptor at `addr`."""
+        """Return the address of a function's code, from the descriptor at `addr`."""
         vaddr, word = addr - self.linked.load_bias, self.elf.encoding.word
         code = relative_words(self.elf).get(vaddr)
         if code is None:
@@ -145,7 +147,7 @@ class ForeignImage:
         return code + self.linked.load_bias
 
     def first_code(self) -> int:
-        """Return where the first of its own code runs when it is loaded, 0 where none does.
+        """Return the address of the image's first code that runs after loading, 0 if none runs.
 
         Raises FormatError.
         """
@@ -162,14 +164,14 @@ class ForeignImage:
         return told + self.linked.load_bias if told else 0
 
     def unlike(self, arch: Arch) -> str:
-        """Say why its calls are not those that are known of `arch`, "" where they are."""
+        """Return why the image's calls are of an unsupported kind on `arch`, "" if they are not."""
         beside = part(arch, "slots")
         if beside is None or not hasattr(beside, "unlike"):
             return ""
         return str(beside.unlike(self.elf))
 
     def counted_words(self, memory: WordMemory) -> CountedWords | None:
-        """Return the slots that the loader finds by counting, None where it does not."""
+        """Return the slots that the loader finds by counting, or None if it does not count."""
         beside = part(self.elf.header.arch if self.elf.header else None, "slots")
         if beside is None or not hasattr(beside, "counted"):
             return None
@@ -208,18 +210,19 @@ class ForeignImage:
             if is_call:
                 called.add(text)
             elif is_here or symbol_type == "none":
-                continue  # a word of its own, or nobody says that it is a function
+                continue  # the PLT's own word, or not known to be a function
             place = places.get(vaddr, 0) if is_call else 0
             slot = CalledSlot(bias + vaddr, text, version or "", relocation=place, is_call=is_call)
             slot.is_code = self._is_code(vaddr)
             slot.is_entry = is_call and slot.is_code
             slots.append(slot)
         slots += self._in_code()
-        # where the address of a function is taken that is called through another slot, that is all
+        # A slot that only holds the address of a function which is called through another slot is
+        # not needed.
         return [slot for slot in slots if slot.is_call or slot.symbol not in called]
 
     def _in_code(self) -> list[CalledSlot]:
-        """Return words of the code itself that have addresses of functions, one for each."""
+        """Return words in code that hold the addresses of functions, one for each function."""
         elf = self.elf
         flags = elf.dynamic.get(c.DT_FLAGS) or 0
         if elf.dynamic.get(c.DT_TEXTREL) is None and not flags & c.DF_TEXTREL:
@@ -240,7 +243,7 @@ class ForeignImage:
         return slots
 
     def _is_code(self, vaddr: int) -> bool:
-        """Return whether a link-time address may be executed, as the BSS PLT of PowerPC is."""
+        """Return whether a link-time address is executable, as the BSS PLT of PowerPC is."""
         return any(
             segment.type == c.PT_LOAD
             and segment.flags & c.PF_X
@@ -249,7 +252,7 @@ class ForeignImage:
         )
 
     def _places(self, arch: Arch) -> dict[int, int]:
-        """Return the addresses of r_offset of the slots that may be bound later, by vaddr."""
+        """Return the addresses of the r_offset fields of lazily bound slots, by slot vaddr."""
         elf = self.elf
         shift_mask = 0xFFFF_FFFF if elf.encoding.bits == 64 else 0xFF
         places = {}
@@ -272,6 +275,6 @@ class ForeignImage:
 
 
 def _is_got(sections: Sections, vaddr: int) -> bool:
-    """Return whether a word is one of the GOT, and no other pointer to a function."""
+    """Return whether a word is in the GOT, so that it is no other pointer to a function."""
     section = sections.containing(vaddr)
     return section is not None and section.name.startswith(_GOT)

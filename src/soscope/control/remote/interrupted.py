@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points that a thread comes to twice: a signal was there before their instruction had run."""
+"""Breakpoints that a thread meets twice, because a signal came before their instruction ran."""
 
 from __future__ import annotations
 
 
 class InterruptedPoints:
-    """Which points have been dealt with, of threads that are away in a signal's handler.
+    """The breakpoints that were handled already, for threads that are in a signal handler.
 
-    A handler may come by the same point, further down the stack, and that is another call. One
-    that never returns leaves its point behind: it is forgotten when the thread is found
-    somewhere else as far up.
+    A handler may meet the same breakpoint further down the stack, which is another call. If a
+    handler never returns, its breakpoint remains here until the thread is found elsewhere, as far
+    up the stack.
     """
 
     __slots__ = ("_places",)
@@ -18,11 +18,11 @@ class InterruptedPoints:
         self._places: dict[int, list[tuple[int, int]]] = {}
 
     def leave(self, thread: int, pc: int, sp: int) -> None:
-        """Hear that a signal comes before the instruction at a point has run."""
+        """Note that a signal comes before the instruction at a breakpoint has run."""
         self._places.setdefault(thread, []).append((pc, sp))
 
     def comes_back(self, thread: int, pc: int, sp: int) -> bool:
-        """Return whether a thread is at a point that has been dealt with."""
+        """Return whether a thread is at a breakpoint that was handled already."""
         places = self._places.get(thread)
         while places and places[-1][1] <= sp:
             if places.pop() == (pc, sp):
@@ -30,11 +30,11 @@ class InterruptedPoints:
         return False
 
     def inherit(self, other: InterruptedPoints, creator: int, thread: int) -> None:
-        """Have the first thread of a child be where the one is that has made it."""
+        """Copy the entries of the creating thread to the first thread of its child."""
         places = other._places.get(creator)
         if places:
             self._places[thread] = list(places)
 
     def forget(self, thread: int) -> None:
-        """Forget a thread that has ended."""
+        """Drop the data of a thread that has ended."""
         self._places.pop(thread, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Of which kind arguments and results are, for who reads them one by one."""
+"""The kinds of arguments and results, which tell how each of them is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Kind = str | PassedRecord
-# SIGNED is a word whose sign counts, WIDE an integer of 64 bits on any machine
+# SIGNED is a word whose sign counts. WIDE is an integer of 64 bits on any machine.
 WORD, SIGNED, WIDE, DOUBLE, SINGLE, LONGEST = (
     "word",
     "signed",
@@ -24,7 +24,7 @@ WORD, SIGNED, WIDE, DOUBLE, SINGLE, LONGEST = (
 )
 _EIGHT = 8  # bytes
 _SIMPLE = (row.PLACE_INT, row.PLACE_FLOAT, row.PLACE_STACK)
-_WIDE_NUMBERS = (b"ll", b"q", b"L", b"j")  # sizes in a format, of 64 bits on any machine
+_WIDE_NUMBERS = (b"ll", b"q", b"L", b"j")  # modifiers for 64 bits on any machine
 _CONVERSION = re.compile(rb"%[-+ #0'I]*(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|q|L|j|z|Z|t)?([a-zA-Z%])")
 
 
@@ -32,7 +32,7 @@ def kinds_of(
     arguments: tuple[row.ArgumentRow, ...],
     record_of: Callable[[row.ArgumentRow], PassedRecord | None],
 ) -> list[Kind] | None:
-    """Return the kinds of arguments; None where some are passed in a way that is not known."""
+    """Return the kinds of arguments, or None if one is passed in an unknown way."""
     kinds: list[Kind] = []
     for argument in arguments:
         place, (how, size, _, _) = argument[1], argument[3]
@@ -53,7 +53,7 @@ def kinds_of(
 
 
 def kind_of_result(result: row.ArgumentRow) -> str:
-    """Return the kind of a result; WORD for what is in no register as a whole."""
+    """Return the kind of a result. It is WORD if no register holds the whole result."""
     if result[3][0] == row.SHOW_LONG_DOUBLE:
         return LONGEST
     if result[1] == row.PLACE_FLOAT:
@@ -62,7 +62,7 @@ def kind_of_result(result: row.ArgumentRow) -> str:
 
 
 def kind_of_word(argument: row.ArgumentRow) -> str:
-    """Return WORD, SIGNED or WIDE, of an integer or a pointer."""
+    """Return WORD, SIGNED or WIDE for an integer or a pointer."""
     _, size, is_signed, _ = argument[3]
     if size == _EIGHT and not argument[0].endswith("*"):
         if widths.is_wide(argument[0]):
@@ -73,12 +73,13 @@ def kind_of_word(argument: row.ArgumentRow) -> str:
 
 
 def kinds_of_format(taken: list[conversion.Taken], text: bytes) -> list[Kind]:
-    """Return the kinds of what a format takes, up to the first that is not known.
+    """Return the kinds of the arguments of a format, up to the first one that is not known.
 
-    The type of what is taken does not say whether it is wide on any machine: the format does.
+    The types of the arguments do not tell whether they are wide on any machine, but the format
+    does.
     """
     wide = _wide_numbers(text)
-    if len(wide) != len(taken):  # numbered ones
+    if len(wide) != len(taken):  # there are numbered arguments
         first = text.find(b"$")
         if first >= 0:
             return []
@@ -97,7 +98,7 @@ def kinds_of_format(taken: list[conversion.Taken], text: bytes) -> list[Kind]:
 
 
 def _wide_numbers(text: bytes) -> list[bool]:
-    """Say of each argument that a format takes whether it is a wide integer."""
+    """Return for each argument of a format whether it is a wide integer."""
     wide = []
     for width, precision, size, letter in _CONVERSION.findall(text):
         if letter in (b"%", b"m"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How what the arguments of a function lead to is read, whatever decides what that is."""
+"""Choose how the memory behind a function's pointer arguments is converted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Choice = tuple[row.Conditions, Relaying | None]
 
 
 class Led:
-    """The plans of one function, by the numbers of its arguments as items have them."""
+    """The conversion plans of one function, by the numbers of its arguments in data items."""
 
     __slots__ = ("_choices", "_deciders")
 
@@ -20,7 +20,7 @@ class Led:
         self, declared: row.FunctionRow | None, planner: Planner | None, structs: row.Structs
     ) -> None:
         self._choices: dict[int, list[_Choice]] = {}
-        self._deciders: dict[int, tuple[int, int]] = {}  # index of the word, and its mask
+        self._deciders: dict[int, tuple[int, int]] = {}  # index of the argument's word, and a mask
         if declared is None or planner is None:
             return
         fixed = declared[1]
@@ -38,7 +38,7 @@ class Led:
                 self._deciders[number] = argument[2], (1 << 8 * argument[3][1]) - 1
 
     def plan(self, item: int, taken: PassedArguments) -> Relaying | None:
-        """Return how what an item leads to is read, None where it stays an address."""
+        """Return the plan for the memory that an item points to, None if it stays an address."""
         for conditions, plan in self._choices.get(item, ()):
             if all(self._holds(each, taken) for each in conditions):
                 return plan

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long doubles of other machines as the x87 number next to each: two words, as x86-64 passes it."""
+"""Convert long doubles of other machines to the nearest x87 number, as two words.
+
+x86-64 passes a long double as these two words.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,20 @@ import math
 import struct
 
 _BIAS = 16383
-_BITS = 64  # of an x87 number, the one before the point among them
-_QUAD_BITS = 112  # of the other kind, without that one
+_BITS = 64  # bits of an x87 mantissa, with the integer bit
+_QUAD_BITS = 112  # bits of an IEEE 754 quad's mantissa, without it
 _INFINITE = 0x7FFF
 _WHOLE = 1 << 63
 
 
 def from_double(data: bytes) -> tuple[int, int]:
-    """Return (low, high) for a double, little end first."""
+    """Return (low, high) for a double in little-endian order."""
     (value,) = struct.unpack("<d", data)
     return _special(value) or _rounded(*_parts(value))
 
 
 def from_pair(first: bytes, second: bytes) -> tuple[int, int]:
-    """Return (low, high) for the sum of two doubles, each little end first."""
+    """Return (low, high) for the sum of two doubles, each in little-endian order."""
     (big,), (small,) = struct.unpack("<d", first), struct.unpack("<d", second)
     if not math.isfinite(big) or not math.isfinite(small) or not big:
         return from_double(first)
@@ -31,7 +34,7 @@ def from_pair(first: bytes, second: bytes) -> tuple[int, int]:
 
 
 def from_quad(data: bytes) -> tuple[int, int]:
-    """Return (low, high) for 128 bits of IEEE 754, little end first; (0, 0) for fewer bytes."""
+    """Return (low, high) for an IEEE 754 quad in little-endian order, (0, 0) for fewer bytes."""
     number = int.from_bytes(data[:16], "little")
     sign, exponent = number >> 127, number >> _QUAD_BITS & _INFINITE
     fraction = number & (1 << _QUAD_BITS) - 1
@@ -60,9 +63,9 @@ def _parts(value: float) -> tuple[int, int]:
 
 
 def _rounded(whole: int, power: int) -> tuple[int, int]:
-    """Return the number of 64 bits that is nearest to whole * 2 ** power, of two the even one."""
+    """Return the x87 number nearest to whole * 2 ** power, the even one of two."""
     sign, whole = (0x8000, -whole) if whole < 0 else (0, whole)
-    # smaller numbers have no bit before the point
+    # Denormal numbers have no integer bit.
     drop = max(whole.bit_length() - _BITS, 1 - _BIAS - _BITS + 1 - power)
     if drop > 0:
         rest, half = whole & (1 << drop) - 1, 1 << drop - 1

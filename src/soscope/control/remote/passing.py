@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments as the architecture passes them, written down as x86-64 would pass the same ones.
+"""Read arguments as the architecture passes them, and store them as x86-64 would pass them.
 
-Records and prototypes know that one way. So what a call takes is read value by value, in order,
-and put where the same value would be there: in one of six words, of eight numbers, or on the stack.
+Recordings and prototypes only know the x86-64 convention. So the arguments of a call are read
+value by value, in order, and put where x86-64 would have the same value: in one of six words, one
+of eight floating-point numbers, or on the stack.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     from soscope.entry.remote.faces import StoppedThread, WordMemory
 
 
-_WORDS, _FLOATS = 6, 8  # registers of x86-64
+_WORDS, _FLOATS = 6, 8  # argument registers of x86-64
 _EIGHT = 8
 _TWO_WORDS = 16  # bytes
 
 
 class PassedArguments:
-    """What one call takes: `words`, `stack` and `floats` as x86-64 has them."""
+    """The arguments of one call: `words`, `stack` and `floats` as x86-64 has them."""
 
     __slots__ = ("floats", "stack", "words")
 
@@ -55,14 +56,14 @@ class PassedArguments:
             self.stack.append(int.from_bytes(value, "little"))
 
     def long_double(self, value: tuple[int, int]) -> None:
-        """Add the two words of an x87 number, which are aligned."""
+        """Add the two words of an x87 number, with alignment."""
         if len(self.stack) % 2:
             self.stack.append(0)
         self.stack += value
 
 
 class Reader:
-    """Reads the arguments of one call, one after the other, when its thread stands at the entry."""
+    """Reads the arguments of one call in order, while its thread is stopped at the entry."""
 
     __slots__ = (
         "_convention",
@@ -86,13 +87,13 @@ class Reader:
         self._sp = sp
         self._words = 0
         self._floats = 0
-        self._halves: list[tuple[int, bytes]] = []  # for floats, of which register
-        self._leads = True  # nothing but numbers so far
+        self._halves: list[tuple[int, bytes]] = []  # free halves of float registers
+        self._leads = True  # only numbers were read so far
         self._on_stack = 0
         self.taken = PassedArguments()
 
     def take(self, kinds: list[Kind], *, variadic: bool = False) -> None:
-        """Take arguments of these kinds; `variadic`: they stand behind `...`."""
+        """Read arguments of these kinds. With `variadic` they are behind `...`."""
         in_words = variadic and self._convention.variadic_in_words
         bits = self._memory.coding.bits
         for kind in kinds:
@@ -128,7 +129,7 @@ class Reader:
         return self._memory.word(at)
 
     def _wide(self) -> int:
-        """Take 64 bits: a word, or two of which both are in registers, or neither."""
+        """Read 64 bits: one word, or two words that are both in registers or both on the stack."""
         coding, convention = self._memory.coding, self._convention
         if coding.bits == 64:
             return self._word()
@@ -142,12 +143,12 @@ class Reader:
         return first << 32 | second if coding.order == ">" else second << 32 | first
 
     def hidden(self) -> int:
-        """Take the address that a caller passes for a result."""
+        """Read the address that a caller passes for a result."""
         pointer = self._convention.records.pointer
         return self._stub.get(pointer) if pointer else self._word()
 
     def _record(self, of: PassedRecord) -> bytes:
-        """Take a structure: its bytes, as they would lie in memory."""
+        """Read a structure, and return its bytes as they would be in memory."""
         convention, coding = self._convention, self._memory.coding
         size = coding.bits // 8
         count = -(-of.size // size)
@@ -188,7 +189,7 @@ class Reader:
         return self._with_numbers(of, data) if of.is_apart and is_by_place else data
 
     def _by_class(self, of: ClassedRecord) -> None:
-        """Take a structure from where it is to stand."""
+        """Read a structure from the place that x86-64's classes give it."""
         for place in of.places:
             if place >= row.SECOND_FLOAT:
                 self.taken.floats.append(self._number(is_single=False))
@@ -199,14 +200,14 @@ class Reader:
                 self.taken.stack.append(self._stacked())
 
     def _has_room_for_singles(self, count: int) -> bool:
-        """Return whether floats find registers in a row, two of which make one."""
+        """Return whether `count` floats fit into registers in a row, two floats in each."""
         if count == 1 and self._halves:
             return True
         before = sum(at == self._floats - 1 for at, _ in self._halves)
         return self._floats + -(-(count - before) // 2) <= len(self._convention.floats)
 
     def _singles(self, of: PassedRecord) -> bytes:
-        """Take floats in a row: no half is one of them that has something behind it."""
+        """Read floats in a row. A free half with a used register behind it is not used for them."""
         aside = [half for half in self._halves if half[0] != self._floats - 1]
         if len(of.numbers) > 1:
             self._halves = self._halves[len(aside) :]
@@ -216,14 +217,14 @@ class Reader:
         return self._numbers(of)
 
     def _take_no_floats(self) -> None:
-        """Take none from registers any more, as one has found no room there."""
+        """Read no more floats from registers, because one did not fit."""
         self._floats = len(self._convention.floats)
         self._halves.clear()
 
     def _with_numbers(self, of: PassedRecord, data: bytes) -> bytes:
-        """Take the first fields from registers for numbers, as long as there are some.
+        """Read the first fields from float registers, as long as there are free ones.
 
-        The words that they have a place in, which `data` is of, are left empty.
+        Their places among the words, from which `data` was read, are unused.
         """
         convention, order = self._convention, self._memory.coding.order
         made = bytearray(data)
@@ -250,7 +251,7 @@ class Reader:
         return bytes(made)
 
     def _put(self, of: PassedRecord, data: bytes) -> None:
-        """Put a structure where x86-64 has it."""
+        """Store a structure where x86-64 passes it."""
         turned = of.plan.turned(data).ljust(of.plan.here, b"\0")
         pieces = [
             turned[at : at + _EIGHT].ljust(_EIGHT, b"\0") for at in range(0, len(turned), _EIGHT)
@@ -287,7 +288,7 @@ class Reader:
                 pair = [self._wide().to_bytes(8, "little") for _ in range(2)]
             else:
                 free = len(convention.floats) - self._floats
-                if free == 1 and convention.pairs_even:  # both are in memory, or none is
+                if free == 1 and convention.pairs_even:  # both halves are in memory, or none is
                     self._floats += 1
                 pair = [self._number(is_single=False) for _ in range(2)]
             return longdoubles.from_pair(*pair)
@@ -300,7 +301,7 @@ class Reader:
         return longdoubles.from_quad(data if order == "<" else data[::-1])
 
     def _quad(self) -> bytes:
-        """Take a register of 16 bytes, or as many on the stack."""
+        """Read a register of 16 bytes, or 16 bytes of the stack."""
         if self._floats < len(self._convention.floats):
             self._floats += 1
             name = self._convention.floats[self._floats - 1]
@@ -320,7 +321,7 @@ class Reader:
         convention = self._convention
         if convention.floats_lead:
             return self._leading(is_single=is_single)
-        if convention.by == WORDS_BY_PLACE:  # its word is left empty, wherever that is
+        if convention.by == WORDS_BY_PLACE:  # a float also uses up its place among the words
             if self._words < len(convention.words):
                 self._words += 1
             elif self._floats < len(convention.floats):
@@ -340,11 +341,11 @@ class Reader:
             return self._stacked().to_bytes(8, "little")
         words, self._words = self._words, len(convention.words)
         value = self._wide()
-        self._words = words  # those of integers are still there
+        self._words = words  # words for integers are not used up by it
         return value.to_bytes(8, "little")
 
     def _leading(self, *, is_single: bool) -> bytes:
-        """Take a number whose place among the words is passed over where a register has it."""
+        """Read a number that uses up a place among the words, even if it is in a register."""
         convention, leads = self._convention, self._leads
         value = self._word() if is_single else self._wide()
         self._leads = leads and self._floats < len(convention.floats)
@@ -356,7 +357,7 @@ class Reader:
 
 
 def extended(word: int, bits: int) -> int:
-    """Return a word of `bits` with its sign, in 64 bits."""
+    """Return a word of `bits` bits, sign-extended to 64 bits."""
     if bits == 32 and word >> 31:
         return word | 0xFFFF_FFFF << 32
     return word

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine of slots that lead to their PLT entries, with breakpoints there: that of ltrace.
+"""The engine `slot`: slots lead to their PLT entries, which have breakpoints, as in ltrace.
 
     call ─► stub ─► slot ─► its entry, a point ─► the function      … or, while it is unbound:
-                              its entry, a point ─► the resolver, which binds the slot
-                                                     its end, a point: the slot is ours again
+                           its entry, a point ─► the resolver, which binds the slot
+                                                 its end, a point: the slot is ours again
 
-What the resolver stores is found at its last instruction, which each image's .plt or GOT leads to.
-So a slot that is called again before its first call has returned is seen, and so are slots that
-were bound before we came. The program's slots have to be put back, or those that nobody binds
-again would lead to a resolver that is not there.
+The value that the resolver stores is read at the resolver's last instruction. Each image's .plt
+or GOT has the resolver's address. So soscope sees a slot that is called again before its first
+call has returned, and slots that were bound before the attach. The program's slots have to be
+restored at the end. Otherwise slots that nothing binds again would lead to a resolver that is
+gone.
 
-`steps`: a thread is followed through the resolver step by step, until what its slot holds changes,
-as the plan for ltrace on PowerPC preferred it. That needs nothing of the resolver's code. Where a
-signal or another breakpoint comes in between, the point at the end is there still.
+With `steps` a thread is single-stepped through the resolver until the value of its slot changes,
+as the plan for ltrace on PowerPC preferred it. That needs no knowledge of the resolver's code. If
+a signal or another breakpoint interrupts the stepping, the breakpoint at the resolver's end
+remains.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _BRANCHES = 4096
 
 
 class PltSlot(Armed):
-    """One slot. `entry` is its PLT entry, `target` where it would lead, 0: it is not bound."""
+    """One slot. `entry` is its PLT entry, `target` its function's address, 0 if it is unbound."""
 
     __slots__ = ("entry", "target")
 
@@ -61,7 +63,7 @@ class PltWatch(CallWatch):
 
     name = SLOT
     changes_slots = True
-    for_one_thread = SLOT  # others run through a slot between its binding and our stop behind it
+    for_one_thread = SLOT  # other threads may use a slot while it is bound
 
     def __init__(
         self, memory: GuestMemory, sender: Sender, points: Points, arch: Arch, *, steps: bool
@@ -70,22 +72,22 @@ class PltWatch(CallWatch):
         self._send = sender
         self._points = points
         self._part = part(arch, "resolver")
-        self._entries: dict[int, PltSlot] = {}  # by entry
-        # entries by slot, link-time addresses; the end of its resolver, 0: not known
+        self._entries: dict[int, PltSlot] = {}  # address of the PLT entry -> slot
+        # PLT entries by slot (link-time addresses), and the end of the resolver (0 if not known)
         self._images: dict[ForeignImage, tuple[dict[int, int], int]] = {}
-        self._unbound: set[PltSlot] = set()  # those that have been called
+        self._unbound: set[PltSlot] = set()  # called slots that are not bound yet
         self._is_given_back = False
         self._steps = steps
         self._followed: PltSlot | None = None
-        self._taken = [0, 0, 0]  # bound in sight of us, steps for it, and bound out of sight
+        self._taken = [0, 0, 0]  # bound while stepping, steps, bound unseen
 
     @staticmethod
     def is_possible(arch: Arch) -> bool:
-        """Return whether the way to a machine's resolver is known."""
+        """Return whether soscope can find the resolver on a machine."""
         return part(arch, "resolver") is not None
 
     def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
-        """Have a slot lead to its entry, and threads stop there."""
+        """Make a slot lead to its PLT entry, and put a breakpoint there."""
         if slot.is_code:
             return layout.REFUSED_TEXT
         if image not in self._images:
@@ -118,7 +120,7 @@ class PltWatch(CallWatch):
         return self._part.branches(mapped), end
 
     def _take(self, armed: PltSlot) -> bool:
-        """Have a slot lead to its entry, and keep where it led if that was elsewhere."""
+        """Make a slot lead to its PLT entry, and keep its value if that was another one."""
         held = self._memory.word(armed.slot.addr)
         if held == armed.entry:
             return True
@@ -126,18 +128,18 @@ class PltWatch(CallWatch):
         return self._memory.write_word(armed.slot.addr, armed.entry)
 
     def at_point(self, pc: int) -> Armed | None:
-        """Return the slot whose call a thread is about to make; take slots that were bound."""
-        for unbound in list(self._unbound):  # at the end of a resolver, or late
+        """Return the slot whose call a thread is about to make. Take back slots bound meanwhile."""
+        for unbound in list(self._unbound):  # at a resolver's end, or later
             self._take(unbound)
             if unbound.target:
                 self._unbound.discard(unbound)
         armed = self._entries.get(pc)
         if armed is not None and not self._send.comes_from_slot(pc):
-            return None  # it runs through the entries behind its own, which nobody asked for
+            return None  # the thread only runs through this entry, from one before it
         return armed
 
     def send(self, armed: Armed, pc: int) -> bool:
-        """Have the thread go on where the slot would lead, or on its way to the resolver."""
+        """Move the thread on to the slot's function, or to the code that calls the resolver."""
         assert isinstance(armed, PltSlot)
         if armed.target:
             self._send.send(armed.target, armed.slot.addr)
@@ -158,7 +160,7 @@ class PltWatch(CallWatch):
         return self._followed is not None
 
     def has_stepped(self) -> bool:
-        """Look whether a slot has been bound, and take it then."""
+        """Check whether a slot has been bound, and take it back then."""
         followed = self._followed
         assert followed is not None
         self._taken[1] += 1
@@ -171,19 +173,19 @@ class PltWatch(CallWatch):
         return True
 
     def is_out_of_sight(self) -> None:
-        """Leave the slot to the point at the resolver's end."""
+        """Leave the slot to the breakpoint at the resolver's end."""
         self._followed = None
         self._taken[2] += 1
 
     def remarks(self) -> list[str]:
-        """Say how many slots were taken step by step."""
+        """Return how many slots were bound while single-stepping."""
         bound, steps, unseen = self._taken
         said = [f"the resolver was stepped through: {bound:,} slots bound in {steps:,} steps"]
         said += [f"{unseen:,} slots were bound while it was not stepped through"] * bool(unseen)
         return said if bound or unseen else []
 
     def forget(self, image: ForeignImage) -> None:
-        """Forget the slots of an image that is gone."""
+        """Drop the slots of an image that was unloaded."""
         for entry, armed in list(self._entries.items()):
             if armed.image is image:
                 del self._entries[entry]
@@ -194,26 +196,26 @@ class PltWatch(CallWatch):
             self._points.leave(end)
 
     def give_back(self) -> None:
-        """Have all slots lead where they would without us."""
+        """Restore all slots to what they would be without soscope."""
         if not self._is_given_back:
             self._is_given_back = True
             self.give_back_in(self._memory)
 
     def give_back_in(self, memory: GuestMemory) -> None:
-        """Do so in a copy of the program's memory."""
+        """Restore a copy of the program's memory to what it would be without soscope."""
         for armed in self._entries.values():
             place = armed.slot.addr
             if armed.target and memory.word(place) == armed.entry:
                 memory.write_word(place, armed.target)
 
     def clean_copy(self) -> None:
-        """Have the slots of a copy of the program lead where they would."""
+        """Restore the slots in a copy of the program."""
         if not self._is_given_back:
             self.give_back()
-            self._is_given_back = False  # not in the program itself
+            self._is_given_back = False  # the program itself keeps its hooks
 
     def take_again(self) -> None:
-        """Undo `give_back`: what slots hold now is where they lead."""
+        """Undo `give_back`. The present values of the slots become the values of the cells."""
         if self._is_given_back:
             self._is_given_back = False
             for armed in self._entries.values():

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine of slots that fault: each leads to an address of its own, where nothing is mapped.
+"""The engine `poison`: each slot leads to an unmapped address of its own.
 
-A call through a slot, by whatever stub, stops there with a fault, and the address says which slot
-it was. The thread is sent on to the function, and the fault is forgotten. So a call costs the
-program nothing but its own stop, however many slots there are. An emulator goes through all
-breakpoints at each indirect jump, so those are few: one for each address that open calls return to.
+A call through a slot, by whatever stub, causes a fault at that address, which tells which slot it
+was. The thread is moved on to the function, and the fault is discarded. So a call costs the
+program only its own stop, however many slots there are. An emulator checks all breakpoints at
+each indirect jump, so there are few of them: one for each return address of open calls.
 
-A slot that the loader may bind later keeps its address of ours: the relocation is changed so that
-the loader stores the function's address elsewhere, in a cell, where it is read at each call.
+A slot that the loader may bind later keeps its unmapped address. Its relocation is changed so
+that the loader stores the function's address in a cell elsewhere, which is read at each call.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from soscope.control.settings import POISON
 from soscope.entry.breakpoint.points import Points
 from soscope.wire import layout
 
-_FIRST, _END = 0x1000, 0x10000  # addresses that programs have nothing at
+_FIRST, _END = 0x1000, 0x10000  # addresses at which programs have nothing
 _CELL = 32  # bytes
-_MOST_ENTRIES = 200  # as an emulator goes through all points at each indirect jump
-_APART = 4  # bytes between two addresses of ours: no processor jumps to less, whatever its state
+_MOST_ENTRIES = 200  # because an emulator checks all breakpoints at each indirect jump
+_APART = 4  # bytes between two addresses: no processor rounds jumps further
 
 
 class Poisoned(Armed):
-    """One slot of ours.
+    """One slot that leads to an unmapped address.
 
-    `before` is what it held. `cell` is where the loader stores the function's address, 0: it
-    does not any more. `poison` is what it holds.
+    `before` is its former value. `cell` is the address at which the loader stores the function's
+    address, 0 if the loader will not do that any more. `poison` is its present value.
     """
 
     __slots__ = ("before", "cell", "poison")
@@ -43,14 +43,14 @@ class Poisoned(Armed):
         self.cell = cell
 
     def copy(self) -> Poisoned:
-        """Return the same slot of a process that was forked."""
+        """Return the same slot for a forked process."""
         copied = Poisoned(self.slot, self.image, self.call, poison=self.poison, cell=self.cell)
         copied.number, copied.is_part, copied.before = self.number, self.is_part, self.before
         return copied
 
 
 class PoisonedSlots(CallWatch):
-    """All slots of one program that lead to addresses of ours."""
+    """All slots of one program that lead to unmapped addresses."""
 
     __slots__ = (
         "_behind",
@@ -80,12 +80,12 @@ class PoisonedSlots(CallWatch):
         words: int,
         points: Points | None,
     ) -> None:
-        """`cells` are `size` bytes of the program that are ours; a slot has so many `words`.
+        """`cells` are `size` bytes of the program that belong to soscope. A slot has `words` words.
 
-        With `points` threads stop at slots that are code; without, somebody else has them do so.
+        With `points`, slots that are code get breakpoints. Without, another watch handles them.
         """
         self._points = points
-        self._entries: dict[int, Armed] = {}  # slots that are code, by their addresses
+        self._entries: dict[int, Armed] = {}  # slots that are code, by address
         self._behind = range(
             memory.coding.word.size, words * memory.coding.word.size, memory.coding.word.size
         )
@@ -95,16 +95,16 @@ class PoisonedSlots(CallWatch):
         self._cells_end = cells + size
         self._next = _FIRST
         self._free: list[int] = []
-        self.armed: dict[int, Poisoned] = {}  # by the address that each leads to
+        self.armed: dict[int, Poisoned] = {}  # unmapped address -> slot
         self.is_given_back = False
 
     @staticmethod
     def is_possible(memory: GuestMemory) -> bool:
-        """Return whether nothing of the program lies where the addresses of ours are."""
+        """Return whether the program has no memory at the addresses to be used."""
         return memory.is_free(_FIRST, _END)
 
     def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
-        """Have a slot lead to an address of ours."""
+        """Make a slot lead to an unmapped address."""
         if slot.is_entry and self._points is not None:
             if len(self._entries) >= _MOST_ENTRIES:
                 return layout.REFUSED_FULL
@@ -131,11 +131,11 @@ class PoisonedSlots(CallWatch):
         return armed
 
     def at_fault(self, pc: int) -> Armed | None:
-        """Return the slot whose call a fault is."""
+        """Return the slot whose call caused a fault at `pc`, or None."""
         return self.armed.get(pc)
 
     def at_point(self, pc: int) -> Armed | None:
-        """Return the slot whose code a thread is about to run."""
+        """Return the slot whose code a thread is about to run, or None."""
         return self._entries.get(pc)
 
     def _take(self, armed: Poisoned) -> bool:
@@ -145,7 +145,7 @@ class PoisonedSlots(CallWatch):
             where = armed.cell - armed.image.linked.load_bias
             if not memory.write_word(armed.cell, armed.before):
                 return False
-            for offset in self._behind:  # of a descriptor; with 0 a stub would not go there
+            for offset in self._behind:  # of a descriptor; a stub would not use one with 0
                 word = memory.word(slot.addr + offset)
                 memory.write_word(armed.cell + offset, word)
                 memory.write_word(slot.addr + offset, word or 1)
@@ -154,7 +154,7 @@ class PoisonedSlots(CallWatch):
         return memory.write_word(slot.addr, armed.poison)
 
     def send(self, armed: Armed, pc: int) -> bool:
-        """Have the thread go on where the slot would lead; False: the slot itself does that."""
+        """Move the thread on to the slot's target. Return False if the slot's own code does so."""
         if pc in self._entries:
             return False
         assert isinstance(armed, Poisoned)
@@ -165,14 +165,14 @@ class PoisonedSlots(CallWatch):
         return self._memory.word(armed.cell) if armed.cell else armed.before
 
     def give_back(self) -> None:
-        """Have all slots lead where they would without us. May be called twice."""
+        """Restore all slots to what they would be without soscope. May be called twice."""
         if self.is_given_back:
             return
         self.is_given_back = True
         self.give_back_in(self._memory)
 
     def give_back_in(self, memory: GuestMemory) -> None:
-        """Do so in a copy of the program's memory."""
+        """Restore a copy of the program's memory to what it would be without soscope."""
         for armed in self.armed.values():
             if armed.cell:
                 offset = armed.slot.addr - armed.image.linked.load_bias
@@ -185,13 +185,13 @@ class PoisonedSlots(CallWatch):
                 memory.write_word(armed.slot.addr, self._target(armed))
 
     def clean_copy(self) -> None:
-        """Have the slots of a copy of the program lead where they would."""
+        """Restore the slots in a copy of the program."""
         if not self.is_given_back:
             self.give_back()
-            self.is_given_back = False  # not in the program itself
+            self.is_given_back = False  # the program itself keeps its hooks
 
     def forked(self, memory: GuestMemory, points: Points) -> PoisonedSlots:
-        """Return the same of a process that was forked."""
+        """Return a copy for a forked process."""
         copied = PoisonedSlots(
             memory,
             self._send.copy_for(memory),
@@ -207,14 +207,14 @@ class PoisonedSlots(CallWatch):
         return copied
 
     def take_again(self) -> None:
-        """Undo `give_back`: what slots hold now is where they lead."""
+        """Undo `give_back`. The present values of the slots become the values of the cells."""
         if self.is_given_back:
             self.is_given_back = False
             for armed in self.armed.values():
                 self._take(armed)
 
     def forget(self, image: ForeignImage) -> None:
-        """Forget the slots of an image that is gone."""
+        """Drop the slots of an image that was unloaded."""
         for poison, armed in list(self.armed.items()):
             if armed.image is image:
                 del self.armed[poison]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that a stub holds, to be asked as a process is: `soscope resolve --remote`."""
+"""A program that a stub holds, with the interface of a process (`soscope resolve --remote`)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from soscope.live.process import Process
 
 
 class RemoteProcess(Process):
-    """One that stands still meanwhile. `close` lets it go on."""
+    """A program that is stopped meanwhile. `close` resumes it."""
 
     __slots__ = ()
 
     def __init__(self, space: RemoteSpace) -> None:
-        """Look at its images. Raises RemoteError, NoSuchProcess."""
+        """Find its images. Raises RemoteError, NoSuchProcess."""
         self.pid = space.pid
         self._space = space
         self._known = None
@@ -30,10 +30,10 @@ class RemoteProcess(Process):
 
 
 def open_remote(address: RemoteAddress, program: str | None, sysroot: str | None) -> RemoteSpace:
-    """Connect to a stub that waits, and look at its program.
+    """Connect to a waiting stub, and examine its program.
 
-    `program` is the file that it is, None where the stub is to say it; `sysroot` is where its
-    libraries lie. Raises RemoteError, LaunchError.
+    `program` is the program's file, or None if the stub has to tell it. `sysroot` is the
+    directory with its libraries. Raises RemoteError, LaunchError.
     """
     stub = RemoteStub(address.connect(), "<")
     try:

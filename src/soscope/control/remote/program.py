@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which file a command for another machine is, what runs it, and where its libraries lie."""
+"""Find the file, the emulator and the sysroot of a command for another machine."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
 
 
 class ForeignProgram:
-    """One program. `path` is its file here, `elf` what that says, `sysroot` where the rest lies.
+    """One program. `path` is its file here, `elf` its image, `sysroot` the root of its system.
 
-    `loader` is the file of its loader, None: it is statically linked.
+    `loader` is the file of its loader, None if it is statically linked.
     """
 
     __slots__ = ("arch", "convention", "elf", "emulator", "loader", "path", "root", "sysroot")
@@ -31,7 +31,7 @@ class ForeignProgram:
     def __init__(
         self, command: list[str], cwd: str | None, sysroot: str | None, qemu: str | None
     ) -> None:
-        """Find all of it. Raises LaunchError for what is missing or does not fit together."""
+        """Find all of these. Raises LaunchError if one is missing or does not fit the others."""
         self.path = _find(command[0], cwd, sysroot)
         self.elf = _opened(self.path)
         header = self.elf.header
@@ -79,17 +79,17 @@ class ForeignProgram:
 
 
 def is_foreign(path: str, cwd: str | None) -> bool:
-    """Return whether a program is one that this processor does not run, and that is understood."""
+    """Return whether a program is for another, supported processor than this one."""
     try:
         elf = _opened(os.path.join(cwd or "", path))
     except LaunchError:
-        return False  # whoever starts it says why it cannot
+        return False  # starting it will report the error
     arch = None if elf.header is None else elf.header.arch
     return arch is not None and convention_of(arch) is not None and not is_native(kind_of(elf))
 
 
 def _find(name: str, cwd: str | None, sysroot: str | None) -> str:
-    """Return the file that a word means: first below the sysroot. Raises LaunchError."""
+    """Return the file of a command's word, below the sysroot first. Raises LaunchError."""
     if "/" not in name:
         if sysroot:
             for folder in _FOLDERS:

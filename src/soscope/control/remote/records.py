@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is passed and returned by value: which part of it lies where on x86-64 and there.
+"""Values passed or returned by value: where x86-64 and the machine have each part.
 
-That is structures, unions and complex numbers.
+These are structures, unions and complex numbers.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from soscope.prototypes import row
 from soscope.prototypes.leaves import is_whole, leaves_of
 
 _EIGHT = 8
-_MIXED = 2  # fields that RISC-V passes each for itself
-_RESULT_AT = {0: 0, 1: 8, row.SECOND_FLOAT: 16, row.SECOND_FLOAT + 1: 24}  # of OP_RESULT
+_MIXED = 2  # fields that RISC-V passes separately
+_RESULT_AT = {0: 0, 1: 8, row.SECOND_FLOAT: 16, row.SECOND_FLOAT + 1: 24}  # offsets in OP_RESULT
 _ANY = -1
-_COMPLEX = (8, 16)  # bytes: those of long doubles have other ones in them
+_COMPLEX = (8, 16)  # bytes; complex long doubles have other sizes
 
 
 class Number:
-    """A field: its offset and size there, and whether it is a floating-point number."""
+    """A field: its offset and size on the machine, and whether it is a floating-point number."""
 
     __slots__ = ("at", "is_float", "size")
 
@@ -37,11 +37,13 @@ class Number:
 
 
 class PassedRecord:
-    """One structure by value. `size` is that there; `numbers` are its fields, each place once.
+    """One structure passed by value. `size` is its size on the machine.
 
-    `is_apart`: each field is passed by itself, where registers for them are left; `is_split`: as
-    an argument of its own anyway; `returns_apart`: so it is returned. `is_by_address`: it lies
-    elsewhere. `has_hidden`, of a result: the caller has passed the address for it.
+    `numbers` are its fields, each offset once. `is_apart` is set if each field is passed
+    separately while registers are free, and `is_split` if each field is always an argument of its
+    own. `returns_apart` is set if its fields are returned in separate registers. `is_by_address`
+    is set if its address is passed instead. `has_hidden` is set for a result whose address the
+    caller passes.
     """
 
     __slots__ = (
@@ -67,7 +69,7 @@ class PassedRecord:
         *,
         is_union: bool = False,
     ) -> None:
-        """`is_union`: more than one field lies in one place."""
+        """`is_union` is set if several fields lie at one offset."""
         self.plan = plan
         self.size = plan.there
         self.numbers = numbers
@@ -97,7 +99,7 @@ class PassedRecord:
         return is_alike and len(floats) <= most
 
     def as_kept(self, data: bytes) -> bytes:
-        """Return what OP_RESULT keeps of a result: registers of x86-64, from its bytes there."""
+        """Return the bytes of OP_RESULT, x86-64's registers, from the bytes of a result."""
         turned = self.plan.turned(data)
         if self.place == row.PLACE_MEMORY:
             return turned
@@ -110,7 +112,7 @@ class PassedRecord:
 
 
 class PassedComplex(PassedRecord):
-    """A complex number by value: two numbers of one size."""
+    """A complex number passed by value: two numbers of one size."""
 
     __slots__ = ()
 
@@ -132,10 +134,10 @@ class PassedComplex(PassedRecord):
 
 
 class ClassedRecord(PassedRecord):
-    """One by the classes of x86-64's psABI, whatever its fields are.
+    """A structure passed by the classes of x86-64's psABI, whatever its fields are.
 
-    `places` are registers as a row numbers them, none where it is in memory: then `index` is its
-    place on the stack, in words.
+    `places` are registers as prototype rows number them. It is empty if the structure is in
+    memory. `index` is then its place on the stack, in words.
     """
 
     __slots__ = ("index",)
@@ -156,7 +158,7 @@ class ClassedRecord(PassedRecord):
 
 
 def _classed(of: row.ArgumentRow) -> ClassedRecord | None:
-    """Return how x86-64 passes something by value; None for numbers of x87."""
+    """Return how x86-64 passes a value, None if x87 registers are involved."""
     made = ClassedRecord(of, of[3][1])
     is_there = made.places or made.place in (row.PLACE_STACK, row.PLACE_MEMORY)
     return None if row.SECOND_X87 in made.places or not is_there else made
@@ -165,10 +167,7 @@ def _classed(of: row.ArgumentRow) -> ClassedRecord | None:
 def record_of(
     of: row.ArgumentRow, planner: Planner, structs: row.Structs, convention: Convention
 ) -> PassedRecord | None:
-    """Return how an argument or a result is passed that is a structure, or of complex numbers.
-
-    None: that is not known.
-    """
+    """Return how a structure or complex number is passed or returned, None if it is not known."""
     how, here, _, name = of[3]
     if convention.records.by_class:
         return _classed(of)
@@ -196,7 +195,7 @@ def record_of(
         if first is None:
             numbers[at] = Number(at, size, is_float=is_float)
         else:
-            # a place where other things lie as well is that of no number alone
+            # An offset that other fields share is no floating-point number.
             first.is_float &= is_float and first.size == size
             first.size = max(first.size, size)
     of_each = sorted(numbers.values(), key=lambda each: each.at)

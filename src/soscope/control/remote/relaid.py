@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pointers lead to, read as it lies on one machine and laid out as x86-64 would.
+"""Convert memory that pointers lead to from a machine's layout to x86-64's.
 
-Recordings and prototypes know that layout alone. A plan says how much is read in place of so many
-bytes of x86-64's, and what becomes of it; where nobody knows how something lies there is none, and
-the pointer stays an address.
+Recordings and prototypes only know x86-64's layout. A plan tells how many bytes are read for a
+number of bytes of x86-64's layout, and how they are converted. If the layout of a type is not
+known, there is no plan, and the pointer is shown as an address.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 _HALF, _SIGNAL_WORDS = 4, 8  # bytes
 _SIGNALS = (1 << 8 * _SIGNAL_WORDS) - 1
-_FAMILY = 2  # bytes of a socket address that have the machine's order
+_FAMILY = 2  # bytes of a socket address in the machine's byte order
 _PLAIN = frozenset((row.LEADS_NOWHERE, row.LEADS_TO_STRING, row.LEADS_TO_BYTES))
 _ALIKE = _PLAIN | {row.LEADS_TO_WIDE, row.LEADS_TO_STRING_AT}  # read by the machine's own rules
 
 
 class Relaying:
-    """`there` bytes of the machine's for each `here` of x86-64's; `turned` makes these of those."""
+    """A plan: `there` bytes of the machine become `here` bytes of x86-64, by `turned`."""
 
     __slots__ = ("_turn", "here", "there")
 
@@ -43,11 +43,11 @@ class Relaying:
         self._turn = turn
 
     def reads(self, size: int) -> int:
-        """Return how many bytes to read for `size` of x86-64's."""
+        """Return how many bytes to read for `size` bytes of x86-64."""
         return size // self.here * self.there if self.here else size
 
     def turned(self, data: bytes) -> bytes:
-        """Return what x86-64 would have there: of whole elements alone."""
+        """Convert `data` to x86-64's layout. If its last element is not complete, it is omitted."""
         if not self.here:
             return self._turn(data)
         whole = range(0, len(data) - self.there + 1, self.there)
@@ -58,9 +58,9 @@ AS_IT_IS = Relaying(0, 0, lambda data: data)
 
 
 class Planner:
-    """Plans for one machine, whose structures lie as `layouts` says, else as on x86-64.
+    """Makes plans for one machine, by its `layouts` of structures.
 
-    Those that `layouts` does not have lie so on machines of 64 bits alone.
+    Structures without a layout are laid out as on x86-64, if the machine has 64 bits.
     """
 
     __slots__ = ("_coding", "_constants", "_known", "_layouts", "_most_aligned", "_order")
@@ -74,9 +74,9 @@ class Planner:
         most_aligned: int,
         constants: Constants = AS_HERE,
     ) -> None:
-        """`known` are the structures that `layouts` would have if they lay otherwise.
+        """`known` are the structures that `layouts` would contain if their layout differed.
 
-        `most_aligned` is the largest alignment of a field in bytes; `constants` are those of the
+        `most_aligned` is the largest alignment of a field in bytes. `constants` are those of the
         machine.
         """
         self._constants = constants
@@ -87,7 +87,7 @@ class Planner:
         self._order: Order = "little" if coding.order == "<" else "big"
 
     def plan(self, of: row.ArgumentRow, structs: row.Structs) -> Relaying | None:
-        """Return the plan for what an argument leads to, None where that is not known."""
+        """Return the plan for the memory that an argument points to, None if it is not known."""
         leads, show = of[4], of[5]
         if leads in _ALIKE:
             return AS_IT_IS
@@ -146,14 +146,14 @@ class Planner:
     def places(
         self, name: str, here: int, leaves: list[Leaf]
     ) -> tuple[int, tuple[tuple[int, int], ...]] | None:
-        """Return the size of a structure there, and offset and size of each field, if known."""
+        """Return a structure's size on the machine, and each field's offset and size, if known."""
         told = self._layouts.get(name)
-        if told is not None:  # if not of another one of that name
+        if told is not None:  # unless it is another structure of that name
             return told if len(told[1]) == len(leaves) else None
         same = tuple((leaf.at, leaf.show[1]) for leaf in leaves)
         if self._coding.bits == 64 or name in self._known:
             return here, same
-        if all(size <= _HALF for _, size in same):  # such lie alike on all
+        if all(size <= _HALF for _, size in same):  # their layout is the same on all machines
             return here, same
         if not any(leaf.at for leaf in leaves):
             return self._in_one_place(here, leaves)
@@ -162,23 +162,27 @@ class Planner:
     def _in_one_place(
         self, here: int, leaves: list[Leaf]
     ) -> tuple[int, tuple[tuple[int, int], ...]] | None:
-        """Return the same where all fields begin at the beginning, as those of a union do."""
+        """Return the places of fields that all begin at offset 0, as in a union.
+
+        The result is like that of `places`.
+        """
         each = [self._in_a_row(leaf.show[1], [leaf]) for leaf in leaves]
         known = [row_of_one for row_of_one in each if row_of_one is not None]
         if len(known) < len(each):
             return None
         size = max(there for there, _ in known)
         aligned = max(min(there, self._most_aligned) for there, _ in known)
-        is_padded = here > max(leaf.show[1] for leaf in leaves)  # by something that is not shown
+        is_padded = here > max(leaf.show[1] for leaf in leaves)  # for a field that is not shown
         places = tuple(places[0] for _, places in known)
         return None if is_padded else (size + -size % aligned, places)
 
     def _in_a_row(
         self, here: int, leaves: list[Leaf]
     ) -> tuple[int, tuple[tuple[int, int], ...]] | None:
-        """Return the same where each field lies behind the last one, at its own alignment.
+        """Return the places of fields if each follows the last one at its own alignment.
 
-        None where one does not on x86-64, or is an integer of 64 bits there: it may be a `long`.
+        Return None if a field does not on x86-64, or if a field is an integer of 64 bits there,
+        because it may be a `long`.
         """
         end = end_there = all_aligned = 0
         places = []
@@ -201,7 +205,7 @@ class Planner:
         return end_there + -end_there % (all_aligned or 1), tuple(places)
 
     def structure(self, name: str, here: int, structs: row.Structs) -> Relaying | None:
-        """Return the plan for a structure of `here` bytes on x86-64, None: not known."""
+        """Return the plan for a structure of `here` bytes on x86-64, None if it is not known."""
         leaves = leaves_of(name, structs)
         if leaves is None:
             return None
@@ -211,13 +215,13 @@ class Planner:
         there, places = laid
         there = max(there, *(at + size for at, size in places)) if places else there
         moves = list(zip(leaves, places, strict=True))
-        moves.sort(key=lambda move: bool(move[0].when))  # what they depend on comes first
+        moves.sort(key=lambda move: bool(move[0].when))  # conditional fields come last
         return Relaying(here, there, partial(self._fields, here=here, moves=moves))
 
     def _are_in_the_way(self, leaves: list[Leaf], places: tuple[tuple[int, int], ...]) -> bool:
-        """Return whether two fields share bytes, which cannot be both as x86-64 has them.
+        """Return whether two fields share bytes that cannot be converted for both of them.
 
-        Where nothing says which of them is there.
+        This matters only if nothing tells which of the two is valid.
         """
         known = list(zip(leaves, places, strict=True))
         return any(
@@ -235,7 +239,7 @@ class Planner:
         (leaf, (at, size)), (other, (other_at, other_size)) = first, second
         is_wider, is_other_wider = leaf.show[1] > size, other.show[1] > other_size
         if leaf.at == other.at and at == other_at and size == other_size:
-            # what is wider on x86-64 has its sign in front of the rest
+            # A field that is wider on x86-64 is extended there by its sign.
             return not (is_wider and is_other_wider) or leaf.show[2] == other.show[2]
         if self._order == "big":
             return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call has returned, where that is more than a word."""
+"""Read results of calls that are more than a word."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _TWO_WORDS = 16  # bytes
 def record_result(
     stub: StoppedThread, memory: WordMemory, convention: Convention, of: PassedRecord, hidden: int
 ) -> bytes:
-    """Return the bytes of a structure that a call has returned, or of a complex number.
+    """Return the bytes of a structure or complex number that a call has returned.
 
-    `hidden` is the address for it.
+    `hidden` is the address that the caller passed for it.
     """
     if of.has_hidden:
         return memory.read(hidden, of.size)
@@ -79,7 +79,10 @@ def _of_registers(stub: StoppedThread, of: ClassedRecord) -> bytes:
 def long_double_result(
     stub: StoppedThread, memory: WordMemory, convention: Convention, hidden: int
 ) -> tuple[int, int]:
-    """Return the two words of an x87 number that is next to a result; `hidden` as above."""
+    """Return the two words of the x87 number nearest to a result.
+
+    `hidden` is as for `record_result`.
+    """
     how = convention.long_double
     if how == LONG_DOUBLE_SHORT:
         return longdoubles.from_double(float_register(stub, convention, convention.result_float))

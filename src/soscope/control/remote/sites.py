@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine of call sites: breakpoints where stubs have loaded their slot.
+"""The engine `sites`: breakpoints at stubs, where these have loaded their slot.
 
-Nothing of the program is changed, so it may run already, and goes on when the points are gone.
-The thread is sent on from there as the rest of the stub would do it, without a step, during which
-others would have to stand still. Each emulated jump costs a point, so this is not for the slots of
-large programs under an emulator.
+Nothing of the program is changed, so it may be running already, and it goes on when the
+breakpoints are gone. The thread is moved on as the rest of the stub would do it, without a single
+step, during which other threads would have to be stopped. An emulator checks all breakpoints at
+each jump, so this engine is not suited to large programs under an emulator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import FormatError
 from soscope.wire import layout
 
-_MOST_SHARED = 200  # points, as an emulator goes through all of them at each indirect jump
+_MOST_SHARED = 200  # breakpoints, which an emulator checks at each indirect jump
 
 
 class SiteWatch(CallWatch):
@@ -51,15 +51,16 @@ class SiteWatch(CallWatch):
         self._convention = convention
         self._points = points
         self._send = Sender(stub, convention, memory)
-        self._sites: dict[ForeignImage, dict[int, list[StubSite]]] = {}  # by the slot's vaddr
-        # what slots held, by address: one may be bound while a thread jumps to what it held before
+        self._sites: dict[ForeignImage, dict[int, list[StubSite]]] = {}  # slot's vaddr -> its sites
+        # The first values of slots, by address. A slot may be bound while a thread jumps to its
+        # old value.
         self._first: dict[int, int] = {}
-        self._unclear: dict[ForeignImage, frozenset[int]] = {}  # slots, by vaddr
-        self._armed: dict[int, Armed] = {}  # by the slot's address
+        self._unclear: dict[ForeignImage, frozenset[int]] = {}  # slots by vaddr
+        self._armed: dict[int, Armed] = {}  # address of the slot -> slot
         self._at: dict[int, tuple[StubSite, int, ForeignImage]] = {}  # with the slot's address
 
     def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
-        """Have threads stop at the call sites of a slot."""
+        """Put traps at the call sites of a slot."""
         told = self._by_slot(image).get(slot.addr - image.linked.load_bias, [])
         if not told and not any(image is other for _, slot, other in self._at.values() if not slot):
             return layout.REFUSED_NO_SITE
@@ -70,7 +71,7 @@ class SiteWatch(CallWatch):
         return armed
 
     def hook_shared(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
-        """Have threads stop at calls through it; what else the code does with it is its own."""
+        """Put breakpoints at the calls through a slot that code also uses otherwise."""
         vaddr = slot.addr - image.linked.load_bias
         told = self._by_slot(image).get(vaddr, [])
         if not any(site.way == sites.ENTER for site in told):
@@ -83,7 +84,7 @@ class SiteWatch(CallWatch):
         return armed
 
     def enters(self, pc: int) -> bool:
-        """Return whether the thread is at a jump behind which an instruction is run first."""
+        """Return whether the thread is at a jump with a delay slot, which runs first."""
         return pc in self._at and self._at[pc][0].way == sites.ENTER
 
     def _by_slot(self, image: ForeignImage) -> dict[int, list[StubSite]]:
@@ -92,7 +93,7 @@ class SiteWatch(CallWatch):
         if sites_of is None:
             sites_of, self._unclear[image] = _by_slot(image)
             self._sites[image] = sites_of
-            for site in sites_of.pop(0, ()):  # its slot shows at the stop alone
+            for site in sites_of.pop(0, ()):  # their slot is known only at the stop
                 self._stop_at(site, image)
         return sites_of
 
@@ -104,7 +105,7 @@ class SiteWatch(CallWatch):
             self._points.want(addr)
 
     def at_point(self, pc: int) -> Armed | None:
-        """Return the slot whose call a thread is about to make."""
+        """Return the slot whose call a thread at `pc` is about to make, or None."""
         if pc not in self._at:
             return None
         site, slot, _ = self._at[pc]
@@ -118,13 +119,13 @@ class SiteWatch(CallWatch):
         return self._armed.get(slot)
 
     def send(self, armed: Armed, pc: int) -> bool:
-        """Have the thread go on where the slot leads now."""
+        """Move the thread on to the present target of the slot."""
         site, _, _ = self._at[pc]
         if site.way != sites.JUMP:
             return False
         convention, place = self._convention, armed.slot.addr
         target = self._memory.word(place)
-        if not target:  # it could not be read: the jump itself can
+        if not target:  # not readable here, but the jump itself can read it
             return False
         self._send.send(target, place)
         if convention.slot_in:
@@ -134,7 +135,7 @@ class SiteWatch(CallWatch):
         return True
 
     def return_addr(self, pc: int) -> int | None:
-        """Return where a call returns to that is no jump yet."""
+        """Return the return address of a call whose thread has not jumped yet, or None."""
         site = self._at[pc][0] if pc in self._at else None
         return pc + site.size if site is not None and site.way == sites.CALL else None
 
@@ -143,7 +144,7 @@ class SiteWatch(CallWatch):
         return pc in self._at
 
     def forget(self, image: ForeignImage) -> None:
-        """Forget the call sites of an image that is gone."""
+        """Drop the call sites of an image that was unloaded."""
         self._sites.pop(image, None)
         self._unclear.pop(image, None)
         for addr, armed in list(self._armed.items()):
@@ -156,7 +157,7 @@ class SiteWatch(CallWatch):
                 self._points.leave(addr)
 
     def forked(self, memory: GuestMemory, points: Points) -> SiteWatch:
-        """Return the same of a process that was forked."""
+        """Return a copy for a forked process."""
         copied = SiteWatch(self._stub, memory, self._convention, points)
         copied._sites = dict(self._sites)
         copied._first = dict(self._first)
@@ -166,7 +167,7 @@ class SiteWatch(CallWatch):
         return copied
 
     def retire(self) -> bool:
-        """Have threads stop at no call site any more."""
+        """Remove the breakpoints of all call sites."""
         for addr in self._at:
             self._points.leave(addr)
         self._at.clear()
@@ -177,7 +178,7 @@ class SiteWatch(CallWatch):
 def _by_slot(image: ForeignImage) -> tuple[dict[int, list[StubSite]], frozenset[int]]:
     """Return the call sites in an image, by their slot's link-time address.
 
-    And which slots its code may go through elsewhere.
+    The second value has the slots that its code may also use at unknown places.
     """
     by_slot: dict[int, list[StubSite]] = {}
     unclear: frozenset[int] = frozenset()
@@ -187,5 +188,5 @@ def _by_slot(image: ForeignImage) -> tuple[dict[int, list[StubSite]], frozenset[
             by_slot.setdefault(site.slot, []).append(site)
         unclear = sites.unclear_slots(mapped)
     except FormatError:
-        pass  # those that were read; each slot without one is refused, and that is said
+        pass  # keep those that were read; slots without a site are refused
     return by_slot, unclear

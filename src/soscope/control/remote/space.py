@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The address space of a program that a stub holds, as `live` knows those of processes.
+"""The address space of a program that a stub holds, with the interface of `live`.
 
-The program stands still until it is let go, so that nothing of it changes. Where the stub opens
-files of the program's own system, /proc there tells of mappings, as it would here; elsewhere the
-program headers of the loader's images have to do.
+The program is stopped until it is released, so nothing in it changes. If the stub opens files of
+the program's own system, /proc there lists the mappings, as it would here. Otherwise the program
+headers of the images in the loader's list are used.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _FLAGS = ((c.PF_R, "r"), (c.PF_W, "w"), (c.PF_X, "x"))
 
 
 class RemoteSpace(Space):
-    """The program of `stub`; `pid` and `tid` are what the stub calls it and its thread.
+    """The program of `stub`. `pid` and `tid` are the stub's numbers of the process and thread.
 
-    `files` are those that its images were mapped from. `close` lets the program go on.
+    `files` are the files of its images. `close` resumes the program.
     """
 
     __slots__ = ("_stub", "_told", "endian", "files", "order")
@@ -43,9 +43,9 @@ class RemoteSpace(Space):
     is_still = True
 
     def __init__(self, stub: RemoteStub, program: str | None, sysroot: str | None) -> None:
-        """Look at the program, which is `program` here, if that is known, with its `sysroot`.
+        """Examine the program, whose file is `program` if it is known, with its `sysroot`.
 
-        Raises RemoteError, LaunchError for a `program` that cannot be read.
+        Raises RemoteError, and LaunchError for a `program` that cannot be read.
         """
         self._stub = stub
         self._told: bool | None = None
@@ -73,28 +73,28 @@ class RemoteSpace(Space):
 
     @property
     def is_patchwork(self) -> bool:
-        """Say that files do not stand in for the memory."""
+        """Return False: files never replace the memory."""
         return False
 
     @property
     def roots(self) -> list[str]:
-        """The folders below which files lie that it names."""
+        """The root directories for the program's paths."""
         return [self.files.sysroot.rstrip("/")]
 
     def check(self) -> None:
-        """Make sure that it was not closed. Raises SoscopeError."""
+        """Check that it was not closed. Raises SoscopeError."""
         self.check_open()
 
     def close(self) -> None:
-        """Let the program go on by itself; may be called twice."""
+        """Resume the program without a tracer. May be called twice."""
         if not self._is_closed:
             self._is_closed = True
             self._stub.let_go()
 
     def told(self, name: str) -> bytes:
-        """Return the text of the program's file `name` of /proc. Raises OSError."""
+        """Return the text of the program's file `name` in /proc. Raises OSError."""
         if self._told is None:
-            # an emulator's /proc tells of the emulator
+            # An emulator's /proc describes the emulator, not the program.
             self._told = self.files.there(f"/proc/{self.pid}/auxv") == self._stub.object("auxv")
         text = self.files.there(f"/proc/{self.pid}/{name}") if self._told else None
         if text is None:
@@ -102,11 +102,11 @@ class RemoteSpace(Space):
         return text
 
     def files_at(self, path: str) -> Iterator[int]:
-        """Give descriptors of files that may be the one it calls `path`."""
+        """Yield descriptors of files that may be the program's `path`."""
         return self.files.opened(path)
 
     def thread_pointer(self, tid: int) -> int | None:
-        """Return the thread pointer of a thread, None where the stub does not say it."""
+        """Return the thread pointer of a thread, None if the stub does not report it."""
         register = self._stub.registers.get("fs_base")
         if register is None or self.bits != 64:
             return None
@@ -120,14 +120,14 @@ class RemoteSpace(Space):
         try:
             return int.from_bytes(bytes.fromhex(digits.decode("ascii")), self.endian) or None
         except ValueError:
-            return None  # it has the register, and does not know what is in it
+            return None  # the stub has the register, but not its value
 
     @property
     def threads(self) -> list[int]:
-        """The ids of its threads, as the stub calls them."""
+        """The ids of the threads, as the stub numbers them."""
         listed: list[int] = []
         for name in self._stub.threads():
-            with suppress(ValueError):  # a stub may name threads as it likes
+            with suppress(ValueError):  # stubs choose thread names freely
                 listed.append(int(name.rpartition(".")[2].lstrip("p"), 16))
         return sorted(listed) or [self.tid]
 
@@ -135,7 +135,10 @@ class RemoteSpace(Space):
 
     @property
     def maps_text(self) -> bytes:
-        """Mappings in the words of /proc/PID/maps: those of its system, or its images' headers."""
+        """The mappings in the format of /proc/PID/maps.
+
+        They come from the stub's system, or from program headers if that has none.
+        """
         if self._text is None:
             try:
                 self._text = self.told("maps")
@@ -146,7 +149,7 @@ class RemoteSpace(Space):
         return self._text
 
     def _lines_of_images(self) -> Iterator[bytes]:
-        """Give the lines that the program headers of all images make."""
+        """Yield lines for the program headers of all images."""
         for number, (bias, path, segments) in enumerate(self._images(), 1):
             for segment in segments:
                 if segment.type == c.PT_LOAD and segment.memsz:
@@ -163,7 +166,7 @@ class RemoteSpace(Space):
         return os.fsencode(text)
 
     def _images(self) -> Iterator[tuple[int, str, list[Segment]]]:
-        """Give bias, path and program headers of the program, and of what its loader lists."""
+        """Yield bias, path and program headers of the program and of the loader's images."""
         coding = encoding(self.bits, self.order)
         main = self.headers()
         bias = self.bias(main)
@@ -178,7 +181,7 @@ class RemoteSpace(Space):
                 entries = linkmaps.read_list(self.memory, coding, debug).images
                 listed = [(entry.load_bias, entry.path) for entry in entries if entry.path]
         except FormatError:
-            pass  # half made: what the kernel has mapped is all that is known
+            pass  # incomplete list: only the kernel's mappings are known
         if base and all(bias != base for bias, _ in listed):
             listed.append((base, self._interpreter(main, bias)))
         for bias, path in listed:
@@ -199,7 +202,7 @@ class RemoteSpace(Space):
             raise RemoteError(f"the program's headers cannot be read: {error.message}") from error
 
     def bias(self, segments: list[Segment]) -> int:
-        """Return the program's load bias, of its program headers."""
+        """Return the program's load bias, computed from its program headers."""
         at = self.auxv.get(auxv.AT_PHDR, 0)
         vaddr = next((each.vaddr for each in segments if each.type == c.PT_PHDR), None)
         if vaddr is not None:
@@ -214,7 +217,7 @@ class RemoteSpace(Space):
         try:
             return read_segments(self.memory, read_header(self.memory, addr), addr)
         except FormatError:
-            return []  # linked for another place: its mappings are not known
+            return []  # prelinked to an address: its mappings are not known
 
     def _interpreter(self, segments: list[Segment], bias: int) -> str:
         for segment in segments:
@@ -227,7 +230,7 @@ class RemoteSpace(Space):
         return os.fsdecode(data.partition(b"\0")[0])
 
     def _program_path(self) -> str:
-        """Return what file the stub says that its program is, "" where it does not."""
+        """Return the path of the program's file that the stub reports, "" if it does not."""
         told = self._stub.object("exec-file", f"{self.pid:x}")
         if told:
             return os.fsdecode(told)
@@ -241,7 +244,7 @@ def _vector(data: bytes) -> tuple[dict[int, int], int, str]:
         try:
             vector = auxv.parse(data, bits=bits, order=order)
         except FormatError:
-            continue  # not of so many bits, or of the other order
+            continue  # other bits or byte order
         if vector.get(auxv.AT_PAGESZ) in _PAGE_SIZES:
             return vector, bits, order
     raise RemoteError("what the stub says of its program is no auxiliary vector")

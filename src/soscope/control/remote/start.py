@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start a program of another architecture under an emulator that waits for us.
+"""Start a program of another architecture under an emulator that waits for soscope.
 
-fork ─ exec of the emulator ─ its stub ─ the loader's first instruction ─ memory of ours ─ go
+The steps are: fork, exec of the emulator, connect to its stub, run the program to its loader's
+first instruction, allocate memory for soscope in it, and let it run.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ def start_foreign(
     events: SessionEvents,
     make_room: Callable[[], object],
 ) -> RemoteTarget:
-    """Start the command of `settings`; return when its loader is about to run.
+    """Start the command of `settings` and return when its loader is about to run.
 
-    `make_room` has what has been recorded taken off. Raises LaunchError, UsageError, RemoteError;
-    `RemoteTarget.run` has to be called next, from this thread.
+    `make_room` drains what has been recorded. The caller must call `RemoteTarget.run` next, in
+    this thread. Raises LaunchError, UsageError, RemoteError.
     """
     hooks = check_settings(settings, instruments)
     foreign = ForeignProgram(settings.command, settings.cwd, settings.sysroot, settings.qemu)
@@ -109,7 +110,7 @@ def start_foreign(
 
 
 def check_settings(settings: SessionSettings, instruments: Sequence[Instrument]) -> Hooks:
-    """Return what is to be seen. Raises UsageError for what only an agent can do."""
+    """Return the hooks to be seen. Raises UsageError for features that need an agent."""
     if settings.follow and settings.remote is None:
         raise UsageError(_NO_CHILDREN)
     what = needing_agent(settings, instruments)
@@ -126,7 +127,7 @@ def _forked(
     events: SessionEvents,
     name: str,
 ) -> RemoteTarget:
-    """Have a process execute the emulator. Raises LaunchError."""
+    """Fork a process that executes the emulator. Raises LaunchError."""
     try:
         child = children.fork(command, (), signals, lambda entries: entries, dies_with_us=True)
     except OSError as error:
@@ -158,7 +159,7 @@ def _begin(
     choice: EngineChoice,
     inside: list[str],
 ) -> None:
-    """Prepare everything while the program stands at its loader's first instruction, and go."""
+    """Prepare everything while the program is at its loader's first instruction, and start it."""
     loader, coding = foreign.loader, foreign.elf.encoding
     assert loader is not None
     told = stub.object("auxv")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program under its emulator, as a session knows targets."""
+"""A program under its emulator, with the interface that a session needs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from soscope.proc import named, status
 from soscope.proc.signals import signal
 from soscope.wire import layout
 
-_TURN = 0.02  # seconds for the program's stops before everybody else's turn
-_END = 2.0  # seconds in which the emulator ends when its program has
+_TURN = 0.02  # seconds of handling stops before others get their turn
+_END = 2.0  # seconds in which the emulator ends after its program
 _READY = os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT | ptrace.WALL
 
 
 class RemoteTarget(Target):
     """The emulator's process, which ends as the program does.
 
-    `engine` sees its calls, None: nobody does. `is_uncompared`: two were to see them all the same.
+    `engine` sees its calls, or is None if no engine does. `is_uncompared` is set if two engines
+    should have seen them nevertheless.
     """
 
     def __init__(self, tracer: Tracer, agents: AgentSource, signals: Signals) -> None:
@@ -40,13 +41,13 @@ class RemoteTarget(Target):
         self._has_executed = False  # and ended so soon that only its name was left
 
     def run(self, tick: Tick | None = None) -> ExitStatus:
-        """Supervise it until it has ended; see `Target.run`.
+        """Supervise the program until it has ended (see `Target.run`).
 
-        Raises RemoteError where the emulator is gone, and its program has not ended.
+        Raises RemoteError if the emulator is gone, and its program has not ended.
         """
         ended = super().run(lambda: self._turn(tick))
         engine = self.engine
-        is_killed = ended.signal == signal.SIGKILL  # of which a stub cannot tell
+        is_killed = ended.signal == signal.SIGKILL  # a stub cannot report that
         if engine is not None and not (engine.has_ended or engine.is_left or is_killed):
             self._drain_stops(engine)
             if self._has_executed and not engine.has_ended:
@@ -74,12 +75,12 @@ class RemoteTarget(Target):
         return 0.02 if pause is None else pause
 
     def remarks(self) -> list[str]:
-        """Return what its engine has not seen."""
+        """Return remarks on what its engine has not seen."""
         engine = self.engine
         return [] if engine is None else [*engine.remarks, *engine.unmatched()]
 
     def verdict(self) -> EngineVerdict | None:
-        """Return whether two engines agree, None where there were not to be two."""
+        """Return whether two engines agree, None if there were not to be two."""
         if self.is_uncompared:
             return EngineVerdict(
                 "check: no calls to compare, as the program ran untraced", is_same=False
@@ -88,16 +89,16 @@ class RemoteTarget(Target):
 
     @property
     def is_left(self) -> bool:
-        """Return whether it was let go on unobserved before it ended."""
+        """Return whether the target was detached, and went on unobserved, before it ended."""
         return self.engine is not None and self.engine.is_left
 
     def emulator_runs(self) -> None:
-        """Take note of which program the emulator is."""
+        """Note the emulator's program and process name."""
         self._emulator = status.program_path(self.pid)
         self._emulators_name = named.comm(self.pid)
 
     def ended(self) -> str:
-        """Say how the emulator has ended, "" while it is still there."""
+        """Return how the emulator has ended, "" while it is running."""
         self._take_events()
         if self.exit is None:
             return ""
@@ -105,35 +106,36 @@ class RemoteTarget(Target):
         return f"status {self.exit.status}" if number is None else f"signal {number}"
 
     def kill(self) -> None:
-        """End the emulator, which has not run any of its program."""
+        """Kill the emulator, which has not run any of its program."""
         try:
             os.kill(self.pid, signal.SIGKILL)
             self.reap()
         except OSError:
-            pass  # it has ended
+            pass  # the process or thread has ended
 
     def reap(self) -> None:
-        """Wait for the emulator, which is about to end."""
+        """Wait for the end of the emulator, which is about to come."""
         if self.exit is None:
             os.waitpid(self.pid, 0)
 
     def _look_whether_executed(self, engine: Engine) -> None:
-        """Look whether the emulator's process is there, and its program is another one."""
+        """Check whether the emulator's process runs another program by now."""
         path = status.program_path(self.pid)
         if path and self._emulator and path != self._emulator:
             engine.executed()
 
     def _drain_stops(self, engine: Engine) -> None:
-        """Hear the last of what the stub has said."""
+        """Handle the last stops that the stub has reported."""
         end = time.monotonic() + _END
         while not engine.is_over and time.monotonic() < end:
             engine.work(0.05)
 
     def _next_event(self) -> tuple[int, int] | None:
-        """Leave wait statuses to who lets the program's threads into the stub.
+        """Return the next wait status. While there is a turnstile, it takes them.
 
-        What has ended is looked at before its wait status is taken: an executed program may be
-        over by now. A zombie has no program that could be read, but it has its name (proc(5)).
+        A process that has ended is looked at before its wait status is taken, because an executed
+        program may be over by now. A zombie has no program that could be read, but it has its
+        name (proc(5)).
         """
         turnstile = None if self.engine is None else self.engine.turnstile
         if turnstile is not None and not turnstile.is_gone:
@@ -143,7 +145,7 @@ class RemoteTarget(Target):
         try:
             ready = os.waitid(os.P_PID, self.pid, _READY)
         except ChildProcessError:
-            return None  # somebody else in this process has waited for it
+            return None  # another part of this process has waited for it
         if ready is None:
             return None
         if ready.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED):
@@ -152,10 +154,10 @@ class RemoteTarget(Target):
         return super()._next_event()
 
     def _look_at_program(self) -> None:
-        """Do nothing: the file that runs is the emulator's."""
+        """Do nothing, because the running file is the emulator's."""
 
     def leave(self) -> None:
-        """Put soscope's own signals back; see `Target.leave`."""
+        """Restore soscope's own signal handling (see `Target.leave`)."""
         if self.memory is not None:
             self.memory.close()
         if self.engine is not None and self.engine.turnstile is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several threads of an emulated program need: who makes one, and stops that come late."""
+"""Handle several threads of an emulated program: thread creation, and late stops."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.stub import RemoteStub
 
 _CLONE_THREAD = 0x10000  # <linux/sched.h>
-_FLAGS = 2  # which argument of clone(2)
+_FLAGS = 2  # index of an argument of clone(2)
 
 
 class LateStops:
-    """Points that are gone, at which a thread may have stopped while they were there.
+    """Removed breakpoints at which a thread may have stopped while they were in place.
 
-    It waits for its turn to tell then. What it stops for once more is its own.
+    Such a thread waits for its turn to report the stop. If it stops there once more, the trap is
+    the program's own.
     """
 
     __slots__ = ("_gone", "_heard", "_now")
@@ -28,34 +29,34 @@ class LateStops:
         self._now = 0
 
     def gone(self, addr: int) -> None:
-        """Take note that threads stop there no more."""
+        """Note that the breakpoint at an address was removed."""
         self._now += 1
         self._gone[addr] = self._now
 
     def is_late(self, tid: int, addr: int) -> bool:
-        """Return whether a point was at `addr` when the thread was heard last."""
+        """Return whether a breakpoint was at `addr` at the thread's last report."""
         return self._gone.get(addr, 0) > self._heard.get(tid, 0)
 
     def heard(self, tid: int) -> None:
-        """Take note that a thread has told of its stop."""
+        """Note that a thread has reported its stop."""
         self._heard[tid] = self._now
 
     def forget(self, tid: int) -> None:
-        """Forget a thread that has ended."""
+        """Drop the data of a thread that has ended."""
         self._heard.pop(tid, None)
 
 
 def makes_thread(stub: RemoteStub, memory: GuestMemory, convention: Convention, sp: int) -> bool:
-    """Return whether clone(3), whose first instruction a thread stands at, is to make a thread."""
+    """Return whether a call of clone(3), about to begin, will make a thread."""
     reader = passing.Reader(stub, memory, convention, sp)
     reader.take([kinds.WORD] * (_FLAGS + 1))
     return bool(reader.taken.words[_FLAGS] & _CLONE_THREAD)
 
 
 def closes_socket(stub: RemoteStub, memory: GuestMemory, convention: Convention, sp: int) -> bool:
-    """Return whether closefrom(3), where a thread is about to begin, is to close a socket.
+    """Return whether a call of closefrom(3), about to begin, will close a socket.
 
-    The emulator's own are among them, at numbers that the program does not know of.
+    The emulator's own sockets are among them, at numbers that the program does not know.
     """
     reader = passing.Reader(stub, memory, convention, sp)
     reader.take([kinds.WORD])
@@ -67,4 +68,4 @@ def closes_socket(stub: RemoteStub, memory: GuestMemory, convention: Convention,
             for name in os.listdir(folder)
         )
     except OSError:
-        return True  # nobody knows, so it is not to be found out by closing it
+        return True  # not known, so assume that it does

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to become of the calls of each slot, by the tables that an agent would be given."""
+"""Decide how calls of each slot are treated, by the tables that an agent would get."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from soscope.wire.functions import FunctionTable, KnownFunction
 _SIX: list[kinds.Kind] = [kinds.WORD] * 6
 _PROGRAMS = layout.FN_PROGRAM | layout.FN_EXIT_PROGRAM
 
-# Who makes another thread, or another process.
+# Functions that make another thread.
 THREADS = frozenset(
     "pthread_create thrd_create timer_create mq_notify aio_read aio_write aio_fsync lio_listio"
     " getaddrinfo_a aio_read64 aio_write64 aio_fsync64 lio_listio64".split()
 )
-# Who makes either, by its flags.
+# Functions that make a thread or a process, by their flags.
 CLONES = frozenset(("clone", "__clone"))
-# Who closes descriptors without a name for each, that of an emulator's stub among them.
+# Functions that close descriptors in bulk, which may include those of an emulator's stub.
 CLOSERS = frozenset(("closefrom", "close_range"))
-# Who ends the program, however many threads it has.
+# Functions that end the program, however many threads it has.
 ENDS = frozenset(("_exit", "_Exit"))
 PROCESSES = frozenset(
     "fork vfork _Fork __fork __vfork clone __clone system popen posix_spawn posix_spawnp daemon"
@@ -41,10 +41,11 @@ PROCESSES = frozenset(
 
 
 class Treatment:
-    """How a call of one function is captured. `passed` and `tail` are those of its arguments.
+    """How a call of one function is captured.
 
-    `led` says how what they lead to becomes what x86-64 has. `result` is the kind of the result.
-    `flags` names sets of constants with other values, by the number of the word that has one.
+    `passed` and `tail` are the kinds of its arguments. `led` converts the memory that they point
+    to into x86-64's layout. `result` is the kind of the result. `flags` has names of sets of
+    constants with other values on the machine, by the number of the argument's word.
     """
 
     __slots__ = ("flags", "function", "is_alone", "led", "passed", "result", "tail")
@@ -62,7 +63,7 @@ class Treatment:
 
 
 class Wanted:
-    """Answers for the slots of one program, for one instrument."""
+    """Decides for the slots of one program, for one instrument."""
 
     __slots__ = (
         "_coding",
@@ -79,7 +80,7 @@ class Wanted:
     def __init__(
         self, hooks: Hooks, convention: Convention, machine: Arch, coding: Encoding
     ) -> None:
-        self._unlike = convention.unlike  # no declaration of ours is about these
+        self._unlike = convention.unlike  # declared functions that differ on this machine
         self._constants = Constants(convention.flags, convention.values)
         self._convention = convention
         self._hooks = hooks
@@ -98,13 +99,13 @@ class Wanted:
 
     @property
     def kind(self) -> int:
-        """The INSTRUMENT_ of `layout`."""
+        """The kind of the instrument, an INSTRUMENT_ constant of `layout`."""
         return self._hooks.kind
 
     def matched(
         self, slot: CalledSlot, caller: ForeignImage, callee: ForeignImage | None
     ) -> list[bool]:
-        """Say of each rule of the filter whether it is about a slot."""
+        """Return for each rule of the filter whether it matches a slot."""
         return selection.rules_matched(
             self._hooks.selection,
             slot.symbol,
@@ -113,7 +114,7 @@ class Wanted:
         )
 
     def chooses(self, slot: CalledSlot, caller: ForeignImage, callee: ForeignImage | None) -> bool:
-        """Return whether the calls of a slot are asked for."""
+        """Return whether the filter chooses the calls of a slot."""
         name, path, is_main = _names(callee)
         return selection.chooses(
             self._hooks.selection,
@@ -139,7 +140,7 @@ class Wanted:
         return self._planner
 
     def treatment(self, slot: CalledSlot, callee: ForeignImage | None) -> Treatment | None:
-        """Return how calls of a slot are captured, None where they must be left alone."""
+        """Return how calls of a slot are captured, None if soscope must not touch them."""
         name = None if callee is None else callee.name
         function = self._table.find(slot.symbol, slot.version, name)
         if slot.symbol in self._unlike:
@@ -172,7 +173,7 @@ class Wanted:
             result = record_of(declared[4]) if is_record else kinds.kind_of_result(declared[4])
         if result == kinds.LONGEST and self._convention.has_unnamed_x87:
             result = None
-        if passed is None or result is None:  # where the rest is cannot be told
+        if passed is None or result is None:  # the places of the other arguments are not known
             return Treatment(_undeclared(function), _SIX, row.TAIL_NONE, is_alone=is_alone)
         if declared[3].startswith(row.TAIL_WORDS):
             passed = passed + _SIX[len(passed) :]
@@ -187,7 +188,7 @@ class Wanted:
 
 
 def _undeclared(function: KnownFunction) -> KnownFunction:
-    """Return how a function is treated whose declaration says nothing here."""
+    """Return the treatment of a function whose declaration cannot be used."""
     flags = function.flags & ~_PROGRAMS | layout.FN_FOREIGN
     return KnownFunction(flags, 0, layout.NONE, b"", b"")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How calls through slots are noticed: what the engine asks of each watch.
+"""The interface of a watch, which notices calls through slots, to its engine.
 
-The engine knows the program's stops, calls and returns. A watch knows what is changed in the
-program so that it stops at calls, which stop is which call, and how the thread goes on from there.
+The engine handles the program's stops, calls and returns. A watch changes the program so that it
+stops at calls. It knows which stop is which call, and how the thread goes on from there.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from soscope.wire import layout
 
 
 class Armed:
-    """One slot whose calls are noticed. `number` is its record's, -1: it has none yet.
+    """One slot whose calls are noticed. `number` is that of its record, -1 before it has one.
 
-    `call` is how its calls are treated. `runs_on`: the thread is at the function already.
-    `tells_thread`: it has its thread pointer where code of ours leaves it. `is_part`: calls
-    through the slot may be made where they are not noticed.
+    `call` is the treatment of its calls. `runs_on` is set if the thread is at the function
+    already. `tells_thread` is set if soscope's code has put the thread pointer into a register.
+    `is_part` is set if some calls through the slot may not be noticed.
     """
 
     __slots__ = ("call", "image", "is_part", "number", "slot")
@@ -39,12 +39,12 @@ class Armed:
 
 
 class CallWatch:
-    """One watch, of one program: what does nothing here is not needed by each.
+    """A watch of one program. The methods that do nothing here are optional.
 
-    `notices_slots`: the slots of images are to be hooked at all. `for_one_thread` is the
-    engine that loses calls where several threads make some at once, "": none does.
-    `changes_slots`: the program cannot go on without us before `give_back`. `faults`: a call is a
-    fault.
+    `notices_slots` is set if slots of images are to be hooked at all. `for_one_thread` is the
+    name of an engine that loses calls of several threads at once, or "". `changes_slots` is set
+    if the program cannot go on without soscope before `give_back`. `faults` is set if a call
+    causes a fault.
     """
 
     name = ""
@@ -54,96 +54,102 @@ class CallWatch:
     faults = False
 
     def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
-        """Have calls through a slot noticed; return why they cannot be, a REFUSED_ of `layout`."""
+        """Notice calls through a slot. Return why that is not possible: a REFUSED_ of `layout`."""
         raise NotImplementedError
 
     def hook_shared(self, _slot: CalledSlot, _image: ForeignImage, _call: object) -> Armed | int:
-        """Do so for a slot that holds a function's address for others as well."""
+        """Notice calls through a slot whose address is also used otherwise than for calls.
+
+        Return why that is not possible, as `hook` does.
+        """
         return layout.REFUSED_ADDRESS_TAKEN
 
     def enters(self, _pc: int) -> bool:
-        """Return whether a thread has to reach the function before its arguments are all there."""
+        """Return whether a thread must reach the function before all arguments are in place."""
         return False
 
     def at_fault(self, _pc: int) -> Armed | None:
-        """Return the slot whose call a fault is; None: it is the program's own."""
+        """Return the slot whose call caused a fault, None if the fault is the program's own."""
         return None
 
     def at_point(self, _pc: int) -> Armed | None:
-        """Return the slot whose call a thread is about to make at a point, None for no call."""
+        """Return the slot that a thread at a breakpoint is about to call through, None if none."""
         return None
 
     def return_addr(self, _pc: int) -> int | None:
-        """Return where a call returns to; None: to where functions do that are entered."""
+        """Return the return address of a call at `_pc`.
+
+        It is None if the return address is in the usual place of the machine.
+        """
         return None
 
     def send(self, armed: Armed, pc: int) -> bool:
-        """Have the thread that stopped at `pc` go on at the function.
+        """Move the thread that stopped at `pc` on to the function.
 
-        False: the instruction at `pc` has to run, and does that.
+        Return False if the instruction at `pc` must run, and does that.
         """
         raise NotImplementedError
 
     @property
     def is_followed(self) -> bool:
-        """Return whether the thread that was just sent on is to be watched step by step."""
+        """Return whether the thread just moved on must be single-stepped."""
         return False
 
     def has_stepped(self) -> bool:
-        """Take note of a step of a watched thread; return whether the thread may run on."""
+        """Note a step of a single-stepped thread. Return whether the thread may run on."""
         return True
 
     def is_out_of_sight(self) -> None:
-        """Hear that such a thread is watched no more before it may run by itself."""
+        """Note that single-stepping of a thread was given up before it was done."""
 
     def remarks(self) -> list[str]:
-        """Say what else is to be known of how calls were noticed."""
+        """Return further remarks on how calls were noticed."""
         return []
 
     def forget(self, image: ForeignImage) -> None:
-        """Forget the slots of an image that is gone."""
+        """Drop the slots of an image that was unloaded."""
 
     def verdict(self) -> EngineVerdict | None:
-        """Return whether two engines agree, None where there is but one."""
+        """Return whether two engines agree, or None if there is only one."""
         return None
 
     def give_back(self) -> None:
-        """Have the program's memory as it would be without us. May be called twice."""
+        """Restore the program's memory to what it would be without soscope. May be called twice."""
 
     def give_back_in(self, _memory: GuestMemory) -> None:
-        """Do so in a copy of the program's memory, which has no breakpoints."""
+        """Restore a copy of the program's memory, which has no breakpoints, in the same way."""
 
     def take_again(self) -> None:
         """Undo `give_back`."""
 
     def forked(self, _memory: GuestMemory, _points: Points) -> CallWatch | None:
-        """Return the same of a process that was forked, with its memory and points.
+        """Return a copy for a forked process, with its memory and breakpoints.
 
-        None: there is no such thing.
+        Return None if the watch does not support that.
         """
         return None
 
     def clean_copy(self) -> None:
-        """Have a copy of the program's memory, which is asked for now, as without us."""
+        """Restore a copy of the program's memory, which the stub accesses at this moment."""
 
     def retire(self) -> bool:
-        """Have no call noticed any more, from a stop at one. False: its thread is to be sent on."""
+        """Stop noticing calls, at a stop at one. Return False if its thread must be moved on."""
         return False
 
 
 class NoSlots(CallWatch):
-    """Notices no call through a slot, where only functions' entry points are asked for."""
+    """Notices no calls through slots, if only functions' entry points are requested."""
 
     name = ENTRIES
     notices_slots = False
 
     def forked(self, _memory: GuestMemory, _points: Points) -> CallWatch:
-        """Return the same of a process that was forked."""
+        """Return a copy for a forked process."""
         return self
 
 
 class Sender:
-    """Has a thread that has stopped go on at a function, as stubs do."""
+    """Moves a stopped thread on to a function, as stubs do."""
 
     __slots__ = ("_convention", "_memory", "_stub")
 
@@ -153,12 +159,12 @@ class Sender:
         self._memory = memory
 
     def send(self, target: int, place: int) -> None:
-        """Send it to `target`; `place` is where that is the first word of a descriptor."""
+        """Move the thread to `target`. `place` is the descriptor's address if there is one."""
         stub, convention = self._stub, self._convention
         stub.put(convention.pc, target)
         if convention.target:
             stub.put(convention.target, target)
-        if convention.state is not None:  # the lowest bit of an address says which code is there
+        if convention.state is not None:  # bit 0 of the address is the instruction set
             name, bit = convention.state
             state = stub.get(name) & ~(1 << bit)
             stub.put(name, state | (target & 1) << bit)
@@ -166,16 +172,16 @@ class Sender:
         self._put_descriptor(place)
 
     def copy_for(self, memory: GuestMemory) -> Sender:
-        """Return the same of another process."""
+        """Return a copy for another process."""
         return Sender(self._stub, self._convention, memory)
 
     def comes_from_slot(self, pc: int) -> bool:
-        """Return whether a slot has led it to `pc`, as far as registers tell."""
+        """Return whether the thread came to `pc` through a slot, as far as registers tell."""
         target = self._convention.target
         return not target or self._stub.get(target) == pc
 
     def jump(self, target: int) -> None:
-        """Send it to code that is no function."""
+        """Move the thread to code that is no function."""
         self._stub.put(self._convention.pc, target)
 
     def _put_descriptor(self, place: int) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that somebody else's stub holds: traced from where they wait, and let go of."""
+"""Trace programs that a GDB stub holds, from the point where they wait, and release them."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees the calls of one process whose stub may hold all its threads.
+"""The engine of one process whose stub may stop all its threads together.
 
-Which processes there are, and how they end, is for its `family`: an engine hears of stops of
-threads that have its memory.
+Its `family` handles processes that come and end. The engine gets the stops of threads that have
+its memory.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_THUMB2 = 3  # the protocol's word for four bytes
+_THUMB2 = 3  # the protocol's kind of a breakpoint of four bytes
 
 WHILE_UNMAPPED = "calls of a child were not seen that was made while images were unmapped"
 
 
 class HeldCompany(Protocol):
-    """Who knows all processes of the stub. `lets_go`: all of them are being let go of."""
+    """The owner of all processes of the stub. `lets_go` is set while all are being detached."""
 
     lets_go: bool
 
     def handle(self, stop: RemoteStop) -> None:
-        """Handle a stop, whatever process it is of."""
+        """Handle a stop of any process."""
 
     def say(self, remark: str) -> None:
-        """Take note of what was not seen, once."""
+        """Add a remark on something that was not seen, once."""
 
     def signalled(self, pid: int, tid: int, number: int) -> None:
-        """Hear of a signal that is about to be delivered."""
+        """Note a signal that is about to be delivered."""
 
 
 class HeldEngine(Engine):
-    """One memory, and the processes that have it: `pid` is whose it is for the stub.
+    """One memory, and the processes that have it: `pid` is its owner for the stub.
 
-    `home` is a thread of that process, as the stub calls it.
+    `home` is a thread of that process, by the stub's name.
     """
 
     _is_lifted = False  # while the loader unmaps images
@@ -65,7 +65,7 @@ class HeldEngine(Engine):
         company: HeldCompany,
         parent: HeldEngine | None = None,
     ) -> None:
-        """Prepare; `parent` is the engine of the process that has forked this one.
+        """Prepare the engine. `parent` is the engine of the process that has forked this one.
 
         Raises RemoteError.
         """
@@ -74,8 +74,8 @@ class HeldEngine(Engine):
         self.pid = stub.pid
         self._company = company
         self._parent = parent
-        # while a child has the memory as well: what the stub knows of its breakpoints, and bytes
-        # that others have displaced
+        # While a child shares the memory: the breakpoints that the stub knew when the child was
+        # made, and the bytes displaced by later ones.
         self._shared: frozenset[int] = frozenset()
         self._displaced: dict[int, bytes] = {}
         super().__init__(
@@ -94,22 +94,25 @@ class HeldEngine(Engine):
 
     @property
     def keeps_threads(self) -> bool:
-        """Return whether all threads stand still at a stop: a stub that can leave that does it."""
+        """Return whether a stop of one thread stops all.
+
+        Stubs with QNonStop do so by default.
+        """
         return self._stub.can.has("QNonStop")
 
     @property
     def has_slots(self) -> bool:
-        """Return whether slots lead to us, and by packets alone can be had to lead elsewhere."""
+        """Return whether slots lead to soscope and can be restored only by packets."""
         return isinstance(self._memory, HeldMemory) and self._slots.changes_slots
 
     @property
     def has_started(self) -> bool:
-        """Return whether the program's first images are there."""
+        """Return whether the program's first images are loaded."""
         return self._hooks.has_started
 
     @property
     def points(self) -> list[int]:
-        """Where threads stop."""
+        """The addresses of its breakpoints."""
         return self._points.addresses
 
     @property
@@ -121,7 +124,7 @@ class HeldEngine(Engine):
         return guarded | wanted.PROCESSES
 
     def join(self) -> None:
-        """Begin with a program that runs already: its images are there and relocated."""
+        """Begin with a running program, whose images are loaded and relocated already."""
         self._is_to_outlive_us = True
         self._hooks.look_at_list()
         if not self._hooks.has_started:
@@ -131,9 +134,10 @@ class HeldEngine(Engine):
     # ---- processes ----
 
     def forked(self, thread: str, creator: int) -> HeldEngine:
-        """Return the engine of a child that has a copy of this memory, and is chosen.
+        """Return the engine of a chosen child that has a copy of this memory.
 
-        `thread` is its first one, `creator` the one that has made it. Raises RemoteError.
+        `thread` is the child's first thread, and `creator` the thread that has made it. Raises
+        RemoteError.
         """
         memory = HeldMemory(self._stub, self._memory.coding)
         child = HeldEngine(self._stub, memory, self.run, self._company, self)
@@ -151,7 +155,7 @@ class HeldEngine(Engine):
                     call = frame.call.inherited()
                     child._frames.enter(tid_of(thread), Frame(frame.return_addr, frame.sp, call))
                 else:
-                    child._points.leave(frame.return_addr)  # that thread is not there
+                    child._points.leave(frame.return_addr)  # the child does not have that thread
         return child
 
     def _watch_of_child(self, points: Points) -> CallWatch:
@@ -167,11 +171,11 @@ class HeldEngine(Engine):
         return self._parent._entries.forked(self._points)
 
     def go_on_from(self, before: HeldEngine) -> None:
-        """Have one list for all programs of the functions that have not been seen."""
+        """Share with `before` the list of functions that were not seen, for all programs."""
         self._entries.go_on_from(before._entries)
 
     def share(self, thread: str, creator: str) -> None:
-        """Have a child run in this memory, whose `creator` waits meanwhile."""
+        """Let a vfork child run in this memory, while its `creator` waits."""
         self.home = creator
         if not self._shared:
             self._shared = frozenset(self.points)
@@ -181,9 +185,10 @@ class HeldEngine(Engine):
             self._enter(frame.return_addr, frame.sp, call, tid_of(thread))
 
     def move(self, thread: str) -> None:
-        """Hear that the memory is that of a child alone by now, whose `thread` is named.
+        """Note that only a child has this memory by now. `thread` is its thread.
 
-        What the stub knows of the child's breakpoints is what there was when it was made.
+        The stub's list of the child's breakpoints dates from the time when the child was made, so
+        it is brought up to date.
         """
         stub, size = self._stub, self._convention.breakpoint
         self.home, self.pid = thread, process_of(thread)
@@ -197,24 +202,24 @@ class HeldEngine(Engine):
         self.stop_sharing()
 
     def stop_sharing(self) -> None:
-        """Hear that one process has this memory alone again."""
+        """Note that only one process has this memory again."""
         self._shared = frozenset()
         self._displaced.clear()
 
     def clean_copy(self) -> None:
-        """Have the memory of a forked child, which is chosen, as it would be without us."""
+        """Restore the memory of a chosen forked child to what it would be without soscope."""
         self._slots.clean_copy()
         self._lift_in_child()
 
     def lift_for(self, child: str) -> None:
-        """Have the memory as it would be while a child has it that is let go of."""
+        """Restore the memory while a detached child shares it."""
         self._slots.give_back()
         self._points.lift()
         self._stub.choose(child)
         self._lift_in_child()
 
     def _lift_in_child(self) -> None:
-        """Take all points out of the child that is chosen: it has those of its parent."""
+        """Remove all breakpoints in the chosen child, which has those of its parent."""
         for addr in self._points.addresses:
             self._stub.remove(addr, self._convention.breakpoint)
 
@@ -225,14 +230,14 @@ class HeldEngine(Engine):
             self._slots.take_again()
 
     def forget_thread(self, tid: int) -> None:
-        """Forget a thread that has ended, or has other memory by now."""
+        """Drop the data of a thread that has ended or has another memory by now."""
         self._late.forget(tid)
         self._interrupted.forget(tid)
         for frame in self._frames.forget(tid):
             self._points.leave(frame.return_addr)
 
     def leave(self) -> None:
-        """Hear that nobody has this memory any more."""
+        """Note that no process has this memory any more."""
         self.is_over = True
         self._hooks.leave()
 
@@ -242,7 +247,7 @@ class HeldEngine(Engine):
         self._company.handle(stop)
 
     def take(self, stop: RemoteStop) -> None:
-        """Handle a stop of a thread that has this memory, or hear of the first process's end."""
+        """Handle a stop of a thread that has this memory, or the end of the first process."""
         if stop.kind == stops.SIGNAL and self.keeps_threads:
             self._tid = stop.tid
         if process_of(stop.thread):
@@ -262,10 +267,10 @@ class HeldEngine(Engine):
         self._late.gone(addr)
 
     def _at_home(self, change: Callable[[int, int], None], addr: int) -> None:
-        """Change a breakpoint by the name of the process whose memory it is.
+        """Change a breakpoint in the list of the process that owns the memory.
 
-        The stub has a list for each process, and what the one of a child says that has its
-        parent's memory is of no account: it ends with that.
+        The stub has a list for each process. The list of a child that shares its parent's memory
+        does not matter, because it ends with the sharing.
         """
         stub, size = self._stub, self._convention.breakpoint
         thread = stub.thread
@@ -279,7 +284,8 @@ class HeldEngine(Engine):
     def _at_point(self, pc: int) -> None:
         if pc == self._hooks.brk and self.keeps_threads:
             if self._hooks.is_deleting:
-                # what a stub cannot take out of memory that is gone, it takes for being there
+                # A stub that cannot remove a breakpoint from unmapped memory believes that it is
+                # still there.
                 self._points.lift()
                 self._is_lifted = True
             elif self._is_lifted:
@@ -291,7 +297,8 @@ class HeldEngine(Engine):
     def _prepare_for_threads(self) -> bool:
         if not self._is_to_outlive_us:
             return super()._prepare_for_threads()
-        # who has its threads come one by one traces it, and takes it along when killed
+        # A soscope that makes threads enter the stub one by one traces the process, and would take
+        # it along when killed.
         self._give_all_back()
         self._say(NOT_FURTHER)
         self._detach()
@@ -300,7 +307,7 @@ class HeldEngine(Engine):
     def _called(self, armed: Armed, pc: int) -> None:
         if not self._company.lets_go:
             super()._called(armed, pc)
-        elif self._slots.send(armed, pc):  # each further stop is a chance to end it there
+        elif self._slots.send(armed, pc):  # each further stop is a chance to detach
             self._stub.resume()
         else:
             self._go_on(pc)
@@ -308,12 +315,12 @@ class HeldEngine(Engine):
     def _step(self, pc: int) -> RemoteStop:
         if not self.keeps_threads:
             return super()._step(pc)
-        # it stops there again; nobody else runs meanwhile
+        # It stops there again. No other thread runs meanwhile.
         self._at_home(self._stub.remove, pc)
         stop = self._stub.step()
         if stop.kind == stops.SIGNAL:
             self._at_home(self._stub.insert, pc)
-        elif self._shared:  # a child was killed, and its parent has the memory
+        elif self._shared:  # the child was killed; its parent has the memory
             self._stub.choose(self.home)
             self._stub.insert(pc, self._convention.breakpoint)
         return stop
@@ -324,14 +331,14 @@ class HeldEngine(Engine):
     # ---- the end ----
 
     def is_ours(self, stop: RemoteStop) -> bool:
-        """Return whether a thread has stopped for us, and for nobody else."""
+        """Return whether a thread has stopped because of soscope, and for no other reason."""
         if stop.kind != stops.SIGNAL or stop.number not in (SIGTRAP, SIGSEGV):
             return False
         pc = self._stub.get(self._convention.pc)
         return pc in self._points or self._slots.at_fault(pc) is not None
 
     def send_on(self) -> None:
-        """Send the chosen thread on that stands at an address of ours."""
+        """Move the chosen thread on if it is at a breakpoint or address of soscope's."""
         pc = self._stub.get(self._convention.pc)
         armed = self._slots.at_fault(pc)
         if armed is None and pc in self._points:
@@ -340,9 +347,9 @@ class HeldEngine(Engine):
             self._slots.send(armed, pc)
 
     def give_back_slots(self) -> None:
-        """Have slots lead where they would without us."""
+        """Restore the slots to what they would be without soscope."""
         self._slots.give_back()
 
     def give_all_back(self) -> None:
-        """Have the memory as it would be without us: a thread of it is chosen."""
+        """Restore the memory to what it would be without soscope. One of its threads is chosen."""
         self._give_all_back()

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes that a stub holds: the first one, and where they are followed its descendants.
+"""The processes that a stub holds: the first one and, if followed, its descendants.
 
-fork    a copy of the memory with all that is ours: an engine of its own, or put back and let go
-vfork   the child runs in its parent's memory, whose thread waits at its event until the child is
-        done: the kernel could not stop it before. Or nothing of ours is there until then
-exec    another program, with a control block of its own. Or all of it is over
+    fork    a copy of the memory with soscope's changes: it gets its own engine, or is restored
+            and detached
+    vfork   the child runs in its parent's memory, whose thread waits at its event until the child
+            is done, because the kernel could not stop it before. Or all changes are undone until
+            then
+    exec    another program, with a control block of its own. Or the observation is over
 
-A stop of one thread is one of all processes.
+A stop of one thread stops all processes.
 """
 
 from __future__ import annotations
@@ -33,14 +35,15 @@ from soscope.proc import reasons
 BESIDE_CHILDREN = "calls made while a child ran in the program's memory (vfork) were not seen"
 GONE = "the stub is gone: calls of children from there on were not seen"
 _ANSWER = 10.0  # seconds
-_MOST_FAILURES = 8  # stops in a row of threads that answer nothing
+_MOST_FAILURES = 8  # stops in a row of threads whose registers cannot be read
 
 
 class HeldFamily:
-    """All of them. `exit` is how the first one has ended, None before.
+    """All processes of the stub. `exit` is the exit status of the first one, None before its end.
 
-    `is_over`: nothing more will be heard of anybody, `is_left`: as they were let go on alone.
-    `takes_interrupt`: they were told to stop. `programs` are those that were executed.
+    `is_over` is set if no more stops will come, and `is_left` if that is because the processes
+    were detached. `takes_interrupt` is set while a stop that soscope has requested is due.
+    `programs` are the programs that were executed.
     """
 
     def __init__(
@@ -52,16 +55,16 @@ class HeldFamily:
         *,
         follows: bool,
     ) -> None:
-        """Begin with the process of `program`; `begin` has to be called next.
+        """Begin with the process of `program`. The caller must call `begin` next.
 
-        `guard` lets all of them go when soscope is killed.
+        `guard` detaches all processes if soscope is killed.
         """
         self.exit: ExitStatus | None = None
         self.is_over = self.is_left = False
         self.lets_go = self.takes_interrupt = False
         self.programs = [program]
         self.stub = runs.stub
-        self.engines: dict[int, HeldEngine] = {}  # by the process that has its memory
+        self.engines: dict[int, HeldEngine] = {}  # by the number of the process
         self.first: HeldEngine
         self.first_pid = 0
         self._runs = runs
@@ -69,19 +72,19 @@ class HeldFamily:
         self._events = events
         self._follows = follows
         self._remarks: list[str] = []
-        # children in their parents' memory: the threads that wait for them, and their own
+        # children in their parents' memory: (the parent's waiting thread, the child's thread)
         self._sharing: dict[int, tuple[str, str]] = {}
         self._failures = 0
 
     def begin(self, engine: HeldEngine) -> None:
-        """Take the engine of the first process."""
+        """Set the engine of the first process."""
         self.first, self.first_pid = engine, engine.pid
         self.engines[engine.pid] = engine
 
     # ---- the loop ----
 
     def work(self, seconds: float) -> None:
-        """Handle stops for so long."""
+        """Handle stops for `seconds`."""
         _, is_silent = serve(self.stub, self._handle_timed, lambda: self.is_over, seconds)
         if is_silent and self.stub.is_over:
             if self.exit is not None and not self.is_over:
@@ -96,14 +99,14 @@ class HeldFamily:
             engine.stood(time.monotonic_ns() - begun)
 
     def handle(self, stop: RemoteStop) -> None:
-        """Handle a stop, whatever process it is of."""
+        """Handle a stop of any process."""
         if stop.kind != stops.SIGNAL:
             self._ended(stop)
             return
         engine = self.engine_of(stop.thread)
         facts = stop.facts
         if engine is None:
-            self.stub.resume()  # of a process that has been let go of
+            self.stub.resume()  # of a process that was detached
         elif "exec" in facts:
             self._executed(engine, stop)
         elif "fork" in facts:
@@ -115,12 +118,12 @@ class HeldFamily:
                 engine.put_down()
             self.stub.resume()
         elif self.takes_interrupt and stop.number == SIGINT:
-            self.takes_interrupt = False  # ours: all stay where they are
+            self.takes_interrupt = False  # soscope's own; all stay stopped
         else:
             self._stopped(engine, stop)
 
     def engine_of(self, thread: str) -> HeldEngine | None:
-        """Return the engine of a thread's memory, None for who has been let go of."""
+        """Return the engine of a thread's memory, None for a detached process."""
         return self.engines.get(process_of(thread))
 
     def _stopped(self, engine: HeldEngine, stop: RemoteStop) -> None:
@@ -128,7 +131,8 @@ class HeldFamily:
             engine.take(stop)
             self._failures = 0
         except RemoteError:
-            # who is killed where it stands answers nothing; its end is told when it goes on
+            # A thread that was killed at its stop answers nothing. Its end is reported when it
+            # goes on.
             if self.stub.is_over or not self._follows or self._failures == _MOST_FAILURES:
                 raise
             self._failures += 1
@@ -138,19 +142,19 @@ class HeldFamily:
         self.is_over |= engine is self.first and engine.is_left
 
     def say(self, remark: str) -> None:
-        """Take note of what was not seen, once."""
+        """Add a remark on something that was not seen, once."""
         if remark not in self._remarks:
             self._remarks.append(remark)
 
     def remarks(self) -> list[str]:
-        """Say what was not seen, at the end."""
+        """Return remarks, at the end, on what was not seen."""
         return [*self._remarks, *self.first.unmatched()]
 
     def signalled(self, pid: int, tid: int, number: int) -> None:
-        """Hear of a signal that is about to be delivered."""
+        """Note a signal that is about to be delivered."""
         self._events.on_signal(pid, tid, number, time.time_ns())
 
-    # ---- processes that come ----
+    # ---- new processes ----
 
     def _forked(self, engine: HeldEngine, stop: RemoteStop, child: str) -> None:
         stub, pid = self.stub, process_of(child)
@@ -195,10 +199,10 @@ class HeldFamily:
         if self._guard is not None:
             self._guard.gone(pid)
 
-    # ---- programs that are executed ----
+    # ---- executed programs ----
 
     def _executed(self, engine: HeldEngine, stop: RemoteStop) -> None:
-        """See the calls of the program that a process runs by now; it stands where that begins."""
+        """Begin to see the calls of a program that a process has just executed."""
         stub = self.stub
         if not self._follows:
             self.say(EXECUTED)
@@ -224,9 +228,9 @@ class HeldFamily:
             stub.resume()
 
     def _begin(self, program: Program) -> RemoteStop | None:
-        """Have an engine for a program that a process has executed, where its calls can be seen.
+        """Make an engine for a program that a process has executed, if its calls can be seen.
 
-        Return how the process has ended meanwhile, None where it has not.
+        Return the stop with which the process has ended meanwhile, None if it has not ended.
         """
         settings, stub = self._runs.settings, self.stub
         try:
@@ -255,7 +259,7 @@ class HeldFamily:
         return None
 
     def _unseen(self, held: HeldProgram) -> str | None:
-        """Return why the calls of a program are not seen, None where they are."""
+        """Return why the calls of a program are not seen, None if they are."""
         if held.loader is None:
             return reasons.STATIC
         first = self.first.run.held.arch
@@ -264,10 +268,11 @@ class HeldFamily:
         return None
 
     def _run_to_entry(self, held: HeldProgram) -> RemoteStop | None:
-        """Have a process leave the system call that has executed a program.
+        """Let a process leave the system call that has executed a program.
 
-        It stands at its first instruction already. But what that call returns would be put into
-        a register at the next step. Return how the process has ended instead, None: it has not.
+        It is at its first instruction already, but the result of execve would be put into a
+        register at the next step. Return the stop with which the process has ended instead, or
+        None.
         """
         stub, convention = self.stub, held.convention
         entry = stub.get(convention.pc)
@@ -312,7 +317,7 @@ class HeldFamily:
             self.stub.resume()
 
     def _part(self, engine: HeldEngine, pid: int) -> None:
-        """Hear that a process has not its memory any more."""
+        """Note that a process does not have its memory any more."""
         engine.run.recorder.leave_process(pid)
         if self._guard is not None:
             self._guard.gone(pid)

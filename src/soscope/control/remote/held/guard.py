@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who lets a program go that a stub holds, when soscope is killed.
+"""A child process that detaches from a stub's program if soscope is killed.
 
-A stub takes breakpoints of ours for those of somebody who may come back, and leaves them in
-the program's memory when the connection ends. So a child of soscope has the connection as
-well, and is told of each breakpoint. When soscope is gone, it takes them out and lets go.
+A stub expects that a debugger may come back, and so it leaves breakpoints in the program's memory
+when the connection ends. So a child of soscope also has the connection, and is told of each
+breakpoint. When soscope has ended, the child removes the breakpoints and detaches.
 
-A stub that hears us while its program stands still, and at no other time, tells of the next stop
-whoever is there: its program ends by SIGPIPE where nobody is. So the child stays until then.
+A stub that reads packets only while its program is stopped reports the next stop to whichever
+process has the connection. If there is none, its program is killed by SIGPIPE. So the child stays
+until that stop.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_STOP = 2.0  # seconds in which a program stops, if it was running
+_STOP = 2.0  # seconds in which a running program must stop
 _OVER = b"."
-_PointsOf = dict[int, set[bytes]]  # by process
+_PointsOf = dict[int, set[bytes]]  # by pid
 _PIECE = 1 << 16
-_MARK, _MARKED = b"qC", b"QC"  # a question whose answer is like no other one
+_MARK, _MARKED = b"qC", b"QC"  # a question whose answer cannot be mistaken
 
 
 class Guard:
-    """The child. `note` hears of each packet that sets or removes a breakpoint.
+    """The child process. `note` gets each packet that sets or removes a breakpoint.
 
-    `forked` and `gone` hear of processes that come and go. Of the first one it knows.
+    `forked` and `gone` get processes that come and go. It knows the first process from the start.
     """
 
     __slots__ = ("_child", "_pipe")
@@ -52,11 +53,12 @@ class Guard:
         programs: bool,
         at_stops: bool,
     ) -> None:
-        """Make it, with the connection that `connected` returns and the stub's number for it.
+        """Fork it, with the connection that `connected` returns and the stub's process number.
 
-        That is 0 where the stub has none. `programs` says that the stub can be told which signals
-        to keep from the program, `at_stops` that it hears us while that stands still alone.
-        Raises OSError where there is no process, or no descriptor, to be had.
+        The number is 0 if the stub has none. `programs` tells that the stub accepts
+        QProgramSignals, by which signals are kept from the program. `at_stops` tells that it
+        reads packets only while the program is stopped. Raises OSError if no process or
+        descriptor can be made.
         """
         ours, self._pipe = os.pipe2(os.O_CLOEXEC)
         self._child = os.fork()
@@ -69,32 +71,32 @@ class Guard:
         os.close(ours)
 
     def note(self, pid: int, packet: bytes) -> None:
-        """Tell it of a packet of process `pid`: it may be told of a breakpoint that is none."""
+        """Report a packet of process `pid`, which may set or remove a breakpoint."""
         self._tell(b"%x %s" % (pid, packet))
 
     def forked(self, parent: int, child: int) -> None:
-        """Tell it of a child that has what its parent has."""
+        """Report a child that has all breakpoints of its parent."""
         self._tell(b"%x =%x" % (parent, child))
 
     def gone(self, pid: int) -> None:
-        """Tell it of a process that has ended, or has other memory by now."""
+        """Report a process that has ended or has another memory by now."""
         self._tell(b"%x -" % pid)
 
     def _tell(self, line: bytes) -> None:
-        with suppress(OSError):  # it has been killed: then there is none
+        with suppress(OSError):  # killed: there is no guard then
             os.write(self._pipe, line + b"\n")
 
     def dismiss(self) -> None:
-        """Have it end: the program has been let go. May be called twice."""
+        """End the child, because the program was detached. May be called twice."""
         if self._pipe >= 0:
             self._tell(_OVER)
             os.close(self._pipe)
             self._pipe = -1
-            with suppress(ChildProcessError):  # somebody else's handler of SIGCHLD took it
+            with suppress(ChildProcessError):  # another handler of SIGCHLD reaped it
                 os.waitpid(self._child, 0)
 
     def stay(self) -> None:
-        """Have it let the program go, and wait no longer. May be called twice."""
+        """Leave the detaching to the child, and do not wait for it. May be called twice."""
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1
@@ -108,7 +110,7 @@ def _watch(
     programs: bool,
     at_stops: bool,
 ) -> None:
-    """Wait until soscope is gone; undo then what it has not undone."""
+    """Wait until soscope has ended, then undo what it has not undone."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     points: _PointsOf = {pid: set()}
     rest = b""
@@ -118,7 +120,7 @@ def _watch(
             if line == _OVER:
                 return
             _hear(points, line)
-    with suppress(RemoteError):  # it has ended
+    with suppress(RemoteError):  # the process or thread has ended
         if at_stops:
             _let_go_at_stop(connected(), _detached(pid))
         else:
@@ -147,18 +149,18 @@ def _let_go(connected: socket.socket, points: _PointsOf, first: int, *, programs
     stream.interrupt()
     end = time.monotonic() + _STOP
     while (left := end - time.monotonic()) > 0:
-        answer = stream.receive(left)  # or one to what soscope has asked
+        answer = stream.receive(left)  # or an answer to an earlier question of soscope
         if answer is None or answer[:1] in (b"T", b"S", b"W", b"X"):
             break
     _let_all_go(RemoteStub(connected, "<", events=True), points, first, programs=programs)
 
 
 def _let_all_go(stub: RemoteStub, points: _PointsOf, first: int, *, programs: bool) -> None:
-    """Let processes go that stand still: children before their parents, who may wait for them."""
+    """Detach from stopped processes, children before their parents, who may wait for them."""
     for packet in without_ours(programs=programs):
         stub.ask(packet)
     every = set().union(*points.values())
-    for name in stub.threads():  # a child that was not told of yet has what its parent has
+    for name in stub.threads():  # an unreported child has its parent's breakpoints
         points.setdefault(stops.process_of(name), every)
     for pid, own in points.items():
         if pid:
@@ -173,7 +175,7 @@ def _let_all_go(stub: RemoteStub, points: _PointsOf, first: int, *, programs: bo
             stub.resume()
             stop = stub.wait(_STOP)
             if stop is None:
-                return  # it has not stopped, and the stub hears nobody
+                return  # the program has not stopped, so the stub reads nothing
             child = stop.facts.get("fork") or stop.facts.get("vfork")
             if child is not None:
                 stub.ask(_detached(stops.process_of(child)))
@@ -181,14 +183,14 @@ def _let_all_go(stub: RemoteStub, points: _PointsOf, first: int, *, programs: bo
 
 
 def _let_go_at_stop(connected: socket.socket, detach: bytes) -> None:
-    """Let the program go when it stops next, or now; its breakpoints go with that.
+    """Detach from the program at its next stop, or now. Its breakpoints go with that.
 
-    soscope may not have acknowledged the last answer: acknowledgements are sent ahead. A stub may
-    read these together with a question of soscope's that it has not answered yet, and look for the
-    acknowledgement of its answer behind them. So each answer is acknowledged again when it comes.
-    The answer to the last word is not: a stub that waits for its acknowledgement finds the
-    connection closed, and is done with it. A signal that the program has stopped for is sent on in
-    the same piece, as a stub that has let go has nothing more to say to it.
+    soscope may not have acknowledged the last answer, because acknowledgements are sent ahead. A
+    stub may read these together with a question of soscope's that it has not answered yet, and
+    look behind them for the acknowledgement of its answer. So each answer is acknowledged again
+    when it comes. The answer to the last packet is not acknowledged: a stub that waits for the
+    acknowledgement finds the connection closed. A signal that the program has stopped for is sent
+    in the same piece as the detach, because a stub that has detached sends nothing more.
     """
     _leave_files(connected.fileno())
     stream = PacketStream(connected)
@@ -207,7 +209,7 @@ def _let_go_at_stop(connected: socket.socket, detach: bytes) -> None:
 
 
 def _packets(stream: PacketStream) -> Iterator[bytes]:
-    """Give packets as they come, until the other side has gone."""
+    """Yield packets as they come, until the other side has closed the connection."""
     while not stream.is_over:
         packet = stream.receive(0)
         if packet is not None:
@@ -217,7 +219,7 @@ def _packets(stream: PacketStream) -> Iterator[bytes]:
 
 
 def _leave_files(kept: int) -> None:
-    """Close what somebody may wait for the end of: this process may be here for long."""
+    """Close all other files, as this process may live long and others may wait for their end."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         if descriptor != kept:

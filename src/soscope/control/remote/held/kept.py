@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals that a program has because of us, and is not to get when it is let go."""
+"""Keep signals that soscope has caused from the program when it is detached."""
 
 from __future__ import annotations
 
 from soscope.entry.remote.files import RemoteFiles
 from soscope.proc import status
 
-SIGINT, SIGTRAP, SIGSEGV = 2, 5, 11  # the protocol's numbers
+SIGINT, SIGTRAP, SIGSEGV = 2, 5, 11  # numbers of the protocol
 _SIGNALS = 151
 
 
 def without_ours(*, programs: bool) -> list[bytes]:
-    """Return the packets that say so; none where the stub does not know them (`programs`).
+    """Return the packets that keep soscope's signals from the program.
 
-    Of a fault of its own the program hears again, as it goes on at the same instruction.
+    There are none if the stub does not accept them (`programs`). A fault of the program's own
+    comes again, because the program goes on at the same instruction.
     """
     if not programs:
         return []
@@ -22,9 +23,10 @@ def without_ours(*, programs: bool) -> list[bytes]:
 
 
 def is_interrupted(files: RemoteFiles, pid: int) -> bool:
-    """Return whether a process takes a SIGINT as soon as it runs, if its system tells that.
+    """Return whether a SIGINT is pending for a process and not blocked, if its /proc tells that.
 
-    One that blocks it has a use for it, or takes it when it does so no more: that is left to it.
+    A process that blocks the signal has a use for it, or takes it when it unblocks it. That is
+    left to the process.
     """
     text = files.read(f"/proc/{pid}/status")
     fields = status.fields_of((text or b"").decode("utf-8", "replace"))

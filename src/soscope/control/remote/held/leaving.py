@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets go of all processes that a stub holds: they stop, all that is ours is undone, they go on.
+"""Detach from all processes that a stub holds: stop them, undo all changes, and resume.
 
-One stop of one thread is enough, as all others stand still then.
+A stop of one thread is enough, because all others are stopped then.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from soscope.entry.remote.files import RemoteFiles
 from soscope.entry.remote.stops import RemoteStop, process_of
 
 LATER = "the stub did not stop the program: its breakpoints go when it stops by itself"
-_NATURAL = 0.5  # seconds for a stop of its own
-_INTERRUPT = 1.0  # seconds for one that it is told to make
-_PATIENCE = 3.0  # in all
+_NATURAL = 0.5  # seconds to wait for a stop of its own
+_INTERRUPT = 1.0  # seconds to wait for a requested stop
+_PATIENCE = 3.0  # seconds in all
 
 
 class HeldLeaving:
-    """Lets go of a family that runs, or is over.
+    """Detaches from a family that runs or is over.
 
-    `is_for_guard`: that is left to the guard, when the program stops next.
+    `is_for_guard` is set if the guard has to do it at the program's next stop.
     """
 
     def __init__(self, family: HeldFamily) -> None:
@@ -34,7 +34,7 @@ class HeldLeaving:
         self._keeps_threads = family.first.keeps_threads
 
     def let_go(self) -> None:
-        """Undo all of it, and let all go on alone. Raises RemoteError where the stub is gone."""
+        """Undo all changes and let all processes go on. Raises RemoteError if the stub is gone."""
         family = self._family
         family.lets_go = True
         end = time.monotonic() + _NATURAL
@@ -46,7 +46,7 @@ class HeldLeaving:
                 self.finish()
                 return
             family.handle(stop)
-        # slots that lead to us cannot be left behind: the program is served until it stops
+        # Slots that lead to soscope cannot stay, so the program is served until it stops.
         has_slots = any(engine.has_slots for engine in self._engines())
         end = time.monotonic() + (_PATIENCE if self._keeps_threads else 0.0)
         while not family.is_over and (has_slots or time.monotonic() < end):
@@ -60,7 +60,7 @@ class HeldLeaving:
             self._leave_orders()
 
     def _knows_all(self) -> bool:
-        """Return whether each process has been told of: a child's event may wait in the stub."""
+        """Return whether all processes are known: the event of a new child may wait in the stub."""
         if not self._keeps_threads:
             return True
         names = self._stub.threads()
@@ -70,7 +70,7 @@ class HeldLeaving:
         return list(dict.fromkeys(self._family.engines.values()))
 
     def _leave_orders(self) -> None:
-        """Have the stub let the program go when that stops by itself: it reads packets then."""
+        """Send the packets that detach. The stub reads them when the program stops by itself."""
         for engine in self._engines():
             engine.give_back_slots()
         if self._keeps_threads:
@@ -90,17 +90,17 @@ class HeldLeaving:
         return orders + [b"D;%x" % pid for pid in self._others()]
 
     def _others(self) -> list[int]:
-        """Return the processes but the one that the stub lets go of at last: children first."""
+        """Return all processes except the last one to detach from, children first."""
         *others, last = sorted(self._family.engines, key=self._family.first_pid.__ne__)[::-1]
         self._stub.thread = self._family.engines[last].home
         return others
 
     def _is_interrupted(self) -> bool:
-        """Tell the program to stop, and return whether it does.
+        """Request a stop of the program, and return whether it stops.
 
-        A stub that has just told of a stop does not hear that. One that has heard it sends a
-        signal, which has to be taken before the program is let go. An emulator never hears it, and
-        takes the byte for a word to say its next stop twice.
+        A stub that has just reported a stop ignores the request. A stub that takes it sends a
+        signal, which has to be taken before the program is detached. An emulator always ignores
+        it, and takes the byte as a request to report its next stop twice.
         """
         family = self._family
         if self._keeps_threads:
@@ -123,16 +123,17 @@ class HeldLeaving:
         return False
 
     def _is_ours(self, stop: RemoteStop) -> bool:
-        """Return whether a thread has stopped for us, and for nobody else."""
+        """Return whether a thread has stopped because of soscope, and for no other reason."""
         if stop.facts.keys() & {"fork", "vfork", "vforkdone", "exec"}:
             return False
         engine = self._family.engine_of(stop.thread)
         return engine is not None and engine.is_ours(stop)
 
     def _take_interrupts(self) -> None:
-        """Take what a stub has sent to a whole group of processes, and is to be of no effect.
+        """Take the SIGINTs that a stub has sent to a whole group of processes.
 
-        Those who have not told of it yet would end by it as soon as they are let go of.
+        Processes that have not reported it yet would be killed by it as soon as they are
+        detached.
         """
         family, stub = self._family, self._stub
         files = RemoteFiles(stub, 0)
@@ -145,23 +146,23 @@ class HeldLeaving:
             while family.takes_interrupt and not family.is_over and time.monotonic() < end:
                 stop = stub.wait(_NATURAL)
                 if stop is None:
-                    stub.interrupt()  # somebody else has taken it
+                    stub.interrupt()  # it was taken elsewhere
                 else:
                     family.handle(stop)
         stub.only = 0
 
     def _may_go_on(self, pid: int) -> bool:
-        """Return whether a thread of a process does not wait for a child that has its memory."""
+        """Return whether a thread of a process does not wait for a vfork child."""
         names = self._stub.threads()
         return any(process_of(name) == pid and name not in self._stub.waiting for name in names)
 
     def finish(self) -> None:
-        """Undo all of it where all stand still, and let them go on. Raises RemoteError."""
+        """Undo all changes while all are stopped, and let them go on. Raises RemoteError."""
         family, stub = self._family, self._stub
         if self._keeps_threads:
             if self._has_interrupted and len(family.engines) > 1:
                 self._take_interrupts()
-            # threads that have come to a slot as well, and have not been heard
+            # Threads may have come to a slot as well without being reported yet.
             for packet in without_ours(programs=stub.can.has("QProgramSignals")):
                 stub.ask(packet)
             for name in stub.threads():

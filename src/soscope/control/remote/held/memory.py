@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of a program that a stub holds, by packets alone."""
+"""The memory of a program that a stub holds, accessed only by packets."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from soscope.control.remote.guest import GuestMemory
 from soscope.entry.remote.memory import StubMemory
 from soscope.entry.remote.stub import RemoteStub
 
-_FEW = 64  # bytes that are not worth a piece
+_FEW = 64  # bytes too few for reading a whole piece
 _PAGE = 4096
 
 
 class HeldMemory(GuestMemory):
-    """Reads and writes it while the program stands still.
+    """Reads and writes the memory while the program is stopped.
 
-    What was read is kept until the program goes on, or something is written.
+    Data that was read is cached until the program goes on, or something is written.
     """
 
     __slots__ = ("_pieces", "_seen", "_stub")
@@ -30,7 +30,7 @@ class HeldMemory(GuestMemory):
         self.base = 0
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+        """Do nothing, because nothing is open."""
 
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes at the program's address `offset`."""
@@ -42,7 +42,7 @@ class HeldMemory(GuestMemory):
         return self._pieces.read(offset, size)
 
     def write_word(self, addr: int, value: int) -> bool:
-        """Set one of its words; return whether that could be."""
+        """Set a word of the program. Return whether that succeeded."""
         self._seen = -1
         mask = (1 << self.coding.bits) - 1
         return self._stub.write(addr, self.coding.word.pack(value & mask))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which program a stub holds: its file here, its loader, where its libraries lie."""
+"""The program that a stub holds: its file here, its loader, and its sysroot."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from soscope.model.arch import Arch
 
 
 class HeldProgram(ForeignProgram):
-    """One program, as `ForeignProgram`; nobody here runs it, so it has no emulator."""
+    """One program, like `ForeignProgram`. soscope does not start it, so it has no emulator."""
 
     __slots__ = ()
 
     def __init__(self, space: RemoteSpace) -> None:
-        """Find its files. Raises RemoteError, LaunchError for what is missing."""
+        """Find its files. Raises RemoteError, and LaunchError for a missing file."""
         self.sysroot = space.files.sysroot or "/"
         self.root = Root(self.sysroot)
         self.path = _here(space.files.program or "", self.root)
@@ -44,7 +44,7 @@ class HeldProgram(ForeignProgram):
 
 
 def _here(path: str, root: Root) -> str:
-    """Return where a file of the program's system is here. Raises RemoteError."""
+    """Return the path here of a file of the program's system. Raises RemoteError."""
     if not path:
         raise RemoteError(
             "the stub does not say which program it holds",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that a stub holds, each with its control block; forked children run their parent's."""
+"""Programs that a stub holds, each with its control block, which forked children share."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 
 class HeldRun:
-    """One program that was executed, while it stands where that is, or later.
+    """One executed program, from its first instruction on.
 
-    `program` is what a session knows of it, `held` are its files. `dynamic` and `brk` are where its
-    dynamic section is, and what its loader calls. `make_watch` makes what notices its calls.
+    `program` is the session's record of it, and `held` has its files. `dynamic` is the address of
+    its dynamic section, and `brk` of the function that its loader calls. `make_watch` makes the
+    watch that notices its calls.
     """
 
     __slots__ = (
@@ -71,7 +72,7 @@ class HeldRun:
 
 
 class HeldRuns:
-    """Makes them. `choice` is the engine that sees their calls, which the first program decides."""
+    """Makes the runs of programs. The first program decides their engine, `choice`."""
 
     choice: EngineChoice
 
@@ -92,9 +93,9 @@ class HeldRuns:
     def begin(
         self, program: Program, held: HeldProgram, space: RemoteSpace, memory: GuestMemory
     ) -> HeldRun:
-        """Return what is needed for a program whose process stands still.
+        """Return the run of a program whose process is stopped, and make its control block.
 
-        It has a control block from here on. Raises RemoteError.
+        Raises RemoteError.
         """
         loader, coding = held.loader, encoding(space.bits, space.order)
         assert loader is not None
@@ -123,7 +124,7 @@ class HeldRuns:
 
 
 def code_of_loader(held: HeldProgram, vaddr: int, coding: Encoding) -> int:
-    """Return where the code of a function of the loader is, which a descriptor may name."""
+    """Return the address of a loader function's code, through its descriptor if it has one."""
     loader = held.loader
     assert loader is not None
     if not held.convention.descriptor:

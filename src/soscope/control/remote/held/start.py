@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace the program of a stub that waits: where it stands, which engine, and go.
+"""Trace the program of a waiting stub: find where it is, choose an engine, and start.
 
-connect ─ which program ─ its loader's first instruction ─ memory of ours ─ go
+The steps are: connect, find the program, run it to its loader's first instruction, allocate
+memory for soscope in it, and let it run.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _ON_STOPS = "one stop a call, and no step"
 _ON_RUNNING = "the program runs already, and is to outlive us"
 _AT_RANDOM = 25
 _TO_FOLLOW = ("multiprocess", "fork-events", "vfork-events", "exec-events", "QNonStop")
-_RANDOM = 16  # bytes that no other process has
+_RANDOM = 16  # bytes that are unique to a process
 
 
 def trace_held(
@@ -50,10 +51,10 @@ def trace_held(
     events: SessionEvents,
     make_room: Callable[[], object],
 ) -> HeldTarget:
-    """Connect to the stub of `settings`; return when the program's first images are there.
+    """Connect to the stub of `settings`, and return when the program's first images are loaded.
 
-    `make_room` has what has been recorded taken off. Raises UsageError, RemoteError, LaunchError;
-    `HeldTarget.run` has to be called next, from this thread.
+    `make_room` drains what has been recorded. The caller must call `HeldTarget.run` next, in this
+    thread. Raises UsageError, RemoteError, LaunchError.
     """
     hooks = check_settings(settings, instruments)
     assert settings.remote is not None
@@ -105,9 +106,10 @@ def trace_held(
 
 
 def _memory(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> GuestMemory:
-    """Return the program's memory: that of its emulator, where this is one of this machine.
+    """Return the program's memory: the emulator's memory if the stub is one on this machine.
 
-    An emulator's packets keep to what the program itself may do to its pages.
+    Through a stub's packets, only the access that the program itself has to its pages is
+    possible.
     """
     coding = encoding(space.bits, space.order)
     packets = HeldMemory(stub, coding)
@@ -116,7 +118,7 @@ def _memory(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> GuestMem
             base = base_of(space.tid, held.path, space.auxv[auxv.AT_PHDR] - _headers_at(held))
             direct = GuestMemory(space.tid, coding, base)
         except (RemoteError, OSError):
-            return packets  # it is none, or it may not be read
+            return packets  # no emulator here, or not readable
         place = space.auxv.get(_AT_RANDOM, 0)
         random = packets.read(place, _RANDOM)
         if place and len(random) == _RANDOM and direct.read(place, _RANDOM) == random:
@@ -134,9 +136,8 @@ def _choice(
 ) -> EngineChoice:
     """Choose an engine.
 
-    Nothing of a program that runs may be changed, as it is to outlive us.
-
-    Raises UsageError, RemoteError.
+    Nothing in a running program may be changed, because it must survive soscope. Raises
+    UsageError, RemoteError.
     """
     if is_new:
         is_ours = settings.engine in (None, AUTO) and stub.can.has("QNonStop")
@@ -164,7 +165,7 @@ def _note(stub: RemoteStub, guard: Guard, packet: bytes) -> None:
 
 
 def _check_follow(settings: SessionSettings, stub: RemoteStub) -> None:
-    """Raise RemoteError, UsageError where children cannot be followed."""
+    """Raise RemoteError or UsageError if children cannot be followed."""
     missing = [word for word in _TO_FOLLOW if not stub.can.has(word)]
     if missing:
         raise RemoteError(

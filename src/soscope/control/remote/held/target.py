@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that a stub holds, as a session knows targets."""
+"""A program that a stub holds, with the interface that a session needs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from soscope.errors import RemoteError
 from soscope.proc.signals import heeded, signal
 from soscope.wire import layout
 
-_TURN = 0.02  # seconds for the program's stops before everybody else's turn
+_TURN = 0.02  # seconds of handling stops before others get their turn
 
 
 class HeldTarget:
-    """One program; it belongs to somebody else. `family` are its processes, None: none is traced.
+    """One program that soscope did not start.
 
-    `guard` lets it go when soscope is killed, None: the stub ends it then.
-
-    `exit` is how it ended, None: it has been let go on.
+    `family` has its processes, and is None if none is traced. `guard` detaches from it if soscope
+    is killed, and is None if the stub ends the program then. `exit` is its exit status, None if
+    it was detached and goes on.
     """
 
     def __init__(
@@ -48,24 +48,24 @@ class HeldTarget:
         self._memory = memory
         self._signals = signals
         self._events = events
-        self._asked = 0  # times that soscope was asked to end
+        self._asked = 0  # requests to end soscope
 
     @property
     def programs(self) -> list[Program]:
-        """The program, and those that its processes have executed since."""
+        """The program, and the programs that its processes have executed since."""
         return [self._program] if self.family is None else self.family.programs
 
     @property
     def exit(self) -> ExitStatus | None:
-        """How the program ended; after it was let go: status 0, as for processes."""
+        """The exit status of the program, or status 0 after a detach, as for processes."""
         if self.family is not None and self.family.exit is not None:
             return self.family.exit
         return ExitStatus(0, None)
 
     def run(self, tick: Tick | None = None) -> None:
-        """Observe it until it has ended, or is to be let go; see `Target.run`.
+        """Observe the program until it has ended or must be detached (see `Target.run`).
 
-        Raises RemoteError where the stub is gone, and the program has not ended.
+        Raises RemoteError if the stub is gone, and the program has not ended.
         """
         try:
             while not self._is_over():
@@ -101,9 +101,9 @@ class HeldTarget:
             self._leaving.let_go()
 
     def _undo(self) -> None:
-        """Let the program go whose stub has failed us, as far as it still hears us."""
+        """Detach from the program after an error of the stub, as far as the stub still answers."""
         if self.family is not None and not self._stub.is_over:
-            with suppress(RemoteError):  # what has failed once may fail again
+            with suppress(RemoteError):  # the error may come again
                 HeldLeaving(self.family).finish()
 
     def _check_end(self) -> None:
@@ -125,17 +125,17 @@ class HeldTarget:
             received = signal.sigtimedwait(OWN_SIGNALS, 0)
 
     def hear(self) -> bool:
-        """Say that all is told that has happened: stops are handled in turn."""
+        """Return True: stops are handled in order, so all events have been reported."""
         return True
 
     def attend(self) -> bool:
-        """Hear signals while the tick waits for somebody who reads its output; see `Target`."""
+        """Handle signals while the tick waits for a reader of its output (see `Target`)."""
         self._take_signals()
         return not self._asked
 
     @property
     def is_asked_to_end(self) -> bool:
-        """Return whether somebody wants soscope to end, so that it waits for no reader any more."""
+        """Return whether a signal asks soscope to end, so that it waits for no reader any more."""
         return bool(self._asked)
 
     @property
@@ -145,19 +145,19 @@ class HeldTarget:
 
     @property
     def is_left(self) -> bool:
-        """Return whether it was let go on unobserved though nobody asked for that."""
+        """Return whether the program was detached without a request to do so."""
         return self.family is not None and self.family.is_left and not self._is_asked_to_stop()
 
     def remarks(self) -> list[str]:
-        """Return what its engine has not seen."""
+        """Return remarks on what its engine has not seen."""
         return [] if self.family is None else self.family.remarks()
 
     def verdict(self) -> EngineVerdict | None:
-        """Return whether two engines agree, None where there is but one."""
+        """Return whether two engines agree, or None if there is only one."""
         return None if self.family is None else self.family.first.verdict()
 
     def close(self) -> None:
-        """Let go of the program, if that has not been done. May be called twice."""
+        """Detach from the program, if that has not been done. May be called twice."""
         if self.family is not None:
             self.family.is_over = True
         self._stub.let_go()
@@ -168,5 +168,5 @@ class HeldTarget:
         self._memory.close()
 
     def leave(self) -> None:
-        """Put soscope's own signals back, when all is written down. May be called twice."""
+        """Restore soscope's own signal handling when all is written. May be called twice."""
         self._signals.restore()
