@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways into a process: ptrace, threads that stand still, the agent."""
+"""The ways into a process: ptrace, stopped threads, the agent."""

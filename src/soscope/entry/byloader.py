@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that their loader was told to start: `ld.so [OPTION…] PROGRAM [ARGUMENT…]`.
+"""Programs that a loader was told to start: `ld.so [OPTION…] PROGRAM [ARGUMENT…]`.
 
-The kernel knows of the loader alone: what it says of the program (/proc/PID/exe, the auxiliary
-vector) is about the loader. Where the program lies, the loader's own list says.
+The kernel only knows the loader: /proc/PID/exe and the auxiliary vector describe the loader, not
+the program. The address of the program is in the loader's own list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from soscope.proc import auxv, maps, reasons
 from soscope.proc.reasons import Refused
 
 _PAGE = 4096
-# ld.so(8); musl knows the first three, and joins their words by "=", too
+# Options with a word, of ld.so(8). musl knows the first three, and also joins the word by "=".
 _WITH_WORD = (
     *("--library-path", "--preload", "--argv0"),
     *("--inhibit-rpath", "--audit", "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"),
@@ -25,15 +25,15 @@ _ALONE = ("--inhibit-cache",)
 
 
 def is_loader(program: ElfImage) -> bool:
-    """Return whether a program without an interpreter is one: a dynamic loader."""
+    """Return whether a program without an interpreter is a dynamic loader."""
     try:
         return program.symbol("_dl_debug_state") is not None
     except FormatError:
-        return False  # damaged: it starts nothing
+        return False  # a damaged file starts nothing
 
 
 def program_of(words: list[str]) -> str | None:
-    """Return the program that a loader starts which is called with `words`, None for none.
+    """Return the program that a loader called with `words` starts, None for none.
 
     >>> from soscope.entry.byloader import program_of
     >>> program_of(["ld.so", "--argv0", "sh", "/bin/dash", "-c", "true"])
@@ -51,15 +51,15 @@ def program_of(words: list[str]) -> str | None:
             if not joined:
                 next(rest, None)
         elif word not in _ALONE:
-            return None  # it does something else, or says what is wrong
+            return None  # the loader starts no program
     return None
 
 
 def loader_vector(vector: dict[int, int], memory: RemoteMemory) -> dict[int, int]:
     """Return the auxiliary vector as if the loader had been started for a program.
 
-    What is said of the program is left out: it is not loaded yet. Raises Refused where the
-    program headers are not those of an ELF file that begins on their page.
+    The entries about the program are left out, because it is not loaded yet. Raises Refused if
+    the program headers are not those of an ELF file that begins on their page.
     """
     headers = vector.get(auxv.AT_PHDR, 0)
     base = headers & -_PAGE
@@ -75,15 +75,15 @@ def loader_vector(vector: dict[int, int], memory: RemoteMemory) -> dict[int, int
 
 
 class StartedProgram:
-    """The program that a loader has started: its `path`, and what the kernel would have said.
+    """The program that a loader has started: its `path` and its auxiliary vector entries.
 
-    `vector` has AT_PHDR, AT_PHNUM and AT_ENTRY, `image` is the mapped file.
+    `vector` has AT_PHDR, AT_PHNUM and AT_ENTRY. `image` is the mapped file.
     """
 
     __slots__ = ("image", "path", "vector")
 
     def __init__(self, pid: int, memory: RemoteMemory, r_debug: int) -> None:
-        """Find it by the loader's list. Raises Refused where that does not name it."""
+        """Find the program in the loader's list. Raises Refused if the list does not have it."""
         debug = linkmap.read_debug(memory, r_debug)
         entry = next(linkmap.walk(memory, debug.first if debug else 0), None)
         if entry is None:
@@ -106,7 +106,7 @@ class StartedProgram:
 
 
 def _first_of(mappings: list[maps.Mapping], addr: int) -> maps.Mapping:
-    """Return the mapping that the file begins with which is mapped at an address."""
+    """Return the mapping of the beginning of the file that is mapped at an address."""
     beginning = None
     for mapping in mappings:
         if mapping.path and not mapping.offset:

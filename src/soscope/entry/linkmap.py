@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loader's own account of a process: `struct r_debug` and its list of `struct link_map`.
+"""The loader's data about a process: `struct r_debug` and its list of `struct link_map`.
 
-<link.h>; both have the same layout in glibc and musl, on every 64-bit machine.
+See <link.h>. Both have the same layout in glibc and musl, on every 64-bit machine.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ RT_ADD = 1
 
 _DEBUG = Struct("<i4xQQi4xQ")  # version, map, brk, state, ldbase
 _LINK = Struct("<QQQQQ")  # addr, name, ld, next, prev
-_MAX_IMAGES = 1 << 16  # the agent's namespace.c has the same
+_MAX_IMAGES = 1 << 16  # the same as in the agent's namespace.c
 _MAX_PATH = 4096
 
 
 class RDebug:
-    """`struct r_debug`: where the list starts, the function called at events, the state."""
+    """`struct r_debug`: the first link map, the function called at events, the state."""
 
     __slots__ = ("brk", "first", "state", "version")
 
@@ -37,7 +37,7 @@ class RDebug:
 class LinkMap:
     """One image of the list: its load bias and the address of its dynamic section.
 
-    `addr` is where its `struct link_map` lies, which is dlopen's handle, too.
+    `addr` is the address of its `struct link_map`, which is also dlopen's handle.
     """
 
     __slots__ = ("addr", "dynamic", "load_bias", "name_addr")
@@ -49,27 +49,28 @@ class LinkMap:
         self.dynamic = dynamic
 
     def path(self, memory: RemoteMemory) -> str:
-        """Return the path that the loader opened; "" for the program itself."""
+        """Return the path that the loader opened, "" for the program itself."""
         text = memory.read(self.name_addr, 256)
         if b"\0" not in text:
             text = memory.read(self.name_addr, _MAX_PATH)
         return os.fsdecode(text.split(b"\0", 1)[0])
 
     def image(self, memory: RemoteMemory) -> ElfImage:
-        """Open the image for reading."""
+        """Return the image, read from memory."""
         return ElfImage.from_dynamic(memory, self.load_bias, self.dynamic)
 
 
 def read_debug(memory: RemoteMemory, addr: int) -> RDebug | None:
-    """Read the `struct r_debug` at `addr`, None where that is no memory."""
+    """Read the `struct r_debug` at `addr`. Return None if no memory is mapped there."""
     data = memory.read(addr, _DEBUG.size)
     return RDebug(data) if len(data) == _DEBUG.size else None
 
 
 def is_damaged(memory: RemoteMemory, first: int) -> bool:
-    """Tell if the list that starts at address `first` leads to itself, or is too long to be one.
+    """Return whether the list that starts at address `first` is cyclic or far too long.
 
-    The loader may be at work meanwhile: a list that ends at a wrong place is not damaged.
+    The loader may be changing the list meanwhile, so a list that ends at a wrong entry is not
+    damaged.
     """
     seen = set()
     for entry in walk(memory, first):
@@ -80,7 +81,7 @@ def is_damaged(memory: RemoteMemory, first: int) -> bool:
 
 
 def walk(memory: RemoteMemory, first: int) -> Iterator[LinkMap]:
-    """Give the images of the list that starts at address `first`, in the loader's order."""
+    """Yield the images of the list that starts at address `first`, in the loader's order."""
     addr = first
     for _ in range(_MAX_IMAGES):
         data = memory.read(addr, _LINK.size)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of another process, to be written.
+"""Write to the memory of another process.
 
-A tracer may write to any page of /proc/PID/mem, read-only ones too. Systems that forbid it
+A tracer may write to any page by /proc/PID/mem, even to read-only pages. Systems that forbid that
 (proc_mem.force_override=never) still have PTRACE_POKEDATA.
 """
 
@@ -15,21 +15,21 @@ from soscope.proc.memory import ProcessMemory
 
 
 class RemoteMemory(ProcessMemory):
-    """The memory of the process of thread `tid`, to be read and written."""
+    """The memory of the process of thread `tid`, for reading and writing."""
 
     __slots__ = ()
 
     def __init__(self, tid: int) -> None:
-        """Open it.
+        """Open the memory.
 
-        Raises OSError where that is not allowed.
+        Raises OSError if that is not allowed.
         """
         super().__init__(tid, os.O_RDWR)
 
     def write(self, addr: int, data: bytes) -> None:
-        """Write `data` at `addr`; a write of one aligned word is seen whole.
+        """Write `data` at `addr`. A write of one aligned word is atomic for its readers.
 
-        Raises OSError where it is refused, or reads back differently.
+        Raises OSError if the write is refused, or if the memory reads back differently.
         """
         try:
             written = os.pwrite(self._descriptor, data, addr)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that the kernel takes: perf_event_open(2), by each thread's own processor time.
+"""Samples taken by the kernel: perf_event_open(2), by each thread's own processor time.
 
-An event for each thread and processor, since those that their children inherit may have memory of
-their own for one processor alone; all of a processor write to one ring. <linux/perf_event.h>.
+There is an event for each thread and processor, because events that children inherit can have a
+ring only for a single processor. All events of a processor write to one ring. See
+<linux/perf_event.h>.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ _MMAP, _COMM, _TASK, _ID_ALL, _MMAP2, _COMM_EXEC = (
 )
 _CLOEXEC = 8
 _SET_OUTPUT, _DISABLE = 0x2405, 0x2401
-_HEAD, _TAIL = 1024, 1032  # of struct perf_event_mmap_page
+_HEAD, _TAIL = 1024, 1032  # offsets in struct perf_event_mmap_page
 _RECORD = Struct("<IHH")
 _LOST, _COMM_RECORD, _FORK, _SAMPLE, _MAPPED = 2, 3, 7, 9, 10
-_MAP = Struct("<QQQIIQQII")  # from, bytes, offset in the file, device, its number, rights
+_MAP = Struct("<QQQIIQQII")  # start, bytes, offset in the file, device, inode, protection
 _IS_EXEC = 1 << 13
-_STACK = 16384  # bytes that are copied
-_PAGES = (512, 256, 128, 64, 32)  # of a ring: as many as are allowed
+_STACK = 16384  # bytes of a stack that are copied
+_PAGES = (512, 256, 128, 64, 32)  # of a ring, the most that is allowed
 _PAGE = mmap.PAGESIZE
 _MOST = 8192  # events
 
@@ -46,7 +47,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class KernelSample:
-    """A thread as it was: registers by the columns of unwind tables, and memory from `sp` up."""
+    """A thread's state: registers by the columns of unwind tables, and memory from `sp` up."""
 
     __slots__ = ("pid", "registers", "sp", "stack", "tid")
 
@@ -61,7 +62,7 @@ class KernelSample:
 
 
 class TaskEvent:
-    """What happened to a process: `kind` is LOST with `count`, FORK with `parent`, EXEC or NAME."""
+    """An event of a process: `kind` is LOST with `count`, FORK with `parent`, EXEC or NAME."""
 
     __slots__ = ("count", "kind", "name", "parent", "pid", "tid")
     LOST, FORK, EXEC, NAME = range(4)
@@ -78,7 +79,7 @@ class TaskEvent:
 
 
 class MapEvent:
-    """Code was mapped: [start, end), from `offset` of the file that the kernel calls `path`."""
+    """A mapping of code: [start, end), from `offset` of the file `path`, by the kernel's name."""
 
     __slots__ = ("end", "inode", "offset", "path", "pid", "start")
 
@@ -95,23 +96,23 @@ Event = KernelSample | TaskEvent | MapEvent
 
 
 class PerfEvents:
-    """Events for threads, one sample for each `period` ns that a thread has run.
+    """Events for threads, with one sample for each `period` ns that a thread has run.
 
-    `has_kernel` says whether time in the kernel counts, which may be forbidden.
+    `has_kernel` is set if time in the kernel counts, too. The kernel may forbid that.
     """
 
     def __init__(self, period: int) -> None:
-        """Prepare. Raises OSError where the kernel allows none."""
+        """Prepare. The kernel is not asked before `add`."""
         self._period = period
         self.has_kernel = True
-        self._events: dict[int, list[int]] = {}  # of each process
+        self._events: dict[int, list[int]] = {}  # descriptors by process
         self._rings: dict[int, tuple[mmap.mmap, int, int]] = {}
         self._processors = range(os.sysconf("SC_NPROCESSORS_CONF"))
 
     def add(self, pid: int) -> None:
-        """Have all threads of a process sampled, with those that they will make.
+        """Sample all threads of a process, and those that they will make.
 
-        Raises OSError where that is not allowed, or there are too many.
+        Raises OSError if that is not allowed, or if there are too many threads.
         """
         events = self._events.setdefault(pid, [])
         done: set[int] = set()
@@ -125,16 +126,16 @@ class PerfEvents:
             raise
 
     def remove(self, pid: int) -> None:
-        """End the samples of a process; those in the rings stay."""
+        """Stop sampling a process. Its samples in the rings stay."""
         kept = {descriptor for _, descriptor, _ in self._rings.values()}
         for descriptor in self._events.pop(pid, ()):
-            if descriptor in kept:  # its ring is there as long as it is open
+            if descriptor in kept:  # a ring is mapped from this descriptor
                 _libc.ioctl(descriptor, _DISABLE, 0)
             else:
                 os.close(descriptor)
 
     def close(self) -> None:
-        """End everything."""
+        """Close all events and rings."""
         for pid in list(self._events):
             self.remove(pid)
         for ring, descriptor, _ in self._rings.values():
@@ -143,7 +144,7 @@ class PerfEvents:
         self._rings.clear()
 
     def _born(self, pid: int) -> set[int]:
-        """Return the threads that have got events from those who made them."""
+        """Return the threads that have inherited events from their creators."""
         return {
             event.tid
             for event in self.records(is_look=True)
@@ -159,9 +160,9 @@ class PerfEvents:
                 descriptor = self._open_at(tid, processor)
             except OSError as error:
                 if error.errno == errno.ESRCH:
-                    break  # it has ended
+                    break  # the process or thread has ended
                 if error.errno == errno.ENODEV:
-                    continue  # a processor that is switched off
+                    continue  # a processor that is offline
                 for descriptor in descriptors:
                     os.close(descriptor)
                 raise
@@ -196,7 +197,7 @@ class PerfEvents:
         return bytes(attr)
 
     def _lead(self, descriptor: int, processor: int) -> None:
-        """Lead an event to the ring of its processor. Raises OSError."""
+        """Attach an event to the ring of its processor. Raises OSError."""
         if processor in self._rings:
             if _libc.ioctl(descriptor, _SET_OUTPUT, self._rings[processor][1]):
                 number = ctypes.get_errno()
@@ -208,14 +209,14 @@ class PerfEvents:
             except OSError:
                 if pages == _PAGES[-1]:
                     raise
-                continue  # more than may be locked in memory
+                continue  # more than the limit of locked memory
             self._rings[processor] = ring, descriptor, pages * _PAGE
             return
 
-    # ---- what the kernel has written ----
+    # ---- records of the kernel ----
 
     def records(self, *, is_look: bool = False) -> list[Event]:
-        """Return what is in the rings, in the order of time; `is_look`: it stays there."""
+        """Return the records in the rings, ordered by time. With `is_look` they stay there."""
         records = sorted(self._records(is_look=is_look), key=itemgetter(0))
         return [record for _, record in records]
 
@@ -244,7 +245,7 @@ class PerfEvents:
 
 
 def _decoded(kind: int, misc: int, body: bytes) -> tuple[int, Event] | None:
-    """Return the time of a record, and what it says."""
+    """Return the time and the content of a record."""
     if kind == _SAMPLE:
         return unpack_from("<Q", body, 8)[0], _sample(body)
     event = _event(kind, misc, body)
@@ -255,7 +256,7 @@ def _event(kind: int, misc: int, body: bytes) -> Event | None:
     if kind == _LOST:
         return TaskEvent(TaskEvent.LOST, 0, 0, count=unpack_from("<Q", body, 8)[0])
     pid, tid = unpack_from("<II", body, 0)
-    if kind == _FORK:  # process, its parent, thread, its parent
+    if kind == _FORK:  # process, parent process, thread, parent thread
         parent, tid = tid, unpack_from("<I", body, 8)[0]
         return TaskEvent(TaskEvent.FORK, pid, tid, parent=parent)
     if kind == _COMM_RECORD:
@@ -271,7 +272,7 @@ def _event(kind: int, misc: int, body: bytes) -> Event | None:
 def _sample(body: bytes) -> KernelSample:
     pid, tid = unpack_from("<II", body, 0)
     if not unpack_from("<Q", body, 16)[0]:
-        return KernelSample(pid, tid, {}, 0, b"")  # a thread without registers of its own
+        return KernelSample(pid, tid, {}, 0, b"")  # a thread without user registers
     words = unpack_from(f"<{len(arch.PERF_COLUMNS)}Q", body, 24)
     registers: dict[int, int | None] = dict(zip(arch.PERF_COLUMNS, words, strict=True))
     at = 24 + 8 * len(words)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ptrace(2) through ctypes. All calls for one tracee must come from the thread that seized it.
+"""ptrace(2) by ctypes. All calls for one tracee must come from the thread that seized it.
 
-Every function raises OSError (ProcessLookupError where the thread is gone or not stopped).
+Every function raises OSError. It is ProcessLookupError if the thread is gone or not stopped.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ AT_SYSCALL = 0x80  # added to SIGTRAP with O_TRACESYSGOOD
 _SIGINFO = 128  # bytes; the third int is si_code
 _TKILL = 200
 
-WALL = 0x40000000  # __WALL of waitpid(2): also children that are threads
+WALL = 0x40000000  # __WALL of waitpid(2): children that are threads, too
 
 _PR_SET_DUMPABLE = 4
 
@@ -62,7 +62,7 @@ _ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void
 
 
 def request(code: int, tid: int, addr: object = None, data: object = None) -> None:
-    """Make one request whose result does not matter."""
+    """Make a request whose result does not matter."""
     if _ptrace(code, tid, addr, data) == -1:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -74,17 +74,17 @@ def seize(tid: int, options: int) -> None:
 
 
 def resume(tid: int, signal: int = 0) -> None:
-    """Let a stopped thread go on, with a signal."""
+    """Resume a stopped thread, with a signal."""
     request(CONT, tid, None, signal)
 
 
 def step(tid: int, signal: int = 0) -> None:
-    """Let a stopped thread make one instruction."""
+    """Let a stopped thread run one instruction."""
     request(SINGLESTEP, tid, None, signal)
 
 
 def resume_to_syscall(tid: int, signal: int = 0) -> None:
-    """Let a stopped thread go on to the next beginning or end of a system call."""
+    """Resume a stopped thread until the next begin or end of a system call."""
     request(SYSCALL, tid, None, signal)
 
 
@@ -99,7 +99,7 @@ def interrupt(tid: int) -> None:
 
 
 def detach(tid: int, signal: int = 0) -> None:
-    """Let a stopped thread go on untraced, with a signal."""
+    """Detach from a stopped thread, which goes on with a signal."""
     request(DETACH, tid, None, signal)
 
 
@@ -109,14 +109,14 @@ def set_options(tid: int, options: int) -> None:
 
 
 def event_message(tid: int) -> int:
-    """Return what came with the last event: a new thread's id, a former thread id."""
+    """Return the message of the last event: a new thread's id or a former thread id."""
     value = ctypes.c_ulong()
     request(GETEVENTMSG, tid, None, ctypes.byref(value))
     return value.value
 
 
 def is_sent(tid: int) -> bool:
-    """Return whether a program has sent the signal at which a thread stops (sigaction(2))."""
+    """Return whether a process has sent the signal at which a thread stopped (sigaction(2))."""
     value = (ctypes.c_int * (_SIGINFO // 4))()
     request(GETSIGINFO, tid, None, ctypes.byref(value))
     return value[2] <= 0
@@ -144,7 +144,7 @@ def set_signal_mask(tid: int, mask: int) -> None:
 def seccomp_filter(tid: int, index: int, buffer: ctypes.Array[ctypes.c_char]) -> int:
     """Read filter number `index` of a stopped thread into `buffer` of 4096 times 8 bytes.
 
-    Returns how many instructions it has. ENOENT: there is no such one.
+    Returns the number of its instructions. Raises OSError with ENOENT if there is no such filter.
     """
     size = int(_ptrace(SECCOMP_GET_FILTER, tid, index, ctypes.addressof(buffer)))
     if size < 0:
@@ -154,11 +154,11 @@ def seccomp_filter(tid: int, index: int, buffer: ctypes.Array[ctypes.c_char]) ->
 
 
 def rseq(tid: int) -> tuple[int, int]:
-    """Return where a stopped thread's `struct rseq` lies, 0 for nowhere, and its signature.
+    """Return the address of a stopped thread's `struct rseq`, 0 for none, and its signature.
 
-    Raises OSError before Linux 5.13, too, which does not say.
+    Before Linux 5.13 this raises OSError.
     """
-    value = (ctypes.c_uint32 * 6)()  # the address, its size, the signature, flags, nothing
+    value = (ctypes.c_uint32 * 6)()  # address (2 words), size, signature, flags, padding
     request(GET_RSEQ_CONFIGURATION, tid, ctypes.sizeof(value), ctypes.byref(value))
     return value[1] << 32 | value[0], value[3]
 
@@ -170,7 +170,7 @@ class Iovec(ctypes.Structure):
 
 
 def register_set(tid: int, kind: int, most: int) -> bytes:
-    """Return a set of registers of a stopped thread (NT_… of <elf.h>), at most so many bytes."""
+    """Return a register set of a stopped thread (NT_… of <elf.h>), at most `most` bytes."""
     buffer = ctypes.create_string_buffer(most)
     piece = Iovec(ctypes.addressof(buffer), most)
     request(GETREGSET, tid, kind, ctypes.byref(piece))
@@ -178,7 +178,7 @@ def register_set(tid: int, kind: int, most: int) -> bytes:
 
 
 def set_register_set(tid: int, kind: int, data: bytes) -> None:
-    """Replace a set of registers of a stopped thread."""
+    """Replace a register set of a stopped thread."""
     buffer = ctypes.create_string_buffer(data, len(data))
     request(SETREGSET, tid, kind, ctypes.byref(Iovec(ctypes.addressof(buffer), len(data))))
 
@@ -189,5 +189,5 @@ def poke(tid: int, addr: int, word: int) -> None:
 
 
 def forbid_dump() -> None:
-    """Let this process leave no core dump, and keep others from tracing it (prctl(2))."""
+    """Disable core dumps of this process, and tracing it by other processes (prctl(2))."""
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

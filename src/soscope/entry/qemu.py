@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qemu's emulator of single programs, and how it is started with its stub waiting."""
+"""qemu's user-mode emulator, and how it is started with its stub waiting."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LONGEST = 20.0
 
 
 def emulator_of(arch: Arch, given: str | None) -> str:
-    """Return the path of the emulator for programs of `arch`; `given` is what the user said.
+    """Return the path of the emulator for programs of `arch`. `given` is the user's option.
 
-    Raises LaunchError where there is none.
+    Raises LaunchError if there is none.
     """
     name = f"qemu-{arch.emulator}"
     wanted = given or name
@@ -39,13 +39,13 @@ def emulator_of(arch: Arch, given: str | None) -> str:
     return path
 
 
-# Its stub reads so many bytes at once, and acknowledgements behind those one by one:
-# gdb_handlesig() and gdb_get_char() of gdbstub.c
+# The stub reads so many bytes at once, and reads acknowledgements behind them one by one:
+# gdb_handlesig() and gdb_get_char() of gdbstub.c.
 PIECE = 256
 
 
 class Socket:
-    """A place for the stub's socket that nobody else can reach."""
+    """A path for the stub's socket that other users cannot reach."""
 
     __slots__ = ("_folder", "path")
 
@@ -54,14 +54,14 @@ class Socket:
         self.path = os.path.join(self._folder, "stub")
 
     def words(self, emulator: str, sysroot: str, program: str, command: list[str]) -> list[str]:
-        """Return the command that runs `program`, as `command` names it, and waits for us."""
+        """Return the command that runs `program` with the words of `command`, and then waits."""
         return [emulator, "-g", self.path, "-L", sysroot, "-0", command[0], program, *command[1:]]
 
     def connect(self, ended: Callable[[], str]) -> socket.socket:
-        """Connect to the stub, as soon as it is there.
+        """Connect to the stub as soon as it is there.
 
-        Raises RemoteError where it never is; `ended` says how the emulator has ended, "" while it
-        has not.
+        `ended` returns how the emulator has ended, "" while it runs. Raises RemoteError if the
+        stub never comes.
         """
         end = time.monotonic() + _LONGEST
         while True:
@@ -82,5 +82,5 @@ class Socket:
             return connected
 
     def close(self) -> None:
-        """Remove the place. May be called twice."""
+        """Remove the path. May be called twice."""
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent in a process: putting it there, finding it, taking it back."""
+"""The agent in a process: inserting it, finding it, taking it out."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blob: the file that is mapped into a target, made of the agent's ELF file.
+"""The blob: the file that is mapped into a target, made from the agent's ELF file.
 
-The ELF file, padded to a page; then the page at symbol `sosc_entry_page` BLOB_REPEAT times,
-then the pages at `sosc_site_page` and `sosc_counter_page` as often. Trampolines are mapped from
-those, many pages with one system call. The file is in memory and has no name.
+It has the ELF file, padded to a page. The page at symbol `sosc_entry_page` follows BLOB_REPEAT
+times, then the pages at `sosc_site_page` and `sosc_counter_page`, as often each. Trampolines are
+mapped from these, many pages with one system call. The file is in memory and has no name.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from soscope.wire import layout, sharedfile
 
 
 def agent_path() -> str:
-    """Return where the agent's ELF file is, or would be: beside this package's code."""
+    """Return the path at which the agent's ELF file should be, beside this package's code."""
     return os.path.join(os.path.dirname(errors.__file__), "_agent", "libsoscope-agent.so")
 
 
 class Blob:
-    """A blob and what must be known to start it.
+    """A blob, and the addresses that are needed to start it.
 
-    `fd` is its file; mapped from offset 0, its code lies at its link-time addresses. `start`,
-    `hook`, `load`, `unload`, `objects`, `trap` and `loader_event` are such. `pages_offset` is the
-    offset of the trampolines' pages in the file.
+    `fd` is its file. If it is mapped from offset 0, its code is at its link-time addresses.
+    `start`, `hook`, `load`, `unload`, `objects`, `trap` and `loader_event` are such addresses.
+    `pages_offset` is the offset of the trampolines' pages in the file.
     """
 
     __slots__ = (
@@ -64,10 +64,10 @@ class Blob:
 
     @classmethod
     def build(cls, path: str | None = None) -> Blob:
-        """Make the file for the agent at `path`, still empty.
+        """Make the file for the agent at `path`, still without content.
 
-        Raises AgentError where there is no agent, or it is not one, NoSharedMemory
-        where there is no memory for it.
+        Raises AgentError if there is no agent at `path` or the file is not one, and
+        NoSharedMemory if there is no memory for it.
         """
         path = path or agent_path()
         try:
@@ -120,16 +120,17 @@ class Blob:
         return blob
 
     def fill(self) -> None:
-        """Write the content, once; a moment after `build`, while somebody else is at work.
+        """Write the content, once. This comes after `build`, while other processes are at work.
 
-        The file is sealed: no program that has it can change the code of the next one.
+        The file is sealed, so that no program that has it can change the code of the next
+        program.
         """
         if self._content:
             data, *pages = self._content
             self._content = []
             whole = b"".join([data, *(page * layout.BLOB_REPEAT for page in pages)])
-            # Not by a mapping: while a process that is forked meanwhile has one that can be
-            # written to, the content cannot be sealed.
+            # Not by a mapping: the content cannot be sealed while a process that was forked
+            # meanwhile has a writable mapping.
             try:
                 done = 0
                 while done < len(whole):
@@ -137,19 +138,19 @@ class Blob:
             except OSError as error:
                 if error.errno != errno.EFBIG:
                     raise
-                # stores through a mapping are not subject to the limit on file sizes
+                # Stores through a mapping are not subject to the limit of file sizes.
                 with mmap.mmap(self.fd, self.size) as mapping:
                     mapping[:] = whole
             sharedfile.seal_content(self.fd)
 
     def close(self) -> None:
-        """Close the file; what is mapped stays."""
+        """Close the file. Mappings of it stay."""
         os.close(self.fd)
         self.fd = -1
 
 
 def _check_text(image: ElfImage) -> None:
-    """Make sure that the code can be mapped from the file's start."""
+    """Check that the code can be mapped from the file's start."""
     for segment in image.segments:
         if segment.type == elf.PT_LOAD and segment.flags & elf.PF_X:
             end = segment.vaddr + segment.memsz

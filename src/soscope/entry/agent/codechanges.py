@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions that an agent wants changed in a process that runs: soscope writes them.
+"""Write the instruction changes that an agent requests in a running process.
 
-Where one instruction takes the place of several, no thread may stand between these, nor return
-there from a signal handler. A thread that stands there goes on behind them, since they do nothing;
-what a handler returns to stays, and the change waits for another stop. No child of vfork(2) runs in
-this memory meanwhile: its parent's thread stops only when that has executed a program, or ended.
+If one instruction replaces several, no thread may be between these, nor return there from a
+signal handler. A thread that is there is moved behind them, because they have no effect. If a
+handler returns there, the change waits for another stop. No child of vfork(2) runs in this memory
+meanwhile: its parent's thread stops only after the child has executed a program or ended.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from soscope.wire import layout
 
 _WORD = 8  # bytes
 _FIELDS = layout.CHANGE.size // _WORD
-_MOST_STACK = 64 << 20  # bytes that are looked at
+_MOST_STACK = 64 << 20  # bytes of a stack that are searched
 
-Change = tuple[int, int, bytes, bytes, bool]  # place in the journal, addr, before, after, split
+Change = tuple[int, int, bytes, bytes, bool]  # index in the journal, addr, before, after, split
 
 
 class CodeChanges:
-    """The changes of code that an agent's journal asks for.
+    """The code changes that an agent's journal requests.
 
-    `waiting` are those for which a thread stands in the wrong place, `refused` is how many the
+    `waiting` are changes that have to wait because of a thread. `refused` counts those that the
     kernel has not allowed.
     """
 
@@ -40,12 +40,12 @@ class CodeChanges:
         self._visit = visit
         self._agent = agent
         self._seen = 0
-        self._last = b""  # the last entry that has been seen
+        self._last = b""  # the last entry that was read
         self.waiting: list[Change] = []
         self.refused = 0
 
     def apply(self) -> None:
-        """Write what can be written, while all threads are stopped."""
+        """Write the changes that are possible, while all threads are stopped."""
         new = self._new()
         changes = self.waiting + new
         held = self._held([change for change in changes if change[4]])
@@ -53,7 +53,7 @@ class CodeChanges:
         self._write(change for change in changes if change[1] not in held)
 
     def give_up(self) -> int:
-        """Leave the changes alone that still wait; return how many they are."""
+        """Give up the changes that still wait. Return their number."""
         count = len(self.waiting)
         for place, *_ in self.waiting:
             at = self._agent.fields["changes"] + place * layout.CHANGE.size
@@ -62,9 +62,10 @@ class CodeChanges:
         return count
 
     def _new(self) -> list[Change]:
-        """Return what has come into the journal since the last time.
+        """Return the changes that were added to the journal since the last call.
 
-        Where images have gone, others may have their places by now: all of it is read again.
+        If images have been unloaded, their entries may have been reused. So the whole journal is
+        read again then.
         """
         self._agent.look()
         count = min(self._agent.fields["change_count"], layout.MAX_CHANGES)
@@ -87,14 +88,14 @@ class CodeChanges:
         return changes
 
     def _entries(self, first: int, end: int) -> bytes:
-        """Return the journal's entries from one place to in front of another, none before 0."""
+        """Return the journal's entries [first, end) as bytes. There are none before 0."""
         first = max(first, 0)
         start = self._agent.fields["changes"] + first * layout.CHANGE.size
         data = self._visit.memory.read(start, (end - first) * layout.CHANGE.size)
         return data[: len(data) // layout.CHANGE.size * layout.CHANGE.size]
 
     def _write(self, changes: Iterable[Change]) -> None:
-        """Write them, a page at a time, where the old bytes stand."""
+        """Write changes, a page at a time, if the old bytes are in place."""
         memory = self._visit.memory
         pages: dict[int, list[Change]] = {}
         for change in changes:
@@ -114,10 +115,10 @@ class CodeChanges:
             except OSError:
                 self.refused += len(page)
 
-    # ---- who stands where ----
+    # ---- positions of threads ----
 
     def _held(self, changes: list[Change]) -> set[int]:
-        """Return the addresses of changes where a handler returns; move threads that are there."""
+        """Return the addresses of changes to which a handler returns. Move threads from there."""
         if not changes:
             return set()
         inside = {
@@ -140,7 +141,7 @@ class CodeChanges:
 
 
 def used_stacks(memory: RemoteMemory, mappings: list[maps.Mapping], sp: int) -> Iterator[bytes]:
-    """Give what is in use of a stack, and of those that its handlers have interrupted."""
+    """Yield the used part of a stack, and of the stacks that its signal handlers interrupted."""
     waiting, seen = [sp], set[int]()
     while waiting:
         start = waiting.pop() & -_WORD

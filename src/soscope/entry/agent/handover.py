@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors of ours in the target: by a path, by a pidfd, or made there and taken from there.
+"""Get soscope's descriptors into the target: by path, by pidfd, or by files made there.
 
-The program that soscope starts inherits them; these ways are for the programs that it then
-executes, and for when no descriptor was free. All work without the target's own code.
+The program that soscope starts inherits the descriptors. These ways are for programs that it
+executes later, and for a start without free descriptors. All of them work without the target's
+own code.
 
-What is made in the target may be replaced there before soscope has it: a process that shares
-nothing but the descriptors is not stopped. So soscope never opens such a file by a path. It
-takes the descriptor as it is, with the rights that it has there.
+A file that is made in the target may be replaced before soscope has it, because a process that
+shares only the descriptors is not stopped. So soscope never opens such a file by a path. It takes
+the descriptor itself, with the access mode that it has there.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Files:
-    """The agent's files in a target: the numbers of blob, control block and plan there.
+    """The agent's files in a target: the descriptor numbers of blob, control block and plan.
 
-    `execs` is that of the file of `ControlBlock.execs`. A number is -1 if there is no such file.
-    `made` are the inodes of files that had to be made in the target.
+    `execs` is the number of the file of `ControlBlock.execs`. A number is -1 if there is no such
+    file. `made` are the inodes of files that had to be made in the target.
     """
 
     __slots__ = ("blob", "control", "execs", "made", "plan")
@@ -49,13 +50,13 @@ class Files:
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of those that are there."""
+        """The numbers of the files that are there."""
         numbers = (self.blob, self.control, self.plan, self.execs)
         return [number for number in numbers if number >= 0]
 
 
 def _string(tracee: Tracee, text: str) -> int:
-    """Write a string where the thread's stack is free; return its address."""
+    """Write a string into the free part of the thread's stack, and return its address."""
     data = os.fsencode(text) + b"\0"
     addr = tracee.scratch(len(data))
     tracee.memory.write(addr, data)
@@ -63,18 +64,18 @@ def _string(tracee: Tracee, text: str) -> int:
 
 
 def open_by_path(tracee: Tracee, descriptor: int) -> int:
-    """Let the target open our `descriptor` through /proc; return its number, or -errno.
+    """Let the target open soscope's `descriptor` through /proc. Return its number, or -errno.
 
-    Fails in another root or process namespace.
+    This fails in another root or process namespace.
     """
     path = _string(tracee, f"/proc/{os.getpid()}/fd/{descriptor}")
     return tracee.syscall(arch.NR_OPENAT, _AT_FDCWD, path, os.O_RDWR | os.O_CLOEXEC)
 
 
 def fetch_by_pidfd(tracee: Tracee, descriptor: int) -> int:
-    """Let the target take our `descriptor` with pidfd_getfd(2); return its number, or -errno.
+    """Let the target take soscope's `descriptor` by pidfd_getfd(2). Return its number, or -errno.
 
-    Works in another root, not in another process namespace. Linux 5.6.
+    This works in another root, but not in another process namespace. It needs Linux 5.6.
     """
     pidfd = tracee.syscall(arch.NR_PIDFD_OPEN, os.getpid(), 0)
     if pidfd < 0:
@@ -85,9 +86,9 @@ def fetch_by_pidfd(tracee: Tracee, descriptor: int) -> int:
 
 
 def fetch(tracee: Tracee, descriptor: int) -> int:
-    """Bring our `descriptor` into the target; return its number there, or -errno."""
-    # Another process namespace may have another process under our number: it is the file
-    # that counts, so look at what was opened.
+    """Bring soscope's `descriptor` into the target. Return its number there, or -errno."""
+    # In another process namespace, soscope's number may be another process's, so the opened file
+    # is compared.
     failure = -errno.EBADF
     for way in (open_by_path, fetch_by_pidfd):
         number = way(tracee, descriptor)
@@ -114,10 +115,10 @@ def _is_same_file(tracee: Tracee, number: int, descriptor: int) -> bool:
 
 
 def create(tracee: Tracee) -> tuple[int, int]:
-    """Make a memory file in the target and take it; return (number there, ours).
+    """Make a memory file in the target and take it. Return (number there, soscope's descriptor).
 
-    For targets that cannot reach any of our descriptors. Raises Refused if the target cannot make
-    a file, or if somebody has put another file in its place.
+    This is for targets that cannot reach soscope's descriptors. Raises Refused if the target
+    cannot make a file, or if another process has put another file in its place.
     """
     name = _string(tracee, "soscope")
     number = -errno.ENOSYS
@@ -144,13 +145,13 @@ def create(tracee: Tracee) -> tuple[int, int]:
 
 
 def _take(tracee: Tracee, number: int) -> int:
-    """Take the target's descriptor `number` with pidfd_getfd(2), Linux 5.6; return ours.
+    """Take the target's descriptor `number` by pidfd_getfd(2) (Linux 5.6). Return soscope's.
 
     Raises OSError.
     """
     try:
         pidfd = os.pidfd_open(tracee.tid, _PIDFD_THREAD)
-    except OSError:  # an older kernel takes leaders alone; threads usually share descriptors
+    except OSError:  # older kernels: leaders only, which usually share descriptors
         pidfd = os.pidfd_open(_leader(tracee.tid))
     try:
         ours: int = _libc.syscall(arch.NR_PIDFD_GETFD, pidfd, number, 0)
@@ -170,11 +171,11 @@ def _leader(tid: int) -> int:
 
 
 def _check_new(descriptor: int) -> None:
-    """Refuse a file that cannot be the one that was just made. Raises OSError, too."""
+    """Refuse a file that cannot be the one that was just made. May raise OSError."""
     try:
         seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
     except OSError:
-        seals = fcntl.F_SEAL_SEAL  # it takes none: no memory file
+        seals = fcntl.F_SEAL_SEAL  # no seals: not a memory file
     mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
     is_new = not seals & sharedfile.SIZE_SEALS and not os.fstat(descriptor).st_size
     if mode != os.O_RDWR or not is_new:
@@ -182,9 +183,9 @@ def _check_new(descriptor: int) -> None:
 
 
 def copy_file(source: int, size: int, target: int) -> None:
-    """Copy `size` bytes of one memory file into an empty one, which then stays as it is.
+    """Copy `size` bytes of a memory file into an empty one, and seal that.
 
-    Raises OSError, and Refused where somebody else writes to it.
+    Raises OSError, and Refused if another process writes to it.
     """
     os.ftruncate(target, size)
     done = 0
@@ -194,5 +195,5 @@ def copy_file(source: int, size: int, target: int) -> None:
             break
         done += sent
     sharedfile.seal_content(target)
-    if os.fstat(target).st_size != size:  # it was cut before it was sealed
+    if os.fstat(target).st_size != size:  # the file was truncated before the seal
         raise Refused(reasons.MEDDLED)

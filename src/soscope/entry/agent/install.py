@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put the agent's code into a stopped process and start it: the part that all ways in share.
+"""Put the agent's code into a stopped process and start it: common to launch and attach.
 
-    Facts      what has to be known of the process: read before it is stopped, where it runs
-    Install    map the blob by remote system calls, call the agent's start, aim the loader at it
+    Facts      the facts about the process: read before it is stopped, if it is running
+    Install    map the blob by remote system calls, call the agent's start, hook the loader
 
-Nothing is known here of how the thread was stopped, or why the loader is idle.
+This module does not depend on how the thread was stopped, or why the loader is idle.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ if TYPE_CHECKING:
 
 _PROT_READ, _PROT_EXEC, _MAP_PRIVATE = 1, 4, 2
 
-_REACH = 1 << 30  # the agent is to lie this near to the loader: a jump must reach it
+_REACH = 1 << 30  # greatest distance of a jump from the loader to the agent
 _GAP = 256 << 10  # left free between the agent and the loader
-_VDSO_SIZE = 16384  # at most what is looked through
+_VDSO_SIZE = 16384  # bytes of the vDSO that are searched, at most
 _TEXT_PIECE = 1 << 18
-# Seconds. A thousand images take some fifty milliseconds, and a busy machine makes that seconds.
+# Seconds. A thousand images take some fifty milliseconds, which becomes seconds on a busy machine.
 _START_LIMIT = 30.0
-_CODE_SIZE = 64  # bytes of __errno_location to look at
+_CODE_SIZE = 64  # bytes of __errno_location that are decoded
 _INT64_MIN = -(1 << 63)
-# glibc's description of the field for libthread_db: size in bits, number, offset. Before
-# glibc 2.34 it is no dynamic symbol, and the agent tries the places that are known.
+# glibc's description of the field for libthread_db: size in bits, number, offset. Before glibc
+# 2.34 it is no dynamic symbol, and the agent tries the known offsets.
 _TID_FIELD = "_thread_db_pthread_tid"
 
-# Brings the agent's files into the target, and returns them, with the bytes of block and plan.
+# Brings the agent's files into the target. Returns them, and the sizes of block and plan in bytes.
 Handover: TypeAlias = "Callable[[Tracee], tuple[Files, int, int]]"
 Undo: TypeAlias = "list[Callable[[], object]]"
 
 
 class Facts:
-    """What is known of a process that the agent is to go into.
+    """Facts about a process that the agent is to be inserted into.
 
-    `auxv` is its auxiliary vector (see `byloader`, where `is_by_loader`: its loader was told to
-    start it), `loader` the image of its loader, `function` the address of
-    the function that this calls at its events, `saved` the bytes there without us, `r_debug`
-    the address of its `struct r_debug` (0: not known yet). `errno_offset` is errno's place,
-    from the thread pointer, INT64_MIN where it is not known; `tid_offset` that of the thread id
-    in the C library's descriptor of a thread, 0 where the library does not say.
+    `auxv` is its auxiliary vector. `is_by_loader` is set if its loader was told to start it (see
+    `byloader`). `loader` is the image of its loader, and `function` the address of the function
+    that the loader calls at its events. `saved` are the bytes of that function without soscope.
+    `r_debug` is the address of its `struct r_debug` (0 if it is not known yet). `errno_offset`
+    and `tid_offset` are the offsets of errno and of a thread's id from the thread pointer. If
+    they are not known, they are the smallest 64-bit integer and 0.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class Facts:
     def __init__(self, vector: dict[int, int], memory: RemoteMemory) -> None:
         """Find the loader's function and its `struct r_debug`.
 
-        Raises Refused where the loader is of an unknown kind.
+        Raises Refused if the loader is of an unknown kind.
         """
         self.is_by_loader = not vector.get(auxv.AT_BASE)
         if self.is_by_loader:
@@ -84,7 +84,7 @@ class Facts:
         try:
             self.loader = ElfImage.from_memory(memory, vector[auxv.AT_BASE])
             function = self.loader.symbols.addr("_dl_debug_state")
-            # glibc; musl's is in the program's DT_DEBUG
+            # This is glibc's. musl's is in the program's DT_DEBUG.
             self.r_debug = self.loader.symbols.addr("_r_debug") or 0
         except FormatError as error:
             raise Refused(f"{reasons.UNKNOWN_LOADER}: {error}") from error
@@ -94,16 +94,16 @@ class Facts:
         self.look_at_function(memory)
 
     def look_at_function(self, memory: RemoteMemory) -> None:
-        """Read what stands now at the function that the loader calls."""
+        """Read the present bytes of the function that the loader calls."""
         self.saved = memory.read(self.function, arch.EMPTY_FUNCTION_SIZE)
 
     @property
     def base(self) -> int:
-        """Where the loader lies."""
+        """The load address of the loader."""
         return self.auxv[auxv.AT_BASE]
 
     def see_program(self, pid: int, memory: RemoteMemory) -> byloader.StartedProgram:
-        """Find the program that the loader was told to start, once that is loaded.
+        """Find the program that the loader was told to start, once it is loaded.
 
         Raises Refused.
         """
@@ -112,8 +112,8 @@ class Facts:
         return program
 
     def debug_of_program(self, memory: RemoteMemory) -> int:
-        """Return the program's DT_DEBUG, by its program headers; 0 where it has none."""
-        if self.is_by_loader:  # musl says it in a variable, too
+        """Return the program's DT_DEBUG, found by its program headers, or 0 if it has none."""
+        if self.is_by_loader:  # musl also has it in a variable
             pointer = self.loader.symbols.addr("_dl_debug_addr")
             return memory.word(pointer) if pointer else 0
         phdr, count = self.auxv.get(auxv.AT_PHDR, 0), self.auxv.get(auxv.AT_PHNUM, 0)
@@ -121,7 +121,7 @@ class Facts:
         bias, dynamic = 0, 0
         table = memory.read(phdr, count * layout_.size)
         for fields in layout_.iter_unpack(table[: len(table) // layout_.size * layout_.size]):
-            if fields[0] == 6:  # PT_PHDR says where the table itself was linked
+            if fields[0] == 6:  # PT_PHDR: the table's link-time address
                 bias = phdr - fields[3]
             elif fields[0] == elf.PT_DYNAMIC:
                 dynamic = fields[3]
@@ -134,7 +134,7 @@ class Facts:
         return program.dynamic.get(elf.DT_DEBUG) or 0
 
     def look_at_libc(self, memory: RemoteMemory) -> None:
-        """Ask the C library where errno and a thread's id lie."""
+        """Find the offsets of errno and of a thread's id in the C library."""
         debug = linkmap.read_debug(memory, self.r_debug)
         if debug is None:
             return
@@ -168,10 +168,10 @@ class Facts:
 
 
 class Install:
-    """One installation. `base` is where the agent lies, 0 before.
+    """One installation. `base` is the agent's address, 0 before it has one.
 
-    `hooks_loader` says whether images loaded later will be seen. `mark` is called with the
-    name of each step that is done. `flags` are layout.START_….
+    `hooks_loader` is set if images that are loaded later will be seen. `mark` is called with the
+    name of each completed step. `flags` are START_ constants of `layout`.
     """
 
     __slots__ = ("base", "facts", "flags", "hooks_loader", "mark", "tracee")
@@ -187,10 +187,10 @@ class Install:
         self.hooks_loader = False
 
     def run(self, blob: Blob, handover: Handover, undo: Undo) -> None:
-        """Go all the way; `undo` gets what takes each step back.
+        """Do the whole installation. `undo` gets a function for each step that undoes it.
 
-        All but SIGTRAP are blocked, the registers are the caller's to restore. `handover` is
-        called once system calls can be made. Raises Refused, OSError and Gone.
+        All signals except SIGTRAP are blocked, and the caller restores the registers. `handover`
+        is called once system calls can be made. Raises Refused, OSError and Gone.
         """
         self.find_syscall()
         files, *sizes = handover(self.tracee)
@@ -202,7 +202,7 @@ class Install:
         self._go(base, blob, files, sizes)
 
     def run_again(self, base: int, blob: Blob, files: Files, sizes: list[int]) -> None:
-        """Start an agent that lies at `base` once more; it needs no blob."""
+        """Start an agent that is already at `base` once more. It needs no blob."""
         self.flags |= layout.START_AGAIN
         self._go(base, blob, files, sizes)
 
@@ -228,7 +228,7 @@ class Install:
             int.from_bytes(facts.saved[:8], "little"),
             int.from_bytes(facts.saved[:8] if jump is None else jump, "little"),
             self.flags,
-            facts.auxv.get(auxv.AT_EXECFN, 0),  # a string that the kernel puts above all frames
+            facts.auxv.get(auxv.AT_EXECFN, 0),  # the kernel's string above all frames
         )
         self.mark("looked up")
         self._start(blob, base, start)
@@ -237,7 +237,7 @@ class Install:
         self._aim_loader(jump)
 
     def find_syscall(self) -> None:
-        """Find a syscall instruction. Raises Refused where there is none."""
+        """Find a syscall instruction. Raises Refused if there is none."""
         if not self.tracee.syscall_addr and not self.tracee.find_syscall(
             self.facts.syscall_places()
         ):
@@ -247,14 +247,14 @@ class Install:
         return lambda: self.tracee.syscall(arch.NR_CLOSE, descriptor)
 
     def _unmap(self, base: int) -> None:
-        if not self.base:  # the agent never ran, or took everything back
+        if not self.base:  # the agent never ran, or has undone everything
             self.tracee.syscall(arch.NR_MUNMAP, base, layout.BLOB_SIZE)
 
     def _map(self, blob: Blob, descriptor: int) -> int:
-        """Map the agent's code, near the loader if there is room, and return where.
+        """Map the agent's code, near the loader if there is room, and return its address.
 
-        The mapping is as long as all that the agent uses, so that one system call both
-        reserves the addresses and maps the code; the agent maps the rest over it.
+        The mapping is as long as all memory that the agent uses, so that one system call both
+        reserves the addresses and maps the code. The agent maps the rest over it.
         """
         loader = self.facts.base
         base = self._map_at(loader - layout.BLOB_SIZE - _GAP & -layout.PAGE, descriptor)
@@ -284,7 +284,10 @@ class Install:
         return abs(base - loader) < _REACH and abs(base + layout.BLOB_SIZE - loader) < _REACH
 
     def _jump(self, to: int) -> bytes | None:
-        """Return the bytes that lead the loader's function to the agent; None: do not."""
+        """Return the bytes of a jump from the loader's function to the agent, or None.
+
+        It is None if r_debug now has another function, or if no jump fits there.
+        """
         facts = self.facts
         debug = linkmap.read_debug(self.tracee.memory, facts.r_debug)
         if debug is None or debug.brk != facts.function:
@@ -292,7 +295,7 @@ class Install:
         return arch.jump(facts.function, to, facts.saved)
 
     def _start(self, blob: Blob, base: int, start: bytes) -> None:
-        """Write `struct sosc_start` where there is room for it and call the agent."""
+        """Write `struct sosc_start` where there is room for it, and call the agent's start."""
         where = self.tracee.scratch(len(start))
         self.tracee.memory.write(where, start)
         try:
@@ -300,12 +303,12 @@ class Install:
                 base + blob.start, where, where - 8, base + blob.trap, limit=_START_LIMIT
             )
         except Faulted as fault:
-            # Slots may lead to the agent already: its mappings have to stay.
+            # Slots may lead to the agent already, so its mappings must stay.
             self.base = base
             inside = 0 <= fault.pc - base < layout.BLOB_SIZE
             place = f"agent+{fault.pc - base:#x}" if inside else f"{fault.pc:#x}"
             raise StartFault(f"the agent's start: {fault} ({place})", base) from fault
-        except OSError as error:  # somewhere inside it
+        except OSError as error:  # an error in the middle of the start
             self.base = base
             raise StartFault(f"the agent's start: {error.strerror or error}", base) from error
         if result < 0:
@@ -313,9 +316,10 @@ class Install:
         self.base = base
 
     def _check_mapped(self, files: Files) -> None:
-        """Refuse a target if it has not mapped the files that soscope had it make.
+        """Refuse a target that has not mapped the files that soscope had it make.
 
-        Another process that shares the descriptors may have exchanged the files. Raises StartFault.
+        Another process that shares the descriptors may have exchanged the files. Raises
+        StartFault.
         """
         if files.made:
             mapped = {mapping.inode for mapping in maps.read(self.tracee.tid)}
@@ -328,14 +332,14 @@ class Install:
             try:
                 self.tracee.memory.write(self.facts.function, jump)
             except OSError:
-                return  # images loaded later are not seen; the agent's state says so
+                return  # later images are not seen, as `hooks_loader` tells
             self.hooks_loader = True
 
 
 class StartFault(Refused):
-    """The agent's own start went wrong: a mistake of soscope, not of the target.
+    """An error in the agent's own start: a bug of soscope, not of the target.
 
-    `base` is where the agent lies, whose mappings have to stay.
+    `base` is the address of the agent, whose mappings must stay.
     """
 
     def __init__(self, reason: str, base: int) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that lock all their memory: the agent's counts, and may not fit their limit.
+"""Programs that lock all their memory, with the agent's, which may exceed their limit.
 
-mlockall(2) compares the whole address space with RLIMIT_MEMLOCK, and then fails where it
-would succeed without us. Nothing can be done about that from outside.
+mlockall(2) compares the whole address space with RLIMIT_MEMLOCK. So it may fail where it would
+succeed without soscope, which cannot be prevented from outside.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from soscope.proc import status
 
 _CAP_IPC_LOCK = 14
 _NAME = b"\0mlockall\0"
-_MOST = 64 << 20  # bytes of names that are looked through
+_MOST = 64 << 20  # bytes of names that are searched
 
 
 def would_fail(pid: int, program: ElfImage) -> bool:
-    """Return whether `program`, which process `pid` runs, may lock all memory and has a limit.
+    """Return whether `program`, run by process `pid`, may lock all memory and has a limit.
 
-    Raises FormatError for a damaged file, OSError where it cannot be read.
+    Raises FormatError for a damaged file, and OSError if it cannot be read.
     """
     names, size = program.dynamic.get(elf.DT_STRTAB), program.dynamic.get(elf.DT_STRSZ)
     if not names or not size:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads in the functions that an agent has replaced in order to hook Python's method tables.
+"""Wait until threads have left functions that an agent replaces for Python's method tables.
 
-Whoever is in one of these reads a table behind the agent's back, and must have left before one
-is hooked. No thread enters them any more; so each is to be seen once where it is in none of them:
+A thread in one of these functions reads a method table behind the agent's back, so it must have
+left before a table is hooked. No thread enters them any more. So each thread has to be seen once
+where it is in none of them. A thread may be in them
 
-- between their first and last instruction, or those of what they call or jump to;
-- about to call one, with its address in a register;
-- in what they call further on, with a return address to one near the top of the stack;
-- the same of what its signal handlers have interrupted.
+- between their first and last instruction, or those of functions that they call or jump to;
+- if it is about to call one, with its address in a register;
+- in functions called from there, with a return address to one near the top of the stack;
+- if one of these holds for code that its signal handlers have interrupted.
 
-They make no system calls. So a thread that waits for one is not in them, whatever earlier
-calls have left on its stack.
+These functions make no system calls. So a thread that waits in a system call is not in them,
+whatever earlier calls have left on its stack.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from soscope.wire import layout
 
 _WORD = 8  # bytes
 _TRIES = 100  # stops
-_SIZE = 256  # bytes of a function of which no table tells
-_FRAMES = 1024  # bytes of stack that what they call may have in use
-_BINDING = 8192  # the same where the loader binds a symbol for them
+_SIZE = 256  # bytes of a function without a table entry
+_FRAMES = 1024  # bytes of stack that functions called from them may use
+_BINDING = 8192  # the same while the loader binds a symbol for them
 
 Range = tuple[int, int]
 
 
 class MethodChanges:
-    """What an agent waits for before it hooks method tables.
+    """The wait of an agent before it hooks method tables.
 
-    `are_left` says that it was in vain, and that no table is hooked.
+    `are_left` is set if the wait was in vain, so that no table is hooked.
     """
 
     __slots__ = ("_agent", "_out", "_ranges", "_tries", "_visit", "are_left")
@@ -48,12 +49,12 @@ class MethodChanges:
         self._visit = visit
         self._agent = agent
         self._ranges: list[Range] = []
-        self._out: set[int] = set()  # threads that were seen elsewhere
+        self._out: set[int] = set()  # threads seen outside
         self._tries = _TRIES
         self.are_left = False
 
     def prepare(self) -> None:
-        """Find out which code it is about. This takes a while: the process may run."""
+        """Find the code of the functions. This takes a while, during which the process may run."""
         self._agent.look()
         fields = self._agent.fields
         if not self._ranges and fields["method_state"] == layout.METHODS_WAIT:
@@ -61,7 +62,7 @@ class MethodChanges:
             self._ranges = _ranges(self._visit, functions)
 
     def look(self) -> None:
-        """See where threads are, which are all stopped, and tell the agent once all have left."""
+        """Check the positions of all stopped threads, and tell the agent once all have left."""
         if not self._ranges or self.are_left:
             return
         if self._agent.fields["method_state"] != layout.METHODS_WAIT:
@@ -112,7 +113,7 @@ class MethodChanges:
 
 
 def _ranges(visit: Visit, functions: Iterable[int]) -> list[Range]:
-    """Return where functions have their code, and what they call or jump to directly has its."""
+    """Return the code ranges of functions, and of functions that they call or jump to directly."""
     known: dict[int, Range] = {}
     for function in functions:
         pieces = _pieces(visit, function)
@@ -137,11 +138,11 @@ def _piece_around(pieces: list[Range], addr: int) -> Range:
 
 
 def _pieces(visit: Visit, function: int) -> list[Range]:
-    """Return all pieces of code of a function's image, as far as its unwind tables tell."""
+    """Return all code ranges of a function's image that its unwind tables list."""
     path = next((each.path for each in visit.mappings if each.start <= function < each.end), "")
     start = min(each.start for each in visit.mappings if each.path == path)
     try:
         image = ElfImage.from_memory(visit.memory, start)
         return [(image.locate(at), image.locate(at) + size) for at, size in code_ranges(image)]
     except FormatError:
-        return []  # then a fixed number of bytes counts as the function's
+        return []  # a fixed size is used then

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put the agent into a program that was just executed, before any code of its own runs.
+"""Put the agent into a program that was just executed, before any of its own code runs.
 
     begin      at the exec stop: find the loader, plant a breakpoint in the function that it
                calls at its events (`_dl_debug_state`)
-    on_trap    at each hit; the last one says: all images relocated, no constructor run yet
-    finish     map the agent, let it start, aim the loader's function at it
+    on_trap    at each hit; at the last one all images are relocated, no constructor run yet
+    finish     map the agent, let it start, redirect the loader's function to it
 
-Between `begin` and the last hit the thread belongs to the caller's event loop: loading may
-take long (a network file system), and signals act as they would without us. `finish` runs
-with signals blocked, a millisecond or two, and undoes everything when a step fails.
+Between `begin` and the last hit the thread belongs to the caller's event loop: loading may take
+long (a network file system), and signals have their usual effect. `finish` runs with signals
+blocked, a millisecond or two, and undoes everything if a step fails.
 
-One thread exists all the time. Nothing is left behind that the program could see but the
-agent's mappings: not a descriptor, not a byte of its stack in use, not a register.
+There is only one thread all the time. Nothing remains that the program could see except the
+agent's mappings: no descriptor, no used byte of its stack, no register.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from soscope.proc.reasons import Refused
 
 
 class PutIn:
-    """The agent's way into one program. `marks` are (step, time.perf_counter_ns()).
+    """The insertion of the agent into one program. `marks` are (step, time.perf_counter_ns()).
 
-    `base` is where the agent lies, 0 before; `hooks_loader` says whether images loaded later
-    will be seen. `path` is the program that a loader was told to start, None for any other.
+    `base` is the agent's address, 0 before it has one. `hooks_loader` is set if images that are
+    loaded later will be seen. `path` is the program that a loader was told to start, None for
+    other programs.
     """
 
     __slots__ = (
@@ -63,22 +64,23 @@ class PutIn:
         self._saw_add = False
 
     def mark(self, step: str) -> None:
-        """Note that `step` is done."""
+        """Record that `step` is done."""
         self.marks.append((step, time.perf_counter_ns()))
 
     # ---- at the exec stop ----
 
     def begin(self, *, is_our_child: bool) -> None:
-        """Look at the new program and plant the breakpoint.
+        """Examine the new program and plant the breakpoint.
 
-        A child of ours has the seccomp filters that we have; anybody else may have more.
-        Raises Refused, with nothing changed, where there is no way in.
+        A child of soscope has the same seccomp filters as soscope, but another process may have
+        more. Raises Refused, with nothing changed, if the agent cannot be inserted.
         """
         self.mark("exec")
         self._mask = self.tracee.signal_mask()
         self._check_program()
         if not is_our_child and _seccomp_filters(self.tracee.tid) > _seccomp_filters(os.getpid()):
-            # Its filter was not made for system calls of ours, and may kill for them.
+            # Its filter was not made for soscope's system calls, and may kill the process for
+            # them.
             from soscope.entry.seccomp import filters
 
             if said := filters.objection_of_stopped(self.tracee.tid):
@@ -88,7 +90,7 @@ class PutIn:
         self.mark("loader found")
 
     def _check_program(self) -> None:
-        """Read the auxiliary vector; refuse what takes no agent."""
+        """Read the auxiliary vector. Refuse programs that can take no agent."""
         try:
             with open(f"/proc/{self.tracee.tid}/exe", "rb", buffering=0) as file:
                 program = ElfImage.from_descriptor(file.fileno(), "program")
@@ -135,10 +137,10 @@ class PutIn:
     # ---- at the breakpoint ----
 
     def on_trap(self) -> bool | None:
-        """Take a SIGTRAP stop: True for the last event, False for an earlier one.
+        """Handle a SIGTRAP stop. Return True for the last event, False for an earlier one.
 
-        None where it was not our breakpoint. The thread may be resumed after False; after
-        True the breakpoint is gone and `finish` may follow.
+        Return None if it was not soscope's breakpoint. After False the thread may be resumed.
+        After True the breakpoint is gone, and `finish` may follow.
         """
         registers = self.tracee.registers()
         if registers.pc != self._facts.function + arch.BREAKPOINT_SIZE:
@@ -149,7 +151,7 @@ class PutIn:
             registers.pc = self._facts.function
             self.mark("loaded")
         else:
-            # The function does nothing: do its return here, which saves a step.
+            # The function is empty: return from it here, which saves a step.
             arch.set_return(registers, self.tracee.memory.word(registers.sp))
         self.tracee.set_registers(registers)
         return is_last
@@ -157,8 +159,8 @@ class PutIn:
     def _is_last_event(self) -> bool:
         """Return whether all images are relocated.
 
-        glibc announces RT_ADD, then RT_CONSISTENT; musl calls the function once. The events
-        of audit libraries come before, in other namespaces.
+        glibc announces RT_ADD, then RT_CONSISTENT. musl calls the function once. The events of
+        audit libraries come before, in other namespaces.
         """
         facts = self._facts
         if not facts.r_debug:
@@ -176,10 +178,9 @@ class PutIn:
     def finish(self, blob: Blob, handover: Handover) -> None:
         """Map the agent, start it, and let the loader call it from now on.
 
-        `handover` is called with the tracee once system calls can be made in it, and returns
-        the numbers that the blob and the shared file have there, and the size of the latter
-        in bytes. The thread stays stopped, at the place where it was. Raises Refused, with
-        everything undone, and Gone.
+        `handover` is called with the tracee once system calls can be made in it. It returns the
+        agent's files by their numbers there, and the sizes of block and plan in bytes. The thread
+        stays stopped where it was. Raises Refused, with everything undone, and Gone.
         """
         registers = self.tracee.registers()
         self.tracee.block_signals()
@@ -202,7 +203,7 @@ class PutIn:
         self.mark("done")
 
     def _look_at_program(self) -> None:
-        """Look at a program that the loader was told to start. Raises Refused."""
+        """Examine a program that the loader was told to start. Raises Refused."""
         if self._facts.is_by_loader:
             tid = self.tracee.tid
             program = self._facts.see_program(tid, self.tracee.memory)
@@ -211,7 +212,7 @@ class PutIn:
                 raise Refused(reasons.LOCKS)
 
     def rival(self) -> str | None:
-        """Say for what the program needs ptrace itself: a word of `rival`, None for nothing.
+        """Return why the program needs ptrace itself: a constant of `rival`, None if it does not.
 
         Raises OSError.
         """
@@ -227,9 +228,9 @@ class PutIn:
         return self.tracee.registers().pc == self._facts.function + arch.BREAKPOINT_SIZE
 
     def abandon(self) -> None:
-        """Take the breakpoint out of a program that is still being loaded and is stopped.
+        """Remove the breakpoint from a program that is still being loaded and is stopped.
 
-        Raises OSError where its memory cannot be written, and Gone.
+        Raises OSError if its memory cannot be written, and Gone.
         """
         registers = self.tracee.registers()
         self._take_back()
@@ -238,14 +239,14 @@ class PutIn:
             self.tracee.set_registers(registers)
 
     def close_inherited(self, descriptors: tuple[int, ...]) -> None:
-        """At the exec stop of a program that takes no agent: close what it inherited.
+        """Close inherited descriptors at the exec stop of a program that takes no agent.
 
         Raises OSError, Faulted and Gone.
         """
         tracee = self.tracee
         mask = tracee.signal_mask()
         tracee.block_signals()
-        # The thread is still inside its execve: its end would overwrite a register of ours.
+        # The thread is still inside its execve, whose end would overwrite a register.
         tracee.run_to_trap(step=True)
         registers = tracee.registers()
         code = tracee.memory.read(registers.pc, len(arch.SYSCALL))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent that lies in a process already: who owns it, what it has changed, taking that back.
+"""An agent that is already in a process: its owner, its changes, and how they are undone.
 
-Everything is read and written from outside, with all threads stopped where words change: the
-process's own code takes no part, and neither does the soscope that put the agent in.
+Everything is read and written from outside, with all threads stopped while words change. Neither
+the process's own code nor the soscope that has inserted the agent takes part.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SITE_BYTES = 32
 _SITES_END = layout.BLOB_SITES + layout.MAX_SITES * _SITE_BYTES
 _ENTRY_BYTES = 16
 _COUNTER_BYTES = 128
-_COUNTER_RETURNS = (4, 6)  # words of a counter that say where calls return to
-_STACK = 8192  # bytes that a call of the agent's may need, more than twice
-_RETURN_AT = 14  # of a return trampoline: where the function that it calls returns to
-_MOST_PAGES = 1 << 16  # that it has changed words in: 256 MiB of tables and code
+_COUNTER_RETURNS = (4, 6)  # words of a counter with the return addresses of calls
+_STACK = 8192  # bytes, more than twice what a call of the agent may need
+_RETURN_AT = 14  # offset in a return trampoline to which its call returns
+_MOST_PAGES = 1 << 16  # pages with changed words: 256 MiB of tables and code
 
 
 _MOST = {
@@ -43,7 +43,7 @@ _MOST = {
 
 
 class _Fields(dict[str, int]):
-    """The fields of an agent, each of which is asked for where there is one."""
+    """The fields of an agent. A missing field means that the process has ended."""
 
     def __missing__(self, name: str) -> int:
         raise NoSuchProcess("the process has ended")
@@ -52,10 +52,10 @@ class _Fields(dict[str, int]):
 class Resident:
     """The agent at `base`. Its fields are those of `struct sosc_inside`, read by `look`.
 
-    `taken_patches` are the patches that are taken out with everything else, by their index:
-    none, unless somebody asks for that; None: all. `is_held` is set until `let_go` if soscope goes
-    on with it, so that no other one begins. `text_size` is how many bytes of code there are
-    in front of the trampolines.
+    `taken_patches` are the indices of the patches that are taken out together with everything
+    else. It is empty by default, and None means all. `is_held` is set until `let_go` if soscope
+    continues to use the agent, so that no other soscope begins. `text_size` is the number of
+    bytes of code in front of the trampolines.
     """
 
     __slots__ = (
@@ -77,8 +77,8 @@ class Resident:
         self.fields = _Fields()
         self.is_held = False
         self._plan: UndoPlan | None = None
-        self._standing: frozenset[int] = frozenset()  # patches, by their index
-        self._staying = 0  # changes that go on with them
+        self._standing: frozenset[int] = frozenset()  # indices of patches in place
+        self._staying = 0  # changes that stay with the patches
         self.taken_patches: frozenset[int] | None = frozenset()
         try:
             image = ElfImage.from_memory(memory, base)
@@ -91,12 +91,12 @@ class Resident:
         self.look()
 
     def look(self) -> None:
-        """Read its fields anew."""
+        """Read its fields again."""
         data = self._memory.read(self.base + layout.BLOB_DATA, layout.INSIDE.size)
         if len(data) == layout.INSIDE.size:
             values = layout.INSIDE.struct.unpack(data)
             self.fields = _Fields(zip(layout.INSIDE.fields, values, strict=True))
-            for name, most in _MOST.items():  # the process may have written anything there
+            for name, most in _MOST.items():  # the process may have written any value there
                 self.fields[name] = min(self.fields[name], most)
         self._standing = frozenset()
         self._staying = 0
@@ -107,7 +107,7 @@ class Resident:
 
     @property
     def is_known(self) -> bool:
-        """Return whether it speaks this version of the protocol."""
+        """Return whether the agent has this version of the wire protocol."""
         return (
             self.fields.get("wire_version") == layout.WIRE_VERSION
             and self.fields.get("size") == layout.INSIDE.size
@@ -115,37 +115,37 @@ class Resident:
 
     @property
     def stack(self) -> int:
-        """The end of memory that it keeps for calls of ours."""
+        """The upper end of the memory that the agent keeps as a stack for remote calls."""
         return self.fields["scratch"] + layout.SCRATCH
 
     @property
     def lendable(self) -> tuple[int, int]:
-        """Address and bytes of memory that it keeps for time-outs (`Threads.lend`)."""
+        """Address and size of memory that the agent keeps for time-outs (`Threads.lend`)."""
         return self.fields["scratch"], layout.SCRATCH - _STACK
 
     @property
     def life(self) -> tuple[int, int, int]:
-        """Where it lies, how often it has been started, and the pid of its owner, or 0."""
+        """Its address, how often it has been started, and the pid of its owner, or 0."""
         return self.base, self.fields["sessions"] if self.is_known else 0, self.owner
 
     @property
     def is_hooked(self) -> bool:
-        """Return whether words of the process are changed, but for patches that stand."""
+        """Return whether words of the process are changed, other than by patches that stay."""
         return bool(self.fields.get("change_count", 0) > self._staying)
 
     @property
     def has_patches(self) -> bool:
-        """Return whether functions stand in the place of others."""
+        """Return whether patches are in place."""
         return bool(self._standing)
 
     def patches(self) -> PatchTable:
-        """Read its table of functions that stand in the place of others."""
+        """Read the agent's table of patches."""
         at = self.fields["patches"]
         size = int.from_bytes(self._memory.read(at, 4), "little") if at else 0
         return patches.read(self._memory.read(at, min(size, layout.PATCHES_SIZE)) if size else b"")
 
     def write_patches(self, table: PatchTable) -> None:
-        """Replace the table; what slots lead to is not touched by that."""
+        """Replace the table of patches. Slots are not changed by that."""
         self._memory.write(self.fields["patches"], table.pack())
 
     def words_of(self, patches: Iterable[int]) -> set[int]:
@@ -158,7 +158,7 @@ class Resident:
         }
 
     def leads_into(self, low: int, high: int) -> bool:
-        """Return whether a slot that a patch has changed leads to below `high`, from `low` on."""
+        """Return whether a slot that a patch has changed leads to an address in [low, high)."""
         journal = array("Q", self.journal())
         return any(
             low <= after < high and addr and self._memory.word(addr) == after
@@ -167,12 +167,12 @@ class Resident:
         )
 
     def end_patch(self, index: int) -> None:
-        """Lead no more slots to what patch `index` has in the place of its symbol."""
+        """Lead no more slots to the function of patch `index`."""
         at = self.fields["patches"] + layout.PATCHES.size + index * layout.PATCH.size
         self._memory.write(at + layout.PATCH.offset("function"), bytes(8))
 
     def loader_before(self, function: int, saved: bytes) -> bytes:
-        """Return what stood at the loader's function before patches changed its first word."""
+        """Return the bytes of the loader's function before patches changed its first word."""
         journal = array("Q", self.journal())
         for at in range(0, len(journal), 4):
             addr, before, after, rest = journal[at : at + 4]
@@ -186,7 +186,7 @@ class Resident:
 
     @property
     def owner(self) -> int:
-        """The pid of the soscope that reads what it writes; 0 where that has ended.
+        """The pid of the soscope that reads the agent's records, 0 if that has ended.
 
         The process may have written any pid there. So a pid counts only if that process has the
         shared file, or the memory of this process, open.
@@ -207,9 +207,9 @@ class Resident:
         return pid if is_alive and (pid == os.getpid() or self._is_open_in(pid, at)) else 0
 
     def _is_open_in(self, pid: int, at: int) -> bool:
-        """Return whether a process has the target's memory open, or the file that is mapped there.
+        """Return whether a process has the target's memory open, or the file mapped there.
 
-        If its descriptors may not be looked at, nothing of it can be done to it either.
+        Return True, too, if its descriptors may not be read.
         """
         tid = self._memory.tid
         memory = {f"/proc/{each}/mem" for each in {tid, *status.threads(tid)}}
@@ -220,22 +220,22 @@ class Resident:
                     if os.readlink(entry.path) in memory or os.stat(entry.path).st_ino in inodes:
                         return True
                 except FileNotFoundError:
-                    pass  # it has been closed meanwhile
+                    pass  # the descriptor was closed meanwhile
         except PermissionError:
             return True
         except OSError:
-            pass  # one of them has ended
+            pass  # one of the processes has ended
         return False
 
     def journal(self) -> bytes:
-        """Return what it has changed: one `struct sosc_change` after the other."""
+        """Return the journal of its changes: an array of `struct sosc_change`."""
         count = self.fields["change_count"]
         return self._memory.read(self.fields["changes"], count * layout.CHANGE.size)
 
     def prepare(self) -> UndoPlan:
-        """Plan what there is to take back, if that is not done: before the threads are stopped.
+        """Plan what must be undone, if that is not planned yet, before the threads are stopped.
 
-        Raises Refused if it says that it has changed more than an agent does.
+        Raises Refused if the journal has more changes than an agent makes.
         """
         self.look()
         journal = self.journal()
@@ -252,17 +252,17 @@ class Resident:
 
     @property
     def is_prepared(self) -> bool:
-        """Return whether nothing was changed since `prepare`."""
+        """Return whether nothing has changed since `prepare`."""
         return self._plan is not None and self._plan.journal == self.journal()
 
     def holds(self, addr: int) -> bool:
-        """Return whether an address lies in the agent's code or trampolines."""
+        """Return whether an address is in the agent's code or trampolines."""
         return 0 <= addr - self.base < layout.BLOB_DATA
 
     def leads_on(self, addr: int) -> bool:
-        """Return whether calls of an address go on to where its cell says.
+        """Return whether calls of an address continue at the address in its cell.
 
-        Those are entry trampolines and counters; the cell is BLOB_DISTANCE behind them.
+        Such addresses are entry trampolines and counters. The cell is BLOB_DISTANCE behind them.
         """
         at = addr - self.base
         return (
@@ -270,10 +270,10 @@ class Resident:
             or 0 <= at - layout.BLOB_COUNTERS < layout.MAX_COUNTERS * _COUNTER_BYTES
         )
 
-    # ---- taking it out ----
+    # ---- taking the agent out ----
 
     def stop(self) -> None:
-        """Let it record nothing more, and hook no image that is loaded from now on.
+        """Make the agent record nothing more, and hook no image that is loaded from now on.
 
         No thread has to be stopped for that.
         """
@@ -281,11 +281,11 @@ class Resident:
         self._memory.write(self.fields["control"] + layout.CONTROL.offset("command"), stop)
 
     def take_back(self, taken: Taken, seconds: float) -> bool:
-        """Give changed words their old value, if they still have the agent's, for some seconds.
+        """Restore changed words that still have the agent's value, for some seconds.
 
-        But not those by which unwinders ask the agent. All threads are stopped and the loader
-        is idle. Returns whether that was all: calling this again does the rest. Raises OSError
-        where memory cannot be written; what was restored stays so.
+        Words by which unwinders ask the agent are not restored. All threads are stopped and the
+        loader is idle. Returns whether all words were handled. If not, another call does the
+        rest. Raises OSError if memory cannot be written. Words that were restored stay so.
         """
         plan = self.prepare()
         taken.kept = plan.asked_count
@@ -298,23 +298,23 @@ class Resident:
         return not plan.pages
 
     def let_unwinders_go(self, taken: Taken) -> None:
-        """As `take_back`, with the words by which unwinders ask the agent."""
+        """Restore the words by which unwinders ask the agent, as `take_back` does for others."""
         for page in self.prepare().asked:
             page.restore(self._memory, taken)
         taken.kept = 0
 
     @property
     def counts_objects(self) -> bool:
-        """Return whether it counts an interpreter's objects, which goes on without a session."""
+        """Return whether it counts an interpreter's objects, which needs no session to go on."""
         return self._memory.read(self.fields["counts"], 1) == b"\1"
 
     def stubs(self) -> list[int]:
-        """Return where it has pages of code besides its own, near images."""
+        """Return the addresses of the agent's code pages near images, outside of its own range."""
         data = self._memory.read(self.fields["stubs"], layout.STUBS_MOST * 8)
         return [word for word in array("Q", data[: len(data) & -8]) if word]
 
     def quiet(self) -> None:
-        """Let trampolines that somebody still has the address of do nothing but go on.
+        """Make trampolines whose address may still be in use only pass calls on.
 
         Handlers that still see calls record nothing.
         """
@@ -335,18 +335,18 @@ class Resident:
         self._quiet_counters()
 
     def _quiet_counters(self) -> None:
-        """Have counters leave all calls to the handlers of their cells."""
+        """Make counters pass all calls on to the handlers of their cells."""
         at = self.fields["counterdata"]
         count = self.fields["counter_count"]
         words = array("Q", self._memory.read(at, _COUNTER_BYTES * count))
         if len(words) != count * _COUNTER_BYTES // 8:
-            return  # the memory is gone, and nobody counts
+            return  # the memory is gone, and no thread counts
         for word in _COUNTER_RETURNS:
             words[word :: _COUNTER_BYTES // 8] = array("Q", bytes(8 * count))
         self._memory.write(at, words.tobytes())
 
     def done(self) -> None:
-        """Say that nothing is changed but by patches, and that nobody owns the agent."""
+        """Write that only patches are left as changes, and that the agent has no owner."""
         kept = self.prepare().kept
         if kept:
             self._memory.write(self.fields["changes"], kept)
@@ -356,7 +356,7 @@ class Resident:
         self.disown()
 
     def own(self, pid: int) -> None:
-        """Say that soscope `pid` works on it, until `let_go`: no other one begins meanwhile.
+        """Write that soscope `pid` works on it until `let_go`, so that no other one begins.
 
         All threads are stopped. Raises NoSuchProcess.
         """
@@ -368,7 +368,7 @@ class Resident:
         self.hold()
 
     def hold(self) -> None:
-        """Keep it for the soscope that owns it, until `let_go`."""
+        """Keep the agent for the soscope that owns it, until `let_go`."""
         self.is_held = True
 
     def let_go(self) -> None:
@@ -378,7 +378,7 @@ class Resident:
             self.disown()
 
     def disown(self) -> None:
-        """Say that no soscope reads what the agent writes, unless it is held for one."""
+        """Write that no soscope reads the agent's records, unless the agent is held for one."""
         if self.is_held:
             self.look()
             return
@@ -388,12 +388,12 @@ class Resident:
         self.look()
 
     def is_return(self, word: int) -> bool:
-        """Return whether a word is where a function returns to a return trampoline."""
+        """Return whether a word is a return address into a return trampoline."""
         at = word - _RETURN_AT - self.base - layout.BLOB_SITES
         return 0 <= at < _SITES_END - layout.BLOB_SITES and at % _SITE_BYTES == 0
 
     def return_of(self, word: int) -> int:
-        """Return where the call behind such a word was made."""
+        """Return the caller's original return address for an address in a return trampoline."""
         index = (word - _RETURN_AT - self.base - layout.BLOB_SITES) // _SITE_BYTES
         return self._memory.word(self.fields["sitedata"] + index * _SITE_BYTES)
 
@@ -408,7 +408,7 @@ def _words(data: bytes) -> list[int]:
 
 
 def find(memory: RemoteMemory, mappings: list[maps.Mapping]) -> list[Resident]:
-    """Return the agents in a process; more than one where an older soscope has left its own."""
+    """Return the agents in a process. There are several if an older soscope has left its own."""
     residents = []
     magic = layout.INSIDE_MAGIC.to_bytes(8, "little")
     for mapping in mappings:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent that rests: what there is of it, and its code in one piece.
+"""An agent at rest between sessions: its memory, and its code in a single mapping.
 
-While a session goes on, trampolines are mapped in many pieces that have room for thousands each.
-For the time between sessions one file takes the place of all pieces. It has what stands there
-now, at the same offsets, and holes in the place of what nobody has the address of.
+During a session, trampolines are mapped in many pieces with room for thousands each. Between
+sessions one file replaces all pieces. It has the present content at the same offsets, and holes
+for trampolines whose address is not in use.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _READ_EXEC, _PRIVATE, _MAYMOVE_FIXED = 5, 2, 3
 
 
 class Remains:
-    """What a process has of an agent: `mappings` counts them.
+    """The memory of an agent in a process: `mappings` is the number of its mappings.
 
-    They have `size` bytes, `rss` of them in memory. `why` says why the memory of sessions is among
-    them, "" if it is not.
+    They have `size` bytes, `rss` of them resident. `why` tells why the memory of sessions is
+    among them, "" if it is not.
     """
 
     __slots__ = ("mappings", "rss", "size", "why")
 
     def __init__(self, visit: Visit, agent: Resident, why: str) -> None:
-        """Count them. Raises OSError."""
+        """Count the mappings. Raises OSError."""
         self.why = why
         self.mappings = self.size = self.rss = 0
         names = ("threads", "made_threads") if agent.is_known else ()
@@ -54,19 +54,19 @@ class Remains:
 
 
 class RestingCode:
-    """What is to be the only mapping of code of the agent in a visited process.
+    """The only mapping of code that the agent will have in a visited process.
 
-    `with RestingCode(visit, agent) as code:` reads it while the process runs. An agent that is
-    taken out makes no trampolines, so it stays what it is.
+    `with RestingCode(visit, agent) as code:` reads the code while the process runs. An agent that
+    is taken out makes no trampolines, so the code does not change.
     """
 
     __slots__ = ("_agent", "_descriptor", "_pieces")
 
     def __init__(self, visit: Visit, agent: Resident) -> None:
-        """Read what is in use. Raises OSError, NoSharedMemory, and Refused if it cannot be read."""
+        """Read the used code. Raises OSError, NoSharedMemory, and Refused if it cannot be read."""
         self._agent = agent
         spans = [(0, agent.text_size)]
-        # a trampoline is in use if what it leads to is: both lie in pages of the same number
+        # A trampoline is in use if its data is: both are in pages of the same number.
         first = agent.base + layout.BLOB_ENTRIES + layout.BLOB_DISTANCE
         for start, end in pagemap.kept(visit.tid, first, agent.base + layout.BLOB_DATA):
             low = start - agent.base - layout.BLOB_DISTANCE
@@ -97,10 +97,10 @@ class RestingCode:
         os.close(self._descriptor)
 
     def put_in(self, tracee: Tracee) -> str:
-        """Map it over the agent's code; return why not, "" if that was done.
+        """Map the file over the agent's code. Return why that failed, "" if it succeeded.
 
-        All threads are stopped. It is mapped elsewhere first, and moved when it is known to be
-        the file that it should be: who shares descriptors with the process may have
+        All threads are stopped. The file is first mapped elsewhere, and moved when it is known to
+        be the right file, because a process that shares descriptors with the target may have
         exchanged it. Raises OSError, Refused and Gone.
         """
         number = self._bring(tracee)
@@ -124,7 +124,7 @@ class RestingCode:
         number = handover.fetch(tracee, self._descriptor)
         if number >= 0:
             return number
-        number, made = handover.create(tracee)  # it can open none of ours
+        number, made = handover.create(tracee)  # the process cannot open soscope's files
         os.close(self._descriptor)
         self._descriptor = made
         os.ftruncate(made, SIZE)

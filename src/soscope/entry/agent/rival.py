@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that need ptrace(2) themselves, which has room for one tracer of a process.
+"""Detect programs that need ptrace(2) themselves: a process can have only one tracer.
 
-A program that imports ptrace may ask to be traced (PTRACE_TRACEME) or trace what it starts.
-LeakSanitizer traces its own program at the end, by a system call of its own: it is known by a
-function that its runtime exports, wherever that lies.
+A program that imports ptrace may ask to be traced (PTRACE_TRACEME) or trace its children.
+LeakSanitizer traces its own program at the end, by a system call of its own. It is recognized by
+a function that its runtime exports, in any image.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ CHECKS_LEAKS = "leak check"
 
 _PTRACE = "ptrace"
 _LEAK_CHECK, _ADDRESS_SANITIZER = "__lsan_do_leak_check", "__asan_init"
-_MOST = 64 << 20  # bytes of names that are looked through
+_MOST = 64 << 20  # bytes of names that are searched
 _SWITCH = rb"(?:^|[\s,:])detect_leaks=['\"]?([^\s,:'\"]*)"
 _OFF = (b"0", b"no", b"false")
 
 
 def find(pid: int, memory: RemoteMemory, first: int) -> str | None:
-    """Say for what process `pid` needs ptrace: a word of this module, None for nothing.
+    """Return why process `pid` needs ptrace: a constant of this module, None if it does not.
 
-    `first` is the address of the first link map, that of the program.
+    `first` is the address of the first link map, which is the program's.
     """
     need = None
     for entry in linkmap.walk(memory, first):
@@ -40,7 +40,7 @@ def find(pid: int, memory: RemoteMemory, first: int) -> str | None:
             if need is None:
                 need = TRACES if _imports_ptrace(pid, image) else ""
         except (FormatError, OSError):
-            continue  # an image that cannot be read is none of a sanitizer
+            continue  # an unreadable image is no sanitizer's
     return need or None
 
 
@@ -57,17 +57,17 @@ def _imports_ptrace(pid: int, program: ElfImage) -> bool:
 
 
 def _is_off(pid: int, *, is_address: bool) -> bool:
-    """Return whether the environment switches the leak check off.
+    """Return whether the environment disables the leak check.
 
     AddressSanitizer reads two variables, the second one last.
     """
-    import re  # late: few programs have a leak check, and all wait for their start
+    import re  # late: few programs have a leak check
 
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
             entries = file.read().split(b"\0")
     except OSError:
-        return False  # as it is for a program without options
+        return False  # as without options
     value = b""
     for name in (b"ASAN_OPTIONS=", b"LSAN_OPTIONS=") if is_address else (b"LSAN_OPTIONS=",):
         for entry in entries:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who else has the memory of a process: a child of vfork(2) until it executes something.
+"""Detect processes that share a process's memory: a child of vfork(2) until its exec.
 
-What is changed in such a memory is changed for both, and would stay with the one that soscope
-does not know of.
+A change in shared memory changes both processes, and would remain in the one that soscope does
+not know.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from soscope.proc import status
 
 _KCMP_VM = 1
 _MOST_CHILDREN = 100
-# Seconds. Such a child usually executes something at once, but on a busy machine it has to wait for
-# a processor first.
+# Seconds. Such a child usually calls execve at once, but on a busy machine it first has to wait
+# for a processor.
 _PATIENCE, _PAUSE = 2.0, 0.002
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def who_shares(pid: int) -> int:
-    """Return the parent or a child that has the same memory, 0 where there is none.
+    """Return the parent or a child that has the same memory, 0 if there is none.
 
-    Waits a moment for one that shares it to execute its own program. Also 0 where the kernel
-    does not tell (kcmp(2) needs CONFIG_KCMP, and the right to look at both).
+    Waits a moment for a process that shares it to execute its own program. Returns 0, too, if the
+    kernel cannot tell (kcmp(2) needs CONFIG_KCMP, and the right to look at both processes).
     """
     end = time.monotonic() + _PATIENCE
     while other := shares_now(pid):
@@ -39,7 +39,7 @@ def who_shares(pid: int) -> int:
 
 
 def shares_now(pid: int) -> int:
-    """Do the same without waiting."""
+    """Return the same as `who_shares`, without waiting."""
     try:
         parent = status.read_stat(pid).parent
     except NoSuchProcess:
@@ -51,6 +51,6 @@ def shares_now(pid: int) -> int:
 
 
 def _has_same_memory(pid: int, other: int) -> bool:
-    # of two processes without memory (zombies, threads of the kernel) the answer is "the same"
+    # For two processes without memory (zombies, kernel threads) kcmp answers that it is the same.
     same = _libc.syscall(arch.KCMP, pid, other, _KCMP_VM, 0, 0) == 0
     return same and bool(os.path.exists(f"/proc/{other}/exe"))

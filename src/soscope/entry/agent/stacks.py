@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Return addresses that lead through the agent: on the stacks of stopped threads, and elsewhere.
+"""Find return addresses that lead through the agent, on stacks and elsewhere in memory.
 
-A hooked call that has not returned yet has the address of a return trampoline where its
-caller's was, and nothing else of it is different. Put the caller's back, and the call is one
-that was never hooked. Stacks that no thread is on (coroutines) are left as they are: only
-where there are none of these can unwinders do without the agent.
+A hooked call that has not returned yet has the address of a return trampoline in place of its
+caller's return address. That is the only difference. If the caller's return address is restored,
+the call is as if it had never been hooked. Stacks that no thread is on (coroutines) are not
+changed. So unwinders can do without the agent only if these have no such addresses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from soscope.wire import layout
 _RED_ZONE = 128
 _MOST_STACK = 256 << 20
 _PIECE = 4 << 20
-_MOST_MEMORY = 1 << 30  # bytes that are looked through for coroutines
+_MOST_MEMORY = 1 << 30  # bytes that are searched for coroutines
 
 
 def _sites(agent: Resident) -> tuple[int, int]:
@@ -32,10 +32,10 @@ def _sites(agent: Resident) -> tuple[int, int]:
 def put_back(
     memory: RemoteMemory, agent: Resident, threads: Threads, unwinders: Unwinders
 ) -> tuple[int, bool]:
-    """Give the stacks of all stopped threads their callers' return addresses.
+    """Restore the callers' return addresses on the stacks of all stopped threads.
 
-    But not those of a thread that may be in an unwinder, or is just returning. Returns how
-    many they were, and whether there is such a thread.
+    Threads that may be in an unwinder, or are just returning, are not changed. Returns the number
+    of restored addresses, and whether there is such a thread.
     """
     done, held = 0, False
     mappings = maps.read(next(iter(threads.stopped), threads.pid))
@@ -52,7 +52,7 @@ def put_back(
         if low <= registers.pc < high:
             held = True
             continue
-        # elsewhere than in an unwinder such a register is a left-over
+        # Outside of unwinders such a register value is left over from earlier.
         if not places and not any(low <= word < high for word in registers.words()):
             continue
         if unwinders.hold(tid, registers, data):
@@ -63,7 +63,10 @@ def put_back(
 
 
 def put_back_at(memory: RemoteMemory, agent: Resident, places: list[int]) -> int:
-    """Do the same with the words at these addresses, as far as they still are such."""
+    """Restore those words at these addresses that are still the agent's return addresses.
+
+    Return their number.
+    """
     done = 0
     for place in places:
         word = int.from_bytes(memory.read(place, 8), "little")
@@ -74,11 +77,11 @@ def put_back_at(memory: RemoteMemory, agent: Resident, places: list[int]) -> int
 
 
 def find_interrupted(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] | None:
-    """Find contexts that a signal has interrupted in the agent's code, or in a stub of it.
+    """Find contexts that a signal has interrupted in the agent's code or in one of its stubs.
 
-    They lie where the kernel has put them (`struct sigcontext`), or where somebody has copied them.
-    Takes some time, and no thread has to be stopped for it. Returns addresses, None where there is
-    too much memory to look through.
+    They are where the kernel has put them (`struct sigcontext`), or where code has copied them.
+    This takes some time, and no thread has to be stopped for it. Returns addresses, or None if
+    there is too much memory to search.
     """
     spans = [(agent.base, agent.base + layout.BLOB_ENTRIES + layout.BLOB_DISTANCE)]
     spans += [(at, at + layout.PAGE) for at in agent.stubs()]
@@ -86,11 +89,11 @@ def find_interrupted(memory: RemoteMemory, agent: Resident, pid: int) -> list[in
 
 
 def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] | None:
-    """Find the agent's return addresses in what the process can write and shares with nobody.
+    """Find the agent's return addresses in all private writable memory of the process.
 
-    Takes some time, and no thread has to be stopped for it. Returns where they are, None
-    where there is too much memory to look through. Untouched memory is not looked at: that of
-    thousands of stacks is gigabytes of zeros.
+    This takes some time, and no thread has to be stopped for it. Returns addresses, or None if
+    there is too much memory to search. Untouched memory is skipped, because thousands of stacks
+    have gigabytes of zeros.
     """
     if agent.fields["site_count"] <= 1:
         return []
@@ -104,7 +107,7 @@ def _find(
     spans: list[tuple[int, int]],
     is_wanted: Callable[[int, bytes], bool],
 ) -> list[int] | None:
-    """Find words in `spans` by what they are and by the bytes behind them."""
+    """Find words in `spans` that `is_wanted` accepts, by the word and the bytes behind it."""
     places: list[int] = []
     left = _MOST_MEMORY
     for mapping in maps.read(pid):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words that an agent has changed, ready to be put back page by page.
+"""The words that an agent has changed, prepared to be restored page by page.
 
-The plan is made while the process runs; putting back then costs some ten nanoseconds a word.
+The plan is made while the process runs. Restoring then costs some ten nanoseconds a word.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Change = tuple[int, int, int, int]  # address, before, after, bytes
 
 
 class Taken:
-    """What came of taking changes back: words restored, and those that somebody else changed.
+    """The result of undoing changes: words restored, and words that other code has changed.
 
-    `left` are (address, value) of the latter; `returns` counts return addresses that were put
-    back, `kept` the words by which unwinders still ask the agent. `stays` says why the memory of
-    sessions was not given back, "" if it was.
+    `left` are (address, value) of the latter. `returns` counts return addresses that were
+    restored, and `kept` the words by which unwinders still ask the agent. `stays` tells why the
+    memory of sessions was not freed, "" if it was.
     """
 
     __slots__ = ("kept", "left", "restored", "returns", "stays")
@@ -40,8 +40,9 @@ class Taken:
 class Page:
     """Changes within one page, or one change across its end.
 
-    Words that were changed once are put back together: `indexes` in words from `start`. The
-    others, newest first, are `odd`: changed more than once, of another size, not aligned.
+    Words that were changed once are restored together, and `indexes` count words from `start`.
+    The other changes are in `odd`, newest first. They were changed more than once, have another
+    size, or are not aligned.
     """
 
     __slots__ = ("after", "before", "end", "indexes", "odd", "start")
@@ -54,13 +55,13 @@ class Page:
         self.odd: list[Change] = []
 
     def restore(self, memory: RemoteMemory, taken: Taken) -> None:
-        """Give each word its old value, if it still has the agent's.
+        """Restore each word that still has the agent's value.
 
-        Raises OSError where memory cannot be written.
+        Raises OSError if memory cannot be written.
         """
         size = self.end - self.start
         content = memory.read(self.start, size)
-        if len(content) < size:  # its image is gone
+        if len(content) < size:  # the image was unloaded
             return
         data = bytearray(content)
         whole = size // _WORD * _WORD
@@ -93,9 +94,9 @@ class Page:
 
 
 class UndoPlan:
-    """What there is to put back: `pages`, and `asked`, those by which unwinders ask the agent.
+    """The pages to restore: `pages`, and `asked` with the words by which unwinders ask the agent.
 
-    `kept` is what stays in the journal: changes by patches that go on.
+    `kept` is what stays in the journal: the changes of patches that stay.
     """
 
     __slots__ = ("asked", "asked_count", "journal", "kept", "pages")
@@ -103,9 +104,9 @@ class UndoPlan:
     def __init__(
         self, journal: bytes, base: int, cells: int, patches: frozenset[int] = frozenset()
     ) -> None:
-        """Plan from an agent at `base` with `cells` cells of slots; `journal` is its own.
+        """Plan for an agent at `base` with `cells` cells of slots. `journal` is its journal.
 
-        `patches` are those that go on, by their index.
+        `patches` are the indices of the patches that stay.
         """
         self.journal = journal
         size = layout.CHANGE.size
@@ -114,7 +115,7 @@ class UndoPlan:
         self.kept = b"".join(fields[4 * at : 4 * at + 4].tobytes() for at in staying)
         addrs, afters, lasts = fields[0::4], fields[2::4], fields[3::4]
         first = base + layout.BLOB_ENTRIES
-        others = first + cells * _ENTRY  # cells that belong to no slot
+        others = first + cells * _ENTRY  # end of the slots' cells
         last = base + layout.BLOB_SITES
         asked = {
             at
@@ -129,7 +130,7 @@ class UndoPlan:
         self.asked_count = len(asked)
 
     def addresses_of_asked(self) -> list[int]:
-        """Return where the words are by which unwinders ask the agent."""
+        """Return the addresses of the words by which unwinders ask the agent."""
         return [
             addr
             for page in self.asked
@@ -141,15 +142,16 @@ class UndoPlan:
 
 
 def count_staying(journal: bytes, patches: frozenset[int]) -> int:
-    """Return how many changes of a journal go on as long as `patches` do."""
+    """Return how many changes of a journal stay as long as `patches` do."""
     size = layout.CHANGE.size
     return len(_staying(array("Q", journal[: len(journal) // size * size]), patches))
 
 
 def _staying(fields: array[int], patches: frozenset[int]) -> list[int]:
-    """Return the places in the journal of changes that go on: those of `patches`.
+    """Return the indices in the journal of the changes that stay, which belong to `patches`.
 
-    As long as there are any, images that are loaded later are to be heard of.
+    As long as there are any, the loader's event must lead to the agent, so that images that are
+    loaded later are patched, too.
     """
     if not patches:
         return []
@@ -162,14 +164,14 @@ def _staying(fields: array[int], patches: frozenset[int]) -> list[int]:
 
 
 def _pages(fields: array[int], order: list[int]) -> list[Page]:
-    """Return the pages of the changes at these places of the journal, sorted by address."""
+    """Return the pages of the changes at these indices of the journal, sorted by address."""
     pages: list[Page] = []
     limit = last = 0
     page = Page(0)
     for at in order:
         addr, before, after, size = fields[4 * at : 4 * at + 4]
         size &= 0xFF
-        if not addr:  # its image is gone
+        if not addr:  # the image was unloaded
             continue
         if addr + size > limit and addr != last:
             page = Page(addr & -_WORD)

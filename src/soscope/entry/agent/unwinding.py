@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a thread in the middle of unwinding its stack? Then its return addresses must stay.
+"""Detect threads that are unwinding their stack, so that return addresses must not change.
 
-An unwinder that has come to a return trampoline has found its rule, and then reads the return
-address from the stack again (libgcc: uw_frame_state_for, then uw_update_context): it must be the
-same. An exception that is on its way while a destructor runs is no concern: the unwinder begins
-anew, and personality routines look for the handler again.
+An unwinder that has come to a return trampoline has found its unwind rule, and then reads the
+return address from the stack again (libgcc: uw_frame_state_for, then uw_update_context). It must
+be the same. An exception that is under way while a destructor runs does not matter: the unwinder
+begins again, and personality routines look for the handler again.
 
-Unwinders are found by whom the agent answers for its trampolines. A thread is in one when its
-stack has a word that leads there. What is left over of earlier unwinding looks the same; but
-the frames of a thread that stands at one place for long are in no unwinder, which never waits.
+The unwinders are the images for which the agent answers questions about its trampolines. A thread
+may be in one if its stack has a word that leads there. Remains of earlier unwinding look the
+same. But an unwinder never waits, so a thread that stays at one place for long is not in one.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from soscope.proc.maps import Mapping
 
 _RAISE = "_Unwind_RaiseException"
 _PREFIX = "_Unwind_"
-_SMALL = 1 << 20  # bytes of code of a library that does nothing else
-_LONG = 30  # stops at which a thread stands at the same place
+_SMALL = 1 << 20  # bytes of code of a library that is only an unwinder
+_LONG = 30  # stops at which a thread is at the same place
 
 
 Range = tuple[int, int]
 
 
 def words_between(data: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Give (offset, value) of the aligned 8-byte words in [low, high).
+    """Yield (offset, value) of the aligned 8-byte words in [low, high).
 
-    The upper five bytes of all of them are one of very few values: look for those.
+    All of them have nearly the same upper five bytes, so memory is searched for these bytes.
     """
     for upper in range(low >> 24, (high - 1 >> 24) + 1):
         pattern = upper.to_bytes(5, "little")
@@ -48,7 +48,7 @@ def words_between(data: bytes, low: int, high: int) -> Iterator[tuple[int, int]]
 
 
 class Unwinders:
-    """The code of the unwinders in a process, and who seems to be in it."""
+    """The code of the unwinders in a process, and the threads that may be in it."""
 
     __slots__ = ("_seen", "ranges")
 
@@ -76,7 +76,7 @@ class Unwinders:
 
 
 def _ranges(memory: RemoteMemory, mappings: list[Mapping]) -> list[Range]:
-    """Return where the unwinder of one image has its code; all of it where that is not told."""
+    """Return the code ranges of one image's unwinder, all its code if they are not known."""
     code = [(mapping.start, mapping.end) for mapping in mappings if mapping.flags[2] == "x"]
     try:
         image = ElfImage.from_memory(memory, mappings[0].start)
@@ -84,7 +84,7 @@ def _ranges(memory: RemoteMemory, mappings: list[Mapping]) -> list[Range]:
         if not is_known and any(
             function.name.startswith(_PREFIX) for function in image.undefined_functions()
         ):
-            return []  # its unwinder is another's
+            return []  # the image uses another image's unwinder
         if not is_known or sum(end - start for start, end in code) <= _SMALL:
             return code
         functions = [

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Visit a running process: look at it while it runs, then stop it where its loader is idle.
+"""Visit a running process: read it while it runs, then stop it while its loader is idle.
 
-What can be read without stopping is read before. A process whose loader is at work is let go
-of and stopped again a little later, up to a limit; one that cannot be visited is refused with
-the reason, and nothing has happened to it.
+What can be read without a stop is read before. If the loader is at work, the process is resumed
+and stopped again a little later, up to a limit. If a process cannot be visited, it is refused
+with the reason, and remains unchanged.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from soscope.proc.reasons import Refused
 
 _LIMIT = 5.0  # seconds to wait for a loader that is at work
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.003
-_TRACED = 0.5  # seconds to wait for somebody who traces it to let go
-_TRIES_CLEAR = 20  # stops in which some thread runs code that we would rather see left
+_TRACED = 0.5  # seconds to wait for another tracer to detach
+_TRIES_CLEAR = 20  # stops at which threads should leave code of agent or loader
 
 
 class Visit:
-    """One visit of process `pid`, from one thread of ours.
+    """One visit of process `pid`, from one thread of soscope.
 
-    `facts` says what the agent has to know, `agents` are those that lie there already,
-    `threads` are the threads while they are stopped. `tries` counts the stops. `filtered` are
-    threads with seccomp filters that allow the agent: tid -> how many. `file` is the device and
-    the inode of what it runs; where a loader was told to run the program, that is the loader.
+    `facts` are those that the agent needs. `agents` are the agents that are already in the
+    process. `threads` are its threads while they are stopped. `tries` counts the stops.
+    `filtered` maps threads with seccomp filters that allow the agent to the number of their
+    filters. `file` is the device and the inode of its program's file. If a loader was told to run
+    the program, `file` is the loader's.
     """
 
     __slots__ = (
@@ -60,9 +61,9 @@ class Visit:
     )
 
     def __init__(self, pid: int) -> None:
-        """Look at the process.
+        """Examine the process.
 
-        Raises NoSuchProcess, NotPermitted, and Refused where there is no way in.
+        Raises NoSuchProcess, NotPermitted, and Refused if it cannot be visited.
         """
         self.pid = pid
         self.tries = 0
@@ -93,14 +94,14 @@ class Visit:
 
     @property
     def tid(self) -> int:
-        """A thread that lives; the leader, unless that one has ended. Raises NoSuchProcess."""
+        """A living thread: the leader, unless that has ended. Raises NoSuchProcess."""
         return status.living_thread(self.pid)
 
     def close(self) -> None:
-        """Close its memory."""
+        """Close the memory of the process."""
         self.memory.close()
 
-    # ---- looking ----
+    # ---- reading ----
 
     def _look(self, tid: int) -> None:
         vector = _check_program(tid)
@@ -122,35 +123,36 @@ class Visit:
         self.agents = resident.find(self.memory, self.mappings)
 
     def check_agents(self, known: list[tuple[int, int, int]]) -> None:
-        """Make sure that the agents in it still are the `known` ones, while it stands still.
+        """Check that the agents in the stopped process are still the `known` ones.
 
-        Raises Executed where another soscope has been in it meanwhile.
+        Raises Executed if another soscope has inserted its agent meanwhile.
         """
-        # most lines are none of code that begins its file: reading them all takes milliseconds
+        # Most lines are no code at the beginning of a file, and parsing all of them takes
+        # milliseconds.
         lines = [line for line in maps.text_of(self.tid).split(b"\n") if b"x" in line[:80]]
         now = resident.find(self.memory, maps.parse(b"\n".join(lines)))
         if [agent.life for agent in now] != known:
             raise Executed("another soscope has put its agent in meanwhile")
 
     def check_seccomp(self) -> None:
-        """Refuse a process with filters that would have to be asked first (see `filters`)."""
+        """Refuse a process whose seccomp filters would have to be tested first (see `filters`)."""
         if filters.suspects(self.pid):
             raise Refused(reasons.SECCOMP)
 
     def mind_filters(self) -> None:
-        """Stop threads so that it does no harm where filters are that nobody has asked."""
+        """Stop threads in a way that does no harm if there are untested seccomp filters."""
         try:
             counts = filters.suspects(self.pid)
         except Refused:
-            counts = {}  # strict: it only reads and writes, which is made again anyway
+            counts = {}  # strict mode: only reads and writes, which restart anyway
         self.threads.makes_again = any(
             self.filtered.get(tid) != count for tid, count in counts.items()
         )
 
     def worker(self) -> int:
-        """Return the stopped thread in whose place system calls are made best.
+        """Return the stopped thread that is best suited to make system calls.
 
-        Raises Refused where filters of stopped threads are not those that were asked.
+        Raises Refused if stopped threads have other filters than those that were tested.
         """
         tid, known = self.threads.worker(), self.filtered
         if status.has_shadow_stack(status.read_status(tid)):
@@ -169,14 +171,14 @@ class Visit:
         limit: float = _LIMIT,
         idle_for: float | None = None,
     ) -> None:
-        """Stop all threads with the loader idle.
+        """Stop all threads while the loader is idle.
 
-        `clear_of_loader`: no thread is in the loader's code, binding a slot, if that can be
-        had. No thread is in an agent's code, if that can be had: `is_clear` says. Raises
-        Refused, NotPermitted and NoSuchProcess with everything running.
-
-        `idle_for`: after so many seconds the loader may be at work, if it is not always the same
-        work and it tells for whom (`loader_users`).
+        With `clear_of_loader`, no thread is in the loader's code, binding a slot, if that can be
+        achieved. No thread is in an agent's code, if that can be achieved. `is_clear` tells
+        whether it was. If the loader is not idle within `idle_for` seconds, the threads may also
+        be stopped while it is at work. That needs a loader whose work has changed meanwhile, and
+        that tells which threads it works for (`loader_users`). Raises Refused, NotPermitted and
+        NoSuchProcess with all threads running.
         """
         start = time.monotonic()
         end = start + limit
@@ -206,7 +208,7 @@ class Visit:
         except ProcessLookupError as error:
             raise NoSuchProcess(f"process {self.pid} has ended") from error
         except PermissionError as error:
-            if self._tracer() != "0":  # one that was killed may finish what it has begun
+            if self._tracer() != "0":  # a killed soscope may be finishing its work
                 return False
             raise rights.missing_right(self.pid, "tracing", error.errno) from error
         try:
@@ -226,16 +228,16 @@ class Visit:
 
     @property
     def loader_users(self) -> list[int]:
-        """For whom the loader works, while all threads are stopped: ids in their own namespace.
+        """The threads that the loader works for, while all are stopped: ids in their own namespace.
 
-        0: it is not known for whom.
+        An id is 0 if the thread is not known.
         """
         return self._lock.owners
 
     def loader_locks(self, tid: int) -> list[tuple[int, int]]:
-        """Return the loader's mutexes that a stopped thread holds, while its lists are whole.
+        """Return the loader's mutexes that a stopped thread holds, while its lists are consistent.
 
-        They are (address, how often).
+        Each is (address, how often it is locked).
         """
         inner = status.inner_pid(tid)
         return self._lock.held_by(inner) if self._lock.is_ready else []
@@ -257,24 +259,24 @@ class Visit:
 
     @property
     def has_shadow_stack(self) -> bool:
-        """Return whether some thread's return addresses must stay what they are."""
+        """Return whether a thread has a shadow stack. Return addresses must not change then."""
         for tid in status.threads(self.pid):
             try:
                 if status.has_shadow_stack(status.read_status(tid)):
                     return True
             except SoscopeError:
-                continue  # it has ended
+                continue  # the process or thread has ended
         return False
 
     @property
     def is_there(self) -> bool:
-        """Return whether the process still has the memory that was looked at."""
+        """Return whether the process still has the memory that was examined."""
         return bool(self.memory.read(self.facts.base, 4))
 
     def check_same(self) -> None:
-        """Make sure that it is still the process, and the program, that was looked at.
+        """Check that the process and its program are still those that were examined.
 
-        Raises NoSuchProcess and Executed, and SoscopeError if that cannot be looked at.
+        Raises NoSuchProcess and Executed, and SoscopeError if that cannot be checked.
         """
         try:
             stat = status.read_stat(self.pid)
@@ -301,11 +303,11 @@ class Visit:
 
 
 class Executed(Refused):
-    """The process is not as it was looked at: it runs another program, or another agent."""
+    """The process has changed since it was examined: it has another program or another agent."""
 
 
 def _check_process(pid: int) -> int:
-    """Return when the process started, in clock ticks since boot.
+    """Return the start time of the process, in clock ticks since boot.
 
     Raises NoSuchProcess and Refused.
     """
@@ -330,9 +332,9 @@ def _check_process(pid: int) -> int:
 
 
 def _without_tracer(pid: int) -> dict[str, str]:
-    """Return the status of a process, a moment later if somebody traces it just now.
+    """Return the status of a process, a moment later if it is traced just now.
 
-    A soscope that was killed may still finish what it has begun.
+    A soscope that was killed may still be finishing its work.
     """
     end = time.monotonic() + _TRACED
     while True:
@@ -343,9 +345,9 @@ def _without_tracer(pid: int) -> dict[str, str]:
 
 
 def _check_program(pid: int) -> dict[int, int]:
-    """Return the auxiliary vector of a program that can have an agent.
+    """Return the auxiliary vector of a program that can take an agent.
 
-    Raises Refused, and OSError where it may not be looked at.
+    Raises Refused, and OSError if it may not be read.
     """
     with open(f"/proc/{pid}/exe", "rb", buffering=0) as file:
         try:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every engine of breakpoints needs, whoever sets them: points, and the frames of calls."""
+"""What every breakpoint engine needs: breakpoints, and the frames of open calls."""

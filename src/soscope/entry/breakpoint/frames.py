@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that have not returned yet, each known by thread, return address and stack pointer.
 
-Stacks grow down. What a return leaves below itself is gone: longjmp(3), or an exception.
+Stacks grow down. If a return leaves frames below it, their calls are gone: longjmp(3) or an
+exception has skipped them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class Frame(Generic[_T]):
-    """One call: where it returns to, and the stack pointer at its entry; `call` is the engine's."""
+    """One call: its return address, the stack pointer at its entry, and the engine's `call`."""
 
     __slots__ = ("call", "return_addr", "sp")
 
@@ -23,7 +24,7 @@ class Frame(Generic[_T]):
 
 
 class OpenFrames(Generic[_T]):
-    """The open calls of all threads. A return pops `popped` bytes at least, `most` at most."""
+    """The open calls of all threads. A return pops at least `least` and at most `most` bytes."""
 
     __slots__ = ("_least", "_most", "_stacks")
 
@@ -33,11 +34,11 @@ class OpenFrames(Generic[_T]):
         self._most = most
 
     def __len__(self) -> int:
-        """Return how many calls are open."""
+        """Return the number of open calls."""
         return sum(map(len, self._stacks.values()))
 
     def enter(self, thread: int, frame: Frame[_T]) -> list[Frame[_T]]:
-        """Take a new call; return those that it shows to be gone, the newest first."""
+        """Add a new call. Return the calls that must be gone, the newest first."""
         stack = self._stacks.setdefault(thread, [])
         gone = []
         while stack and stack[-1].sp < frame.sp:
@@ -48,8 +49,8 @@ class OpenFrames(Generic[_T]):
     def leave(self, thread: int, addr: int, sp: int) -> tuple[list[Frame[_T]], list[Frame[_T]]]:
         """Return the calls that have returned to `addr`, and those that are gone: newest first.
 
-        `sp` is the stack pointer behind the return. Several calls return at once where one was a
-        tail call of the other.
+        `sp` is the stack pointer after the return. Several calls return at the same time if one
+        was a tail call of the other.
         """
         stack = self._stacks.get(thread, [])
         returned, gone = [], []
@@ -74,15 +75,15 @@ class OpenFrames(Generic[_T]):
         return list(self._stacks.get(thread, ()))
 
     def around(self, thread: int) -> Frame[_T] | None:
-        """Return the innermost open call of a thread, None where there is none."""
+        """Return the innermost open call of a thread, None if there is none."""
         stack = self._stacks.get(thread)
         return stack[-1] if stack else None
 
     def forget(self, thread: int) -> list[Frame[_T]]:
-        """Forget the calls of a thread; return those that were open, the newest first."""
+        """Drop the calls of a thread. Return those that were open, the newest first."""
         return self._stacks.pop(thread, [])[::-1]
 
     def clear(self) -> list[Frame[_T]]:
-        """Forget all of them; return those that were open."""
+        """Drop all calls. Return those that were open."""
         stacks, self._stacks = self._stacks, {}
         return [frame for stack in stacks.values() for frame in stack]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points: places at which threads are to stop, each there as long as somebody wants it.
+"""Breakpoints with a count of their users: each is in place as long as it has users.
 
-Where a change costs much, a point that comes back again and again is left in place for a while
-(`sparing`): threads that stop there meanwhile have nothing to tell.
+If a change costs much (`is_sparing`), a breakpoint that comes back again and again is left in
+place for a while. Stops at it meanwhile are ignored.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ if TYPE_CHECKING:
 
 Change: TypeAlias = "Callable[[int], object]"
 
-_OFTEN = 8  # times that a point has gone before it is left in place
+_OFTEN = 8  # removals of a breakpoint before it is left in place
 _MOST_SPARE = 16
 _LONGEST_SPARE = 64  # stops
 
 
 class Points:
-    """Counts who wants each address; `insert` and `remove` do what the count needs.
+    """Counts the users of each address, and calls `insert` and `remove` accordingly.
 
-    `is_sparing`: a change costs much.
+    `is_sparing` is set if a change costs much.
     """
 
     __slots__ = ("_counts", "_gone", "_insert", "_remove", "_spare", "_stops", "is_sparing")
 
     def __init__(self, insert: Change, remove: Change) -> None:
         self._counts: dict[int, int] = {}
-        self._gone: dict[int, int] = {}  # how often
-        self._spare: dict[int, int] = {}  # in place, and nobody wants it: since which stop
+        self._gone: dict[int, int] = {}  # number of removals
+        self._spare: dict[int, int] = {}  # unused but in place: since which stop
         self._stops = 0
         self._insert = insert
         self._remove = remove
         self.is_sparing = False
 
     def __contains__(self, addr: int) -> bool:
-        """Return whether threads stop there."""
+        """Return whether a breakpoint is in place at the address."""
         return addr in self._counts or addr in self._spare
 
     def __len__(self) -> int:
-        """Return at how many addresses threads stop."""
+        """Return the number of addresses with a breakpoint."""
         return len(self._counts) + len(self._spare)
 
     @property
     def addresses(self) -> list[int]:
-        """Where threads stop."""
+        """The addresses of its breakpoints."""
         return list(self._counts)
 
     def want(self, addr: int) -> None:
-        """Have threads stop there, once more."""
+        """Add a user of the breakpoint at an address."""
         count = self._counts.get(addr, 0)
         if not count and self._spare.pop(addr, None) is None:
             self._insert(addr)
@@ -70,7 +70,7 @@ class Points:
                 self._remove(addr)
 
     def has_stopped(self) -> None:
-        """Hear of a stop: what nobody has wanted for long is removed."""
+        """Note a stop. Breakpoints that were unused for long are removed."""
         self._stops += 1
         if not self._spare:
             return
@@ -81,12 +81,12 @@ class Points:
                 self._remove(addr)
 
     def know(self, other: Points) -> None:
-        """Take those to be there that are there in the process that has forked this one."""
+        """Take over the breakpoints that a forked process has from its parent."""
         self._counts = dict(other._counts)
         self._spare = dict(other._spare)
 
     def lift(self) -> None:
-        """Have nobody stop anywhere until `put_down`."""
+        """Remove all breakpoints until `put_down`."""
         for addr in (*self._counts, *self._spare):
             self._remove(addr)
 
@@ -96,7 +96,7 @@ class Points:
             self._insert(addr)
 
     def clear(self) -> None:
-        """Undo all of it."""
+        """Remove all breakpoints for good."""
         places = [*self._counts, *self._spare]
         self._counts.clear()
         self._spare.clear()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let one thread of a process call a function of it, while all others run.
+"""Let one thread of a process call one of its functions, while all others run.
 
-What the function needs may be held by any of them (the locks of malloc and of the loader), so
-they go on; the thread that makes the call is one that holds none of these itself (`fitness.py`).
-It has a stack of its own for it, all its registers and errno are kept, and its signals wait.
+Any thread may hold a lock that the function needs (the locks of malloc and of the loader), so the
+threads go on. The thread that makes the call must hold none of these locks itself (`fitness.py`).
+It gets its own stack for the call, all its registers and errno are kept, and its signals are held
+back.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from soscope.errors import FormatError, NoSuchProcess
 from soscope.proc import status
 from soscope.proc.reasons import Refused
 
-_FINDING = 15.0  # seconds in which a thread has to be fit once; a processor may be lacking
-_AWAITING = 0.2  # the same, for a thread to wait
-_MOST_TAKEN = 16  # times that a thread takes a lock of the loader, one inside the other
+_FINDING = 15.0  # seconds to find a fit thread; processors may be scarce
+_AWAITING = 0.2  # the same, for a thread that waits
+_MOST_TAKEN = 16  # nested locks of the loader's mutex by a thread, at most
 _UNLOCKING = 1.0  # seconds
-_LATER = 0.01  # seconds after the limit in which the call is certainly asked to stop
-_GUARD = 4096  # bytes below the stack that are no memory
+_LATER = 0.01  # seconds after the limit, when the call has been asked to stop
+_GUARD = 4096  # bytes of the guard page below the stack
 _PROT_NONE, _PROT_READ_WRITE = 0, 3
 _MAPPED = 0x4022  # MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
 _ERRNO = 4  # bytes
@@ -39,7 +40,7 @@ _OPTIONS = ptrace.O_TRACEEXEC | ptrace.O_TRACESYSGOOD
 
 
 class CallFault(Refused):
-    """The function made a fault, or did not come back; the process goes on without its result."""
+    """The function faulted or did not return. The process goes on without its result."""
 
 
 def call(
@@ -53,13 +54,15 @@ def call(
     limit: float = 20.0,
     has_to_wait: bool = False,
 ) -> tuple[int, bytes]:
-    """Have one thread of the process call `function(copy of argument)` while the others run.
+    """Let a thread of the process call `function(copy of argument)` while the others run.
 
-    With `value`, it calls `function(value)`. `trap` is the address of a breakpoint instruction
-    there, `limit` in seconds. `has_to_wait`: the thread has to be one that waits for something
-    outside. Returns the result, signed, and the bytes of the argument afterwards. No thread is to
-    be stopped; all run afterwards. Raises Refused where no thread is fit, or there is no memory;
-    CallFault; Executed and NoSuchProcess where the program ends meanwhile; NotPermitted.
+    With `value`, the call is `function(value)`. `trap` is the address of a breakpoint instruction
+    in the process, and `limit` is in seconds. With `has_to_wait` the thread must be one that
+    waits for something outside. Returns the signed result, and the bytes of the argument
+    afterwards. No thread may be stopped before, and all run afterwards.
+
+    Raises Refused if no thread is fit or there is no memory, CallFault, Executed and
+    NoSuchProcess if the program ends meanwhile, and NotPermitted.
     """
     fitness = Fitness(visit, has_to_wait=has_to_wait)
     tid = fitness.stop(_AWAITING if has_to_wait else _FINDING)
@@ -95,9 +98,9 @@ def _said(visit: Visit, tid: int, error: Faulted, place: str, limit: float) -> s
 
 
 def _make_again(tid: int) -> None:
-    """Let a thread make its own call again, not go on: the kernel has forgotten with what.
+    """Let a thread repeat its own system call, because the kernel has lost the restart data.
 
-    Its time-out begins anew; where it is not known which call it is, that says EINTR.
+    Its time-out begins again. If the call is not known, it returns EINTR.
     """
     try:
         registers = arch.get_registers(tid)
@@ -105,13 +108,13 @@ def _make_again(tid: int) -> None:
             arch.forget_restart(registers)
             arch.set_registers(tid, registers)
     except OSError:
-        pass  # killed
+        pass  # the process was killed
 
 
 def _let_go_of_successor(pid: int) -> bool:
-    """Let go of the thread that has the number of the first, if it is ours; return whether it is.
+    """Detach from the thread that has taken the first thread's number, if soscope traces it.
 
-    A thread that executes a program gets that number.
+    A thread that executes a program gets that number. Return whether soscope traced it.
     """
     if not is_traced(pid, _thread.get_native_id()):
         return False
@@ -121,16 +124,17 @@ def _let_go_of_successor(pid: int) -> bool:
             ptrace.detach(pid)
             return True
     except OSError:
-        pass  # it has ended
+        pass  # the process or thread has ended
     return False
 
 
 class _Guest:
-    """One call in the place of the stopped thread `tid`.
+    """One call in the stopped thread `tid`.
 
-    `value` is what the function gets, None for the address of the argument's copy.
-    `has_overwritten`: it was interrupted where it waited with a time-out; of what the thread
-    waited for itself the kernel has then forgotten how to go on.
+    `value` is the function's argument, None for the address of the argument's copy.
+    `has_overwritten` is set if the call was interrupted while it waited with a time-out. The
+    kernel has then lost the data to restart the system call in which the thread itself was
+    waiting.
     """
 
     def __init__(self, visit: Visit, tid: int, limit: float, value: int | None) -> None:
@@ -141,7 +145,7 @@ class _Guest:
         self.has_overwritten = False
 
     def run(self, function: int, argument: bytes, trap: int, stack_size: int) -> tuple[int, bytes]:
-        """Borrow the thread for the call, and give it back all that it had."""
+        """Borrow the thread for the call, and restore its state afterwards."""
         with Borrowed(self.tid) as tracee:
             kept = tracee.registers()
             is_restarting = arch.is_restarting(kept)
@@ -166,7 +170,8 @@ class _Guest:
             except Faulted:
                 self.has_overwritten = arch.is_restarting(tracee.registers())
                 self._let_go_of_loader(tracee, at - 64 - 8, trap)
-                # its memory stays: who knows where the function has left addresses of it
+                # Its memory stays mapped, because the function may have stored addresses of it
+                # anywhere.
                 vectors.give(self.tid)
                 ptrace.set_options(self.tid, 0)
                 self._put_errno(tracee, kept, errno)
@@ -177,7 +182,7 @@ class _Guest:
             return result, after
 
     def _map(self, tracee: Tracee, stack_size: int, argument_size: int) -> tuple[int, int]:
-        """Map the stack, with a guard below and the argument above; return (address, bytes)."""
+        """Map the stack, with a guard below and the argument above. Return (address, bytes)."""
         size = _GUARD + (stack_size + argument_size + 4095 & -4096)
         area = tracee.syscall(arch.NR_MMAP, 0, size, _PROT_READ_WRITE, _MAPPED, -1, 0)
         if area < 0:
@@ -186,10 +191,11 @@ class _Guest:
         return area, size
 
     def _let_go_of_loader(self, tracee: Tracee, stack: int, trap: int) -> None:
-        """Release the loader's lock for a thread that is fetched out of a constructor.
+        """Release the loader's lock for a thread that is taken out of a constructor.
 
-        It is released as often as it was taken, since the thread did not have it before. The
-        loader's lists are whole while constructors run; but in the loader itself nothing is sure.
+        It is released as often as it was taken, since the thread did not hold it before. The
+        loader's lists are consistent while constructors run. In the loader's own code nothing is
+        certain, so nothing is released there.
         """
         pc = tracee.registers().pc
         if any(start <= pc < end for start, end in self.visit.loader_code):
@@ -203,17 +209,17 @@ class _Guest:
                 for _ in range(min(count, _MOST_TAKEN)):
                     tracee.call(unlock, addr, stack, trap, limit=_UNLOCKING)
         except Faulted:
-            pass  # then it stays held, and is said to be
+            pass  # the lock stays locked, as the error tells
 
     def _function(self, name: str) -> int:
-        """Return the address of a function of the process, 0 where it has none."""
+        """Return the address of a function of the process, 0 if it has none."""
         visit = self.visit
         debug = linkmap.read_debug(visit.memory, visit.facts.r_debug)
         for entry in linkmap.walk(visit.memory, debug.first if debug else 0):
             try:
                 symbol = entry.image(visit.memory).symbol(name)
             except FormatError:
-                continue  # what cannot be read is not called
+                continue  # an unreadable image is skipped
             if symbol is not None and symbol.type == elf.STT_FUNC:
                 return entry.load_bias + symbol.value
         return 0

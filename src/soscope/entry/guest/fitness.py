@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which stopped thread may call a function of its process: one that holds no lock of its libraries.
+"""Find a stopped thread that may call a function: it holds no lock of its libraries.
 
-Loading a library takes the locks of the loader and of malloc. A thread may have the latter, or
-be in the middle of malloc without it, where
+Loading a library takes the locks of the loader and of malloc. A thread may hold malloc's lock, or
+be in the middle of malloc without it, if
 
-- its code is that of the C library, or of an image that defines malloc in its stead;
-- it waits in a call that those make, too (a lock's futex, mmap, brk, madvise, …);
+- its code is in the C library, or in an image that defines malloc instead;
+- it waits in a system call that these make, too (a lock's futex, mmap, brk, madvise, …);
 - a signal handler has interrupted it there.
 
-So a thread is fit that waits for something from outside, or whose code is of any other image,
-and that has no frame of a signal on its stack. Code of no image is not fit: a JIT comes to its
-runtime's code soon, and for an emulator such code is everything, malloc included.
+So a thread is fit if it waits for something from outside, or if its code is in any other image,
+and if it has no signal frame on its stack. A thread in code of no image is not fit: JIT code soon
+enters its runtime's code, and in an emulator all code is of this kind, malloc included.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from soscope.proc import status
 from soscope.proc.reasons import Refused
 
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.008
-_IDLE_FOR = 1.0  # seconds in which a loader is to be idle
-_BEFORE = 16  # bytes in front of a program counter
-_FRAMES = 8192  # bytes of a stack in which the callers of a call are that has just been made
+_IDLE_FOR = 1.0  # seconds in which a loader should be idle
+_BEFORE = 16  # bytes before a program counter
+_FRAMES = 8192  # bytes of a stack with the callers of a recent call
 _MOST_TOLD = 4
 
 _WHERE = {
@@ -43,20 +43,21 @@ _WHERE = {
 
 
 class Fitness:
-    """Looks for a fit thread of a visited process, and knows why others are not."""
+    """Searches a fit thread in a visited process, and keeps the reasons why others are not fit."""
 
     __slots__ = ("_has_to_wait", "_visit", "places")
 
     def __init__(self, visit: Visit, *, has_to_wait: bool = False) -> None:
-        """`has_to_wait`: a thread is fit only while it waits for something from outside."""
+        """With `has_to_wait`, a thread is fit only while it waits for something from outside."""
         self._visit = visit
         self._has_to_wait = has_to_wait
         self.places = CodePlaces(visit)
 
     def stop(self, limit: float) -> int:
-        """Stop the process where one of its threads is fit; return that. All are stopped then.
+        """Stop the process when one of its threads is fit, and return that thread.
 
-        Raises Refused, NotPermitted and NoSuchProcess, with all of them running.
+        All threads are stopped then. Raises Refused, NotPermitted and NoSuchProcess with all of
+        them running.
         """
         visit = self._visit
         end = time.monotonic() + limit
@@ -78,7 +79,7 @@ class Fitness:
             pause = min(1.5 * pause, _LONGEST_PAUSE)
 
     def _choose(self) -> tuple[int, str]:
-        """Return the stopped thread that is disturbed least; 0 and the reason without one."""
+        """Return the stopped thread that is disturbed least, or 0 and the reason if none is fit."""
         by_tid = self._visit.threads.registers()
         stopped = self._visit.threads.stopped
         ranked = sorted(by_tid, key=lambda tid: _rank(stopped[tid], by_tid[tid]))
@@ -95,7 +96,10 @@ class Fitness:
     def _choose_of_suspended(
         self, ranked: list[int], by_tid: dict[int, arch.Registers]
     ) -> tuple[int, str]:
-        """Do the same where the other threads will not run: then none may hold a lock."""
+        """Return a fit thread and the reason, as `_choose`, if the other threads will not run.
+
+        No thread may hold a lock then.
+        """
         fit, reasons = 0, []
         if self._visit.loader_users:
             return 0, "it is stopped, and its loader is busy"
@@ -110,7 +114,7 @@ class Fitness:
         return fit, ""
 
     def _state_objection(self, registers: arch.Registers) -> str | None:
-        """Say why a thread is where it may hold a lock, None where it is not."""
+        """Return why a thread may hold a lock at its position, None if it cannot."""
         places = self.places
         kind = places.kind(registers.pc)
         if kind in (kinds.AGENT, kinds.LOADER):
@@ -121,8 +125,8 @@ class Fitness:
             return self._said(kind, registers)
         if self._has_to_wait and not is_outside:
             return "it does not wait"
-        # the guest takes the lock of an interpreter: the thread may be in the middle of that, which
-        # is data of an image, and no object of a program's own
+        # The called function takes the interpreter's lock, which is in an image's data. A thread
+        # that waits for such a lock may be in the middle of taking it.
         lock = arch.lock_waited_for(registers) if self._has_to_wait else 0
         if lock and places.is_data_of_image(lock):
             return "it waits for another thread"
@@ -130,7 +134,7 @@ class Fitness:
         if not stack.data:
             return "it has no stack"
         is_pause = is_outside and not arch.waits_outside(registers, before, lends_pauses=False)
-        # an allocator of the program's own may wait for its locks like that
+        # The program's own allocator may wait for its locks in this way.
         if is_pause and self._comes_from_allocator(stack, registers):
             return self._said(kinds.ALLOCATOR, registers)
         if places.handlers(stack, registers.sp):
@@ -153,7 +157,7 @@ class Fitness:
         )
 
     def _kind_objection(self, tid: int) -> str | None:
-        """Say why a thread is none that may make calls, None where it is."""
+        """Return why a thread must not make calls, None if it may."""
         try:
             fields = status.read_status(tid)
             if status.inner_pid(tid) in self._visit.loader_users:
@@ -171,11 +175,11 @@ class Fitness:
 
 
 def _rank(thread: SeizedThread, registers: arch.Registers) -> int:
-    """Say how little a thread is disturbed; 0 = least."""
+    """Return how much a thread is disturbed by a call. The least is 0."""
     if not arch.waits(registers):
         return 3
     if arch.is_restarting(registers) or arch.lock_waited_for(registers):
-        return 2  # its system calls have to be looked at, or others may have to do with it
+        return 2  # the thread's calls must be watched, or other threads may be involved
     return min(thread.rank, 1)
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frames of a thread of another process, by the unwind tables of the images in it.
+"""The frames of a thread of another process, by the unwind tables of its images.
 
-A walk is worth something only where it comes to an end that is said to be one: then each step
-was right. Compilers and the C library describe every instruction (-fasynchronous-unwind-tables),
-the prologue and epilogue of functions, stubs, signal frames and the vDSO included. Code of no
-image, and images without tables, end a walk early.
+A walk is reliable only if it comes to an explicit end, because then each step was right.
+Compilers and the C library describe every instruction (-fasynchronous-unwind-tables), including
+the prologue and epilogue of functions, stubs, signal frames and the vDSO. Code of no image, and
+images without tables, end a walk early.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from soscope.binfmt.elf.cfi import Registers, Word
     from soscope.entry.agent.visit import Visit
 
-MOST_FRAMES = 50_000  # a twentieth of a second
-_ENTRY = 32  # bytes of a program's first code, which calls its C library and has no tables
+MOST_FRAMES = 50_000  # takes a twentieth of a second
+_ENTRY = 32  # bytes of a program's start code, which has no tables
 
-# How a walk ends.
-EARLY = "early"  # nobody knows how it goes on
-SAID = "said"  # the tables say that there is no caller
-ZERO = "zero"  # the return address is none, or that of a program's first code
+# The end of a walk.
+EARLY = "early"  # the next caller is not known
+SAID = "said"  # the tables mark the outermost frame
+ZERO = "zero"  # the return address is 0 or in the program's start code
 
 
 class Walk:
-    """The way from a thread's registers up.
+    """A walk from a thread's registers up its stack.
 
     `places` are the program counter and, for each caller, the last byte of its call instruction.
-    `end` is how it ends, and `sp` the stack pointer there.
+    `end` tells how the walk ended, and `sp` is the stack pointer there.
     """
 
     __slots__ = ("end", "places", "sp")
@@ -47,7 +47,7 @@ class Walk:
 
 
 class Frames:
-    """Walks stacks of one process. Nothing of it has to be stopped: the tables stay the same."""
+    """Walks stacks of one process, which need not be stopped: the tables do not change."""
 
     __slots__ = ("_entry", "_memory", "_places", "_rows", "_tables")
 
@@ -59,9 +59,9 @@ class Frames:
         self._rows: dict[int, Row | None] = {}
 
     def walk(self, registers: Registers, read: Word, most: int = MOST_FRAMES) -> Walk:
-        """Walk a stack of at most so many frames, whose memory `read` knows word by word."""
+        """Walk at most `most` frames of a stack, whose words `read` returns."""
         walk = Walk()
-        back = 0  # a return address may be the next function's
+        back = 0  # 1: a return address may be in the next function
         for _ in range(most):
             pc, sp = registers.get(arch.PC_COLUMN), registers.get(arch.SP_COLUMN)
             if pc is None or sp is None:
@@ -82,7 +82,7 @@ class Frames:
             try:
                 above = caller(row, registers, read, arch.SP_COLUMN)
             except FormatError:
-                break  # damaged rules: the walk ends as one without rules
+                break  # damaged rules end the walk like missing ones
             leads_elsewhere = row.is_signal or arch.SP_COLUMN in row.rules
             if not leads_elsewhere and (above[arch.SP_COLUMN] or 0) <= sp:
                 break
@@ -91,7 +91,7 @@ class Frames:
         return walk
 
     def _row(self, addr: int) -> Row | None:
-        """Return what the tables say of an address, None where they say nothing."""
+        """Return the row of the unwind tables for an address, None if there is none."""
         if addr in self._rows:
             return self._rows[addr]
         row = None
@@ -115,4 +115,4 @@ class Frames:
             image = ElfImage.from_memory(self._memory, base)
             return FrameTable(image), image.load_bias
         except FormatError:
-            return None  # the walk ends there, and the thread is not lent
+            return None  # the walk ends there, so the thread is not used

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is inside a piece of code: at one of its instructions, or to return to one.
+"""Find the threads inside a range of code: at an instruction in it, or returning to one.
 
-Most threads have no word at all that leads there, which is seen at once. The stacks of the
-others are kept, and walked when the process runs again. A word counts that is the return address
-of a frame; what is left over of earlier calls does not. Where a walk does not come to its end,
-each word does.
+Most threads have no word at all that leads there, which is quickly checked. The stacks of the
+others are copied, and walked when the process runs again. A word counts if it is the return
+address of a frame. A word left over from earlier calls does not count. If a walk does not come to
+its end, every word counts.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from soscope.entry.guest.places import CodePlaces, Stack
 from soscope.entry.isa import arch
 from soscope.wire import layout
 
-_MOST_STACKS = 4  # of a thread: one for each signal handler with a stack of its own
-_MOST_KEPT = 64 << 20  # bytes of stacks; of further ones each word counts
-_MOST_READ = 1 << 30  # bytes while the process stands still; others are suspects unseen
-_MOST_ALTOGETHER = 500_000  # frames of all threads: half a second
+_MOST_STACKS = 4  # stacks of a thread: one for each handler with its own stack
+_MOST_KEPT = 64 << 20  # bytes of stacks; in further ones each word counts
+_MOST_READ = 1 << 30  # bytes while the process is stopped; further threads are suspects
+_MOST_ALTOGETHER = 500_000  # frames of all threads; they take half a second
 _BEGINNING = 4  # frames
 _DESCRIPTOR = 2304  # bytes of glibc's `struct pthread`
 _WORD = 8
-_PAUSE = 0.002  # seconds between two looks, at first
+_PAUSE = 0.002  # seconds between the first two looks
 
 
 class Suspect:
-    """A thread that has words of the code, as it was while it stood still.
+    """A thread with words that lead into the code, as it was while stopped.
 
-    `stacks` are its own and those that signals interrupted, none where they are too large to keep.
+    `stacks` are its own stack and those that signals interrupted. It is empty if they are too
+    large to copy.
     """
 
     __slots__ = ("registers", "stacks", "tid")
@@ -43,16 +44,16 @@ class Suspect:
 
 
 class Inside:
-    """Says which threads of a visited process are in the addresses from `low` to below `high`.
+    """Finds the threads of a visited process that are in the addresses [low, high).
 
-    To be made, and asked, while the process runs; `look` is for when all its threads are
-    stopped. What begins to run the code afterwards is not seen.
+    Make and ask it while the process runs. `look` is called while all its threads are stopped.
+    Threads that begin to run the code afterwards are not found.
     """
 
     __slots__ = ("_frames", "_high", "_low", "_places", "_suspects", "_visit")
 
     def __init__(self, visit: Visit, low: int, high: int) -> None:
-        """Look at the images of the process. Raises OSError."""
+        """Examine the images of the process. Raises OSError."""
         self._visit = visit
         self._low, self._high = low, high
         self._places = CodePlaces(visit)
@@ -62,7 +63,7 @@ class Inside:
     # ---- while all threads are stopped ----
 
     def look(self) -> None:
-        """Keep what the stopped threads have of the code. Raises OSError."""
+        """Copy what the stopped threads have of the code's addresses. Raises OSError."""
         places = self._places
         places.look()
         self._frames = Frames(self._visit, places)
@@ -98,7 +99,7 @@ class Inside:
         )
 
     def _ways_in(self) -> list[tuple[int, int]]:
-        """Return the agents' code from which calls go on to what a slot held before."""
+        """Return the agents' code ranges from which calls go on to a slot's original function."""
         return [
             (agent.base + low, agent.base + high)
             for agent in self._visit.agents
@@ -108,10 +109,10 @@ class Inside:
             )
         ]
 
-    # ---- while they run ----
+    # ---- while all threads run ----
 
     def threads(self) -> list[int]:
-        """Return the ids of those that were inside when `look` was called."""
+        """Return the ids of the threads that were inside when `look` was called."""
         left = _MOST_ALTOGETHER
         inside = []
         for suspect in self._suspects:
@@ -122,7 +123,7 @@ class Inside:
         return inside
 
     def _is_inside(self, suspect: Suspect, most: int) -> tuple[bool, int]:
-        """Say so of one, and how many frames had to be walked for that."""
+        """Return whether one thread was inside, and how many frames were walked for that."""
         stacks = suspect.stacks
 
         def read(addr: int) -> int | None:
@@ -138,19 +139,24 @@ class Inside:
         if any(low <= place < high for low, high in ranges for place in walk.places):
             return True, count
         if walk.end == EARLY:
-            # registers and words of the code itself: the agent's are on many a stack
+            # Only registers and words of the code itself count: words of the agent are on many
+            # stacks.
             return not stacks or self._has_word(suspect, 0), count
-        if walk.end == ZERO:  # code without tables may have led astray, to a word that is 0
+        if walk.end == ZERO:  # code without tables may have led to a word that is 0
             return self._has_word(suspect, walk.sp), count
         if count > _BEGINNING:
             return False, count
-        # one that has just begun: the C library's descriptor of it says what it will run
+        # A thread that has just begun: the C library's descriptor of it has the function that it
+        # will run.
         pointer = suspect.registers.thread_pointer
         words = (read(at) or 0 for at in range(pointer, pointer + _DESCRIPTOR, _WORD))
         return any(self._low <= word < self._high for word in words), count
 
     def _has_word(self, suspect: Suspect, above: int) -> bool:
-        """Return whether a stack, from an address up, mentions the code; 0: or a register does."""
+        """Return whether a stack has a word of the code at or above the address `above`.
+
+        If `above` is 0, also return True if a register has such a word.
+        """
         low, high = self._low, self._high
         if not above and any(low <= word < high for word in suspect.registers.words()):
             return True
@@ -161,7 +167,7 @@ class Inside:
         )
 
     def _word_of_agent(self, addr: int) -> int | None:
-        """Read where return trampolines find their callers: it stays the same."""
+        """Read a return trampoline's data word for its caller, which does not change."""
         for agent in self._visit.agents:
             if 0 <= addr - agent.base < layout.BLOB_SIZE:
                 data = self._visit.memory.read(addr, _WORD)
@@ -170,10 +176,10 @@ class Inside:
 
 
 def who_stays(visit: Visit, low: int, high: int, seconds: float) -> int:
-    """Return a thread that is in the addresses from `low` to below `high`, 0 if there is none.
+    """Return a thread that is in the addresses [low, high), 0 if there is none.
 
-    Threads have so many seconds to leave. The process stands still for each look alone. Raises
-    what `Visit.stop` raises, and OSError.
+    Threads have `seconds` to leave. The process is stopped only during each look. Raises what
+    `Visit.stop` raises, and OSError.
     """
     inside = Inside(visit, low, high)
     end = time.monotonic() + seconds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the code of a process belongs to, and what lies on the stacks of its stopped threads."""
+"""The kinds of code in a process, and the stacks of its stopped threads."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from soscope.entry.memory import RemoteMemory
 from soscope.errors import FormatError
 from soscope.proc import maps
 
-# Whose code a thread is in.
+# The kinds of code that a thread may be in.
 PLAIN, LIBC, LOADER, ALLOCATOR, AGENT, NOBODY = range(6)
 
 _ALLOCATES = ("malloc", "free", "calloc", "realloc")
-# before glibc 2.34 the C library was several images
+# Before glibc 2.34 the C library was several images.
 _LIBC_NAMES = ("libpthread.", "libpthread-", "libdl.", "libdl-", "librt.", "librt-", "ld-musl")
 _VDSO = "[vdso]"
 _START = "__libc_start_main"
 _MOST_STACK = 256 << 20
-_NEAR = 256 << 10  # bytes of a stack in which each word is looked at
+_NEAR = 256 << 10  # bytes of a stack in which each word is checked
 _MOST_CODE = 64 << 20
 _LONGEST_RESTORER = max(map(len, arch.RESTORERS))
 
 
 class Stack:
-    """A piece of memory from below a stack pointer to the end of its mapping."""
+    """The memory from below a stack pointer to the end of its mapping."""
 
     __slots__ = ("data", "start")
 
@@ -39,7 +39,7 @@ class Stack:
 
 
 class CodePlaces:
-    """The mappings of a visited process; `look` reads them, best while it stands still."""
+    """The mappings of a visited process. `look` reads them, preferably while it is stopped."""
 
     __slots__ = (
         "_code_ends",
@@ -61,11 +61,11 @@ class CodePlaces:
         self._starts: list[int] = []
         self._code_starts: list[int] = []
         self._code_ends: list[int] = []
-        self._seen: dict[int, bool] = {}  # address of code -> is it a restorer
+        self._seen: dict[int, bool] = {}  # code address -> is a signal restorer
         self.is_musl = visit.facts.loader.symbol(_START) is not None
         self.look()
         for mapping in map(maps.parse_line, self._lines):
-            # known before any thread is stopped
+            # computed before any thread is stopped
             if mapping.flags[2] == "x":
                 self._kind(mapping)
 
@@ -80,7 +80,7 @@ class CodePlaces:
         self._seen = {}
 
     def mapping(self, addr: int) -> maps.Mapping | None:
-        """Return the mapping of an address, None where there is no memory."""
+        """Return the mapping of an address, None if nothing is mapped there."""
         index = bisect_right(self._starts, addr) - 1
         if index < 0:
             return None
@@ -88,7 +88,7 @@ class CodePlaces:
         return mapping if addr < mapping.end else None
 
     def is_data_of_image(self, addr: int) -> bool:
-        """Return whether an address is in memory of a file, or behind such memory (.bss)."""
+        """Return whether an address is in a file's mapping, or in memory right behind it (.bss)."""
         index = bisect_right(self._starts, addr) - 1
         if index < 0:
             return False
@@ -102,9 +102,10 @@ class CodePlaces:
     # ---- code ----
 
     def kind(self, addr: int) -> int:
-        """Say whose code an address is in: PLAIN, LIBC, …; NOBODY where it is of no image.
+        """Return the kind of code at an address: PLAIN, LIBC, … or NOBODY.
 
-        An image that defines malloc is an ALLOCATOR, unless it is the C library.
+        It is NOBODY if the address is in no image. An image that defines malloc is an ALLOCATOR,
+        unless it is the C library.
         """
         visit = self._visit
         if any(agent.holds(addr) for agent in visit.agents):
@@ -129,7 +130,7 @@ class CodePlaces:
         return NOBODY if first is None else self._kind_of_image(first)
 
     def _first(self, mapping: maps.Mapping) -> maps.Mapping | None:
-        """Return the mapping of the beginning of the file that a mapping belongs to."""
+        """Return the mapping of the beginning of a mapping's file, None if it is not mapped."""
         index = bisect_right(self._starts, mapping.start) - 1
         for line in reversed(self._lines[: index + 1]):
             first = maps.parse_line(line)
@@ -140,7 +141,7 @@ class CodePlaces:
         return None
 
     def image_at(self, addr: int) -> int:
-        """Return where the image begins whose code is at an address; 0 where there is none."""
+        """Return the start address of the image whose code is at an address, 0 if there is none."""
         for agent in self._visit.agents:
             if agent.holds(addr):
                 return agent.base
@@ -163,11 +164,11 @@ class CodePlaces:
             if any(image.symbol(name) is not None for name in _ALLOCATES):
                 return ALLOCATOR
         except FormatError:
-            return NOBODY  # whose code it is cannot be told
+            return NOBODY  # the kind of code is not known
         return PLAIN
 
     def name(self, addr: int) -> str:
-        """Say in words where an address is."""
+        """Return the name of the image at an address, or the address."""
         mapping = self.mapping(addr)
         if mapping is None or not mapping.path:
             return f"{addr:#x}"
@@ -176,7 +177,7 @@ class CodePlaces:
     # ---- stacks ----
 
     def stack(self, sp: int) -> Stack:
-        """Read a stack from its red zone up; `data` is empty where there is none."""
+        """Read a stack from its red zone up. `data` is empty if nothing is mapped there."""
         mapping = self.mapping(sp)
         if mapping is None:
             return Stack(sp, b"")
@@ -185,9 +186,9 @@ class CodePlaces:
         return Stack(start, self._visit.memory.read(start, size))
 
     def handlers(self, stack: Stack, sp: int) -> list[int]:
-        """Return the stack pointers at which signals came whose handlers have not returned.
+        """Return the stack pointers that were interrupted by handlers that have not returned.
 
-        What is left over of earlier handlers may look the same.
+        Remains of earlier handlers may look the same.
         """
         memory, data = self._visit.memory, stack.data
         first = max(sp - stack.start, 0) & -8
@@ -213,7 +214,7 @@ class CodePlaces:
         return self._seen[word]
 
     def _known_restorers(self) -> set[int]:
-        """Return those of the C library, which nearly all programs use."""
+        """Return the signal restorers of the C library, which nearly all programs use."""
         places: set[int] = set()
         for key, kind in self._kinds.items():
             if kind != LIBC:

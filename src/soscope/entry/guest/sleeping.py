@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sleeps that a borrowed thread's guest makes, without the kernel forgetting the thread's own.
+"""Sleep for a function called in a borrowed thread, to keep the thread's own restart data.
 
 A thread that waits in poll, nanosleep or a futex with a time-out goes on with restart_syscall(2)
-after a stop, and the kernel keeps in it what that has to do. nanosleep and clock_nanosleep
-overwrite that even when nothing interrupts them. So soscope lets them not happen in the thread,
-and sleeps in its stead.
+after a stop, and the kernel stores the data for that in the thread. nanosleep and clock_nanosleep
+overwrite the data even if nothing interrupts them. So soscope skips these calls in the thread,
+and sleeps itself instead.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SLICE = 0.05  # seconds
 
 
 class Sleeper:
-    """Called at the beginning and the end of each system call; sleeps until `end` at most.
+    """Called at the begin and the end of each system call. It sleeps until `end` at most.
 
-    `end` is by time.monotonic(), and no earlier than that of `run_to_trap`. Raises Gone.
+    `end` is a time of time.monotonic(), not earlier than the limit of `run_to_trap`. Raises Gone.
     """
 
     __slots__ = ("_end", "_is_inside", "_tracee", "_until")
@@ -37,7 +37,7 @@ class Sleeper:
         self._until: float | None = None
 
     def __call__(self) -> None:
-        """Look at the system call that the thread stands at."""
+        """Handle the system call at which the thread is stopped."""
         self._is_inside = not self._is_inside
         registers = self._tracee.registers()
         if self._is_inside:
@@ -48,16 +48,16 @@ class Sleeper:
         elif self._until is not None:
             while (left := self._until - time.monotonic()) > 0:
                 if time.monotonic() > self._end:
-                    ptrace.interrupt(self._tracee.tid)  # it comes no further than to here
+                    ptrace.interrupt(self._tracee.tid)  # the thread goes no further than this
                     break
                 time.sleep(min(left, _SLICE))
-                self._tracee.registers()  # raises Gone where it is killed meanwhile
+                self._tracee.registers()  # raises Gone if it was killed
             self._until = None
             arch.set_result(registers, 0)
             self._tracee.set_registers(registers)
 
     def _wish(self, registers: arch.Registers) -> float | None:
-        """Return until when a call wants to sleep (time.monotonic()); None: it is another one."""
+        """Return until when a call wants to sleep (time.monotonic()), None if it is no sleep."""
         number = int(registers.orig_rax)
         if number not in arch.SLEEPS:
             return None
@@ -66,7 +66,7 @@ class Sleeper:
         seconds = int.from_bytes(data[:8], "little", signed=True)
         part = int.from_bytes(data[8:], "little", signed=True)
         if len(data) < _TIMESPEC or seconds < 0 or not 0 <= part < _NS:
-            return None  # the kernel says what is wrong with it
+            return None  # the kernel returns the error
         wanted = seconds + part / _NS
         if arch.SLEEPS[number]:
             clock, flags = arguments[:2]

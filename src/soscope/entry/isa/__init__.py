@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers, instructions and system calls of the machine that the agent is for.
+"""Registers, instructions and system calls of the agent's machine.
 
-Here alone it is chosen. Everybody else imports `arch` and takes what all have under one name.
+Only this module chooses the machine. All others import `arch` and use the names that all machines
+share.
 """
 
 from soscope.entry.isa import x86_64 as arch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What going into a process must know about x86-64."""
+"""What inserting an agent needs to know about x86-64."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MACHINE = 62  # as model/arch.py has it, which the start of a trace can do without
+MACHINE = 62  # as in model/arch.py, which a trace's start does not import
 BITS = 64
 AUDIT_ARCH = 0xC000_003E  # <linux/audit.h>
 
 BREAKPOINT = b"\xcc"  # int3
-BREAKPOINT_SIZE = 1  # the program counter stands behind it when it was hit
+BREAKPOINT_SIZE = 1  # pc is behind it after a hit
 SYSCALL = b"\x0f\x05"
 
 NR_CLOSE = 3
@@ -29,13 +29,13 @@ NR_MEMFD_CREATE = 319
 NR_PIDFD_OPEN = 434
 NR_PIDFD_GETFD = 438
 
-# what soscope calls itself, and what a thread may be in
+# System calls that soscope itself makes, and some that a thread may be in.
 KCMP = 312
 VFORK = 58
 SIGPROCMASK = 14
 RECVFROM = 45
 
-# what is called in a process with an agent, by name; NR_… are among them
+# System calls that are made in a process with an agent, by name, including NR_….
 CALLS = {
     "read": 0,
     "open": 2,
@@ -63,7 +63,7 @@ CALLS = {
     "pidfd_getfd": 438,
 }
 
-# what a loader calls to load a library, and malloc for it
+# System calls by which a loader loads a library, and those of malloc for it.
 LOADER_CALLS = {
     "read": 0,
     "close": 3,
@@ -79,7 +79,7 @@ LOADER_CALLS = {
     "newfstatat": 262,
 }
 
-# A stop makes these return EINTR. number -> (register of the time-out, its kind)
+# System calls that return EINTR after a stop. number -> (register of the time-out, its kind)
 MILLISECONDS, TIMESPEC = "ms", "timespec"
 TIMED = {
     232: ("r10", MILLISECONDS),  # epoll_wait
@@ -90,7 +90,7 @@ TIMED = {
     208: ("r8", TIMESPEC),  # io_getevents
     333: ("r8", TIMESPEC),  # io_pgetevents
 }
-# These say ERESTART_RESTARTBLOCK: the kernel goes on with restart_syscall(2).
+# System calls that return ERESTART_RESTARTBLOCK: the kernel goes on with restart_syscall(2).
 RESTARTED = {
     7: ("rdx", MILLISECONDS),  # poll
     35: ("rdi", TIMESPEC),  # nanosleep
@@ -98,8 +98,8 @@ RESTARTED = {
     230: ("rdx", TIMESPEC),  # clock_nanosleep
 }
 
-# Calls in which a thread waits for something from outside: neither an allocator nor a loader
-# makes them. A futex is one of them only where `waits_outside` says so.
+# System calls in which a thread waits for something from outside. Neither an allocator nor a
+# loader makes them. For a futex, `waits_outside` decides.
 _OUTSIDE = frozenset(
     (
         # read poll pread64 readv select pause nanosleep accept recvfrom recvmsg wait4
@@ -112,33 +112,33 @@ _OUTSIDE = frozenset(
         *(281, 288, 295, 299, 333, 441),
     )
 )
-# Of them, those by which a lock is waited for where nothing else is at hand; the number of what
-# restart_syscall goes on with is not known.
+# Of these, calls by which code without other means waits for a lock. Which call restart_syscall
+# continues is not known.
 _PAUSES = frozenset((35, 230, 202, 219))
-# Of them, those that only a signal ends: pause, rt_sigsuspend.
+# Of these, calls that only a signal ends: pause, rt_sigsuspend.
 FOR_SIGNALS = frozenset((34, 130))
 _FUTEX = 202
 _FUTEX_OPERATION = 0x7F
 _FUTEX_WAIT, _FUTEX_WAIT_BITSET = 0, 9
 _FUTEX_TIMED = frozenset((9, 0x80, 0x89))  # the last two with FUTEX_PRIVATE_FLAG
-# the end of musl's __syscall_cp_asm, by which it makes calls that pthread_cancel may end:
-# mov %r11,8(%rsp); syscall
+# The end of musl's __syscall_cp_asm, which makes the calls that pthread_cancel may end: mov
+# %r11,8(%rsp); syscall
 _CANCELLABLE = bytes.fromhex("4c895c2408 0f05")
-# what a signal handler returns to: mov $15,%rax; syscall
+# Code to which a signal handler returns: mov $15,%rax; syscall
 RESTORER = bytes.fromhex("48c7c00f000000 0f05")
 _RESTORER_SHORT = bytes.fromhex("b80f000000 0f05")  # mov $15,%eax; syscall
 RESTORERS = (RESTORER, _RESTORER_SHORT)
-# `struct rt_sigframe` from the word that leads to the restorer: rsp, cs
+# Offsets in `struct rt_sigframe`, from its pointer to the restorer: rsp, cs.
 FRAME_SP, FRAME_CS, FRAME_SIZE = 168, 192, 200
-CONTEXT_BEHIND = 16  # bytes: flags and segments, behind the program counter
+CONTEXT_BEHIND = 16  # bytes behind pc: flags and segments
 _USER_CS = 0x33
-_SAVED = 144  # bytes of registers and flags in front of them
+_SAVED = 144  # bytes of registers and flags before them
 _SEGMENTS = bytes.fromhex("3300 0000 0000 2b00")  # cs, gs, fs, ss
-SLEEPS = {35: 0, 230: 2}  # nanosleep, clock_nanosleep -> the argument that says how long
+SLEEPS = {35: 0, 230: 2}  # -> index of the duration argument
 
 _NT_PRFPREG, _NT_X86_XSTATE = 2, 0x202
 _MOST_VECTORS = 1 << 15  # bytes; with AMX they are 11008
-_LEGACY, _XSTATE_BV = 512, 512  # bytes of the area that FXSAVE knows, place of XSTATE_BV
+_LEGACY, _XSTATE_BV = 512, 512  # bytes of FXSAVE's area, offset of XSTATE_BV
 _X87_AND_SSE = 3
 _PROTECTION_KEYS = 1 << 9
 _FCW, _MXCSR = 0x37F, 0x1F80  # psABI x86-64 §3.4.1
@@ -147,7 +147,8 @@ _MXCSR_AT = 24
 _COLUMNS = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
 FP_COLUMN, SP_COLUMN, PC_COLUMN = 6, 7, 16
 
-# what perf_event_open(2) is asked for, by its own numbers, and the columns in its order
+# For perf_event_open(2): the mask of wanted registers in its own numbers, and their columns in its
+# order.
 PERF_EVENT_OPEN = 298
 PERF_MASK = 0x1FF | 0xFF << 16  # ax … ip, r8 … r15: <asm/perf_regs.h>
 PERF_COLUMNS = (0, 3, 2, 1, 4, 5, 6, 7, 16, 8, 9, 10, 11, 12, 13, 14, 15)
@@ -159,7 +160,7 @@ _RET = b"\xc3"
 _BREAK = b"\xcc"
 _JUMP_SIZE = 5
 
-EMPTY_FUNCTION_SIZE = 24  # bytes to look at to know one, and the padding behind it
+EMPTY_FUNCTION_SIZE = 24  # bytes needed to recognize one, with the padding behind it
 
 
 class Registers(ctypes.Structure):
@@ -174,7 +175,7 @@ class Registers(ctypes.Structure):
     ]
 
     def words(self) -> list[int]:
-        """Return the values of all of them."""
+        """Return the values of all registers."""
         return memoryview(bytes(self)).cast("Q").tolist()
 
     def columns(self) -> dict[int, int | None]:
@@ -185,7 +186,7 @@ class Registers(ctypes.Structure):
         """Return a copy."""
         return Registers.from_buffer_copy(self)
 
-    # What every architecture has, under one name.
+    # Names that every architecture has.
 
     @property
     def pc(self) -> int:
@@ -203,12 +204,12 @@ class Registers(ctypes.Structure):
 
     @property
     def thread_pointer(self) -> int:
-        """The address from which a thread's own variables are counted."""
+        """The thread pointer, from which a thread's own variables are addressed."""
         return int(self.fs_base)
 
     @property
     def result(self) -> int:
-        """What a function or a system call returned, signed."""
+        """The signed result of a function or a system call."""
         value = int(self.rax)
         return value - (1 << 64) if value >> 63 else value
 
@@ -232,32 +233,34 @@ def set_registers(tid: int, registers: Registers) -> None:
 
 
 def set_syscall(registers: Registers, at: int, number: int, arguments: tuple[int, ...]) -> None:
-    """Let the next step make a system call; `at` is the address of a syscall instruction."""
+    """Set the registers so that the next step is a system call. `at` is its instruction."""
     registers.rip = at
     registers.rax = number
-    registers.orig_rax = 0xFFFF_FFFF_FFFF_FFFF  # or the kernel may restart an older call
+    registers.orig_rax = 0xFFFF_FFFF_FFFF_FFFF  # else the kernel may restart an older call
     for name, value in zip(("rdi", "rsi", "rdx", "r10", "r8", "r9"), arguments, strict=False):
         setattr(registers, name, value & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def is_entering(registers: Registers, number: int) -> bool:
-    """Return whether a thread has stopped at the beginning of this system call, not at its end."""
+    """Return whether a thread is stopped at the begin of this system call, not at its end."""
     return int(registers.orig_rax) == number and registers.result == -_ENOSYS
 
 
-# how translated code of qemu is entered (tcg_target_qemu_prologue): push %rbp, %rbx, %r12 … %r15
+# The code by which qemu enters translated code (tcg_target_qemu_prologue): push %rbp, %rbx, %r12 …
+# %r15
 EMULATOR_ENTRY = bytes.fromhex("5553 4154 4155 4156 4157")
 
-# `struct user` of <sys/user.h>: u_debugreg[0] and [1] are addresses, [7] says what they are
+# Offsets in `struct user` of <sys/user.h>: u_debugreg[0] and [1] are addresses, [7] is the control
+# register.
 _DEBUG_ADDRS, _DEBUG_CONTROL = (848, 856), 904
 _EXECUTED_HERE = (1, 4)  # Intel SDM 3B, 18.2.4: in this thread, an instruction
 
 
 def stop_at(tid: int, *addrs: int) -> None:
-    """Have a stopped thread stop at up to two instructions, by its processor, and at no others.
+    """Let a stopped thread stop at up to two instructions, by debug registers.
 
-    It stops before the instruction, once for each time that it gets there. Its memory does not
-    change, and children and threads that it makes do not stop. Raises OSError.
+    It stops before the instruction, each time that it gets there. Its memory does not change, and
+    children and threads that it makes do not stop. Raises OSError.
     """
     for place, addr in zip(_DEBUG_ADDRS, addrs, strict=False):
         ptrace.request(ptrace.POKEUSER, tid, place, addr)
@@ -266,10 +269,11 @@ def stop_at(tid: int, *addrs: int) -> None:
 
 
 def interrupted(stack: bytes) -> list[tuple[int, int, list[int]]]:
-    """Return (pc, sp, all registers) of what signal handlers on a stack have interrupted.
+    """Return (pc, sp, all registers) of contexts that signal handlers on a stack interrupted.
 
-    And others. A frame has the registers, of which the last are rsp and rip, the flags, and a word
-    with the segments (the kernel's `struct sigcontext_64`): that tells it.
+    A signal frame has the registers, of which the last are rsp and rip, then the flags and a word
+    with the segments (the kernel's `struct sigcontext_64`), by which it is recognized. Other data
+    may match, too.
     """
     contexts = []
     at = stack.find(_SEGMENTS)
@@ -282,19 +286,19 @@ def interrupted(stack: bytes) -> list[tuple[int, int, list[int]]]:
 
 
 def interrupted_stacks(stack: bytes) -> list[int]:
-    """Return where these stacks are in use from, red zones included."""
+    """Return the lowest used addresses of these stacks, red zones included."""
     return [sp - RED_ZONE for _, sp, _ in interrupted(stack)]
 
 
 def is_behind_syscall(code: bytes) -> bool:
-    """Return whether the code in front of a thread's pc ends in a system call's instruction."""
+    """Return whether the code before a thread's pc ends with a system call instruction."""
     return code.endswith(SYSCALL)
 
 
 def branch_targets(code: bytes, addr: int) -> set[int]:
-    """Return where calls and jumps in the code at `addr` lead, and what else looks like these.
+    """Return the targets of calls and jumps in the code at `addr`, and of bytes that look so.
 
-    Those whose distance has 32 bits: nearer places are in the same function.
+    Only 32-bit displacements count, because nearer targets are in the same function.
     """
     targets = set()
     for at in range(len(code) - 4):
@@ -305,14 +309,15 @@ def branch_targets(code: bytes, addr: int) -> set[int]:
 
 
 def scratch(registers: Registers, size: int) -> int:
-    """Return the address of `size` free bytes of stack, 64-aligned, below anything in use."""
+    """Return the address of `size` free bytes of stack, 64-aligned, below all used memory."""
     return (int(registers.rsp) - RED_ZONE - 4096 - size) & -64
 
 
 def set_call(registers: Registers, function: int, argument: int, stack: int) -> None:
-    """Let the thread enter `function(argument)` with its return address at `stack`.
+    """Set the registers so that the thread enters `function(argument)`, returning via `stack`.
 
-    `stack` must be 8 below a multiple of 16, as it is behind a call instruction.
+    `stack` is the address of the return address. It must be 8 below a multiple of 16, as after a
+    call instruction.
     """
     registers.rip = function
     registers.rdi = argument
@@ -329,53 +334,53 @@ def set_return(registers: Registers, return_addr: int) -> None:
 
 
 _EINTR, _ENOSYS = 4, 38
-_ERESTARTNOHAND = 514  # linux/errno.h: EINTR if a handler runs, else the call is made again
+_ERESTARTNOHAND = 514  # linux/errno.h: EINTR if a handler runs, else a restart
 _ERESTART_RESTARTBLOCK = 516
 _WAITED = frozenset((-_EINTR, -512, -513, -_ERESTARTNOHAND, -_ERESTART_RESTARTBLOCK))
-# A call that must not be made twice: its EINTR says that it has done its work.
+# Calls that must not be repeated: their EINTR means that the work is done.
 _ONCE = frozenset((NR_CLOSE,))
 
 
 def waits(registers: Registers) -> bool:
-    """Return whether a stopped thread has been in a system call that the stop has interrupted."""
+    """Return whether a thread was in a system call that its stop has interrupted."""
     return int(registers.orig_rax) < 1 << 31 and registers.result in _WAITED
 
 
 def waits_for_signal(registers: Registers) -> bool:
-    """Return whether a stopped thread has been in a system call that only a signal ends."""
+    """Return whether a stopped thread was in a system call that only a signal ends."""
     return waits(registers) and int(registers.orig_rax) in FOR_SIGNALS
 
 
 def is_interrupted(registers: Registers) -> bool:
-    """Return whether a stopped thread is at the end of a system call that says EINTR."""
+    """Return whether a stopped thread is at the end of a system call with result EINTR."""
     number = int(registers.orig_rax)
     return number < 1 << 31 and number not in _ONCE and registers.result == -_EINTR
 
 
 def is_restarting(registers: Registers) -> bool:
-    """Return whether a stopped thread is to go on with restart_syscall(2)."""
+    """Return whether a stopped thread will go on with restart_syscall(2)."""
     return int(registers.orig_rax) < 1 << 31 and registers.result == -_ERESTART_RESTARTBLOCK
 
 
 def restart(registers: Registers) -> None:
-    """Let the kernel make an interrupted call again, unless a handler runs first."""
+    """Let the kernel restart an interrupted call, unless a signal handler runs first."""
     registers.rax = -_ERESTARTNOHAND & 0xFFFF_FFFF_FFFF_FFFF
 
 
 def forget_restart(registers: Registers) -> None:
-    """Let a thread not go on with restart_syscall(2): it makes its own call again.
+    """Prevent restart_syscall(2): the thread repeats its own call instead.
 
-    Where that is not known the call says EINTR.
+    If the call is not known, it returns EINTR.
     """
     if int(registers.orig_rax) == CALLS["restart_syscall"]:
         registers.rax = -_EINTR & 0xFFFF_FFFF_FFFF_FFFF
-        registers.orig_rax = 0xFFFF_FFFF_FFFF_FFFF  # or it would be mended
+        registers.orig_rax = 0xFFFF_FFFF_FFFF_FFFF  # else the kernel would restart it
     else:
         restart(registers)
 
 
-# Calls that a stop ends when they have done a part: the registers of a buffer and of its size in
-# bytes, and of a place in the file.
+# Calls that a stop ends after a part of their work: the registers of the buffer, of its size in
+# bytes, and of the position in the file.
 _PARTIAL = {
     1: ("rsi", "rdx", ""),  # write
     18: ("rsi", "rdx", "r10"),  # pwrite64
@@ -392,7 +397,7 @@ _MSG_WAITALL = 0x100
 def set_rest(registers: Registers) -> bool:
     """Let a stopped thread make the rest of a call of which it has done a part.
 
-    False: there is none, or its rest cannot be made by registers alone.
+    Return False if there is no rest, or if the rest needs more than other register values.
     """
     number, done = int(registers.orig_rax), registers.result
     if number not in _PARTIAL or done <= 0:
@@ -412,23 +417,24 @@ def set_rest(registers: Registers) -> bool:
 
 
 def join(registers: Registers, done: int, rest: int) -> None:
-    """Give the result of a call whose rest has been made: what was done stays done."""
+    """Set the result of a call whose rest was made: the parts' sum, even if the rest failed."""
     registers.rax = done + max(rest, 0)
     registers.orig_rax = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def waits_outside(registers: Registers, before: bytes, *, lends_pauses: bool = True) -> bool:
-    """Return whether a stopped thread waits as no allocator and no loader does.
+    """Return whether a stopped thread waits in a way in which no allocator or loader waits.
 
-    `before` are the bytes in front of its program counter. `lends_pauses`: who only lets time
-    go by is such a one, too.
+    `before` are the bytes before its program counter. With `lends_pauses`, a thread that only
+    lets time pass counts, too.
     """
     number = int(registers.orig_rax)
     if not waits(registers):
         return False
     if number == _FUTEX:
         operation = int(registers.rsi) & _FUTEX_OPERATION
-        # glibc's locks of malloc, stdio and loader use FUTEX_WAIT; musl does so for everything
+        # glibc's locks of malloc, stdio and loader use FUTEX_WAIT, and musl uses it for
+        # everything.
         is_wait = operation == _FUTEX_WAIT_BITSET or (
             operation == _FUTEX_WAIT and before.endswith(_CANCELLABLE)
         )
@@ -437,21 +443,22 @@ def waits_outside(registers: Registers, before: bytes, *, lends_pauses: bool = T
 
 
 def lock_waited_for(registers: Registers) -> int:
-    """Return where a thread that waits may wait for another thread; 0: it does not.
+    """Return the address at which a waiting thread may wait for another one, 0 if it does not.
 
-    That is the address of a futex, with a time-out or without.
+    It is the address of a futex, with or without a time-out.
     """
     if int(registers.orig_rax) == _FUTEX:
         return int(registers.rdi)
-    # restart_syscall(2) does not say what it goes on with; its arguments are still there
+    # restart_syscall(2) does not tell which call it continues, but the arguments are still in the
+    # registers.
     is_timed = is_restarting(registers) and int(registers.rsi) in _FUTEX_TIMED
     return int(registers.rdi) if is_timed else 0
 
 
 def interrupted_sp(frame: bytes) -> int:
-    """Return the stack pointer that a handler was called with; 0: this is no signal frame.
+    """Return the stack pointer that a signal interrupted, 0 if this is no signal frame.
 
-    `frame` are the `FRAME_SIZE` bytes where an address of a restorer stands.
+    `frame` are `FRAME_SIZE` bytes from the address of a restorer on.
     """
     if len(frame) < FRAME_SIZE:
         return 0
@@ -461,7 +468,7 @@ def interrupted_sp(frame: bytes) -> int:
 
 
 def is_behind_interrupted_pc(behind: bytes) -> bool:
-    """Return whether these bytes can stand behind the program counter in a signal frame.
+    """Return whether these bytes may follow the program counter in a signal frame.
 
     They are the flags, and then %cs, %gs, %fs and %ss (Linux, asm/sigcontext.h).
     """
@@ -469,7 +476,7 @@ def is_behind_interrupted_pc(behind: bytes) -> bool:
 
 
 class Vectors:
-    """The state of x87, SSE, AVX and whatever else a thread has, in the kernel's layout."""
+    """A thread's state of x87, SSE, AVX and other extensions, in the kernel's layout."""
 
     __slots__ = ("_data", "_kind")
 
@@ -479,7 +486,7 @@ class Vectors:
 
     @classmethod
     def of(cls, tid: int) -> Vectors:
-        """Read it of a stopped thread. Raises OSError."""
+        """Read the state of a stopped thread. Raises OSError."""
         try:
             return cls(_NT_X86_XSTATE, ptrace.register_set(tid, _NT_X86_XSTATE, _MOST_VECTORS))
         except ProcessLookupError:
@@ -488,7 +495,7 @@ class Vectors:
             return cls(_NT_PRFPREG, ptrace.register_set(tid, _NT_PRFPREG, _LEGACY))
 
     def give(self, tid: int) -> None:
-        """Let a stopped thread have this state. Raises OSError."""
+        """Give this state to a stopped thread. Raises OSError."""
         ptrace.set_register_set(tid, self._kind, self._data)
 
     def fresh(self) -> Vectors:
@@ -499,7 +506,7 @@ class Vectors:
         data[_MXCSR_AT : _MXCSR_AT + 4] = _MXCSR.to_bytes(4, "little")
         data[_MXCSR_AT + 4 : _MXCSR_AT + 8] = self._data[_MXCSR_AT + 4 : _MXCSR_AT + 8]
         if self._kind == _NT_X86_XSTATE:
-            # what the kernel says of itself lies at the end of the old area
+            # The kernel's own data is at the end of the FXSAVE area.
             data[464:_LEGACY] = self._data[464:_LEGACY]
             had = int.from_bytes(data[_XSTATE_BV : _XSTATE_BV + 8], "little")
             has = _X87_AND_SSE | had & _PROTECTION_KEYS
@@ -508,12 +515,12 @@ class Vectors:
 
 
 def skip_syscall(registers: Registers) -> None:
-    """At the beginning of a system call: let the kernel make none."""
+    """At the begin of a system call, make the kernel skip it."""
     registers.orig_rax = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def set_result(registers: Registers, value: int) -> None:
-    """Let a system call, or a function, have returned `value`."""
+    """Set the result of a system call or function to `value`."""
     registers.rax = value & 0xFFFF_FFFF_FFFF_FFFF
 
 
@@ -523,12 +530,12 @@ def arguments(registers: Registers) -> tuple[int, ...]:
 
 
 def is_empty_function(code: bytes) -> bool:
-    """Return whether `code` does nothing but return: the only thing we dare to replace."""
+    """Return whether `code` only returns. No other function may be replaced."""
     return code.startswith((_RET, _ENDBR64 + _RET))
 
 
 def _nop_size(code: bytes) -> int:
-    """Return the size of the padding instruction that `code` starts with, 0 for another one."""
+    """Return the size of the padding instruction at the start of `code`, 0 if it is none."""
     if code[:1] in (b"\x90", _BREAK):
         return 1
     prefixes = len(code) - len(code.lstrip(b"\x66\x2e"))
@@ -543,11 +550,11 @@ def _nop_size(code: bytes) -> int:
 
 
 def jump(at: int, to: int, old: bytes) -> bytes | None:
-    """Return the 8 bytes that make the empty function at `at` jump to `to`.
+    """Return the 8 bytes that make the empty function at `at` jump to `to`, or None.
 
-    `old` are the `EMPTY_FUNCTION_SIZE` bytes there now. None where the jump does not reach,
-    where it would overwrite more than the function and the padding behind it, and where the
-    8 bytes are not one aligned word, which could not be written at once.
+    `old` are the `EMPTY_FUNCTION_SIZE` bytes there now. Return None if the jump does not reach,
+    if it would overwrite more than the function and the padding behind it, or if the 8 bytes are
+    not one aligned word, because they could not be written at once.
     """
     distance = to - (at + _JUMP_SIZE)
     if at % 8 or not is_empty_function(old) or not -(1 << 31) <= distance < 1 << 31:
@@ -564,8 +571,9 @@ def jump(at: int, to: int, old: bytes) -> bytes | None:
 def errno_offset(code: bytes, at: int, word: Callable[[int], int]) -> int | None:
     """Return errno's offset from the thread pointer, from the code of `__errno_location`.
 
-    `code` are the bytes at run-time address `at`, `word` reads 8 bytes at an address. Known
-    are the four ways in which glibc and musl have been compiled; None for anything else.
+    `code` are the bytes at run-time address `at`, and `word` reads 8 bytes at an address. The
+    known forms are the four in which glibc and musl have been compiled. Return None for any other
+    code.
     """
     skip = 4 if code.startswith(_ENDBR64) else 0
     code, at = code[skip:], at + skip

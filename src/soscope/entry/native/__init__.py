@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Breakpoints in native processes that take no agent: our own ptrace(2), and memory in /proc."""
+"""Breakpoints in native processes without an agent: ptrace(2), and memory in /proc."""

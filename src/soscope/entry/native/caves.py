@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for copies of instructions: what lies in a page behind the last byte of an image's code.
+"""Memory for copies of instructions: the rest of a page behind an image's code.
 
-It is mapped and may be executed, and nobody uses it. So nothing has to be mapped, for which a
-thread of the process would have to be stopped and made to call the kernel.
+It is mapped, executable and unused. So nothing has to be mapped, for which a thread of the
+process would have to be stopped and made to call the kernel.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Cave:
 
 
 class Caves:
-    """Cells of `size` bytes of one process."""
+    """Cells of `size` bytes in one process."""
 
     __slots__ = ("_caves", "_memory", "_size")
 
@@ -35,7 +35,7 @@ class Caves:
         self._caves: list[_Cave] = []
 
     def add(self, segments: list[Segment], bias: int) -> None:
-        """Take what the image with these segments has, whose code is there already."""
+        """Add the free memory of the image with these segments, whose code is mapped already."""
         loads = [each for each in segments if each.type == c.PT_LOAD]
         for each in loads:
             if not each.flags & c.PF_X or each.flags & c.PF_W or each.memsz != each.filesz:
@@ -53,40 +53,40 @@ class Caves:
                 self._caves.append(_Cave(start + bias, end + bias, before, self._size))
 
     def has(self, start: int) -> bool:
-        """Return whether the room that begins there has been taken."""
+        """Return whether the memory that begins at an address was added already."""
         return any(cave.start == start for cave in self._caves)
 
     def take(self, near: int) -> list[int]:
-        """Return a free cell of each cave, the nearest first; `keep` has to be told of one."""
+        """Return a free cell of each cave, the nearest first. The caller passes one to `keep`."""
         free = [cave.free[-1] for cave in self._caves if cave.free]
         return sorted(free, key=lambda at: abs(at - near))
 
     def keep(self, cell: int) -> None:
-        """Take note that a cell is used."""
+        """Mark a cell as used."""
         for cave in self._caves:
             if cave.start <= cell < cave.end:
                 cave.free.remove(cell)
 
     def give(self, cell: int) -> None:
-        """Take a cell back that nobody runs any more."""
+        """Take back a cell that no thread runs any more."""
         for cave in self._caves:
             if cave.start <= cell < cave.end:
                 cave.free.append(cell)
 
     def spare(self) -> int | None:
-        """Return a byte that is in no copy, None without one."""
+        """Return the address of a byte that is in no copy, None if there is none."""
         return next((cave.free[0] for cave in self._caves if cave.free), None)
 
     def forget(self, start: int, end: int) -> None:
-        """Forget the caves in memory that is no more."""
+        """Drop the caves in memory that was unmapped."""
         self._caves = [cave for cave in self._caves if not start <= cave.start < end]
 
     def __contains__(self, addr: int) -> bool:
-        """Return whether an address lies in one of them."""
+        """Return whether an address is in a cave."""
         return any(cave.start <= addr < cave.end for cave in self._caves)
 
     def copy_for(self, memory: RemoteMemory) -> Caves:
-        """Return the same of a process that was forked, whose memory is `memory`."""
+        """Return a copy for a forked process, whose memory is `memory`."""
         caves = Caves(memory, self._size)
         for cave in self._caves:
             copy = _Cave(cave.start, cave.end, cave.before, self._size)
@@ -95,5 +95,5 @@ class Caves:
         return caves
 
     def places(self) -> list[tuple[int, bytes]]:
-        """Return where each begins, and what lay there before."""
+        """Return each cave's start address and its original bytes."""
         return [(cave.start, cave.before) for cave in self._caves]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What breakpoints in native processes ask of an instruction set, whatever it is."""
+"""The interface of an instruction set for breakpoints in native processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Values = ctypes.Array[ctypes.c_uint64]
 
 
 class Displaced(Protocol):
-    """An instruction of `size` bytes that a breakpoint is to stand on."""
+    """An instruction of `size` bytes that a breakpoint will displace."""
 
     @property
     def size(self) -> int:
@@ -30,18 +30,20 @@ class Displaced(Protocol):
 
 
 class NativeMachine:
-    """One kind of processes. `registers` has the places of all in the words that `values` has.
+    """One kind of processes, by machine and word size.
 
-    `floats` are the (offset, size) of others in the `floats_size` bytes of those for floating-point
-    numbers, `apart` the kinds (NT_… of <elf.h>) of sets of one word that have a set of their own.
-    `word_set` and `float_set` are the kinds of the first two; 0: the kernel has requests for them.
-    `pc` and `sp` are places in `values`, `pc_offset` that of the program counter in `struct user`,
-    where it can be set alone.
+    `registers` maps names to indices in the words of `values`. `floats` maps other names to
+    (offset, size) in the `floats_size` bytes of the floating-point registers. `apart` maps names
+    to the kinds (NT_… of <elf.h>) of register sets with a single word. `word_set` and `float_set`
+    are the kinds of the first two sets, 0 if the kernel has special requests for them. `pc` and
+    `sp` are indices in `values`. `pc_offset` is the offset of the program counter in `struct
+    user`, if it can be set alone.
 
-    `trap` are the bytes of a breakpoint, behind whose address a thread stands `trap_length` bytes
-    when it has stopped there; `is_silent`: one that has not run into it may stand there, too. A
-    copy of an instruction has up to `cell` bytes. `making` are the system calls that make threads
-    and processes. `restarts`: a system call that our stop has ended can be made again.
+    `trap` are the bytes of a breakpoint. A thread that has stopped at one is `trap_length` bytes
+    behind its address. `is_silent` is set if a thread that has not run into it may be there, too.
+    A copy of an instruction has up to `cell` bytes. `making` are the system calls that make
+    threads and processes. `restarts` is set if a system call that soscope's stop has ended can be
+    repeated.
     """
 
     __slots__ = ("bits", "convention", "mask", "word_size")
@@ -69,48 +71,48 @@ class NativeMachine:
         self.word_size = bits // 8
         self.mask = (1 << bits) - 1
 
-    # ---- what a breakpoint displaces ----
+    # ---- displaced instructions ----
 
     @abstractmethod
     def decode(self, code: bytes) -> Displaced | None:
-        """Return the instruction that `code` begins with; None: it has to stay where it is."""
+        """Return the instruction at the start of `code`, None if it must stay in place."""
 
     @abstractmethod
     def can_go(self, decoded: Displaced) -> bool:
-        """Return whether an instruction needs no copy, as `go` does all that it does."""
+        """Return whether an instruction needs no copy, because `go` has its whole effect."""
 
     @abstractmethod
     def copy(self, code: bytes, decoded: Displaced, addr: int, place: int) -> bytes | None:
-        """Return what does at `place` the same as the instruction at `addr`, and goes on behind it.
+        """Return code for `place` with the effect of the instruction at `addr`, which then goes on.
 
-        None where it would not reach from there.
+        Return None if it would not reach from there.
         """
 
     @abstractmethod
     def go(
         self, code: bytes, decoded: Displaced, addr: int, values: Values, memory: RemoteMemory
     ) -> bool:
-        """Do what an instruction at `addr` does to the registers `values`, and to the stack.
+        """Apply the effect of an instruction at `addr` to the registers `values` and to the stack.
 
-        Return False where memory that it needs is not there: then nothing is done.
+        Return False if memory that it needs is missing. Then nothing is changed.
         """
 
     @abstractmethod
     def move(self, values: Values, pc: int) -> None:
-        """Have the registers `values` go on at `pc`, wherever they have come from."""
+        """Set the registers `values` so that the thread goes on at `pc`, from any place."""
 
     # ---- calls ----
 
     @abstractmethod
     def return_addr(self, values: Values, memory: RemoteMemory) -> int:
-        """Return where a function returns to that is about to begin; 0: memory is missing."""
+        """Return the return address of a function that is about to begin, 0 if it is unreadable."""
 
     @abstractmethod
     def leave(
         self, site: Through, before: bytes, values: Values, memory: NativeMemory
     ) -> tuple[int, int, bool] | None:
-        """Do what the call site does that has the bytes `before`, but for the program counter.
+        """Do what the call site with the bytes `before` does, except for the program counter.
 
-        Return where its thread goes on, where the call returns to, and whether it is one through
-        the slot; None where memory is missing: then nothing is done.
+        Return where its thread goes on, the call's return address, and whether the call goes
+        through the slot. Return None if memory is missing. Then nothing is changed.
         """

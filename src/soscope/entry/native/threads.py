@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The threads of a native process that runs, traced by ptrace(2): registers, going on, letting go.
+"""The threads of a native process, traced by ptrace(2): registers, resuming, detaching.
 
-Nobody is stopped to be traced, nor to be let go of where that can be helped: a stop wakes who
-waits in a system call, and some calls then fail with EINTR. Traps are undone first; who sleeps in
-the kernel afterwards is in none of them, and is let go of by the end of its tracer.
+No thread is stopped in order to be traced, nor to be detached if that can be avoided: a stop
+wakes a thread that waits in a system call, and some calls then fail with EINTR. For a detach,
+traps are removed first. A thread that sleeps in the kernel afterwards is at no trap, and is
+detached by the end of its tracer.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ OPTIONS = (
 )
 
 _ENDED = "ZXx"
-_SEIZING = 2.0  # seconds: threads may come faster than they are traced
-_LETTING_GO = 0.2  # seconds that a tracer takes to end
+_SEIZING = 2.0  # seconds: threads may be created faster than they are traced
+_LETTING_GO = 0.2  # seconds that an old tracer may take to detach
 _PAUSE = 0.0005
 _WORD = 8  # bytes
 
-# Each stop makes five of these calls: who holds the lock of the interpreter makes them faster, and
-# nobody else is here to want it.
+# PyDLL: each stop makes five of these calls, which are faster while the interpreter's lock is
+# held, and this process has no other thread that needs it.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _waitpid = _libc.waitpid
 _waitpid.restype = ctypes.c_int
@@ -52,11 +53,11 @@ _ptrace.argtypes = (ctypes.c_long,) * 4
 
 
 class NativeTask:
-    """One traced thread, in the memory of process `owner`; `pid` is its own process.
+    """One traced thread, in the memory of process `owner`. `pid` is its own process.
 
-    `is_child`: that is another one, which was forked and shares the memory.
-    `inside` is the trap whose copy it was sent to last, None: it is in none. `is_forking`: it
-    waits for a child that has its memory.
+    `is_child` is set if that is another process, which was forked and shares the memory. `inside`
+    is the trap to whose copy it was moved last, None if it is in no copy. `is_forking` is set
+    while it waits for a child that shares its memory.
     """
 
     __slots__ = ("inside", "is_child", "is_forking", "owner", "pid", "tid")
@@ -71,11 +72,11 @@ class NativeTask:
 
 
 class NativeThreads:
-    """The threads of process `pid`, and `values`: the registers of the one that was `fetch`ed.
+    """The threads of process `pid`, and `values`: the registers of the last one in `fetch`.
 
-    `tasks` are those of all processes that are traced together, by their numbers.
-    The face that `RemoteStub` has for one stopped thread is here, too: `registers`, `get` and
-    `get_bytes`. All methods are to be called from one thread of ours.
+    `tasks` are the threads of all processes that are traced together, by their numbers. It also
+    has the interface of `RemoteStub` for one stopped thread: `registers`, `get` and `get_bytes`.
+    All methods must be called from one thread of soscope.
     """
 
     order = "<"
@@ -101,10 +102,10 @@ class NativeThreads:
             self._piece = ptrace.Iovec(self._at, ctypes.sizeof(self.values))
             self._at = ctypes.addressof(self._piece)
 
-    # ---- all of them ----
+    # ---- all threads ----
 
     def seize(self) -> None:
-        """Trace all threads, without stopping them. Raises OSError where that is refused."""
+        """Trace all threads, without stopping them. Raises OSError if that is refused."""
         end = time.monotonic() + _SEIZING
         while new := [tid for tid in self._listed() if tid not in self.tasks]:
             for tid in new:
@@ -121,15 +122,15 @@ class NativeThreads:
             try:
                 ptrace.seize(tid, OPTIONS)
             except ProcessLookupError:
-                return False  # it has ended
+                return False  # the process or thread has ended
             except PermissionError:
                 if self.is_ours(tid):
-                    return True  # its creator is traced already
+                    return True  # traced already, by its creator
                 if status.state_of(tid) in _ENDED:
                     return False
                 if time.monotonic() > end:
                     raise
-                time.sleep(_PAUSE)  # a tracer that has ended lets go of it
+                time.sleep(_PAUSE)  # a tracer that ends detaches from it
                 continue
             return True
 
@@ -148,24 +149,24 @@ class NativeThreads:
         try:
             return status.read_status(tid).get("TracerPid") == str(os.getpid())
         except NoSuchProcess:
-            return False  # nobody does
+            return False  # the thread has ended
 
-    # ---- one that has stopped ----
+    # ---- a stopped thread ----
 
     def fetch(self, tid: int) -> None:
-        """Read the registers of a thread that has stopped. Raises OSError."""
+        """Read the registers of a stopped thread. Raises OSError."""
         if _ptrace(self._get, tid, self._set, self._at):
             raise _failure()
         self.tid = tid
         self._has_floats = False
 
     def store(self, tid: int) -> None:
-        """Give a thread the registers `values`. Raises OSError."""
+        """Set a thread's registers to `values`. Raises OSError."""
         if _ptrace(self._put, tid, self._set, self._at):
             raise _failure()
 
     def move(self, tid: int, pc: int) -> None:
-        """Have the thread that was fetched go on elsewhere. Raises OSError."""
+        """Set the program counter of the fetched thread. Raises OSError."""
         if not self._pc_offset:
             self._machine.move(self.values, pc)
             self.store(tid)
@@ -174,24 +175,24 @@ class NativeThreads:
 
     @staticmethod
     def resume(tid: int) -> None:
-        """Let a thread that has stopped go on. Raises OSError."""
+        """Resume a stopped thread. Raises OSError."""
         if _ptrace(ptrace.CONT, tid, 0, 0):
             raise _failure()
 
     @staticmethod
     def has_met_trap(tid: int) -> bool:
-        """Return whether a thread, which is stopped by an event, will stop at a breakpoint next.
+        """Return whether a thread, stopped by an event, will stop at a breakpoint next.
 
-        If a thread runs into a breakpoint just before an event, the kernel reports the event first
-        and the breakpoint's signal afterwards (get_signal in kernel/signal.c). If nobody traces
-        the thread by then, the signal kills it. Raises ProcessLookupError.
+        If a thread runs into a breakpoint just before an event, the kernel reports the event
+        first and the breakpoint's signal afterwards (get_signal in kernel/signal.c). If the
+        thread has no tracer by then, the signal kills it. Raises ProcessLookupError.
         """
         fields = status.read_status(tid)
         pending = int(fields["SigPnd"], 16) & ~int(fields["SigBlk"], 16)
         return bool(pending >> signal.SIGTRAP - 1 & 1)
 
     def get(self, name: str) -> int:
-        """Return a register of the thread that was fetched."""
+        """Return a register of the fetched thread."""
         place = self._machine.registers.get(name)
         if place is not None:
             return self.values[place]
@@ -199,11 +200,11 @@ class NativeThreads:
         return int.from_bytes(word, "little")
 
     def upper_half(self, _name: str) -> bytes:
-        """Return nothing: all registers are read as they are."""
+        """Return b"", because all registers are read as a whole."""
         return b""
 
     def get_bytes(self, name: str) -> bytes:
-        """Return a register as it is, those for floating-point numbers as well."""
+        """Return the bytes of a register, including floating-point registers."""
         place = self._machine.floats.get(name)
         if place is None:
             return self.get(name).to_bytes(8, "little")
@@ -219,25 +220,25 @@ class NativeThreads:
             ptrace.request(GETFPREGS, self.tid, None, ctypes.addressof(self._floats))
         self._has_floats = True
 
-    # ---- where one that has not stopped is ----
+    # ---- positions of running threads ----
 
     def sleeps_at(self, task: NativeTask) -> tuple[bool, int]:
-        """Return whether a thread makes a process or a thread, and its program counter.
+        """Return whether a thread is in a call that makes a process or thread, and its pc.
 
-        0: it runs, or nobody says.
+        The pc is 0 if the thread is running, or if it is not known.
         """
         try:
             with open(f"/proc/{task.pid}/task/{task.tid}/syscall", "rb", buffering=0) as file:
                 words = file.read(512).split()
         except OSError:
-            return False, 0  # it has ended, or this kernel has no such file
+            return False, 0  # the thread has ended, or the kernel has no such file
         if len(words) < 3:
             return False, 0
         return int(words[0]) in self._machine.making, int(words[-1], 16)
 
 
 class Waiting:
-    """Waits for all threads that this one traces."""
+    """Waits for all threads that this thread traces."""
 
     __slots__ = ("_at", "_status")
 
@@ -248,7 +249,7 @@ class Waiting:
     def wait(self) -> tuple[int, int]:
         """Return the next thread that stops or ends, and its wait status.
 
-        (0, 0) where a signal came to us instead, (-1, 0) where there is no thread any more.
+        Return (0, 0) if a signal came instead, and (-1, 0) if there are no threads any more.
         """
         tid = _waitpid(-1, self._at, ptrace.WALL)
         if tid > 0:

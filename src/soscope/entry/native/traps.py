@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Breakpoints in the code of a native process, while its threads run.
 
-One byte or word is all that changes in place, so that no thread ever finds half of an instruction.
-What it displaces runs as a copy elsewhere (`caves.py`), so that nothing has to be lifted, and no
-thread to be held.
+Only one byte or word changes in place, so that no thread ever finds half of an instruction. A
+displaced instruction runs as a copy elsewhere (`caves.py`), so no breakpoint has to be removed
+for a step, and no thread has to be stopped.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.entry.native.machine import Displaced, NativeMachine, Values
 
-_LONGEST = 15  # bytes of an instruction
+_LONGEST = 15  # bytes of an instruction, at most
 
 
 class Trap:
-    """One breakpoint at `addr`, in whose place `before` was.
+    """One breakpoint at `addr`, which replaces the bytes `before`.
 
-    `site` is the caller's, None: calls return here and no more. `entry` is the caller's, too, where
-    a function begins here, whatever else there is. `away` is where a copy of the
-    `instruction` runs that is displaced, 0: there is none. `open` counts the calls that are to
-    return here, where `is_back`. `is_doubtful`: a thread may stand where it leaves it for another
-    reason.
+    `site` is the caller's object, None if only returns are expected here. `entry` is the caller's
+    object for a function that begins here, independent of the rest. `away` is the address of the
+    copy of the displaced `instruction`, 0 if there is none. If `is_back` is set, calls return
+    here, and `open` counts those that have not returned yet. `is_doubtful` is set if a thread may
+    be at its end for another reason.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Trap:
         self.open = 0
 
     def copy(self) -> Trap:
-        """Return the same one of another process, to which no call returns yet."""
+        """Return the same trap for another process, to which no call returns yet."""
         trap = Trap(self.addr, self.before)
         trap.site, trap.entry = self.site, self.entry
         trap.is_back, trap.is_doubtful = self.is_back, self.is_doubtful
@@ -64,7 +64,7 @@ class Trap:
 
 
 class Traps:
-    """The breakpoints of one process, by address: `at`. Copies by theirs: `copies`."""
+    """The breakpoints of one process by address (`at`), and by their copies (`copies`)."""
 
     __slots__ = ("_backs", "_before", "_machine", "_memory", "at", "caves", "copies")
 
@@ -74,21 +74,23 @@ class Traps:
         self.caves = Caves(memory, machine.cell)
         self.at: dict[int, Trap] = {}
         self.copies: dict[int, Trap] = {}
-        self._backs: dict[int, Trap] = {}  # the oldest first
-        # what was below each one that there ever was: who was forked before one was undone has it
+        self._backs: dict[int, Trap] = {}  # oldest first
+        # The original bytes of all traps that ever existed, as a child forked before a removal
+        # still has the trap.
         self._before: dict[int, bytes] = {}
 
     def put(self, addr: int, site: object) -> Trap | None:
-        """Have threads stop at `addr`, for what `site` says; None where that cannot be."""
+        """Put a breakpoint at `addr` for the caller's `site`. Return None if that is impossible."""
         trap = self.at.get(addr) or self._insert(addr)
         if trap is not None:
             trap.site = site
         return trap
 
     def put_back(self, addr: int, busy: set[Trap]) -> Trap | None:
-        """Have threads stop where calls return to; None where what is there cannot be displaced.
+        """Put a breakpoint at a return address.
 
-        `busy` are traps whose copies a thread may be running.
+        Return None if its instruction cannot be displaced. `busy` are traps whose copies a thread
+        may be running.
         """
         trap = self._displacing(addr, busy)
         if trap is not None and not trap.is_back:
@@ -97,7 +99,10 @@ class Traps:
         return trap
 
     def put_entry(self, addr: int, entry: object, busy: set[Trap]) -> Trap | None:
-        """Have threads stop where a function begins, for what `entry` says; else as `put_back`."""
+        """Put a breakpoint at a function's start, for the caller's `entry`.
+
+        Return None if its instruction cannot be displaced. `busy` is as for `put_back`.
+        """
         trap = self._displacing(addr, busy)
         if trap is not None:
             trap.entry = entry
@@ -112,7 +117,7 @@ class Traps:
                 self.remove(trap)
 
     def _displacing(self, addr: int, busy: set[Trap]) -> Trap | None:
-        """Return the trap at `addr` when it is known how to go on from there."""
+        """Return the trap at `addr` once its displaced instruction can be executed, else None."""
         trap = self.at.get(addr)
         if trap is not None and trap.instruction is not None:
             return trap
@@ -142,7 +147,7 @@ class Traps:
     def _room(
         self, code: bytes, decoded: Displaced, addr: int, busy: set[Trap]
     ) -> tuple[int, bytes]:
-        """Return a cell for a copy, and the copy; 0 where no cell can be had."""
+        """Return a cell for a copy, and the copy. The cell is 0 if none is suitable."""
         for again in range(2):
             for cell in self.caves.take(addr):
                 copy = self._machine.copy(code, decoded, addr, cell)
@@ -153,7 +158,7 @@ class Traps:
         return 0, b""
 
     def _make_room(self, busy: set[Trap]) -> bool:
-        """Give up the return points that no open call needs, but for the newest half of them."""
+        """Remove the older half of the return traps that no open call needs."""
         idle = [
             trap
             for trap in self._backs.values()
@@ -167,7 +172,7 @@ class Traps:
         machine = self._machine
         before = self._memory.read(addr, len(machine.trap))
         if len(before) < len(machine.trap) or before == machine.trap:
-            return None  # somebody else's
+            return None  # a breakpoint of other code, or not readable
         try:
             if copy[0]:
                 self._memory.write(*copy)
@@ -180,7 +185,7 @@ class Traps:
         return trap
 
     def remove(self, trap: Trap) -> None:
-        """Undo a trap. A thread may have run into it, and not been told of yet."""
+        """Remove a trap. A thread may have run into it, and its stop may not be reported yet."""
         self.at.pop(trap.addr, None)
         self._backs.pop(trap.addr, None)
         self._restore(self._memory.descriptor, trap.addr, trap.before)
@@ -197,14 +202,14 @@ class Traps:
             pass  # the code is no longer mapped
 
     def remove_all(self) -> None:
-        """Undo all of them; copies stay, as a thread may be there."""
+        """Remove all traps. Copies stay, because a thread may be in one."""
         for trap in self.at.values():
             self._restore(self._memory.descriptor, trap.addr, trap.before)
         self.at.clear()
         self._backs.clear()
 
     def forget(self, start: int, end: int) -> list[Trap]:
-        """Forget what lies in memory that is no more; return those."""
+        """Drop the traps in memory that was unmapped, and return them."""
         gone = [trap for addr, trap in self.at.items() if start <= addr < end]
         gone += [trap for trap in self.copies.values() if start <= trap.away < end]
         for trap in dict.fromkeys(gone):
@@ -215,17 +220,17 @@ class Traps:
         return gone
 
     def clean(self, descriptor: int) -> None:
-        """Undo all of it in the memory of a child that was forked, which is open as a file."""
+        """Undo all changes in the memory of a forked child, which is open as a file."""
         for addr, before in self._before.items():
             self._restore(descriptor, addr, before)
         self.fill_caves(descriptor)
 
     def copy_for(self, memory: NativeMemory) -> Traps:
-        """Return the traps that a process has which was forked, whose memory is `memory`.
+        """Return the traps of a forked process, whose memory is `memory`.
 
-        They are put right there: what was put or undone since the fork is so in its memory, too.
-        Where this process has been killed meanwhile, the child has what it had at the fork.
-        Raises OSError where that memory is gone.
+        They are corrected there: changes that were made since the fork are made in its memory,
+        too. If this process has been killed meanwhile, the child keeps what it had at the fork.
+        Raises OSError if the child's memory is gone.
         """
         copied = Traps(memory, self._machine)
         copied.caves = self.caves.copy_for(memory)
@@ -238,7 +243,7 @@ class Traps:
             size = len(trap.before)
             if os.pread(memory.descriptor, size, addr) == trap.before:
                 if not self._memory.read(addr, size):
-                    continue  # who has forked it was killed, and with it what the trap needs
+                    continue  # the child's parent was killed, with the data of the trap
                 os.pwrite(memory.descriptor, self._machine.trap, addr)
             copied.at[addr] = trap.copy()
         for addr in self._before.keys() - self.at.keys():
@@ -262,21 +267,21 @@ class Traps:
                 continue  # the code is no longer mapped
 
     def lift(self) -> None:
-        """Have nobody stop for a while. A thread may have run into a trap before."""
+        """Remove all traps for a while. A thread may have run into one before."""
         for trap in self.at.values():
             self._restore(self._memory.descriptor, trap.addr, trap.before)
 
     def is_shared(self, descriptor: int) -> bool | None:
         """Return whether `descriptor`, an open /proc/PID/mem, leads to this process's own memory.
 
-        None if nobody can tell, because there is no byte to change for a moment.
+        Return None if that is not known, because there is no free byte to change for a moment.
         """
         place, ours = self.caves.spare(), self._memory.descriptor
         if place is None:
             return None
         before = os.pread(ours, 1, place)
         if not before:
-            return False  # the process was killed, and nobody has its memory any more
+            return False  # the process was killed, and its memory is gone
         other = bytes((before[0] ^ 0xFF,))
         os.pwrite(ours, other, place)
         try:
@@ -285,7 +290,7 @@ class Traps:
             os.pwrite(ours, before, place)
 
     def fill_caves(self, descriptor: int) -> None:
-        """Put back what lay where copies are, when no thread is there any more."""
+        """Restore the bytes in place of copies, when no thread is there any more."""
         for start, before in self.caves.places():
             try:
                 if os.pread(descriptor, len(before), start) != before:
@@ -296,18 +301,18 @@ class Traps:
             self.copies.clear()
 
     def has_been(self, addr: int) -> bool:
-        """Return whether a thread may be told of late that has run into a trap at `addr`."""
+        """Return whether a late stop at `addr` may come from a trap that was removed."""
         return addr in self._before and addr not in self.at
 
     def place_of(self, pc: int) -> int:
-        """Return where a thread would be that runs a copy, `pc` where it does not."""
+        """Return the original address for a thread in a copy, or `pc` if it is in none."""
         trap = self.copies.get(pc)
         return pc if trap is None else trap.addr + pc - trap.away
 
     def go(self, trap: Trap, values: Values) -> bool:
-        """Have the registers `values` go on from a trap, as if it were not there.
+        """Set the registers `values` so that the thread goes on as if the trap did not exist.
 
-        Return False where memory is missing that its instruction needs.
+        Return False if memory that its instruction needs is missing.
         """
         if trap.away:
             self._machine.move(values, trap.away)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a stub waits: `unix:PATH`, or `HOST:PORT` of this machine.
+"""The address of a stub: `unix:PATH`, or `HOST:PORT` of this machine.
 
-The protocol has no password: who reaches a stub may do with its program as they like. So it is
-spoken within this machine alone.
+The protocol has no password: a client of a stub can do with its program whatever it likes. So
+soscope uses it only within this machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RemoteAddress:
     __slots__ = ("hosts", "path", "port", "text")
 
     def __init__(self, text: str) -> None:
-        """Parse it. Raises UsageError for what is no address, or not of this machine."""
+        """Parse the address. Raises UsageError if it is malformed or not on this machine."""
         self.text = text
         self.path = ""
         self.hosts: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class RemoteAddress:
         self.hosts = _HERE if host in ("", "localhost") else (_of_this_machine(host, text),)
 
     def connect(self) -> socket.socket:
-        """Connect. Raises RemoteError that says why nobody is there."""
+        """Connect. Raises RemoteError with the reason if no stub answers."""
         if self.path:
             return self._connected(socket.AF_UNIX, self.path)
         refusal: RemoteError | None = None
@@ -87,7 +87,7 @@ class RemoteAddress:
 
 
 def _of_this_machine(host: str, text: str) -> str:
-    """Return an address of the loopback network. Raises UsageError for any other."""
+    """Return an address of the loopback network. Raises UsageError for other addresses."""
     try:
         address = ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:

@@ -1,41 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How functions are called on one architecture: which registers have what, and nothing that runs.
+"""The calling convention of an architecture as data: which registers hold what.
 
-One file for each instruction set in `isa/` holds its rows.
+There is a module for each instruction set in `isa/`, with its conventions.
 """
 
 from __future__ import annotations
 
-# Which arguments move on to the next integer register.
-WORDS_BY_KIND = "kind"  # integers alone: floating-point numbers have registers of their own
-WORDS_BY_PLACE = "place"  # each argument, whatever it is: numbers leave theirs empty
+# Which arguments use up an integer register.
+WORDS_BY_KIND = "kind"  # only integers: floats have their own registers
+WORDS_BY_PLACE = "place"  # every argument: a float leaves its word register empty
 
-# What a long double is, and how it is passed.
+# The format of a long double, and how it is passed.
 LONG_DOUBLE_SHORT = "double"  # as a double
 LONG_DOUBLE_X87 = "x87"  # of 80 bits, on the stack
-LONG_DOUBLE_PAIR = "pair"  # the sum of two doubles, which are passed as two are
-LONG_DOUBLE_QUAD = "quad"  # of 128 bits, in one register, or two of integers
-LONG_DOUBLE_POINTER = "pointer"  # the same, by its address; so is a result
+LONG_DOUBLE_PAIR = "pair"  # the sum of two doubles, passed as two doubles
+LONG_DOUBLE_QUAD = "quad"  # of 128 bits, in one register or two integer registers
+LONG_DOUBLE_POINTER = "pointer"  # the same, passed and returned by its address
 
 # How a complex number is passed and returned.
-COMPLEX_RECORD = "record"  # as a structure of two numbers is
-COMPLEX_SPLIT = "split"  # as two arguments are; a result is in the first two registers for those
-COMPLEX_POINTER = "pointer"  # by its address; so is a result
-COMPLEX_WORDS = "words"  # as it lies in memory; a result in registers for numbers, or two words
+COMPLEX_RECORD = "record"  # as a structure of two numbers
+COMPLEX_SPLIT = "split"  # as two arguments; a result is in the first two float registers
+COMPLEX_POINTER = "pointer"  # passed and returned by its address
+COMPLEX_WORDS = "words"  # as in memory; a result in float registers or two words
 COMPLEX_UNKNOWN = ""  # compilers do not agree
 
 
 class RecordRules:
     """How structures are passed and returned by value.
 
-    Those of up to `most` bytes (-1: all) and of one of `sizes` (none: any) are passed in words as
-    they lie in memory, others by address. `numbers`: one of up to so many floating-point numbers
-    of one size is passed as those, with `has_unions` also where some lie in one place; with
-    `is_mixed` so are up to two fields, not both integers, none in one place.
-    `is_right`: smaller ones than a word are at its lower end. `is_undivided`: not in registers and
-    memory both. Results of up to `result_most` bytes are in registers, in the same way; for others
-    the caller passes an address as the first word, or in `pointer`. With `by_class` nothing of this
-    holds: declarations say where each eight bytes are, by the psABI of x86-64.
+    Structures of up to `most` bytes (-1: all) and of one of `sizes` (none: any) are passed in
+    words as they are in memory, others by address. A structure of up to `numbers` floating-point
+    numbers of one size is passed in float registers, and with `has_unions` also if some of them
+    overlap. With `is_mixed` this holds for up to two fields that are not both integers and do not
+    overlap.
+
+    With `is_right`, structures smaller than a word are at its lower end. With `is_undivided`, a
+    structure is not passed partly in registers and partly in memory. Results of up to
+    `result_most` bytes are in registers, by the same rules. For larger results the caller passes
+    an address as the first word, or in `pointer`. With `by_class` none of this holds: prototypes
+    tell where each eight bytes are, by the psABI of x86-64.
     """
 
     __slots__ = (
@@ -78,50 +81,52 @@ class RecordRules:
 
 
 class Convention:
-    """One architecture. Registers have the names of the target description.
+    """The calling convention of one architecture. Registers have target description names.
 
-    Arguments: `words` and `floats` are their registers, in order; further ones lie `stack` bytes
-    behind the stack pointer at the entry. `by` is WORDS_BY_KIND or WORDS_BY_PLACE.
-    `variadic_in_words`: numbers behind `...` are passed as integers are, `spills_into_words`: so
-    are those that find no register. `pairs_even`: what takes two words begins at an even one.
-    `long_double` and `complex` are of the above; `floats_hold_quads`: a register of numbers has
-    room for a long double.
-    `records` are the rules for structures; nothing in one is aligned to more than `most_aligned`.
-    `instead` are beginnings of names of `floats`, and what a stub may call them as well. A float
-    lies in its register as a double (`single_as_double`), in the upper half (`singles_high`), or
-    two share one (`singles_packed`). Where a register and its bit (`is_whole`) say that registers
-    of numbers are whole, stubs tell their lower half alone, else the next one has the upper half.
-    `kept` are registers whose places in an emulator's memory are alike for all threads: integers,
-    numbers, and one that stands behind those. `floats_lead`: only numbers before which there is
-    nothing else are in those registers.
+    Arguments: `words` and `floats` are their registers, in order. Further arguments are `stack`
+    bytes above the stack pointer at the entry. `by` is WORDS_BY_KIND or WORDS_BY_PLACE. With
+    `variadic_in_words`, floats behind `...` are passed as integers are, and with
+    `spills_into_words` floats that find no float register. With `pairs_even`, an argument of two
+    words begins at an even one. `long_double` and `complex` are constants of this module.
+    `floats_hold_quads` tells that a float register has room for a long double. `records` are the
+    rules for structures, whose fields are aligned to at most `most_aligned`.
 
-    Constants: `unlike` are functions with other arguments than on x86-64; `flags` has by the name
-    of a set of flags those with other values: here -> on x86-64. `values` has the same for sets
-    that are no flags. `errnos` are (first, how many, first on x86-64) of errno's values that are
-    others.
+    Float registers: `instead` are pairs of a name prefix in `floats` and another one that stubs
+    may use. A single float is in its register as a double (`single_as_double`), in the upper half
+    (`singles_high`), or two of them share a register (`singles_packed`). `is_whole` is a register
+    and the bit that tells whether float registers have 64 bits. If they have, stubs report only
+    their lower half. Otherwise the next register has the upper half. `kept` are registers that an
+    emulator keeps in memory at the same distances for all threads: integer registers, float
+    registers, and one register behind those. With `floats_lead`, only floats with no other
+    argument before them are in float registers.
 
-    Results: `result`, with `result_upper` for the upper half of 64 bits where `result` is the lower
-    one, or has the upper one and `result_lower` the lower; `result_float`, and `result_x87` of
-    those of 80 bits, "": it has no name that is known. With `result_top` the number of both is in
-    bits 11 to 13 of that one. `result_words` and `result_floats` have results of several numbers,
-    none: those of arguments do.
+    Constants: `unlike` are functions with other arguments than on x86-64. `flags` maps the name
+    of a set of flags to its differing values: here -> on x86-64. `values` has the same for sets
+    that are no flags. `errnos` are (first, count, first on x86-64) of differing values of errno.
 
-    Calls: `returns` holds the return address, "": it is on the stack, which a return takes
-    `popped` bytes off, at least and at most. `target` has to hold the address of a function that
-    is entered, "": none has. A stub leaves the address of the slot that it jumps through in
-    `slot_in`, and that of what stands behind its jump in `behind_in`, "": it leaves neither.
-    `state` is a register and its bit that is the lowest bit of a function's address. `descriptor`:
-    functions are named by three words, the first is the address, and these registers get the
-    others. `local_entries`: calls inside an image enter functions behind their beginning.
+    Results: `result` is the register of a result. Of a 64-bit result on a 32-bit machine it has
+    the lower half if `result_upper` is set, and the upper half if `result_lower` is set.
+    `result_float` is the register of a float result, and `result_x87` of an 80-bit float ("": its
+    name is not known). With `result_top`, the number of both is in bits 11 to 13 of that
+    register. `result_words` and `result_floats` are the registers for results of several numbers
+    (none: the registers of arguments).
 
-    `thread` are the registers of the thread pointer, its upper part first; where there are none,
-    code of ours that calls go through leaves it in `thread_at_call`. `plain` are the registers of
-    a stub that does not describe them, each of a word, in order.
+    Calls: `returns` has the return address ("": it is on the stack, from which a return pops at
+    least `popped[0]` and at most `popped[1]` bytes). `target` must have the address of an entered
+    function ("": no register). A stub leaves the address of its slot in `slot_in`, and the
+    address behind its jump in `behind_in` ("": it leaves neither). `state` is a register and its
+    bit that is bit 0 of a function's address. `descriptor`: a function is named by three words,
+    of which the first is the address, and these registers get the others. With `local_entries`,
+    calls inside an image enter functions behind their beginning. `thread` are the registers of
+    the thread pointer, its upper part first. If it is empty, soscope's code that calls run
+    through puts it into `thread_at_call`. `plain` are the registers of a stub that does not
+    describe them, each of a word, in order.
 
-    Code: `code` is the least distance of two instructions, `breakpoint` the size that a breakpoint
-    has for the stub. `system` are the bytes of a system call; `number`, `mmap` and `system_words`
-    how mmap(2) is called, further arguments of it `system_stack` bytes behind the stack pointer;
-    `mmap_by_address`: with the address of its arguments. `mmap_anonymous` is MAP_ANONYMOUS.
+    Code: `code` is the smallest distance of two instructions, and `breakpoint` the breakpoint
+    size in the protocol. `system` are the bytes of a system call instruction. `number`, `mmap`
+    and `system_words` tell how to call mmap(2), with further arguments `system_stack` bytes above
+    the stack pointer, or with `mmap_by_address` with the address of its arguments.
+    `mmap_anonymous` is MAP_ANONYMOUS.
     """
 
     __slots__ = (
@@ -293,5 +298,5 @@ class Convention:
 
     @property
     def has_unnamed_x87(self) -> bool:
-        """Return whether no register is known that has a result of 80 bits."""
+        """Return whether the register of an 80-bit result is not known."""
         return self.long_double == LONG_DOUBLE_X87 and not self.result_x87

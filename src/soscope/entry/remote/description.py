@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which registers a stub has, and where each lies in what `g` returns: the target description.
+"""The target description: the registers of a stub, and their offsets in what `g` returns.
 
-The XML of `target.xml` and of what that includes, in order. A register has the number that it
-names, or the one behind the last; in `g` they lie one behind the other in order of numbers.
+It is read from the XML of `target.xml` and of the files that it includes, in order. A register
+has the number in the description, or the one after the last. `g` returns them in the order of
+numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MOST_REGISTERS = 4096
 class RemoteRegister:
     """One register: its `number`, `size` in bytes, `offset` in the bytes of `g`, and `kind`.
 
-    `kind` is the type that the description names: "ieee_double", "int", ….
+    `kind` is its type in the description: "ieee_double", "int", ….
     """
 
     __slots__ = ("kind", "name", "number", "offset", "size")
@@ -38,10 +39,10 @@ class RemoteRegister:
 def read(
     fetch: Callable[[str], str | None], plain: tuple[str, ...] = (), size: int = 4
 ) -> dict[str, RemoteRegister]:
-    """Return the registers by name; `fetch` returns a file of the description, None: not there.
+    """Return the registers by name. `fetch` returns a file of the description, or None.
 
-    `plain` are those that there are where nothing is described, each of `size` bytes. Raises
-    RemoteError where there is no description, or it is none.
+    `plain` are the registers if the stub describes none, each of `size` bytes. Raises RemoteError
+    if there is no description and no `plain`, or if the description is malformed.
     """
     reader = _DescriptionReader(fetch)
     reader.take("target.xml")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an engine asks of a thread that has stopped, and of memory, whoever answers."""
+"""The interfaces of a stopped thread and of memory that an engine needs."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from soscope.binfmt.elf.encoding import Encoding
 
 
 class StoppedThread(Protocol):
-    """Registers of one thread; `order` is their byte order, `registers` has their names."""
+    """Registers of one thread. `order` is their byte order, and `registers` has their names."""
 
     order: str
 
     @property
     def registers(self) -> Mapping[str, object]:
-        """What is known of each register, by name."""
+        """The facts about each register, by name."""
 
     def get(self, name: str, /) -> int:
-        """Return a register."""
+        """Return the value of a register."""
 
     def get_bytes(self, name: str, /) -> bytes:
-        """Return a register as it is."""
+        """Return the bytes of a register."""
 
     def upper_half(self, name: str, /) -> bytes:
-        """Return what `get` leaves out of a register, little end first; b"": it is not known."""
+        """Return the half of a register that `get` omits, little-endian, b"" if unknown."""
 
 
 class WordMemory(Protocol):
-    """The memory of process `pid`, whose words are those of `coding`."""
+    """The memory of process `pid`, with the words of `coding`."""
 
     coding: Encoding
     pid: int
 
     def read(self, addr: int, size: int, /) -> bytes:
-        """Return up to `size` bytes."""
+        """Return up to `size` bytes of memory."""
 
     def word(self, addr: int, /) -> int:
-        """Return one of its words, 0 where there is no memory."""
+        """Return a word of the program, 0 if no memory is mapped there."""

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as a stub sees them: the packets vFile, for stubs on another system than ours."""
+"""Read files by a stub's vFile packets, for stubs that run on another system."""
 
 from __future__ import annotations
 
 from soscope.entry.remote.stub import RemoteStub
 
-_HEAD = 32  # bytes of a packet that are not its content
+_HEAD = 32  # bytes of a packet beside its content
 _MOST = 1 << 28  # bytes of one file
 
 
 class RemoteFiles:
-    """The files of the system that a stub runs on, in the view of the program `pid`."""
+    """The files of the system that a stub runs on, as seen by the process `pid`."""
 
     __slots__ = ("_is_chosen", "_pid", "_stub")
 
@@ -20,13 +20,13 @@ class RemoteFiles:
         self._is_chosen = False
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content; None where there is none, or the stub opens no files.
+        """Return a file's content, None if there is no such file or the stub opens no files.
 
-        Raises RemoteError where the stub is gone.
+        Raises RemoteError if the stub is gone.
         """
         if not self._is_chosen:
             self._is_chosen = True
-            # a stub that does not know it has one view of files alone
+            # A stub that does not know this packet has only one view of files.
             self._ask(b"setfs:%x" % self._pid)
         name = path.encode("utf-8", "surrogateescape").hex().encode()
         opened = self._ask(b"open:%s,0,0" % name)
@@ -48,7 +48,7 @@ class RemoteFiles:
         return None
 
     def _ask(self, what: bytes) -> tuple[int, bytes] | None:
-        """Return the result and what follows it; None where the stub does not know the packet."""
+        """Return the result and the data behind it, None if the stub does not know the packet."""
         answer = self._stub.ask(b"vFile:" + what)
         if answer[:1] != b"F":
             return None
@@ -57,5 +57,5 @@ class RemoteFiles:
         try:
             value = -int(number[1:], 16) if number[:1] == b"-" else int(number, 16)
         except ValueError:
-            return None  # no answer that the protocol knows
+            return None  # not an answer of the protocol
         return value, attached

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of a program that stands still, by a stub's `m` packets; each piece is asked for once.
+"""The memory of a stopped program, read by a stub's `m` packets and cached in pieces.
 
-What the program does while it runs is not seen: `forget` has to be called when it has run.
+Changes that the program makes while it runs are not seen, so `forget` must be called after it has
+run.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from soscope.binfmt.source import ByteSource
 from soscope.entry.remote.stub import RemoteStub
 
-_LARGEST, _SMALLEST = 4096, 16  # bytes of a piece: no page is smaller than the largest
+_LARGEST, _SMALLEST = 4096, 16  # bytes of a piece; no page is smaller than the largest
 _LONGEST = 0x4000  # bytes of one packet
-_HEAD = 16  # bytes of a packet that are not its content
+_HEAD = 16  # bytes of a packet beside its content
 _MOST_KEPT = 1 << 14  # pieces
 
 
@@ -21,7 +22,7 @@ class StubMemory(ByteSource):
     __slots__ = ("_most", "_pieces", "_size", "_stub", "_top")
 
     def __init__(self, stub: RemoteStub, bits: int) -> None:
-        """`bits` are those of an address."""
+        """`bits` is the size of an address."""
         super().__init__("the program's memory")
         self._stub = stub
         self._top = 1 << bits
@@ -29,17 +30,17 @@ class StubMemory(ByteSource):
         self._size = _LARGEST
         while self._size > room and self._size > _SMALLEST:
             self._size //= 2
-        self._most = max(min(room, _LONGEST) // self._size, 1)  # pieces of one packet
-        self._pieces: dict[int, bytes] = {}  # b"": there is no memory
+        self._most = max(min(room, _LONGEST) // self._size, 1)  # pieces in one packet
+        self._pieces: dict[int, bytes] = {}  # b"" if no memory is mapped
 
     def forget(self) -> None:
-        """Forget what was read: the program has run."""
+        """Clear the cache, because the program has run."""
         self._pieces.clear()
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return up to `size` bytes at the program's address `offset`; fewer where memory ends.
+        """Return up to `size` bytes at the program's address `offset`, fewer at the end of memory.
 
-        Raises RemoteError where the stub is gone.
+        Raises RemoteError if the stub is gone.
         """
         if offset < 0 or size <= 0:
             return b""
@@ -58,7 +59,7 @@ class StubMemory(ByteSource):
         return bytes(data)
 
     def _fetch(self, start: int, end: int) -> bytes:
-        """Ask for the piece at `start`, and with it for those up to `end` that are not here."""
+        """Read the piece at `start`, and with it further ones up to `end` that are not cached."""
         size = self._size
         if len(self._pieces) >= _MOST_KEPT:
             self._pieces.clear()
@@ -69,7 +70,7 @@ class StubMemory(ByteSource):
             count += 1
         data = self._ask(start, count * size)
         if len(data) < count * size and count > 1:
-            # some stubs say nothing where the end of what was asked for is no memory
+            # Some stubs return nothing if the end of the requested range is not mapped.
             data = self._ask(start, size)
             count = 1
         for at in range(count):
@@ -81,4 +82,4 @@ class StubMemory(ByteSource):
         try:
             return bytes.fromhex(answer.decode("ascii"))
         except ValueError:
-            return b""  # an error's number: there is no memory
+            return b""  # an error number: not mapped

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sleeps until a child or a traced thread has something to tell, or a descriptor has."""
+"""Sleep until a child or a traced thread has an event, or a descriptor is readable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class ChildNews:
-    """Hears of SIGCHLD, which has to be blocked. Somebody else may take it before."""
+    """Gets SIGCHLD, which must be blocked. Other code may take the signal first."""
 
     __slots__ = ("_descriptor",)
 
@@ -25,7 +25,7 @@ class ChildNews:
             raise OSError(number, os.strerror(number))
 
     def wait(self, seconds: float, descriptor: int | None = None) -> None:
-        """Sleep for so long at most, or until there is something to read at a descriptor."""
+        """Sleep for `seconds` at most, until SIGCHLD comes or a descriptor is readable."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         if descriptor is not None:
@@ -34,10 +34,10 @@ class ChildNews:
             try:
                 os.read(self._descriptor, 4096)
             except BlockingIOError:
-                pass  # somebody else has taken it
+                pass  # it was taken elsewhere
 
     def close(self) -> None:
-        """Hear no more. May be called twice."""
+        """Close the descriptor. May be called twice."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

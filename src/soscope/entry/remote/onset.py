@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Begins to trace an emulator whose only thread waits in its stub, and sees that it can be done."""
+"""Begin to trace an emulator whose only thread waits in its stub, if that is possible."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PAGE = 4096
 
 
 def entry_of_code(memory: ByteSource, code: list[tuple[int, int]]) -> int:
-    """Return where an emulator enters translated code; that lies before all of it.
+    """Return the address at which an emulator enters translated code, before all of that code.
 
-    `code` are mappings that are executable, and of no file. Raises OSError where it is not known.
+    `code` are the executable mappings without a file. Raises OSError if it is not found.
     """
     for start, _ in code:
         at = memory.read(start, _PAGE).find(arch.EMULATOR_ENTRY)
@@ -30,11 +30,11 @@ def entry_of_code(memory: ByteSource, code: list[tuple[int, int]]) -> int:
 
 
 def seize_in_stub(tid: int, options: int) -> int:
-    """Trace the thread, and leave it stopped; return its number of the stub's socket.
+    """Trace the thread and leave it stopped. Return its descriptor of the stub's socket.
 
-    It waits for us in a system call, which is made again when it goes on: it has to stop at that
-    instruction. Raises OSError where the processor's breakpoints do not work, or it may not be
-    traced; the thread goes on untraced then.
+    It waits for soscope in a system call, which is repeated when it goes on, so it has to stop at
+    that instruction. Raises OSError if the processor's breakpoints do not work, or if it may not
+    be traced. The thread then goes on untraced.
     """
     ptrace.seize(tid, options)
     try:
@@ -43,7 +43,7 @@ def seize_in_stub(tid: int, options: int) -> int:
         try:
             ptrace.detach(tid)
         except ProcessLookupError:
-            pass  # killed
+            pass  # the process was killed
         raise
 
 
@@ -68,7 +68,7 @@ def _check_breakpoints(tid: int) -> int:
 def _interrupted(tid: int) -> arch.Registers:
     ptrace.interrupt(tid)
     os.waitid(os.P_PID, tid, os.WEXITED | os.WSTOPPED | os.WNOWAIT | ptrace.WALL)
-    registers = arch.get_registers(tid)  # not of one that has ended: its status is somebody else's
+    registers = arch.get_registers(tid)  # fails if it has ended; its status then remains
     os.waitpid(tid, ptrace.WALL)
     return registers
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PacketStream of the GDB remote protocol over a stream socket.
+"""The packets of the GDB remote protocol over a stream socket.
 
     $data#checksum      escapes: 0x7d, then the byte ^ 0x20; runs: byte, `*`, count + 29
 
-Each packet is acknowledged by `+`, until both sides have agreed to leave that. Ours goes with the
-next packet, as who waits for it waits for that as well.
+Each packet is acknowledged by `+`, until both sides have agreed to omit that. soscope sends its
+acknowledgement with the next packet, because the stub waits for that packet anyway.
 
-Packets may be sent before the answers to earlier ones are here, and acknowledgements before what
-they are about. A stub that takes acknowledgements from the socket itself, behind what it has read,
-finds them where it looks for them when it reads so many bytes at once, and those are filled up.
+Packets may be sent before the answers to earlier ones have come, and acknowledgements before the
+packets that they are for. Some stubs take acknowledgements directly from the socket, behind the
+data that they have read. These find them in the right place if they read a fixed number of bytes
+and each such piece is filled up.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from soscope.errors import RemoteError
 
 _MOST = 1 << 20  # bytes of one packet
 _READ = 1 << 16
-_TURN = struct.pack("@ll", 0, 20_000)  # struct timeval: how much longer a wait may take
+_TURN = struct.pack("@ll", 0, 20_000)  # struct timeval: granularity of a wait
 _ESCAPE, _FLIP = 0x7D, 0x20
 _RUN, _RUN_BASE = 0x2A, 29
 _SPECIAL = b"#$}*"
 _SPARE = b"+" * 64
-_AGAIN = 3  # times that a damaged packet is asked for once more
+_AGAIN = 3  # requests to repeat a damaged packet
 
 
 class PacketStream:
-    """Sends and receives packets; `is_over` says that the other side has closed the connection.
+    """Sends and receives packets. `is_over` is set if the other side has closed the connection.
 
-    `piece` is how many bytes the other side reads at once, 0: that is not known.
+    `piece` is the number of bytes that the other side reads at once, 0 if it is not known.
     """
 
     __slots__ = (
@@ -49,15 +50,16 @@ class PacketStream:
 
     def __init__(self, connected: socket.socket, piece: int = 0) -> None:
         self._socket = connected
-        # one system call waits and reads, where select(2) before it would be two for each stop
+        # One system call waits and reads. With select(2) before it, there would be two for each
+        # stop.
         connected.setblocking(True)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TURN)
         self.piece = piece
-        self._acknowledged = 0  # packets that are still to come
+        self._acknowledged = 0  # acknowledged packets that are still to come
         self._buffer = bytearray()
         self._acknowledges = True
         self._owed = b""  # acknowledgements
-        self._stray = 0  # bytes since the last packet that belong to none
+        self._stray = 0  # bytes outside of packets since the last packet
         self.is_over = False
 
     def fileno(self) -> int:
@@ -70,14 +72,14 @@ class PacketStream:
         self._socket.close()
 
     def acknowledge_no_more(self) -> None:
-        """Leave acknowledgements, as was agreed."""
+        """Omit acknowledgements from here on, as agreed."""
         self.acknowledge()
         self._acknowledges = False
 
     def acknowledge(self) -> None:
-        """Acknowledge what was received, where no packet of ours follows."""
+        """Acknowledge received packets, if no packet of soscope follows."""
         if self._owed:
-            with suppress(RemoteError):  # who has gone needs none
+            with suppress(RemoteError):  # a closed side needs none
                 self._send(b"")
 
     def confirm(self) -> None:
@@ -86,27 +88,27 @@ class PacketStream:
         self.acknowledge()
 
     def interrupt(self) -> None:
-        """Say that the program is to stop, which is no packet. Raises RemoteError."""
+        """Request a stop of the program by a byte outside of packets. Raises RemoteError."""
         self._send(b"\x03")
 
     def leave(self, packets: list[bytes]) -> None:
-        """Send packets that are read when the program stops next. Raises RemoteError.
+        """Send packets that are read at the program's next stop. Raises RemoteError.
 
-        A stub that waits for its program takes a byte whenever some come, to see whether it is to
-        stop it: those are acknowledgements.
+        A stub that waits for its program takes a byte whenever some come, to see whether it
+        should stop the program. Acknowledgements are sent as these bytes.
         """
         self._send(_SPARE + b"".join(map(_framed, packets)))
 
     def send(self, data: bytes) -> None:
-        """Send a packet. Raises RemoteError where nobody is there."""
+        """Send a packet. Raises RemoteError if the connection is closed."""
         self._send(_framed(data))
 
     def send_ahead(self, *groups: list[bytes]) -> None:
-        """Send packets, each of which has one answer, before the answers to earlier ones are here.
+        """Send packets before the answers to earlier ones have come. Each packet has one answer.
 
-        Where one lets the program run, what was read with it is taken before that: what is for
-        later has to be in another group. Only with a `piece`. Raises RemoteError where nobody is
-        there.
+        If a packet lets the program run, all bytes read together with it are taken before that.
+        So packets for later must be in another group. This needs a `piece`. Raises RemoteError if
+        the connection is closed.
         """
         data = b""
         for group in groups:
@@ -121,14 +123,14 @@ class PacketStream:
         self._send(data)
 
     def _filled(self, part: bytes, count: int) -> bytes:
-        """Return packets that are read at once, and what acknowledges the answers."""
+        """Return packets that are read in whole pieces, and acknowledgements of their answers."""
         self._acknowledged += count
         return part.ljust(-(-len(part) // self.piece) * self.piece, b"+") + b"+" * count
 
     def receive(self, timeout: float | None) -> bytes | None:
-        """Return the next packet; None where there is none in time, or no more will come.
+        """Return the next packet, None if none comes in time or the connection is closed.
 
-        Raises RemoteError for what is no packet.
+        Raises RemoteError for malformed packets.
         """
         refused = 0
         while True:
@@ -153,7 +155,7 @@ class PacketStream:
 
     @property
     def has_more(self) -> bool:
-        """Return whether some of the next packet is here already."""
+        """Return whether a part of the next packet has been read already."""
         return b"$" in self._buffer
 
     def _send(self, data: bytes) -> None:
@@ -167,7 +169,7 @@ class PacketStream:
             ) from error
 
     def _fill(self, timeout: float | None) -> bool:
-        """Read some bytes; False where none come in time, or no more will."""
+        """Read some bytes. Return False if none come in time, or none will come any more."""
         if self.is_over:
             return False
         end = None if timeout is None else time.monotonic() + timeout
@@ -190,7 +192,10 @@ class PacketStream:
         return True
 
     def _take(self) -> tuple[bytes, bool] | None:
-        """Take a packet off what was read, and whether its checksum is right; None: not whole."""
+        """Take a packet from the buffer, and whether its checksum is right.
+
+        Return None if the packet is incomplete.
+        """
         buffer = self._buffer
         if not buffer:
             return None
@@ -224,7 +229,7 @@ def _framed(data: bytes) -> bytes:
 
 
 def _decoded(content: bytes) -> bytes:
-    """Undo escapes and runs. Raises RemoteError for a run of nothing, or one without end."""
+    """Undo escapes and runs. Raises RemoteError for an invalid or endless run."""
     if _ESCAPE not in content and _RUN not in content:
         return content
     data = bytearray()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a program stands still or is gone: the stop replies of the remote protocol."""
+"""The stop replies of the remote protocol: why a program has stopped or ended."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from soscope.errors import RemoteError
 
 SIGNAL, EXITED, KILLED = "signal", "exited", "killed"
 
-# Numbers in the protocol are GDB's own, <gdb/signals.def>: those that differ from Linux'.
+# The protocol's signal numbers are GDB's, <gdb/signals.def>. These differ from Linux's.
 _TO_LINUX = {
-    7: 7,  # SIGEMT: there is none
+    7: 7,  # SIGEMT, which Linux does not have
     10: 7,
     12: 31,
     16: 23,
@@ -27,9 +27,10 @@ _FIRST_REALTIME, _LAST_REALTIME = 45, 75  # SIG33 to SIG63
 
 
 class RemoteStop:
-    """One stop. `kind` is SIGNAL, EXITED or KILLED; `number` the protocol's signal, or the status.
+    """One stop. `kind` is SIGNAL, EXITED or KILLED.
 
-    `thread` is as the stub wrote it, "" where it named none; `facts` has what else it said.
+    `number` is the protocol's signal number or the exit status. `thread` is the thread's name
+    from the stub, "" if there was none. `facts` has the other fields of the packet.
     """
 
     __slots__ = ("facts", "kind", "number", "thread")
@@ -42,29 +43,29 @@ class RemoteStop:
 
     @property
     def tid(self) -> int:
-        """The thread's number, 0 where it is not known."""
+        """The thread's number, 0 if it is not known."""
         return tid_of(self.thread)
 
 
 def tid_of(thread: str) -> int:
-    """Return the number in a thread's name, 0 where it is not known."""
+    """Return the number in a thread's name, 0 if it is not known."""
     try:
         return int(thread.rpartition(".")[2].lstrip("p") or "0", 16)
     except ValueError:
-        return 0  # a stub may name threads as it likes
+        return 0  # stubs choose thread names freely
 
 
 def process_of(thread: str) -> int:
-    """Return the number of the process in a thread's name, 0 where threads alone are named."""
+    """Return the number of the process in a thread's name, 0 if names have no process."""
     process, dot, _ = thread.partition(".")
     try:
         return int(process.lstrip("p"), 16) if dot else 0
     except ValueError:
-        return 0  # as above
+        return 0  # the same as above
 
 
 def parse(packet: bytes) -> RemoteStop:
-    """Return the stop that a packet tells of. Raises RemoteError where it is none."""
+    """Return the stop that a packet reports. Raises RemoteError if it is no stop reply."""
     text = packet.decode("ascii", "replace")
     kind = {"T": SIGNAL, "S": SIGNAL, "W": EXITED, "X": KILLED}.get(text[:1])
     try:
@@ -84,7 +85,7 @@ def parse(packet: bytes) -> RemoteStop:
 
 
 def linux_signal(number: int) -> int:
-    """Return what Linux calls the protocol's signal `number`."""
+    """Return Linux's number of the protocol's signal `number`."""
     if _FIRST_REALTIME <= number <= _LAST_REALTIME:
         return number - _FIRST_REALTIME + 33
     return _TO_LINUX.get(number, number)

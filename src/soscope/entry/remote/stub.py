@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stub that runs a program for us: its registers, memory, breakpoints and stops.
+"""A stub that runs a program for soscope: its registers, memory, breakpoints and stops.
 
-What it can do it says itself (`Capabilities`); nobody asks what it is called.
+The stub itself reports what it supports (`Capabilities`). Its name does not matter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_OBJECT = 1 << 20  # bytes of one object
 
 
 class Capabilities:
-    """What a stub offers: the words of its answer to qSupported, by name."""
+    """The features of a stub: the words of its answer to qSupported, by name."""
 
     __slots__ = ("words",)
 
@@ -46,7 +46,7 @@ class Capabilities:
                 self.words[word[:-1]] = word[-1]
 
     def has(self, name: str) -> bool:
-        """Return whether it offers what has this name."""
+        """Return whether it has the feature of this name."""
         return self.words.get(name, "-") != "-"
 
     @property
@@ -55,26 +55,26 @@ class Capabilities:
         try:
             return max(int(self.words.get("PacketSize", "400"), 16), 64)
         except ValueError:
-            return 0x400  # as where it says none
+            return 0x400  # the default
 
 
 class Turns(Protocol):
-    """Who lets threads into the stub one by one, where it holds only the one that has stopped."""
+    """Makes threads enter the stub one by one, if the stub stops only the reporting one."""
 
     def receive(self, packets: PacketStream, timeout: float | None) -> bytes | None:
         """Return the next packet, as `PacketStream.receive` does."""
 
     def has_stopped(self) -> None:
-        """Hear that the thread in the stub is heard."""
+        """Note that the stop of the thread in the stub has been received."""
 
     def end(self, packets: PacketStream) -> None:
-        """Hear that the program ends, whoever is in the stub."""
+        """Note that the program ends, whichever thread is in the stub."""
 
     def goes_on(self, *, is_step: bool) -> None:
-        """Hear that it is about to go on."""
+        """Note that the thread in the stub is about to go on."""
 
     def pause(self) -> None:
-        """Have no other thread run where it looks for breakpoints."""
+        """Keep all other threads from running where they look for breakpoints."""
 
     def unpause(self) -> None:
         """Undo `pause`. May be called twice."""
@@ -83,17 +83,19 @@ class Turns(Protocol):
 class RemoteStub:
     """One connection. `registers` are those of the target description, by name.
 
-    Registers are of the thread that has stopped last; they are fetched once for each stop.
-    Where it is known how the stub reads (`PacketStream.piece`), nothing waits for an answer that
-    could come later: what is changed goes with the word to go on, and so does the question for
-    the registers of the next stop. What it refuses is found out at that stop.
-    `turns` are taken by the program's threads, None: it has one, or the stub holds all.
-    `upper` says what it does not tell of registers, None: it tells all.
-    `waiting` are threads that stay where they are when others go on; `only` is the process
-    that goes on at all, 0: all do.
-    `noted` hears of each packet that sets or removes a breakpoint: of one that sets it before that
-    is done, of one that removes it afterwards.
-    Raises RemoteError everywhere where the stub is gone or does not answer as it should.
+    Register values are those of the thread that has stopped last, and are fetched once for each
+    stop. If the stub's way of reading is known (`PacketStream.piece`), soscope does not wait for
+    answers that may come later. Changes are sent together with the packet that resumes the
+    program, and so is the request for the registers of the next stop. A refused change is noticed
+    at that stop.
+
+    `turns` orders the program's threads, and is None if there is only one thread or if the stub
+    stops all. `upper` returns the parts of registers that the stub does not report, and is None
+    if it reports all. `waiting` are threads that stay stopped when others go on. `only` is the
+    only process that goes on, 0 for all. `noted` gets each packet that sets or removes a
+    breakpoint: before a breakpoint is set, and after one is removed.
+
+    All methods raise RemoteError if the stub is gone or does not answer as it should.
     """
 
     def __init__(
@@ -105,18 +107,18 @@ class RemoteStub:
         events: bool = False,
         plain: tuple[str, ...] = (),
     ) -> None:
-        """Shake hands; `order` is the byte order of registers, "<" or ">".
+        """Do the handshake. `order` is the byte order of registers, "<" or ">".
 
-        `events`: forks and execs are to be told, if the stub can. `plain` are the registers of a
-        stub that describes none, in order, of a word of 32 bits each.
+        With `events`, forks and execs are to be reported, if the stub can. `plain` are the
+        registers of a stub that describes none, in order, each a word of 32 bits.
         """
         self._plain = plain
         self._packets = PacketStream(connected, piece)
-        self._sets_alone = False  # it has set a register alone
-        self._later: list[bytes] = []  # to be sent with the word to go on
-        self._unanswered: deque[bytes] = deque()  # sent before that word
-        self._said: dict[bytes, RemoteStop] = {}  # most stops are like one before
-        self._is_asked = False  # for all registers, at the next stop
+        self._sets_alone = False  # P packets work
+        self._later: list[bytes] = []  # packets to be sent with the resuming one
+        self._unanswered: deque[bytes] = deque()  # sent before the resuming one
+        self._said: dict[bytes, RemoteStop] = {}  # most stops equal an earlier one
+        self._is_asked = False  # registers were requested for the next stop
         self.use_order(order)
         self._all: bytes | None = None
         self._changed: dict[str, int] = {}
@@ -127,17 +129,17 @@ class RemoteStub:
         self.noted: Callable[[bytes], object] | None = None
         self.only = 0
         self.waiting: set[str] = set()
-        self.goes = 0  # how often the program was let go on
+        self.goes = 0  # number of times that the program was resumed
         try:
             self._begin(_OFFER + _EVENTS * events)
         except BaseException:
             if self.thread:
-                self.let_go()  # some stubs end programs when connections do
+                self.let_go()  # some stubs kill programs at the end of a connection
             self.close()
             raise
 
     def _begin(self, offer: bytes) -> None:
-        """Hear what it can, which thread stands where, and which registers that has."""
+        """Read the stub's features, its stopped thread, and that thread's registers."""
         self.can = Capabilities(self.ask(offer))
         if self.can.has("QStartNoAckMode") and self.ask(b"QStartNoAckMode") == b"OK":
             self._packets.acknowledge_no_more()
@@ -145,12 +147,12 @@ class RemoteStub:
         if first.kind != stops.SIGNAL:
             raise RemoteError("the stub runs no program")
         self.thread = first.thread
-        # a stub may describe the registers of a thread that was chosen alone
+        # A stub may describe the registers only for a chosen thread.
         self.ask(b"Hg" + (self.thread.encode() or b"0"))
         self.registers = description.read(self._description, self._plain)
 
     def use_order(self, order: str) -> None:
-        """Take the byte order of registers, "<" or ">", where it was not known before."""
+        """Set the byte order of registers, "<" or ">", if it was not known before."""
         self.order = order
         self._order: Literal["little", "big"] = "little" if order == "<" else "big"
 
@@ -160,7 +162,7 @@ class RemoteStub:
         return self._packets.is_over
 
     def connection(self) -> socket.socket:
-        """Return the connection, for another process that has it as well."""
+        """Return the connection, for another process that also has it."""
         return socket.socket(fileno=self.fileno())
 
     def fileno(self) -> int:
@@ -171,10 +173,10 @@ class RemoteStub:
         """Close the connection. May be called twice."""
         self._packets.close()
 
-    # ---- questions ----
+    # ---- requests ----
 
     def ask(self, question: bytes) -> bytes:
-        """Return the answer to a packet, b"" where the stub does not know it."""
+        """Return the answer to a packet, b"" if the stub does not know the packet."""
         if self._is_asked:
             self._take_registers()
         if self._later:
@@ -195,7 +197,7 @@ class RemoteStub:
         return answer
 
     def _look_for_end(self, packet: bytes) -> None:
-        """Look whether a thread tells of the program's end while another one is in the stub."""
+        """Check whether a thread reports the program's end while another one is in the stub."""
         if self.turns is not None and packet[:1] == b"W":
             self.turns.end(self._packets)
             if self.is_over:
@@ -222,7 +224,7 @@ class RemoteStub:
             self.turns.unpause()
 
     def object(self, name: str, annex: str = "") -> bytes | None:
-        """Return what qXfer reads of an object, None where the stub has none."""
+        """Return an object read by qXfer, None if the stub does not have it."""
         data = bytearray()
         size = self.can.packet_size - 16
         while len(data) < _MOST_OBJECT:
@@ -242,7 +244,7 @@ class RemoteStub:
     # ---- registers ----
 
     def get(self, name: str) -> int:
-        """Return a register of the thread that has stopped."""
+        """Return a register of the stopped thread."""
         if name in self._changed:
             return self._changed[name]
         if self._is_asked:
@@ -255,7 +257,7 @@ class RemoteStub:
         return int.from_bytes(self.get_bytes(name), self._order)
 
     def get_bytes(self, name: str) -> bytes:
-        """Return a register as it is."""
+        """Return the bytes of a register."""
         register = self._known(name)
         if self._is_asked:
             self._take_registers()
@@ -272,7 +274,7 @@ class RemoteStub:
         return value
 
     def upper_half(self, name: str) -> bytes:
-        """Return what the stub does not tell of a register, b"" where nobody does."""
+        """Return the part of a register that the stub does not report, b"" if it is not known."""
         return b"" if self.upper is None else self.upper(name)
 
     def _take_registers(self) -> None:
@@ -280,7 +282,7 @@ class RemoteStub:
         self._all = _from_hex(self._answer())
 
     def put(self, name: str, value: int) -> None:
-        """Set a register, when the thread goes on."""
+        """Set a register. It is sent when the thread goes on."""
         self._known(name)
         self._changed[name] = value
 
@@ -305,7 +307,7 @@ class RemoteStub:
                 return
 
     def _write_all(self, changed: dict[str, int]) -> None:
-        """Set registers with all others, where a stub has no other way."""
+        """Set registers together with all others, for a stub without P packets."""
         whole = bytearray(_from_hex(self.ask(b"g")))
         for name, value in changed.items():
             register = self._known(name)
@@ -315,12 +317,12 @@ class RemoteStub:
             raise RemoteError(f"the stub did not set registers {', '.join(changed)}")
 
     def forget_registers(self) -> None:
-        """Leave those unset that are to be set: the thread is not there any more."""
+        """Drop register changes that were not sent, because the thread is gone."""
         self._changed.clear()
         self._all = None
 
     def set_now(self, values: dict[str, int]) -> None:
-        """Set registers while the thread stands still."""
+        """Set registers at once, while the thread is stopped."""
         for name, value in values.items():
             self.put(name, value)
         self._write_registers()
@@ -329,7 +331,7 @@ class RemoteStub:
     # ---- memory ----
 
     def read(self, addr: int, size: int) -> bytes:
-        """Return up to `size` bytes; fewer where there is no memory."""
+        """Return up to `size` bytes, fewer if memory ends."""
         data = b""
         while len(data) < size:
             want = min(size - len(data), _PIECE, self.can.packet_size // 2 - 8)
@@ -340,13 +342,13 @@ class RemoteStub:
         return data
 
     def write(self, addr: int, data: bytes) -> bool:
-        """Write into memory; return whether the stub has done it."""
+        """Write into memory. Return whether the stub has done it."""
         return self.ask(b"M%x,%x:%s" % (addr, len(data), data.hex().encode())) == b"OK"
 
-    # ---- breakpoints, and going on ----
+    # ---- breakpoints and resuming ----
 
     def insert(self, addr: int, size: int) -> None:
-        """Have threads stop at an instruction of `size` bytes."""
+        """Set a breakpoint at an instruction of `size` bytes."""
         packet = b"Z0,%x,%x" % (addr, size)
         if self.noted is not None:
             self.noted(packet)
@@ -366,7 +368,7 @@ class RemoteStub:
             _check(packet, self.ask(packet))
 
     def step(self) -> RemoteStop:
-        """Run one instruction of the thread that has stopped."""
+        """Run one instruction of the stopped thread."""
         self._go(b"vCont;s:" + self.thread.encode(), is_step=True)
         stop = self.wait(_ANSWER)
         if stop is None:
@@ -374,7 +376,7 @@ class RemoteStub:
         return stop
 
     def resume(self, signal: int = 0) -> None:
-        """Let all go on but those that wait, with the protocol's signal `signal`."""
+        """Resume all threads except those that wait, with the protocol's signal `signal`."""
         actions = [b"C%02x:%s" % (signal, self.thread.encode())] if signal else []
         if self.waiting or self.only:
             actions += [b"c:" + name.encode() for name in self._moving()]
@@ -383,12 +385,12 @@ class RemoteStub:
         self._go(b";".join([b"vCont", *actions]))
 
     def resume_alone(self, signal: int = 0) -> None:
-        """Let the thread that has stopped go on with such a signal, and no other one."""
+        """Resume only the stopped thread, with the protocol's signal `signal`."""
         how = b"C%02x" % signal if signal else b"c"
         self._go(b"vCont;%s:%s" % (how, self.thread.encode()) if self.thread else b"vCont;" + how)
 
     def _moving(self) -> list[str]:
-        """Return the names of all threads that are to go on, those of a process together."""
+        """Return the names of all threads to be resumed, with one name for a whole process."""
         processes: dict[str, list[str]] = {}
         for name in self.threads():
             if self.only and stops.process_of(name) != self.only:
@@ -421,7 +423,7 @@ class RemoteStub:
         self._is_asked = True
 
     def wait(self, timeout: float | None) -> RemoteStop | None:
-        """Return the next stop; None where there is none in time, or the stub is gone."""
+        """Return the next stop, None if none comes in time or the stub is gone."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if end is None else max(end - time.monotonic(), 0.0)
@@ -435,13 +437,13 @@ class RemoteStub:
                     self._unpause()
                 continue
             if packet[:1] == b"O" and packet != b"OK":
-                continue  # output of the program, from a stub that has its terminal
+                continue  # program output, from a stub that has its terminal
             stop = self._said.get(packet)
             if stop is None:
                 stop = stops.parse(packet)
                 if len(self._said) < _MOST_SAID:
                     self._said[packet] = stop
-            if stop.kind != stops.SIGNAL:  # it ends when it has been heard
+            if stop.kind != stops.SIGNAL:  # the program ends after the acknowledgement
                 self._packets.acknowledge()
                 self._is_asked = False
             self.thread = stop.thread or self.thread
@@ -451,35 +453,36 @@ class RemoteStub:
 
     @property
     def pid(self) -> int:
-        """The number of the process, 0 where the stub names threads alone."""
+        """The number of the process, 0 if the stub only names threads."""
         return stops.process_of(self.thread)
 
     @property
     def tid(self) -> int:
-        """The number of the thread that has stopped last, 0 where it is not known."""
+        """The number of the thread that has stopped last, 0 if it is not known."""
         return stops.tid_of(self.thread)
 
     def detach(self) -> None:
-        """Let the program go on by itself, and close the connection."""
+        """Detach from the program, and close the connection."""
         self._write_registers()
         if self._later:
             self._send_later()
-        # Who waits for an acknowledgement finds the connection closed. Otherwise an emulator would
-        # find that at the program's next signal, and end by the SIGPIPE of telling us of it.
+        # A stub that waits for an acknowledgement finds the connection closed. Otherwise an
+        # emulator would find that at the program's next signal, and be killed by SIGPIPE when it
+        # reports the signal.
         self.ask(b"D;%x" % self.pid if self.pid else b"D")
         self.close()
 
     def leave(self, orders: list[bytes]) -> None:
-        """Send packets for when the program stops next, then have it let go; hear no answer."""
+        """Send packets for the program's next stop, and then a detach. No answer is read."""
         self._packets.leave([*orders, b"D;%x" % self.pid if self.pid else b"D"])
         self.close()
 
     def interrupt(self) -> None:
-        """Have a program that runs stop soon, where the stub holds all threads."""
+        """Make a running program stop soon, if the stub stops all threads."""
         self._packets.interrupt()
 
     def choose(self, thread: str) -> None:
-        """Ask about this thread, or process, from here on. Raises RemoteError."""
+        """Select this thread or process for further requests. Raises RemoteError."""
         self._write_registers()
         self._all = None
         self._lone.clear()
@@ -487,7 +490,7 @@ class RemoteStub:
         self.thread = thread
 
     def release(self, pid: int) -> None:
-        """Let a further process go on by itself, and hear no more of it. Raises RemoteError."""
+        """Detach from one of several processes. Raises RemoteError."""
         self._do(b"D;%x" % pid)
 
     def threads(self) -> list[str]:
@@ -503,14 +506,14 @@ class RemoteStub:
         _check(packet, self.ask(packet))
 
     def let_go(self) -> None:
-        """Detach, whatever state it is in, and whatever the stub says to that."""
-        with suppress(RemoteError):  # it is gone, or was never a stub
+        """Detach in any state, whatever the stub answers."""
+        with suppress(RemoteError):  # the stub is gone, or was never a stub
             self.detach()
         self.close()
 
 
 def _check(packet: bytes, answer: bytes) -> None:
-    """Raise RemoteError where the stub has not done what it had to."""
+    """Raise RemoteError if the stub has not done what it was told."""
     if answer == b"OK" or packet[:1] == b"z":
         return
     if packet[:1] == b"Z":
@@ -521,10 +524,10 @@ def _check(packet: bytes, answer: bytes) -> None:
 
 
 def _from_hex(answer: bytes) -> bytes:
-    """Return the bytes of an answer in hexadecimal digits, none where it is an error."""
+    """Return the bytes of an answer in hexadecimal digits, b"" if it is an error."""
     if len(answer) % 2:
         return b""  # E01
     try:
         return bytes.fromhex(answer.decode("ascii").replace("x", "0"))
     except ValueError:
-        return b""  # neither digits nor an error's number: an answer that says nothing
+        return b""  # neither digits nor an error number

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets the threads of an emulated program into the emulator's stub one by one.
+"""The turnstile: threads of an emulated program enter the emulator's stub one by one.
 
     runs ─ is about to stop ─► at the turnstile ─ its turn ─► in the stub ─► translated code: runs
 
-The stub tells of the thread that has stopped, and knows no other one until that goes on: a second
-one that stops meanwhile takes its place, and both are lost. Nobody is kept from running for that:
-before an emulator looks which signal a thread has, and tells the stub of it, it blocks all signals
-of the host. So each thread has a breakpoint of the processor at that system call, which costs
-nothing anywhere else and is not inherited by children. Who is about to look waits there, where it
-has no lock of the emulator, until the one before it enters translated code again: a second
-breakpoint. By then it has thrown away all translated code, as it does after each stop. No other
-thread may end while it does so, and none does: for that it comes by the turnstile, too.
+The stub reports the thread that has stopped, and knows no other thread until that one goes on. If
+a second thread stops meanwhile, it takes the first one's place, and both stops are lost. No
+thread has to be kept from running to prevent that. Before an emulator looks for a thread's signal
+and reports it to the stub, it blocks all signals of the host. So each thread has a hardware
+breakpoint at that system call. The breakpoint costs nothing elsewhere, and children do not
+inherit it. A thread that is about to look for its signal waits there, where it holds no lock of
+the emulator, until the thread before it enters translated code again, which is a second
+breakpoint. By then the emulator has thrown away all translated code, as it does after each stop.
+No other thread may end during that, and none does, because ending threads come by the turnstile,
+too.
 
-Breakpoints of the stub are in a list of each thread, which it goes through unlocked. So while one
-is set or removed no thread runs anywhere but in translated code (`pause`).
+Each thread goes through the list of the stub's breakpoints without a lock. So while a breakpoint
+is set or removed, threads may only run in translated code (`pause`).
 """
 
 from __future__ import annotations
@@ -47,23 +49,24 @@ _STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signa
 _SYSCALL_STOP = signal.SIGTRAP | ptrace.AT_SYSCALL
 _CALL = len(arch.SYSCALL)
 
-# All signals, but the two that C libraries keep for themselves and one that musl does.
+# All signals except two that all C libraries use themselves, and one that musl uses.
 _FULL = ~(0b111 << 31) & 0xFFFF_FFFF_FFFF_FFFF
 
 _LONGEST_PAUSE = 1.0  # seconds
-_TURN = 0.001  # between looks at who runs
-_DOUBT = 0.002  # after which it is looked whether a thread is behind the stub
-_STRONG_DOUBT = 0.05  # so that it is stopped for that
-_SLEEP = 0.02  # longest: somebody else may have taken our SIGCHLD
+_TURN = 0.001  # seconds between checks which threads run
+_DOUBT = 0.002  # seconds until a check whether a thread has left the stub
+_STRONG_DOUBT = 0.05  # seconds until it is stopped for that check
+_SLEEP = 0.02  # seconds at most, as our SIGCHLD may be taken elsewhere
 
 _RUNS, _WAITS, _STANDS, _STOPPED = range(4)
 _NO_CALL = -1, 0  # of a thread that has ended
 
 
 class _Thread:
-    """One thread. `is_asked` to stop, `is_new`: has no breakpoint yet.
+    """One thread. If `is_asked` is set, a stop of it was requested.
 
-    It goes on `since` it has stopped in the emulator's own code.
+    If `is_new` is set, it has no breakpoint yet. `since` is the time at which it was last resumed
+    after a stop in the emulator's own code.
     """
 
     __slots__ = ("is_asked", "is_new", "since", "state", "tid")
@@ -79,15 +82,15 @@ class _Thread:
 class Turnstile:
     """The turnstile of one emulator. All calls come from one thread.
 
-    `ended` are threads that have ended, for somebody who forgets them. `is_ending`: the program
-    ends, and its threads are heard no more.
+    `ended` are threads that have ended, for the engine to drop them. `is_ending` is set while the
+    program ends, when stops of its threads are not reported any more.
     """
 
     def __init__(self, pid: int, tid: int, on_child: Callable[[int], object]) -> None:
-        """Begin with `tid`, the only thread that runs the program; it stands in the stub.
+        """Begin with `tid`, the only thread of the program, which is in the stub.
 
-        `on_child` is called for each process that is made, before it has run.
-        Raises OSError where it may not be traced, or the processor's breakpoints do not work.
+        `on_child` is called for each process that is made, before that has run. Raises OSError if
+        the emulator may not be traced, or if the processor's breakpoints do not work.
         """
         if tid != pid:
             raise OSError(ENOTSUP, "the first thread of the program is not that of its process")
@@ -99,10 +102,10 @@ class Turnstile:
         ]
         first = _Thread(tid, is_new=False)
         self._threads = {tid: first}
-        self._queue: list[_Thread] = []  # at the turnstile, the next one first
+        self._queue: list[_Thread] = []  # at the turnstile, next one first
         self._inside: _Thread | None = first
         self._statuses: list[tuple[int, int]] = []
-        self._call = 0  # the instruction that changes a thread's signals
+        self._call = 0  # address of the sigprocmask instruction
         self._is_pausing = self._is_stepping = self._is_shut = False
         self.is_ending = False
         self._is_served = True
@@ -123,19 +126,22 @@ class Turnstile:
         return not self._threads and not self._statuses
 
     def close(self) -> None:
-        """Close what is open here; threads are left as they are. May be called twice."""
+        """Close the memory and the signal descriptor. Threads stay unchanged.
+
+        It may be called twice.
+        """
         self._memory.close()
         self._news.close()
 
     def take_status(self) -> tuple[int, int] | None:
-        """Return what is to be heard of the process: its end, or a stop of all of it."""
+        """Return a wait status of the whole process: its end, or a group stop. None without one."""
         self._pump()
         return self._statuses.pop(0) if self._statuses else None
 
-    # ---- the stub's side ----
+    # ---- the stub ----
 
     def receive(self, packets: PacketStream, timeout: float | None) -> bytes | None:
-        """Return the next packet, while threads come by; see `PacketStream.receive`."""
+        """Return the next packet, and serve threads meanwhile (see `PacketStream.receive`)."""
         end = None if timeout is None else time.monotonic() + timeout
         due = time.monotonic() + _SLEEP
         while True:
@@ -157,25 +163,25 @@ class Turnstile:
             self._news.wait(left, packets.fileno())
 
     def has_stopped(self) -> None:
-        """Hear that the thread in the stub is heard: others wait until it goes on."""
+        """Note that the stub reported the stop of its thread. Others wait until it goes on."""
         self._is_served = True
 
     def goes_on(self, *, is_step: bool) -> None:
-        """Hear that it goes on, after one instruction into the stub again with `is_step`."""
+        """Note that the thread goes on. With `is_step` it stops again after one instruction."""
         self._is_served = False
         self._is_stepping = is_step
         self._since = self._looked = time.monotonic()
 
     def shut(self) -> None:
-        """Let nobody in any more: the thread in the stub is about to end the program."""
+        """Admit no more threads, because the thread in the stub is about to end the program."""
         self._is_shut = True
 
     def end(self, packets: PacketStream) -> None:
         """Let a thread end the program that has not come by the turnstile.
 
-        It tells the stub's client, too, and waits for an answer, as the one inside may do. That
-        one would take the answer, and goes no further. A pause ends: the thread that ends the
-        program may stand still for it.
+        It reports to the stub's client, too, and waits for an answer, as the thread in the stub
+        may do. That one would take the answer, so it is stopped. A pause ends, because the thread
+        that ends the program may be stopped by it.
         """
         if self._is_shut or self.is_ending:
             return
@@ -194,15 +200,16 @@ class Turnstile:
         packets.close()
 
     def _ends(self, thread: _Thread) -> bool:
-        """Return whether a thread that is not inside waits for the stub's client."""
+        """Return whether a thread outside of the stub waits for the stub's client."""
         if thread is self._inside or thread.state != _RUNS:
             return False
         return self._call_of(thread) == (arch.RECVFROM, self._socket)
 
     def pause(self) -> None:
-        """Have no thread but the one in the stub run in the emulator's own code.
+        """Keep all threads except the one in the stub from running in the emulator's own code.
 
-        Who waits in a system call is left there. If the program ends, nobody stands still any more.
+        A thread that waits in a system call is not touched. If the program is ending, nothing is
+        done.
         """
         if self.is_ending:
             return
@@ -221,7 +228,7 @@ class Turnstile:
             if not running or now >= end:
                 break
             for thread in running:
-                # not at once: it has to get somewhere meanwhile
+                # Not at once, because it needs some time to get to another place.
                 if not thread.is_asked and now >= thread.since + _TURN:
                     thread.is_asked = True
                     _try(ptrace.interrupt, thread.tid)
@@ -236,11 +243,11 @@ class Turnstile:
                     self._go(thread)
 
     def _is_blocked(self, thread: _Thread) -> bool:
-        """Return whether a thread waits in a system call, which an interruption might end."""
+        """Return whether a thread waits in a system call, which a stop might interrupt."""
         return self._call_of(thread) is not None
 
     def _call_of(self, thread: _Thread) -> tuple[int, int] | None:
-        """Return the system call that a thread waits in, and its first word; None: it runs."""
+        """Return the system call that a thread waits in and its first argument, None if it runs."""
         try:
             with open(f"/proc/{self._pid}/task/{thread.tid}/syscall", "rb") as file:
                 words = file.read().split(None, 2)
@@ -251,9 +258,10 @@ class Turnstile:
             return _NO_CALL
 
     def _look_inside(self) -> None:
-        """Look whether a thread for which others wait is behind the stub, or never goes there.
+        """Check whether the thread for which others wait has left the stub or never enters it.
 
-        pause(2) is such: all signals are blocked, and the thread waits for one.
+        A thread never enters it in pause(2), for example, where it waits for a signal with all
+        signals blocked.
         """
         inside, now = self._inside, time.monotonic()
         if inside is None:
@@ -262,7 +270,7 @@ class Turnstile:
             self._looked = now
             call = self._call_of(inside)
             if call == _NO_CALL and inside.tid == self._pid:
-                # the kernel tells of the first thread's end behind that of all others
+                # The kernel reports the first thread's end only after the ends of all others.
                 inside.is_asked = False
                 self.ended.append(inside.tid)
                 self._inside = None
@@ -277,7 +285,7 @@ class Turnstile:
     # ---- wait statuses ----
 
     def _pump(self) -> None:
-        """Handle the wait statuses that are there."""
+        """Handle the pending wait statuses."""
         while self._threads:
             try:
                 ready = os.waitid(
@@ -290,13 +298,13 @@ class Turnstile:
             thread = self._threads.get(ready.si_pid)
             candidates = list(self._threads.values()) if thread is None else [thread]
             if not any(self._poll(each) for each in candidates):
-                return  # it is not one of ours
+                return  # the status belongs to another child
 
     def _poll(self, thread: _Thread) -> bool:
         try:
             waited, wait_status = os.waitpid(thread.tid, ptrace.WALL | os.WNOHANG)
         except ChildProcessError:
-            self._forget(thread)  # another one has executed a program
+            self._forget(thread)  # another thread has called execve
             return True
         if waited:
             self._take(thread, wait_status)
@@ -312,7 +320,7 @@ class Turnstile:
         try:
             self._stopped(thread, event, number)
         except ProcessLookupError:
-            pass  # killed: its next wait status tells
+            pass  # killed; its next wait status reports that
 
     def _stopped(self, thread: _Thread, event: int, number: int) -> None:
         if event == ptrace.EVENT_STOP and number in _STOP_SIGNALS:
@@ -348,14 +356,14 @@ class Turnstile:
             self._go(thread, number)
 
     def _let_child_go(self, pid: int) -> None:
-        """Let a new process go on untraced, when it has been put in order."""
+        """Detach from a new process after its memory was restored."""
         waited = os.waitpid(pid, ptrace.WALL)[1]
         if os.WIFSTOPPED(waited):
             self._on_child(pid)
             _try(ptrace.detach, pid)
 
     def _stands(self, thread: _Thread) -> None:
-        """Take the stop of a thread that was asked to, or begins."""
+        """Handle the stop of a thread that was requested, or the first stop of a new thread."""
         was_asked, was_new = thread.is_asked, thread.is_new
         thread.is_asked = thread.is_new = False
         if was_new:
@@ -384,7 +392,7 @@ class Turnstile:
             self._go(thread)
 
     def _changes_signals(self, thread: _Thread, registers: arch.Registers) -> None:
-        """Take the stop of a thread that changes its signals; one that blocks all is to wait."""
+        """Handle a stop at the signal mask call. A thread that blocks all signals has to wait."""
         if self._blocks_all(registers):
             thread.state = _WAITS
             self._queue.append(thread)
@@ -393,10 +401,10 @@ class Turnstile:
             self._go(thread)
 
     def _enters_code(self, thread: _Thread) -> None:
-        """Take the stop of a thread that is about to run translated code."""
+        """Handle the stop of a thread that is about to run translated code."""
         is_kept = self._is_stepping or self._is_shut
         if thread is self._inside and is_kept and not self.is_ending:
-            self._go(thread)  # it comes here once more
+            self._go(thread)  # the thread comes here again
             return
         arch.stop_at(thread.tid, self._call)
         if thread is self._inside:
@@ -415,7 +423,7 @@ class Turnstile:
         return mask & _FULL == _FULL
 
     def _admit(self) -> None:
-        """Let the next one in, if nobody is there."""
+        """Admit the next thread, if no thread is in the stub."""
         if self._inside is None and self._queue and not self.is_ending:
             thread = self._inside = self._queue.pop(0)
             self._since = self._looked = time.monotonic()
@@ -428,7 +436,7 @@ class Turnstile:
         try:
             go(thread.tid, number)
         except ProcessLookupError:
-            pass  # killed: its wait status tells
+            pass  # killed; its wait status reports that
 
     def _forget(self, thread: _Thread) -> None:
         if self._threads.pop(thread.tid, None) is None:
@@ -443,9 +451,9 @@ class Turnstile:
                 self._admit()
 
     def _find_call(self, thread: _Thread) -> None:
-        """Look whether a thread's system call is the one that changes its signals.
+        """Check whether a thread's system call is the one that changes its signal mask.
 
-        The first thread makes it behind the stub, before any other one is there.
+        The first thread makes it after the stub, before there is any other thread.
         """
         registers = arch.get_registers(thread.tid)
         is_it = arch.is_entering(registers, arch.SIGPROCMASK)
@@ -459,4 +467,4 @@ def _try(request: Callable[[int], object], tid: int) -> None:
     try:
         request(tid)
     except ProcessLookupError:
-        pass  # killed: its wait status tells
+        pass  # killed; its wait status reports that

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seccomp filters of other processes: read, and asked what they would say to soscope's calls."""
+"""Seccomp filters of other processes: read them, and test them for soscope's system calls."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a seccomp filter would say to a system call: classic BPF, run without running it.
+"""Compute what a seccomp filter returns for a system call, by interpreting its classic BPF.
 
-The words of a call that are not known stand for any value: a jump that depends on them goes
-both ways, and all verdicts that may come out are collected. Instructions and their meaning are
-those of <linux/bpf_common.h> and <linux/filter.h>, the verdicts those of seccomp(2).
+Unknown words of a call stand for any value: both ways of a jump that depends on them are
+followed, and all possible verdicts are collected. Instructions are those of <linux/bpf_common.h>
+and <linux/filter.h>, and verdicts those of seccomp(2).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ State = tuple[int, Word, Word, tuple[Word, ...]]
 
 
 class TooLong(Exception):  # noqa: N818  it is an answer, not a mistake
-    """The filter has too many ways through it, or is none."""
+    """The filter has too many paths, or is invalid."""
 
 
 def parse(data: bytes) -> Code:
@@ -45,7 +45,7 @@ def parse(data: bytes) -> Code:
 def call(number: int, arch: int, arguments: dict[int, int]) -> dict[int, int]:
     """Return the known 32-bit words of a `struct seccomp_data`, by offset.
 
-    `arguments` are the 64-bit values of those that are known, by position.
+    `arguments` maps the positions of known arguments to their 64-bit values.
     """
     words = {0: number & _MASK, 4: arch}
     for position, value in arguments.items():
@@ -74,7 +74,7 @@ def verdicts(code: Code, words: dict[int, int]) -> set[int]:
 
 
 def _step(code: Code, words: dict[int, int], state: State, values: set[int]) -> list[State]:
-    """Return what follows one instruction; a verdict goes to `values`."""
+    """Return the states after one instruction. A verdict is added to `values`."""
     at, a, x, memory = state
     op, if_true, if_false, k = code[at]
     kind = op & 7
@@ -128,14 +128,14 @@ def _jumps(op: int, if_true: int, if_false: int, k: int, a: Word, x: Word) -> se
 
 def _calculate(op: int, a: Word, b: Word) -> Word:
     how = op & 0xF0
-    if how == 0x50 and 0 in (a, b):  # nothing is left of it, whatever the other is
+    if how == 0x50 and 0 in (a, b):  # 0 whatever the other operand is
         return 0
     if a is None or (b is None and how != 0x80):
         return None
     if how == 0x80:  # BPF_NEG
         return -a & _MASK
     assert b is not None
-    if how in (0x30, 0x90) and not b:  # the kernel ends a filter that divides by 0 with 0
+    if how in (0x30, 0x90) and not b:  # division by 0: the kernel makes the filter return 0
         raise TooLong
     results = {
         0x00: lambda: a + b,
@@ -155,10 +155,10 @@ def _calculate(op: int, a: Word, b: Word) -> Word:
 
 
 def action(verdict: int) -> int:
-    """Return what a verdict does."""
+    """Return the action of a verdict."""
     return verdict & _ACTION_MASK
 
 
 def errno_of(verdict: int) -> int:
-    """Return the error that an ERRNO verdict gives."""
+    """Return the errno of an ERRNO verdict."""
     return verdict & _DATA_MASK

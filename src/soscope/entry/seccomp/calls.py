@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The system calls that are made in a process with an agent, and what a filter may say to them.
+"""System calls made in a process with an agent, and errors that filters may give them.
 
-All of them: by remote calls while the agent goes in, by the agent, and by the kernel for a
-thread whose wait was interrupted. A test compares the list with the agent's code. What is not
-said of an argument may be any value.
+They include remote calls while the agent is inserted, calls of the agent, and the kernel's call
+for a thread whose wait was interrupted. A test compares the list with the agent's code. An
+argument that is not listed may have any value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import errno
 from soscope.entry.isa import arch
 from soscope.entry.seccomp import bpf
 
-ANY = -1  # of the errors: all of them
+ANY = -1  # as an error: all errors
 _PROT_NONE, _READ, _READ_WRITE, _READ_EXEC = 0, 1, 3, 5
 _F_DUPFD_CLOEXEC = 1030
 
@@ -29,9 +29,9 @@ _VERBS = {
 class SystemCall:
     """A system call: its number and name.
 
-    `bears` are the errors that a filter may give without harm, because there is another way
-    or nothing is lost. `variants` are the known arguments, by position, one dict for each way
-    in which the call is made.
+    `bears` are the errors that a filter may return without harm, because there is another way or
+    nothing is lost. `variants` are the known arguments, by position, with a dict for each way in
+    which the call is made.
     """
 
     __slots__ = ("bears", "name", "number", "variants")
@@ -45,33 +45,33 @@ class SystemCall:
 
 CALLS = [
     SystemCall("read"),
-    SystemCall("open", (ANY,)),  # else pages are made writable for a moment
+    SystemCall("open", (ANY,)),  # else pages are briefly made writable
     SystemCall("close"),
     SystemCall("mmap", (), *({2: prot} for prot in (_PROT_NONE, _READ_WRITE, _READ_EXEC))),
     SystemCall("mprotect", (), {2: _READ}, {2: _READ_WRITE}),
     SystemCall("munmap"),
-    SystemCall("brk", (ANY,)),  # asked for nothing but where the heap ends
+    SystemCall("brk", (ANY,)),  # only asks for the end of the heap
     SystemCall("rt_sigprocmask"),
     SystemCall("pread64"),
-    SystemCall("pwrite64", (ANY,)),  # as open
-    SystemCall("access", (ANY,)),  # else debug information is not looked for
+    SystemCall("pwrite64", (ANY,)),  # the same as open
+    SystemCall("access", (ANY,)),  # else debug information is not searched
     SystemCall("mremap"),
-    SystemCall("madvise", (ANY,)),  # nothing but memory or time is lost
+    SystemCall("madvise", (ANY,)),  # only memory or time is lost
     SystemCall("getpid"),
-    SystemCall("fcntl", (ANY,), {1: _F_DUPFD_CLOEXEC}),  # else a lower descriptor does
+    SystemCall("fcntl", (ANY,), {1: _F_DUPFD_CLOEXEC}),  # else a lower descriptor is used
     SystemCall("gettid"),
-    SystemCall("getrusage", (ANY,)),  # else nobody knows what threads waited for a processor
+    SystemCall("getrusage", (ANY,)),  # else waits for processors are unknown
     SystemCall("futex"),
     SystemCall("restart_syscall"),
     SystemCall("clock_gettime"),
-    SystemCall("openat", (ANY,)),  # our files can come by pidfd_getfd, or be made there
+    SystemCall("openat", (ANY,)),  # files may come by pidfd_getfd instead
     SystemCall("process_vm_readv", (errno.EPERM, errno.ENOSYS)),  # else rt_sigprocmask tells
-    SystemCall("memfd_create", (ANY,)),  # as openat
+    SystemCall("memfd_create", (ANY,)),  # the same as openat
     SystemCall("pidfd_open", (ANY,)),
     SystemCall("pidfd_getfd", (ANY,)),
 ]
-# What a thread calls that loads a library; an error is one of dlopen's then. What the library
-# calls itself nobody knows.
+# System calls of a thread that loads a library. An error makes dlopen fail. The system calls of
+# the library itself are not known.
 _KNOWN = {
     "mmap": tuple({2: prot} for prot in (_READ, _READ_WRITE, _READ_EXEC)),
     "mprotect": tuple({2: prot} for prot in (_PROT_NONE, _READ, _READ_WRITE)),
@@ -80,13 +80,13 @@ LOADING = [
     SystemCall(name, () if name in ("futex", "munmap") else (ANY,), *_KNOWN.get(name, ()))
     for name in arch.LOADER_CALLS
 ]
-_NOT_READ = {"read"}  # only a preloaded agent does, at a program's start
+_NOT_READ = {"read"}  # only a preloaded agent uses it, at a program's start
 
 
 def objection(filters: list[bytes], *, starts: bool = False) -> str | None:
-    """Say which call the filters of a thread do not allow, None where they allow all.
+    """Return a sentence about a call that a thread's filters forbid, None if they forbid none.
 
-    `starts`: the thread has just executed a program, and waits in no call. `filters` are
+    With `starts`, the thread has just executed a program, and waits in no call. `filters` are
     arrays of `struct sock_filter`.
     """
     codes = [bpf.parse(data) for data in filters]
@@ -102,7 +102,7 @@ def objection(filters: list[bytes], *, starts: bool = False) -> str | None:
 
 
 def objection_to_loading(filters: list[bytes]) -> str | None:
-    """Say which call that loads a library these filters do not allow, None where they do."""
+    """Return which call for loading a library these filters do not allow, None if they do."""
     codes = [bpf.parse(data) for data in filters]
     for call in LOADING:
         for known in call.variants:
@@ -114,7 +114,7 @@ def objection_to_loading(filters: list[bytes]) -> str | None:
 
 
 def _said(call: SystemCall, code: bpf.Code, words: dict[int, int]) -> str | None:
-    """Return what a filter says against a call, None where it lets it pass."""
+    """Return the objection of a filter to a call, None if it allows the call."""
     try:
         verdicts = bpf.verdicts(code, words)
     except bpf.TooLong:
@@ -140,6 +140,6 @@ def _is_borne(call: SystemCall, verdict: int) -> bool:
 
 
 def _severity(verdict: int) -> int:
-    """Return the order of actions in the kernel: a signed number, the least one decides."""
+    """Return the kernel's order of actions: a signed number, of which the lowest decides."""
     action = bpf.action(verdict)
     return action - (1 << 32) if action >> 31 else action

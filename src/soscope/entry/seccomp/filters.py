@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the seccomp filters of a process's threads (PTRACE_SECCOMP_GET_FILTER of ptrace(2)).
 
-Only a stopped thread tells. A stop is not without effect: a thread that waits in poll,
-nanosleep or a futex goes on by the system call restart_syscall, and nobody knows yet whether
-its filter allows that one. So it is made to make its own call again, which it was allowed, with
-what is left of its time-out.
+Only a stopped thread's filters can be read. A stop has an effect: a thread that waits in poll,
+nanosleep or a futex goes on by restart_syscall, and it is not known yet whether its filter allows
+that call. So the thread is made to repeat its own call, which was allowed, with the rest of its
+time-out.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ Filters = tuple[tuple[bytes, ...], ...]
 
 
 def count(fields: dict[str, str]) -> int:
-    """Return how many filters a thread has, from its status; before Linux 5.9 0 or more."""
+    """Return a thread's number of filters, from its status. Before Linux 5.9 it is inexact.
+
+    It is then the seccomp mode, which is 0 without filters.
+    """
     return int(fields.get("Seccomp_filters") or fields.get("Seccomp") or 0)
 
 
 def suspects(pid: int, tids: list[int] | None = None) -> dict[int, int]:
-    """Return the threads (of `tids`, else all) that have more filters than we do: tid -> how many.
+    """Return the threads (of `tids`, else all) with more filters than soscope: tid -> number.
 
     Raises Refused for strict seccomp, which allows nothing.
     """
@@ -56,7 +59,7 @@ def suspects(pid: int, tids: list[int] | None = None) -> dict[int, int]:
 
 
 def missing_right() -> str | None:
-    """Say what keeps us from reading filters, None where nothing does."""
+    """Return why soscope cannot read filters, None if it can."""
     own = status.read_status(os.getpid())
     if own.get("Seccomp", "0") != "0":
         return "soscope is under a seccomp filter itself"
@@ -72,9 +75,10 @@ def missing_right() -> str | None:
 
 
 def objection_of_stopped(tid: int) -> str | None:
-    """Say what the filters of a thread have against the agent that has just been executed.
+    """Return the objection of a thread's filters to the agent, just after an exec.
 
-    None where they allow all. It is stopped, and traced by us. Raises Refused.
+    Return None if they allow all its calls. The thread is stopped and traced by soscope. Raises
+    Refused.
     """
     from soscope.entry.seccomp import calls
 
@@ -84,9 +88,9 @@ def objection_of_stopped(tid: int) -> str | None:
 
 
 def of_stopped(tid: int) -> tuple[bytes, ...]:
-    """Return the filters of a thread that we trace and that is stopped.
+    """Return the filters of a stopped thread that this thread traces.
 
-    Raises Refused where the kernel does not tell.
+    Raises Refused if the kernel does not return them.
     """
     filters: list[bytes] = []
     buffer = ctypes.create_string_buffer(_MOST * _INSTRUCTION)
@@ -101,9 +105,10 @@ def of_stopped(tid: int) -> tuple[bytes, ...]:
 
 
 def read(pid: int, tids: list[int]) -> Filters:
-    """Return the different lists of filters that these threads have, stopping one at a time.
+    """Return the different lists of filters of these threads, stopping one thread at a time.
 
-    To be called where nobody is killed in the middle. Raises Refused.
+    This must be called in a process that is not killed meanwhile (see `shielded`). Raises
+    Refused.
     """
     lists: set[tuple[bytes, ...]] = set()
     for tid in tids:
@@ -118,14 +123,14 @@ def read(pid: int, tids: list[int]) -> Filters:
 
 
 class _One(Threads):
-    """One thread of a process that is stopped alone."""
+    """One thread of a process, stopped while the others run."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(pid)
         self.makes_again = True
 
     def stop_one(self, tid: int) -> None:
-        """Stop it; `stopped` is empty afterwards where it has ended."""
+        """Stop the thread. `stopped` is empty afterwards if it has ended."""
         self._clock.learn(waits.look(tid, restarts=True))
         self._seize(tid)
         self._limit_to(_LIMIT)

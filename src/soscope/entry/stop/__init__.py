@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads of a process that stand still: stopping them, calls made in their place."""
+"""Stopped threads of a process: how to stop them, and how to make calls in them."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stopped thread in whose place calls are made; afterwards it is as it was."""
+"""A stopped thread that makes calls for soscope, and has its old state afterwards."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 
 
 class Borrowed:
-    """`with Borrowed(tid) as tracee:` the thread's registers and signal mask are kept.
+    """`with Borrowed(tid) as tracee:` keeps the thread's registers and signal mask.
 
-    All its signals but those of faults are blocked meanwhile, of these such as others have sent
-    are held back; that of a stopped process is not waited for. If an error ends the work while the
-    thread runs, the thread is stopped first: with registers of ours it would not live. Raises
-    OSError where its memory may not be opened, and Gone.
+    All its signals except those of faults are blocked meanwhile, and fault signals that processes
+    have sent are held back. A stop of the process (SIGSTOP) is not waited for. If an error ends
+    the work while the thread runs, the thread is stopped first, because it would not survive with
+    soscope's register values. Raises OSError if its memory may not be opened, and Gone.
     """
 
     __slots__ = ("_mask", "_registers", "_tracee")

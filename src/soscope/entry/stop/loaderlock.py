@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a process's loader is idle: its locks, found by what they look like.
+"""Find out whether a process's loader is idle, by its locks, which are found by their form.
 
-glibc keeps them side by side in `_rtld_global`, an exported variable whose members are
-private and move between versions: `_dl_load_lock` (held during dlopen and dlclose, with the
-constructors), `_dl_load_write_lock` (while its list changes), and since 2.35
-`_dl_load_tls_lock`. All are recursive mutexes of 40 bytes, and the count of namespaces stands
-in front of the first. `r_debug.r_state` tells nothing: it is consistent in the middle of
-relocation before glibc 2.41.
+glibc has them side by side in `_rtld_global`, an exported variable whose members are private and
+move between versions: `_dl_load_lock` (held during dlopen and dlclose, with the constructors),
+`_dl_load_write_lock` (while its list changes), and since 2.35 `_dl_load_tls_lock`. All are
+recursive mutexes of 40 bytes, and the number of namespaces is in front of the first.
+`r_debug.r_state` is not sufficient: before glibc 2.41 it is consistent in the middle of
+relocation.
 
-What is read of a process that is not stopped may have changed by now.
+Values that are read from a running process may have changed already.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWNER = 8
 
 
 class LoaderLock:
-    """The words that say whether the loader of a process is at work."""
+    """The words that tell whether the loader of a process is at work."""
 
     __slots__ = ("_memory", "_mutexes", "_r_debug", "_rwlock")
 
@@ -41,7 +41,7 @@ class LoaderLock:
 
     @classmethod
     def find(cls, memory: RemoteMemory, loader: ElfImage, r_debug: int) -> LoaderLock | None:
-        """Find the locks of `loader`; None where it is of an unknown kind."""
+        """Find the locks of `loader`. Return None if it is of an unknown kind."""
         symbol = loader.symbol("_rtld_global")
         if symbol is not None:
             start = loader.locate(symbol.value)
@@ -54,7 +54,7 @@ class LoaderLock:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the program's images have all been loaded at its start."""
+        """Return whether the program's initial images have all been loaded."""
         debug = linkmap.read_debug(self._memory, self._r_debug)
         return bool(debug and debug.first and debug.brk) and (
             debug is not None and debug.state == linkmap.RT_CONSISTENT
@@ -62,33 +62,33 @@ class LoaderLock:
 
     @property
     def is_held(self) -> bool:
-        """Return whether somebody loads or unloads; exact while all threads are stopped."""
+        """Return whether a thread loads or unloads. It is exact while all threads are stopped."""
         if self._rwlock:
             return self._memory.read(self._rwlock, 4) != bytes(4)
-        # Without libpthread glibc 2.31 counts, and does not lock.
+        # Without libpthread, glibc 2.31 only counts and does not lock.
         return any(self._memory.read(at, 8) != bytes(8) for at in self._mutexes)
 
     @property
     def activity(self) -> tuple[object, ...]:
-        """What is different from one moment to the next while the loader is at work."""
+        """A value that changes from time to time while the loader is at work."""
         debug = linkmap.read_debug(self._memory, self._r_debug)
         return (debug.state if debug else 0, *self.owners)
 
     @property
     def owner(self) -> int:
-        """The thread that holds a lock, in its own process namespace; 0: nobody, or not known."""
+        """The thread that holds a lock, by its id in its own pid namespace, 0 if none is known."""
         return next(iter(self.owners), 0)
 
     @property
     def owners(self) -> list[int]:
-        """All that hold a lock, in their own process namespace; 0: not known who does."""
+        """All threads that hold a lock, by ids in their own pid namespace, 0 if unknown."""
         if self._rwlock:
             return [0] if self.is_held else []
         words = (self._memory.read(at, 12) for at in self._mutexes)
         return [int.from_bytes(data[_OWNER:], "little") for data in words if data[:8] != bytes(8)]
 
     def held_by(self, tid: int) -> list[tuple[int, int]]:
-        """Return the mutexes that a thread (in its own namespace) holds: (address, how often)."""
+        """Return the mutexes that a thread (id in its own namespace) holds: (address, count)."""
         held = []
         for at in self._mutexes:
             data = self._memory.read(at, 12)
@@ -111,7 +111,7 @@ def _is_mutex(data: bytes, at: int) -> bool:
 
 
 def _first_mutex(data: bytes) -> int | None:
-    """Return the offset of `_dl_load_lock` in `_rtld_global`, None where there is none."""
+    """Return the offset of `_dl_load_lock` in `_rtld_global`, None if it is not found."""
     for at in range(8, len(data) - 2 * _MUTEX + 1, 8):
         if data[at + 16] != _RECURSIVE or not _is_mutex(data, at):
             continue
@@ -122,7 +122,7 @@ def _first_mutex(data: bytes) -> int | None:
 
 
 def _musl_lock(memory: RemoteMemory, loader: ElfImage) -> int:
-    """Return the address of musl's lock, which dl_iterate_phdr's code loads; 0 if unknown."""
+    """Return the address of musl's lock, which dl_iterate_phdr's code loads, 0 if not found."""
     function = loader.symbol("dl_iterate_phdr")
     if function is None or loader.symbol("__libc_start_main") is None:
         return 0

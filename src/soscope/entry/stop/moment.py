@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that run are stopped for a moment, one by one, and let go of untraced.
+"""Stop running threads briefly, one by one, and detach from them again.
 
-Between two moments nobody traces a thread, so its signals go their way; one that comes to it
-meanwhile it gets as it is let go. Who waits must not be asked: a stop ends system calls. A thread
-that has begun one since it was looked at, or that is in the middle of one, makes its call again, or
-the rest of it (`rest.py`).
+Between two such stops a thread has no tracer, so its signals are not affected. A signal that
+comes during a stop is delivered at the detach. A thread that waits must not be asked to stop,
+because a stop ends system calls. A thread that has begun a call since it was checked, or that is
+in the middle of one, repeats its call, or the rest of it (`rest.py`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _WAIT = ptrace.WALL | os.WNOHANG
 
 
 class Moments:
-    """Asks threads to stop, and hears when they have. For one thread of soscope's alone.
+    """Asks threads to stop, and reports when they have. For use by one thread of soscope.
 
-    `asked` are the threads that have been asked and have not stopped yet. SIGCHLD is to be blocked.
+    `asked` are the threads that have been asked and have not stopped yet. SIGCHLD must be
+    blocked.
     """
 
     __slots__ = ("_rests", "asked")
@@ -36,13 +37,13 @@ class Moments:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether nobody is to be heard of: else whoever ends waits for us to take note."""
+        """Return whether no thread is traced. A traced thread's end waits until it is noticed."""
         return not self.asked and not self._rests.tids
 
     def ask(self, tid: int) -> bool:
-        """Ask a thread to stop; False: it still makes the rest of a call.
+        """Ask a thread to stop. Return False if it is still making the rest of a call.
 
-        Raises OSError where it has ended, or may not be traced, or is traced by somebody else.
+        Raises OSError if it has ended, may not be traced, or has another tracer.
         """
         if tid in self._rests or tid in self.asked:
             return False
@@ -51,22 +52,23 @@ class Moments:
         try:
             ptrace.interrupt(tid)
         except ProcessLookupError:
-            pass  # it ends, which is told
+            pass  # the thread ends, which is reported later
         return True
 
     @staticmethod
     def wait(seconds: float, other: _socket.socket) -> bool:
-        """Wait until a thread may have stopped, or something is said at `other`; False: neither.
+        """Wait until a thread may have stopped, or `other` is readable. Return False for neither.
 
-        What is said there has to ring (see `served`).
+        Data at `other` must raise SIGCHLD (see `served`).
         """
         del other
         return signal.sigtimedwait((signal.SIGCHLD,), seconds) is not None
 
     def next(self) -> Stopped | None:
-        """Return a thread that has stopped, None: none has. It is to be released at once.
+        """Return a thread that has stopped, or None. It has to be released soon.
 
-        Nothing is told of those that have ended instead, or that a signal has stopped for longer.
+        Threads that have ended instead, or that a signal has stopped for longer, are not
+        returned.
         """
         for tid in self._rests.tids:
             how = self._wait(tid)
@@ -82,35 +84,35 @@ class Moments:
             number = os.WSTOPSIG(how)
             is_event = how >> 16 == ptrace.EVENT_STOP
             if is_event and number != TRAP:
-                _detach(tid)  # it stays in that stop
+                _detach(tid)  # the thread stays in the group stop
                 continue
             try:
                 return Stopped(tid, NONE if is_event else number, mended(tid))
             except OSError:
-                continue  # it has been killed
+                continue  # it was killed
         return None
 
     @staticmethod
     def refused() -> list[int]:
-        """Return threads that were asked and may not be stopped: `ask` says that at once."""
+        """Return asked threads that may not be stopped: none, because `ask` raises the error."""
         return []
 
     def release(self, stopped: Stopped) -> None:
-        """Let a thread go on, untraced as soon as it has made the rest of its call."""
+        """Resume a thread, and detach from it as soon as it has made the rest of its call."""
         self._rests.release(stopped)
 
     def close(self) -> None:
-        """Let go of everybody, and of those first that make the rest of a call.
+        """Detach from all threads, but first from those that make the rest of a call.
 
-        Those who have been asked go on when this process ends.
+        Threads that have only been asked go on when this process ends.
         """
         self._rests.close()
 
     def _wait(self, tid: int) -> int | None:
-        """Return how a thread has stopped or ended, None: it has not."""
+        """Return the wait status of a thread that has stopped or ended, else None."""
         try:
             waited, how = os.waitpid(tid, _WAIT)
-        except ChildProcessError:  # somebody else has waited for its end
+        except ChildProcessError:  # the thread's end was reaped elsewhere
             self.asked.discard(tid)
             self._rests.forget(tid)
             return None
@@ -121,4 +123,4 @@ def _detach(tid: int, number: int = NONE) -> None:
     try:
         ptrace.detach(tid, number)
     except OSError:
-        pass  # it has been killed
+        pass  # it was killed

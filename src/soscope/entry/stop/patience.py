@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time in which a tracer has looked at its tracee.
 
-A tracer that gets no processor, or whose machine pauses, has not waited for anybody meanwhile.
+A tracer that gets no processor, or whose machine pauses, has not really waited in that time.
 """
 
 from __future__ import annotations
 
 import time
 
-_LONGEST = 0.05  # seconds between two looks; what goes beyond was not ours to use
+_LONGEST = 0.05  # seconds between two looks that count at most
 
 
 class LookingTime:
-    """A clock that goes on by at most 50 ms from one look to the next.
+    """A clock that advances by at most 50 ms from one look to the next.
 
     >>> from soscope.entry.stop.patience import LookingTime
     >>> clock = LookingTime()
@@ -27,7 +27,7 @@ class LookingTime:
         self._sum = 0.0
 
     def now(self) -> float:
-        """Return the seconds since the first look, without those that nobody looked in."""
+        """Return the seconds since the first look, without pauses between looks."""
         now = time.monotonic()
         if self._last is not None:
             self._sum += min(now - self._last, _LONGEST)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of traced threads is taken note of while their tracer cannot.
+"""Reap traced threads as they end, while their tracer is blocked.
 
-Who executes a program waits until the process's other threads have ended, and for that until
-their tracer has heard of it. But ptrace(2) lets that one wait for the new program when it is
-about to seize one more thread, and no signal wakes it: both would wait for ever. And the end of
-a process's first thread is told to nobody before that of all others has been waited for: who
-waits for it alone, because it was borrowed, would wait for ever, too.
+A thread that calls execve waits until the process's other threads have ended, and until their
+tracer has reaped them. But if that tracer seizes one more thread, ptrace(2) makes it wait for the
+new program, and no signal wakes it. Both would wait for ever. Moreover, the end of a process's
+first thread is not reported before all others have been reaped. A tracer that only waits for the
+first thread, because it has borrowed that one, would also wait for ever.
 
-The same holds for threads that are killed while they are let go of: who was let go of before
-them may have executed a program already.
+The same holds for threads that are killed while they are being detached, because a thread that
+was detached before them may have called execve already.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from collections.abc import Collection
 
 from soscope.entry import ptrace
 
-_PATIENCE = 0.02  # seconds before a tracer is taken to be stuck
-_SOON = 0.005  # seconds that the end of a killed thread is waited for
-_LATE = 60.0  # seconds after which nobody executes a program any more
+_PATIENCE = 0.02  # seconds after which a tracer is regarded as blocked
+_SOON = 0.005  # seconds to wait for the end of a killed thread
+_LATE = 60.0  # seconds after which no thread calls execve any more
 _PAUSE = 0.0002
 _ENDED = os.WEXITED | os.WNOHANG | ptrace.WALL
 
@@ -30,10 +30,10 @@ _ENDS = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 
 class Reaper:
-    """Those of `tids` that end are waited for by a thread of its own, until `end` is called.
+    """Waits in its own thread for those of `tids` that end, until `end` is called.
 
-    It does so from time to time, and takes note of nothing but their end. `tids` may change; the
-    thread that makes a reaper is their tracer.
+    It looks periodically, and takes only their ends. `tids` may change. The thread that makes a
+    reaper is their tracer.
     """
 
     __slots__ = ("_done", "_tids", "_tracer")
@@ -46,24 +46,24 @@ class Reaper:
         try:
             _thread.start_new_thread(self._work, ())
         except RuntimeError:
-            pass  # no thread can be made: it would hardly ever be needed
+            pass  # no thread available, and it is hardly ever needed
 
     def end(self) -> None:
-        """Wait for nobody any more; to be called once."""
+        """Stop waiting for threads. Call this once."""
         self._done.release()
 
     def _work(self) -> None:
         while not self._done.acquire(timeout=_PATIENCE):
-            if _has_any_ended():  # to ask each of thousands takes long
+            if _has_any_ended():  # asking each of thousands takes long
                 for tid in list(self._tids):
                     _take_end(tid, self._tracer)
 
 
 def bury(tids: list[int]) -> None:
-    """Take note of the end of traced threads that were killed, also where it is yet to come.
+    """Reap traced threads that were killed, even if their end is yet to come.
 
-    Who has executed a program may have the number of one of them, and its end is its parent's to
-    hear of: which may be soscope, or what runs it.
+    A process that has called execve may have the number of one of them. Its end must be left to
+    its parent, which may be soscope, or the caller of soscope.
     """
     tracer = _thread.get_native_id()
     end = time.monotonic() + _SOON
@@ -102,11 +102,11 @@ def is_traced(tid: int, tracer: int) -> bool:
 
 
 def _take_end(tid: int, tracer: int) -> bool:
-    """Take note of the end of a thread that `tracer` traces; return false if it has not ended.
+    """Reap a thread that `tracer` traces, if it has ended. Return False if it has not ended.
 
-    A stop of the thread is left alone. A process that has executed a program may have the number
-    of a thread that was killed, and somebody may wait for its stop. wait(2) tells the stops of a
-    traced thread even if nobody asks for them.
+    A stop of the thread is not taken. A process that has called execve may have the number of a
+    killed thread, and another part of soscope may wait for its stop. wait(2) reports the stops of
+    a traced thread even if they are not asked for.
     """
     try:
         end = os.waitid(os.P_PID, tid, _ENDED | os.WNOWAIT)
@@ -115,5 +115,5 @@ def _take_end(tid: int, tracer: int) -> bool:
         if end.si_code in _ENDS and is_traced(tid, tracer):
             os.waitid(os.P_PID, tid, _ENDED)
     except OSError:
-        pass  # somebody else has waited for it: it is gone all the same
+        pass  # the thread was reaped elsewhere, so it is gone
     return True

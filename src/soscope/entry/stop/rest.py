@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that a stop of ours has found in the middle of a system call make the rest of it.
+"""Let threads make the rest of a system call that soscope's stop has interrupted.
 
-What the program is given is what the whole call would have given: the part that was through when
-the stop ended it, and the rest.
+The program gets the result of the whole call: the part that was done when the stop ended the
+call, and the rest.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NONE, TRAP = 0, 5  # no signal; SIGTRAP, which a stop of ours has
+NONE, TRAP = 0, 5  # no signal; SIGTRAP, as in a stop by soscope
 _AT_SYSCALL = TRAP | ptrace.AT_SYSCALL
 
 
 class Stopped:
-    """A thread that stands still; `signal` waits for it."""
+    """A stopped thread, with a pending `signal`."""
 
     __slots__ = ("registers", "signal", "tid")
 
@@ -33,7 +33,7 @@ class Stopped:
 
 
 class _Rest:
-    """A call whose rest is made: the registers that the program is to find, and the result yet."""
+    """A call whose rest is being made: the program's registers after it, the result so far."""
 
     __slots__ = ("has_begun", "registers", "result")
 
@@ -44,14 +44,14 @@ class _Rest:
 
 
 class Rests:
-    """Threads that make the rest of a call; `tids` says which."""
+    """The threads that make the rest of a call. `tids` lists them."""
 
     __slots__ = ("_is_closing", "_let_go", "_rests")
 
     def __init__(self, let_go: Callable[[int, int], object]) -> None:
-        """Prepare; `let_go` has a thread go on as it was before it was asked, with a signal.
+        """Prepare. `let_go` resumes a thread with a signal, as it was before the stop request.
 
-        The threads have to be traced with PTRACE_O_TRACESYSGOOD.
+        The threads must be traced with PTRACE_O_TRACESYSGOOD.
         """
         self._let_go = let_go
         self._rests: dict[int, _Rest] = {}
@@ -59,15 +59,15 @@ class Rests:
 
     @property
     def tids(self) -> list[int]:
-        """The threads that are at it."""
+        """The threads that make the rest of a call."""
         return list(self._rests)
 
     def __contains__(self, tid: int) -> bool:
-        """Return whether a thread is at it."""
+        """Return whether a thread makes the rest of a call."""
         return tid in self._rests
 
     def release(self, stopped: Stopped) -> None:
-        """Let a thread go, as soon as it has made the rest of its call."""
+        """Release a thread as soon as it has made the rest of its call."""
         registers = stopped.registers.copy()
         if not stopped.signal and arch.set_rest(registers) and _is_syscall(stopped):
             try:
@@ -75,16 +75,16 @@ class Rests:
                 self._rests[stopped.tid] = _Rest(stopped.registers)
                 ptrace.resume_to_syscall(stopped.tid)
             except OSError:
-                self.forget(stopped.tid)  # it has been killed
+                self.forget(stopped.tid)  # it was killed
             return
         self._let_go(stopped.tid, stopped.signal)
 
     def forget(self, tid: int) -> None:
-        """Hear that a thread has ended."""
+        """Drop a thread that has ended."""
         self._rests.pop(tid, None)
 
     def take(self, tid: int, how: int) -> None:
-        """Handle a wait status of a thread that is at it."""
+        """Handle a wait status of a thread that makes the rest of a call."""
         rest = self._rests[tid]
         if not os.WIFSTOPPED(how):
             del self._rests[tid]
@@ -102,7 +102,7 @@ class Rests:
             elif rest.has_begun:
                 ptrace.resume_to_syscall(tid, NONE if how >> 16 else signal)
             elif self._is_closing or not how >> 16:
-                # a handler is to run before the rest has begun: the part is what there is
+                # A handler will run before the rest has begun, so the part is the result.
                 del self._rests[tid]
                 arch.set_registers(tid, rest.registers)
                 self._let_go(tid, NONE if how >> 16 else signal)
@@ -111,30 +111,30 @@ class Rests:
             else:
                 ptrace.listen(tid)
         except OSError:
-            self.forget(tid)  # it has been killed
+            self.forget(tid)  # it was killed
 
     def close(self) -> None:
-        """Have all let go of, with what they have got by now."""
+        """Release all threads, with the results that they have by now."""
         self._is_closing = True
         for tid in self._rests:
             try:
-                ptrace.interrupt(tid)  # it has done a larger part then, and says so
+                ptrace.interrupt(tid)  # the call returns the larger part done by then
             except OSError:
-                continue  # it has ended
+                continue  # the process or thread has ended
         while self._rests:
             tid = next(iter(self._rests))
             try:
                 _, how = os.waitpid(tid, ptrace.WALL)
             except ChildProcessError:
-                self.forget(tid)  # somebody else has waited for its end
+                self.forget(tid)  # the thread's end was reaped elsewhere
             else:
                 self.take(tid, how)
 
 
 def mended(tid: int) -> arch.Registers:
-    """Return the registers of a thread; a call that the stop has ended is made again.
+    """Return the registers of a thread, and restart a call that the stop has ended.
 
-    Raises OSError where it has been killed.
+    Raises OSError if the thread was killed.
     """
     registers = arch.get_registers(tid)
     if arch.is_interrupted(registers):
@@ -144,7 +144,7 @@ def mended(tid: int) -> arch.Registers:
 
 
 def _is_syscall(stopped: Stopped) -> bool:
-    """Return whether the instruction in front of a thread is the one that can be made again."""
+    """Return whether a thread is just behind a system call instruction, which can be repeated."""
     try:
         memory = ProcessMemory(stopped.tid)
     except OSError:

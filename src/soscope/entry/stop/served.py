@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moments of threads that somebody else traces, who is asked to stop them and to let them go.
+"""Brief stops of threads by another process, which is their tracer.
 
     sampler ── ASK a thread; RELEASE it ──► tracer
     sampler ◄── STOPPED, with its registers; GONE: it does not stop; REFUSED ── tracer
 
-One packet each. What a thread that stands still has in its memory needs no tracer to be read.
+Each is one packet. The memory of a stopped thread can be read without being its tracer.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from soscope.proc.signals import signal
 
 ASK, RELEASE = 1, 2
 STOPPED, GONE, REFUSED = 3, 4, 5
-WORDS = Struct("<II")  # what is said, and of which thread; registers follow
+WORDS = Struct("<II")  # message and thread; registers may follow
 MOST = 1 << 12
-_SETSIG = 10  # of fcntl(2), which the module has no name for
+_SETSIG = 10  # of fcntl(2); the module lacks the name
 
 
 def rings(link: _socket.socket) -> None:
-    """Have this process get SIGCHLD, as threads' stops have, when something is said to it."""
+    """Make data on this link raise SIGCHLD in this process, like the stops of threads."""
     fcntl.fcntl(link, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(link, _SETSIG, signal.SIGCHLD)
     fcntl.fcntl(link, fcntl.F_SETFL, fcntl.fcntl(link, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 class ServedMoments:
-    """The same as `Moments`, by a tracer at the other end of a socket of whole packets."""
+    """The same as `Moments`, by a tracer at the other end of a packet socket."""
 
     __slots__ = ("_link", "_refused", "asked")
 
@@ -46,31 +46,34 @@ class ServedMoments:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether nobody is to be heard of."""
+        """Return whether no answer is pending."""
         return not self.asked
 
     def ask(self, tid: int) -> bool:
-        """Ask for a thread; False: that cannot be now."""
+        """Ask for a stop of a thread. Return False if that is not possible now."""
         if tid in self.asked or not self._say(ASK, tid):
             return False
         self.asked.add(tid)
         return True
 
     def wait(self, seconds: float, other: _socket.socket) -> bool:
-        """Wait until a thread may have stopped, or something is said at `other`; False: neither."""
+        """Wait until a thread may have stopped, or `other` is readable, for at most `seconds`.
+
+        Return False if neither has happened.
+        """
         return bool(select.select([self._link, other], (), (), seconds)[0])
 
     def next(self) -> Stopped | None:
-        """Return a thread that has stopped, None: none has. It is to be released at once."""
+        """Return a thread that has stopped, or None. It has to be released soon."""
         while True:
             try:
                 packet = self._link.recv(MOST)
             except BlockingIOError:
-                return None  # nothing more so far
+                return None  # no more data so far
             except OSError:
                 packet = b""
             if len(packet) < WORDS.size:
-                self.asked.clear()  # who traces has ended, and is about to end us
+                self.asked.clear()  # the tracer has ended, and will end this process
                 return None
             what, tid = WORDS.unpack_from(packet)
             if tid not in self.asked:
@@ -83,21 +86,21 @@ class ServedMoments:
                 self._refused.append(tid)
 
     def refused(self) -> list[int]:
-        """Return the threads, new ones, that were asked for and may not be stopped."""
+        """Return the threads, since the last call, that may not be stopped."""
         refused, self._refused = self._refused, []
         return refused
 
     def release(self, stopped: Stopped) -> None:
-        """Let a thread go on."""
+        """Resume a thread."""
         self._say(RELEASE, stopped.tid)
 
     def close(self) -> None:
-        """Let go of everybody: who traces does so as soon as nobody is at this end."""
+        """Close the link. The tracer then releases all threads."""
         self._link.close()
 
     def _say(self, what: int, tid: int) -> bool:
         try:
             self._link.send(WORDS.pack(what, tid), _socket.MSG_NOSIGNAL)
         except OSError:
-            return False  # who traces has ended, which lets go of everybody; or is far behind
+            return False  # the tracer has ended, or is far behind
         return True

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop all threads of a running process, and let them go on as if nothing had happened.
+"""Stop all threads of a running process, and resume them without visible effects.
 
-A thread that waits in a system call is woken by the stop. Most calls then go on by the
-kernel's own means when the thread is let go: their result says "restart me". Some (epoll_wait,
-sigtimedwait, semtimedop, …) say EINTR, which a program would see; such a thread gets the
-result by which the kernel restarts a call if no handler runs (-ERESTARTNOHAND), and the time
-that it has waited already comes off its time-out.
+A stop wakes a thread that waits in a system call. The kernel restarts most calls itself when the
+thread goes on, because their result requests that. Some calls (epoll_wait, sigtimedwait,
+semtimedop, …) return EINTR, which a program would see. Such a thread gets the result by which the
+kernel restarts a call if no handler runs (-ERESTARTNOHAND), and the time that it has waited
+already is subtracted from its time-out.
 """
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ from soscope.proc.reasons import Refused
 from soscope.proc.signals import signal
 from soscope.proc.status import has_ended, running_time
 
-_LIMIT = 1.0  # seconds for all threads to stop
-_LACKING = 5.0  # that many more where others have the processors meanwhile
-_ENOUGH = 0.05  # seconds of a processor in which a thread stops
-_SPIN = 200  # looks at a thread before sleeping in between, and before asking once more
+_LIMIT = 1.0  # seconds in which all threads must have stopped
+_LACKING = 5.0  # seconds more if other processes use the processors
+_ENOUGH = 0.05  # seconds of processor time in which a thread stops
+_SPIN = 200  # checks of a thread before sleeps, and before another request
 _PAUSE = 0.0002
-_LETTING_GO = 0.2  # seconds that a tracer takes to end
-_REFUSALS = 10  # that a thread of another tracer gives at least
+_LETTING_GO = 0.2  # seconds that an old tracer may take to detach
+_REFUSALS = 10  # refusals from a thread of another tracer, at least
 _WAIT = ptrace.WALL | os.WNOHANG
 _GONE = "ZXx"
 _TIMESPEC = 16  # bytes
 
 
 class SeizedThread:
-    """A seized thread. `asked` and `let_go` are time.monotonic_ns() around its stop.
+    """A seized thread. `asked` and `let_go` are time.monotonic_ns() before and after its stop.
 
-    `was_stopped` says that its process had been stopped (SIGSTOP, Ctrl-Z) before.
-
-    `wait` is what it waited for before the stop, None where it ran; `began` since when (as
-    time.monotonic_ns()), 0 where that is not known.
+    `was_stopped` is set if its process had been stopped (SIGSTOP, Ctrl-Z) before. `wait` is what
+    it waited for before the stop, None if it was running. `began` is the time at which that wait
+    began (time.monotonic_ns()), 0 if it is not known.
     """
 
     __slots__ = ("asked", "began", "is_stopped", "let_go", "rank", "tid", "wait", "was_stopped")
@@ -58,7 +57,7 @@ class SeizedThread:
         self.was_stopped = False
 
     def note_stop(self, status: int) -> None:
-        """Take note of the stop that was asked for, by its wait status."""
+        """Note the requested stop, by its wait status."""
         self.is_stopped = True
         self.was_stopped = os.WSTOPSIG(status) != signal.SIGTRAP
 
@@ -66,10 +65,11 @@ class SeizedThread:
 class Threads:
     """The threads of process `pid`. `longest` is the longest stop so far, in ns.
 
-    `scratch` is the address of `scratch_count` times 16 bytes of the process, for time-outs.
-    `makes_again`: calls that the kernel would go on with by restart_syscall(2) are made again
-    themselves, because nobody knows whether a seccomp filter allows that one.
-    All methods are to be called from one thread of ours: ptrace(2) knows no other tracer.
+    `scratch` is the address of `scratch_count` times 16 bytes of the process, for time-outs. With
+    `makes_again`, calls that the kernel would continue by restart_syscall(2) are repeated
+    instead, because it is not known whether a seccomp filter allows restart_syscall. All methods
+    must be called from one thread of soscope, because ptrace(2) accepts requests only from the
+    tracing thread.
     """
 
     def __init__(self, pid: int) -> None:
@@ -80,26 +80,26 @@ class Threads:
         self.scratch_count = 0
         self.makes_again = False
         self._owed: dict[int, waits.Owed] = {}
-        # where the time-outs lie of those that were let go before the one that was kept
+        # Addresses of time-outs of the threads that were resumed before the one that was kept.
         self._handed: set[int] | None = None
         self._clock = waits.SchedulerClock()
         self._reaper: Reaper | None = None
         self._looking = LookingTime()
-        self._end = self._longest_end = 0.0  # of a stop, in that time
+        self._end = self._longest_end = 0.0  # end of a stop, in that time
 
     def lend(self, addr: int, size: int) -> None:
-        """Let memory of the process be used for time-outs of calls that go on."""
+        """Use memory of the process for the time-outs of calls that go on."""
         self.scratch = addr
         self.scratch_count = size // _TIMESPEC
 
     # ---- stopping ----
 
     def stop(self, limit: float = _LIMIT) -> None:
-        """Stop every thread; new ones, too, until there is none.
+        """Stop every thread, including new ones, until no thread is running.
 
-        Raises Refused, with every thread running again, where one has had a processor and does
-        not stop within `limit` seconds, PermissionError where one may not be traced,
-        ProcessLookupError where the process is gone.
+        Raises Refused, with every thread running again, if a thread has had a processor and does
+        not stop within `limit` seconds. Raises PermissionError if a thread may not be traced, and
+        ProcessLookupError if the process is gone.
         """
         self._clock = waits.SchedulerClock()
         for tid in self._new():
@@ -116,7 +116,7 @@ class Threads:
             raise
 
     def _limit_to(self, seconds: float) -> None:
-        """Begin a stop that may last so long, and longer where processors are lacking."""
+        """Begin a stop that may last `seconds`, and longer if processors are scarce."""
         self._end = self._looking.now() + seconds
         self._longest_end = self._end + _LACKING
 
@@ -130,14 +130,14 @@ class Threads:
                 self._wait(thread)
 
     def _is_alone(self) -> bool:
-        """Return whether no thread has been found of a process that is still there."""
+        """Return whether no thread was found although the process is still there."""
         return not self.stopped and not has_ended(self.pid) and self._looking.now() < self._end
 
     def _run_still(self) -> bool:
-        """Return whether threads have to be waited for that were taken for stopped.
+        """Return whether threads are still running that were regarded as stopped.
 
-        They were killed. Or another thread has executed a program and with it taken the number
-        of the first, by which it has to be asked to stop.
+        They were killed, or another thread has called execve and so has taken the number of the
+        first thread, by which it must be asked to stop.
         """
         are_running = False
         for thread in self.stopped.values():
@@ -149,18 +149,18 @@ class Threads:
         return are_running
 
     def _find_began(self) -> None:
-        """Find out since when the threads that are stopped have been waiting."""
+        """Find the times since which the stopped threads have been waiting."""
         for thread in self.stopped.values():
             if thread.began or not thread.is_stopped:
                 continue
             if thread.wait is None or not thread.wait.ran_at:
                 continue
             try:
-                # Who waits for it hears of the stop before it has given up its processor, and
-                # only then has its account the stop. A request of ptrace waits for that.
+                # A tracer learns of the stop before the thread has given up its processor, and
+                # only then its scheduler data includes the stop. A ptrace request waits for that.
                 ptrace.signal_mask(thread.tid)
             except OSError:
-                continue  # killed
+                continue  # the process was killed
             thread.began = self._clock.began(thread.tid, thread.wait)
 
     def _new(self) -> list[int]:
@@ -168,7 +168,7 @@ class Threads:
             names = os.listdir(f"/proc/{self.pid}/task")
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                raise  # it says nothing of the process
+                raise  # an error of soscope, not of the process
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from error
         return [
             tid
@@ -189,9 +189,9 @@ class Threads:
                 if _state(self.pid, tid) in _GONE:
                     return
                 if is_traced(tid, _thread.get_native_id()):
-                    break  # one of ours has executed a program, and with it taken this number
-                # A tracer that was killed lets go of its threads one after the other. Time alone
-                # says nothing: the request itself waits as long as somebody executes a program.
+                    break  # a traced thread called execve and took this number
+                # A killed tracer detaches from its threads one after the other. The time alone is
+                # no criterion, because the request itself waits as long as a thread is in execve.
                 refusals += 1
                 if refusals > _REFUSALS and time.monotonic() > end:
                     raise
@@ -202,15 +202,15 @@ class Threads:
 
     @staticmethod
     def _interrupt(tid: int) -> bool:
-        """Ask a thread to stop; return whether we trace it."""
+        """Ask a thread to stop. Return whether soscope traces it."""
         try:
             ptrace.interrupt(tid)
         except ProcessLookupError:
-            return False  # if it has ended, the next wait says so
+            return False  # if it has ended, the next wait reports that
         return True
 
     def _wait(self, thread: SeizedThread) -> None:
-        """Wait until a thread is in the stop that we asked for, or has ended."""
+        """Wait until a thread is in the requested stop, or has ended."""
         looks = 0
         had = None
         while True:
@@ -225,7 +225,7 @@ class Threads:
                     had = running_time(thread.tid) if had is None else had
                     if self._looking.now() > self._end and not self._is_starved(thread.tid, had):
                         raise Refused(_why_not_stopped(self.pid, thread.tid))
-                    # another may have taken its number, and be none of ours
+                    # Another thread, which soscope does not trace, may have taken its number.
                     if not looks % _SPIN and not self._interrupt(thread.tid):
                         del self.stopped[thread.tid]
                         return
@@ -237,40 +237,40 @@ class Threads:
             if status >> 16 == ptrace.EVENT_STOP:
                 thread.note_stop(status)
                 return
-            # A signal was on its way: it is delivered, the stop comes behind it.
+            # A signal was under way: it is delivered, and the stop comes after it.
             number = 0 if status >> 16 else os.WSTOPSIG(status)
             try:
                 ptrace.resume(thread.tid, number)
             except ProcessLookupError:
-                pass  # killed: the next wait hears of its end
+                pass  # killed; the next wait reports its end
 
     def _is_starved(self, tid: int, had: float | None) -> bool:
-        """Return whether a thread gets too little of a processor to stop; it has more time then.
+        """Return whether a thread gets too little processor time to stop, and so needs longer.
 
-        `had` is what it had got when it did not stop at once.
+        `had` is its processor time when it did not stop at once.
         """
         now, has = self._looking.now(), running_time(tid)
         if now > self._longest_end or had is None or has is None or has - had > _ENOUGH:
             return False
         self._end = now + _LETTING_GO
-        return _state(self.pid, tid) in "Rt"  # it may have stopped just now
+        return _state(self.pid, tid) in "Rt"  # the thread may have stopped just now
 
-    # ---- going on ----
+    # ---- resuming ----
 
     def resume(self, *, but: int = 0) -> None:
-        """Let all threads go on, untraced; the thread `but` stays stopped and in `stopped`.
+        """Resume and detach all threads, except `but`, which stays stopped and in `stopped`.
 
-        To be called once more, then, which lets go of that one.
+        If `but` is given, another call later releases that thread.
         """
         running = [seized for seized in self.stopped.values() if not seized.is_stopped]
-        killed = [seized.tid for seized in running if not self._catch(seized)]  # perhaps
+        killed = [seized.tid for seized in running if not self._catch(seized)]  # perhaps killed
         if running:
             self._find_began()
         threads = [
             seized for seized in self.stopped.values() if seized.is_stopped and seized.tid != but
         ]
-        is_kept = self._handed is not None  # it did not stand still meanwhile
-        # what a SIGSTOP has interrupted is not ours to mend
+        is_kept = self._handed is not None  # others have run meanwhile
+        # Calls that a SIGSTOP has interrupted must not be restarted.
         self._mend([seized for seized in threads if not seized.was_stopped], but)
         for thread in threads:
             try:
@@ -290,9 +290,9 @@ class Threads:
         bury(killed)
 
     def _catch(self, thread: SeizedThread) -> bool:
-        """Catch a thread that has not stopped yet, to let go of it; it may never stop.
+        """Catch a thread that has not stopped yet, to detach from it. It may never stop.
 
-        Returns whether it stands where it was asked to.
+        Returns whether it is in the requested stop.
         """
         end = time.monotonic() + 0.02
         while time.monotonic() < end:
@@ -309,16 +309,16 @@ class Threads:
                 try:
                     ptrace.detach(thread.tid, 0 if status >> 16 else os.WSTOPSIG(status))
                 except ProcessLookupError:
-                    pass  # killed
+                    pass  # the process was killed
                 return False
             time.sleep(_PAUSE)
-        return False  # the kernel lets go of it when this process ends
+        return False  # the kernel detaches when this process ends
 
     def _mend(self, threads: list[SeizedThread], but: int) -> None:
-        """Let calls that the stop has ended with EINTR go on; those of `but` will be later."""
+        """Restart the calls that the stop has ended with EINTR, but `but` only later."""
         by_tid = self.registers()
-        # A time-out may lie in what is lent already, since an earlier stop; also that of a
-        # thread that has not come to make its call again.
+        # A time-out may already be in the lent memory since an earlier stop, even for a thread
+        # that has not repeated its call yet.
         used = {waits.timespec(registers) for registers in by_tid.values()}
         calls = [
             (seized, by_tid[seized.tid])
@@ -326,7 +326,7 @@ class Threads:
             if seized.tid in by_tid and arch.is_interrupted(by_tid[seized.tid])
         ]
         owed = self._owed
-        if self._handed is not None:  # of the others nothing has changed since
+        if self._handed is not None:  # the others have not changed since
             self._owed = {tid: left for tid, left in owed.items() if tid not in self.stopped}
             used |= self._handed
         else:
@@ -350,25 +350,26 @@ class Threads:
                 arch.set_registers(thread.tid, registers)
                 handed.add(waits.timespec(registers))
             except OSError:
-                pass  # killed: nobody will see what it waited for
+                pass  # killed: its wait does not matter any more
 
-    # ---- looking ----
+    # ---- reading ----
 
     def registers(self) -> dict[int, arch.Registers]:
-        """Return the registers of all stopped threads, by tid, without those that were killed."""
+        """Return the registers of all stopped threads, by tid, without killed ones."""
         by_tid = {}
         for tid in self.stopped:
             try:
                 by_tid[tid] = arch.get_registers(tid)
             except OSError:
-                continue  # killed
+                continue  # the process was killed
         return by_tid
 
     def worker(self) -> int:
-        """Return the thread in whose place system calls are made best: one that waits itself.
+        """Return the thread best suited to make system calls: one that is waiting itself.
 
-        Such a one is in no critical section of its own (rseq(2)), and its call goes on by the
-        kernel's means. What it did before it was stopped may have been another thing.
+        Such a thread is in no critical section of its own (rseq(2)), and the kernel restarts its
+        call. It is chosen by its registers, because before the stop it may have been doing
+        something else.
         """
         by_tid = self.registers()
         waiting = {tid for tid, registers in by_tid.items() if arch.waits(registers)}
@@ -380,19 +381,19 @@ class Threads:
 
 
 def _make_again(thread: SeizedThread, registers: arch.Registers, owed: waits.Owed) -> waits.Owed:
-    """Let a thread make its own call again instead of restart_syscall(2); see `waits.shorten`."""
+    """Let a thread repeat its own call instead of restart_syscall(2) (see `waits.shorten`)."""
     left = (0, 0)
     try:
-        # below its stack: the kernel reads it before anything of the thread's own runs
+        # below its stack, as the kernel reads it before the thread runs any own code
         place = arch.scratch(registers, _TIMESPEC)
         left = waits.shorten(registers, thread.began, thread.tid, place, owed)
     except OSError:
-        pass  # no room: its time-out begins again
+        pass  # no room, so its time-out begins again
     arch.restart(registers)
     try:
         arch.set_registers(thread.tid, registers)
     except OSError:
-        pass  # killed
+        pass  # the process was killed
     return left
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stopped thread of another process: its registers, its memory, calls made in its place.
+"""A stopped thread of another process: its registers, its memory, and calls in it.
 
-Nothing here knows what is called. A thread that dies on the way raises `Gone` with its wait
-status, which then belongs to the caller: nobody else will see it again.
+This module does not depend on what is called. A thread that dies meanwhile raises `Gone` with its
+wait status, which then belongs to the caller, because it cannot be read again.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signa
 _FAULTS = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS))
 _LEFT = (signal.SIGTRAP, *_FAULTS)
 _BLOCKED = ~sum(1 << number - 1 for number in _LEFT) & 0xFFFF_FFFF_FFFF_FFFF
-# seconds between looks at a thread whose SIGCHLD somebody else took, at first and later
+# Seconds between checks of a thread if its SIGCHLD was taken elsewhere, at first and later.
 _SHORTEST, _SLICE = 0.0002, 0.02
 _HOLD = 1.0  # seconds to stop a thread after an error
 
 
 class Gone(Exception):  # noqa: N818  it is an event, not a mistake
-    """The thread ended; `status` is its wait status."""
+    """The thread ended. `status` is its wait status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"ended with wait status {status:#x}")
@@ -38,7 +38,7 @@ class Gone(Exception):  # noqa: N818  it is an event, not a mistake
 
 
 class Faulted(Exception):  # noqa: N818  it is an event, not a mistake
-    """Code that we let the thread run made a fault, or did not come back (`signal` 0)."""
+    """Code that soscope let the thread run has faulted, or did not return (`signal` 0)."""
 
     def __init__(self, number: int, pc: int) -> None:
         super().__init__(f"signal {number} at {pc:#x}" if number else "it did not come back")
@@ -47,12 +47,12 @@ class Faulted(Exception):  # noqa: N818  it is an event, not a mistake
 
 
 class Tracee:
-    """A seized thread that is stopped, with the memory of its process.
+    """A seized and stopped thread, with the memory of its process.
 
-    `tid` of the only thread of a new program is its process id too. `area` is the end of
-    memory that was made for us there, 0: what lies below the thread's stack has to do.
-    The stop of its process (SIGSTOP) is not waited for: `was_stopped` says that there was one,
-    and the thread stops when it is let go of, or asked to (`ptrace.interrupt`).
+    For the only thread of a new program, `tid` is its process id, too. `area` is the end of
+    memory that was made for soscope there, 0 if the memory below the thread's stack has to be
+    used. A stop of its process (SIGSTOP) is not waited for: `was_stopped` is set if there was
+    one, and the thread stops when it is detached, or asked to stop (`ptrace.interrupt`).
     """
 
     __slots__ = ("_held", "area", "memory", "syscall_addr", "tid", "was_stopped")
@@ -60,7 +60,7 @@ class Tracee:
     def __init__(self, tid: int) -> None:
         """Open its memory.
 
-        Raises OSError where that is not allowed.
+        Raises OSError if that is not allowed.
         """
         self.tid = tid
         self.was_stopped = False
@@ -70,7 +70,7 @@ class Tracee:
         self._held: list[int] = []
 
     def close(self) -> None:
-        """Close its memory; the thread is left as it is."""
+        """Close its memory. The thread is not changed."""
         self.memory.close()
 
     # ---- registers and signals ----
@@ -104,30 +104,30 @@ class Tracee:
             raise self._gone() from None
 
     def block_signals(self) -> None:
-        """Block every signal but SIGTRAP and those of faults.
+        """Block every signal except SIGTRAP and those of faults.
 
-        Of those that are forced upon a thread the kernel changes how a blocked one is handled.
+        If a fault signal is blocked, the kernel changes its handling when a fault raises it.
         """
         self.set_signal_mask(_BLOCKED)
 
     def unblock_signals(self, mask: int) -> None:
-        """Let signals be blocked as they were, and send those again that were held back."""
+        """Restore the blocked signals, and send those again that were held back."""
         self.set_signal_mask(mask)
         while self._held:
             try:
                 ptrace.send(self.tid, self._held.pop())
             except OSError:
-                continue  # killed
+                continue  # the process was killed
 
     def _gone(self) -> Gone:
-        """Take the wait status of a thread that somebody killed.
+        """Take the wait status of a thread that was killed.
 
-        One that only stops is another, which has taken its number by executing a program.
+        A thread that only stops is another one, which has taken its number by calling execve.
         """
         try:
             _, status = os.waitpid(self.tid, ptrace.WALL)
         except ChildProcessError:
-            return Gone(signal.SIGKILL)  # who looks after all threads has taken note of it
+            return Gone(signal.SIGKILL)  # reaped by the part that waits for all threads
         return Gone(status)
 
     # ---- running ----
@@ -139,16 +139,16 @@ class Tracee:
         limit: float | None = None,
         on_syscall: Callable[[], None] | None = None,
     ) -> None:
-        """Let the thread go on until a SIGTRAP: a breakpoint, or the end of one step.
+        """Let the thread run until a SIGTRAP: a breakpoint, or the end of one step.
 
-        All other signals but those of faults are to be blocked; of these such as another process
-        has sent are held back. Who would end a stop of the process may wait for us in turn, so
-        the thread goes on all the same. Raises Gone, and Faulted (stopped, the signal not
-        delivered) for a fault or when `limit` seconds have passed.
+        All other signals except those of faults must be blocked, and fault signals that another
+        process has sent are held back. The process that would end a SIGSTOP of the target may
+        itself wait for soscope, so the thread goes on regardless of such a stop. `on_syscall` is
+        called at the begin and the end of each system call. It needs PTRACE_O_TRACESYSGOOD.
 
-        `on_syscall` is called at the beginning and at the end of each system call; it needs
-        PTRACE_O_TRACESYSGOOD. With PTRACE_O_TRACEEXEC who executes another program is Gone.
-        Whatever else is raised, the thread is stopped then.
+        Raises Gone, with PTRACE_O_TRACEEXEC also for an execve. Raises Faulted for a fault, or
+        when `limit` seconds have passed. The thread is then stopped, and the signal not
+        delivered. The thread is stopped after any other exception, too.
         """
         try:
             self._run(step, limit, on_syscall)
@@ -210,7 +210,7 @@ class Tracee:
             raise self._gone() from None
 
     def _wait(self, end: float | None) -> int | None:
-        """Wait for a stop, and return its status; None when it is `end`."""
+        """Wait for a stop and return its status, or None when `end` is reached."""
         pause = _SHORTEST
         try:
             while True:
@@ -224,27 +224,28 @@ class Tracee:
                 signal.sigtimedwait((signal.SIGCHLD,), pause)
                 pause = min(2 * pause, _SLICE)
         except ChildProcessError:
-            raise Gone(signal.SIGKILL) from None  # as in `_gone`
+            raise Gone(signal.SIGKILL) from None  # the same as in `_gone`
         if not os.WIFSTOPPED(status):
             raise Gone(status)
         return status
 
     def _interrupted(self) -> int:
-        """Ask a running thread to stop; return the status of a stop, which may be another."""
+        """Ask a running thread to stop. Return the status of its stop, which may be another one."""
         try:
             ptrace.interrupt(self.tid)
         except ProcessLookupError:
-            # it has ended; that of a first thread is told to nobody while there are others
+            # It has ended. The end of a first thread is not reported while there are other
+            # threads.
             raise Gone(signal.SIGKILL) from None
         status = self._wait(None)
         assert status is not None
         return status
 
     def hold(self) -> None:
-        """Have the thread stopped, after an error that may have come while it ran.
+        """Make sure that the thread is stopped, after an error that may have come while it ran.
 
-        Any system call may have failed, or its result may be lost: whether the thread runs is asked
-        of the thread itself. Raises OSError if it does not stop within a second.
+        Any system call may have failed, or its result may be lost, so the kernel is asked whether
+        the thread is running. Raises OSError if it does not stop within a second.
         """
         end = time.monotonic() + _HOLD
         while not self._is_stopped():
@@ -257,12 +258,12 @@ class Tracee:
                 raise OSError(errno.ETIMEDOUT, f"thread {self.tid} does not stop")
         try:
             while os.waitpid(self.tid, ptrace.WALL | os.WNOHANG)[0]:
-                pass  # whoever lets go of it waits for a stop of its own
+                pass  # a later detach waits for its own stop
         except OSError:
-            pass  # it stands all the same
+            pass  # the thread is stopped anyway
 
     def forget_trap(self) -> None:
-        """Have a thread that may stand at a SIGTRAP of ours stand at no signal.
+        """Clear a SIGTRAP of soscope's from the stop of a thread.
 
         If soscope ended now, the kernel would deliver that signal.
         """
@@ -281,10 +282,10 @@ class Tracee:
             return False
         return True
 
-    # ---- calls in its place ----
+    # ---- calls in the thread ----
 
     def find_syscall(self, places: list[tuple[int, int]]) -> bool:
-        """Look for a syscall instruction in (address, size) places; return whether there is one."""
+        """Search (address, size) places for a syscall instruction. Return whether there is one."""
         for addr, size in places:
             at = self.memory.read(addr, size).find(arch.SYSCALL)
             if at >= 0:
@@ -293,15 +294,15 @@ class Tracee:
         return False
 
     def scratch(self, size: int) -> int:
-        """Return the address of `size` bytes that nobody uses, 64-aligned; more lie below."""
+        """Return the address of `size` unused bytes, 64-aligned, with more unused ones below."""
         if self.area:
             return (self.area - size) & -64
         return arch.scratch(self.registers(), size)
 
     def syscall(self, number: int, *arguments: int) -> int:
-        """Make a system call in the thread's place; return its result, -errno on failure.
+        """Make a system call in the thread. Return its result, -errno on failure.
 
-        The registers are those of the call afterwards: the caller keeps the thread's own.
+        Afterwards the registers are those of the call, so the caller must keep the thread's own.
         """
         registers = self.registers()
         arch.set_syscall(registers, self.syscall_addr, number, arguments)
@@ -319,10 +320,11 @@ class Tracee:
         limit: float | None = None,
         on_syscall: Callable[[], None] | None = None,
     ) -> int:
-        """Let the thread call `function(argument)`; return the result.
+        """Let the thread call `function(argument)`, and return the result.
 
-        `stack` is 8 below a multiple of 16; the return address written there is `trap`, that
-        of a breakpoint instruction. Raises Faulted where the function does not get there.
+        `stack` is 8 below a multiple of 16. The return address `trap`, which is the address of a
+        breakpoint instruction, is written there. Raises Faulted if the function does not return
+        there.
         """
         self.memory.write(stack, trap.to_bytes(8, "little"))
         registers = self.registers()

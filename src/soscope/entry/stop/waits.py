@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a thread waits for in the kernel, and for how long it has.
+"""What a thread waits for in the kernel, and since when.
 
-Only needed for calls that a stop ends with EINTR. The time since which a thread waits is not
-told by the kernel; but it is the time at which it last ran, which the scheduler's account
-(/proc/PID/task/TID/sched) has. Where that is missing the time-out starts again.
+This is needed only for calls that a stop ends with EINTR. The kernel does not report since when a
+thread waits. But that is the time at which it last ran, which is in the scheduler's data
+(/proc/PID/task/TID/sched). If that is missing, the time-out starts again.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ import time
 from soscope.entry.isa import arch
 from soscope.entry.memory import RemoteMemory
 
-RUNS = 2  # the rank of a thread that is in no system call
+RUNS = 2  # rank of a thread that is in no system call
 _NS = 1_000_000_000
-_MS = 1_000_000  # ns
+_MS = 1_000_000  # nanoseconds
 _SAMPLES = 3
 
-# A time-out that was given to a call in milliseconds, and the ns that it is too long.
+# A time-out in milliseconds that a call was given, and the ns by which it is too long.
 Owed = tuple[int, int]
 
 
 class Wait:
     """A system call that a thread is in.
 
-    `number` is the call's, `ran_at` when the thread last ran (ns of the scheduler's clock,
-    0 = not known), `switches` how often it had then given up its processor, number `processor`.
+    `number` is the call's number. `ran_at` is the time at which the thread last ran (ns of the
+    scheduler's clock, 0 if it is not known), `switches` how often it had given up its processor
+    by then, and `processor` the number of that processor.
     """
 
     __slots__ = ("number", "processor", "ran_at", "switches")
@@ -40,9 +41,9 @@ class Wait:
 
 
 def look(tid: int, *, restarts: bool = False) -> Wait | None:
-    """Look at what a running thread does; None where it is in no system call.
+    """Return the system call that a running thread is in, None if it is in none.
 
-    `restarts`: those of `RESTARTED` are to be made again by us.
+    With `restarts`, the calls in `RESTARTED` will be repeated by soscope.
     """
     try:
         with open(f"/proc/{tid}/syscall", "rb", buffering=0) as file:
@@ -58,7 +59,7 @@ def look(tid: int, *, restarts: bool = False) -> Wait | None:
 
 
 def rank(wait: Wait | None) -> int:
-    """Say how little a thread is disturbed by calls in its place; 0 = least."""
+    """Return how much a thread is disturbed by calls in it. The least is 0."""
     if wait is None:
         return RUNS
     if wait.number == arch.VFORK:
@@ -67,7 +68,7 @@ def rank(wait: Wait | None) -> int:
 
 
 def _account(tid: int | str) -> tuple[int, int]:
-    """Return (ns at which the thread last began to run, times it waited); zeros: not known."""
+    """Return (ns at which the thread last began to run, times it waited), zeros if not known."""
     ran_at = switches = 0
     try:
         with open(f"/proc/{tid}/sched", "rb", buffering=0) as file:
@@ -90,10 +91,10 @@ def _processor(tid: int) -> int:
 
 
 class SchedulerClock:
-    """Turns times of the scheduler's clock into those of time.monotonic_ns().
+    """Converts times of the scheduler's clock to those of time.monotonic_ns().
 
-    Each processor may have a clock of its own. Learning one moves this thread there for a
-    moment, so it is to be done while nobody waits.
+    Each processor may have its own clock. Learning one moves this thread to that processor for a
+    moment, so it should be done while no thread waits.
     """
 
     __slots__ = ("_offsets",)
@@ -109,7 +110,7 @@ class SchedulerClock:
             self._offsets[wait.processor] = _offset(wait.processor)
 
     def began(self, tid: int, wait: Wait | None) -> int:
-        """Return since when a thread has been waiting that has just been stopped; 0: not known.
+        """Return since when a thread that was just stopped has been waiting, 0 if not known.
 
         More than one switch since it was looked at means that it has run in between.
         """
@@ -120,16 +121,16 @@ class SchedulerClock:
 
 
 def _offset(processor: int) -> int:
-    """Return what to add to the scheduler's clock of a processor; 0 = not known.
+    """Return the offset to be added to a processor's scheduler clock, 0 if it is not known.
 
-    Our own account has just been renewed when we have slept. Who is interrupted between
-    the two clocks tries again.
+    This thread's own scheduler data is new just after a sleep. If the thread is interrupted
+    between reading the two clocks, another sample is better.
     """
     best, offset = _NS, 0
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {processor})
-    except OSError:  # not one of ours
+    except OSError:  # not allowed for this process
         return 0
     try:
         for _ in range(_SAMPLES):
@@ -143,12 +144,12 @@ def _offset(processor: int) -> int:
         try:
             os.sched_setaffinity(0, allowed)
         except OSError:
-            pass  # they were taken from us meanwhile
+            pass  # the processors were taken away meanwhile
     return offset
 
 
 def timespec(registers: arch.Registers) -> int:
-    """Return the address of the `struct timespec` that a call waits for; 0: it has none."""
+    """Return the address of the `struct timespec` of a call's time-out, 0 if it has none."""
     number = int(registers.orig_rax)
     register, kind = arch.TIMED.get(number, ("", ""))
     return int(getattr(registers, register)) if kind == arch.TIMESPEC else 0
@@ -157,12 +158,13 @@ def timespec(registers: arch.Registers) -> int:
 def shorten(
     registers: arch.Registers, began: int, tid: int, place: int, owed: Owed = (0, 0)
 ) -> Owed:
-    """Take the time that has passed off the time-out of a call that will be made again.
+    """Subtract the elapsed time from the time-out of a call that will be repeated.
 
-    It began at `began` (time.monotonic_ns()). `place` is the address of 16 bytes in the
-    process for a new `struct timespec`, 0: there is none, and a time-out in memory starts again.
-    Returns what could not be taken off, which is to be given as `owed` when the same call is
-    stopped again: many stops would make it wait longer by many parts of a millisecond.
+    The call began at `began` (time.monotonic_ns()). `place` is the address of 16 bytes in the
+    process for a new `struct timespec`, 0 if there are none. Without them, a time-out in memory
+    starts again. Returns the rest that could not be subtracted. It must be given as `owed` when
+    the same call is stopped again, because otherwise many stops would add many parts of a
+    millisecond.
     """
     number = int(registers.orig_rax)
     how = arch.TIMED.get(number) or arch.RESTARTED.get(number)

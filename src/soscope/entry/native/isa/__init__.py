@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What breakpoints in native processes must know of an instruction set: `machine(arch)`.
+"""What breakpoints in native processes need to know of an instruction set: `machine(arch)`.
 
-A file has the name that a row of model/arch.py has in `isa`.
+A module is named after the field `isa` of a row of model/arch.py.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _KNOWN = ("aarch64", "x86")
 
 
 def machine_of(arch: Arch) -> NativeMachine | None:
-    """Return what is known of the processes of an architecture, None where that is nothing.
+    """Return the machine for processes of an architecture, None if it is not supported.
 
-    Of what this kernel does not run there are none.
+    It is None, too, if this kernel does not run programs of the architecture.
     """
     here = arch_here()
     if arch.isa not in _KNOWN or here is None or arch.number not in (here.number, *here.runs):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AArch64: registers, breakpoints, and instructions that go elsewhere.
+"""AArch64: registers, breakpoints, and displaced instructions.
 
-Breakpoints are written whole while threads run, as the kernel's own uprobes are: who runs there at
-that moment runs either instruction. A thread stands at a breakpoint that it has run into, and at
-one that it has not.
+Breakpoints are written as a whole word while threads run, like the kernel's own uprobes: a thread
+that is there at that moment runs either instruction. A thread that has run into a breakpoint and
+one that has not are both at its address.
 
-A jump to a function leaves behind what it was (BTYPE of PSTATE), and code that is guarded (BTI)
-can only be entered so at its landing marks. A thread that is sent on has not jumped.
+A jump to a function leaves its kind in BTYPE of PSTATE, and guarded code (BTI) can be entered in
+this way only at its landing marks. A thread that soscope moves on has not jumped, so BTYPE is
+cleared.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _NT_PRSTATUS, _NT_FPREGSET, _NT_ARM_TLS = 1, 2, 0x401  # <elf.h>
 # `struct user_regs_struct` of <sys/user.h>
 _REGISTERS = (*(f"x{number}" for number in range(31)), "sp", "pc", "cpsr")
 _LINK, _SP, _PC, _STATE = 30, 31, 32, 33
-_ZERO = 31  # as a number in an instruction: the register that is always 0
+_ZERO = 31  # as a register number: always 0
 _BTYPE = 3 << 10
 
-# `struct user_fpsimd_struct`: 32 registers, fpsr, fpcr, and nothing
+# `struct user_fpsimd_struct`: 32 registers, fpsr, fpcr, padding
 _FLOATS_SIZE, _VALUE = 528, 16
 
 _NEAR = 1 << 27  # bytes that a jump reaches
@@ -43,7 +44,7 @@ _WORD = (1 << 64) - 1
 
 
 class A64Machine(NativeMachine):
-    """All of its processes of 64 bits."""
+    """Processes of 64-bit AArch64."""
 
     __slots__ = ()
 
@@ -60,25 +61,25 @@ class A64Machine(NativeMachine):
     float_set = _NT_FPREGSET
     apart = {"TPIDR_EL0": _NT_ARM_TLS}  # noqa: RUF012  as above
     making = (220, 435)  # clone, clone3
-    restarts = False  # the kernel has forgotten its first argument then
+    restarts = False  # the kernel has lost the first argument by then
 
     def __init__(self, convention: Convention) -> None:
         super().__init__(convention, 64)
 
-    # ---- what a breakpoint displaces ----
+    # ---- displaced instructions ----
 
     def decode(self, code: bytes) -> A64Instruction | None:
-        """Return the instruction that `code` begins with; see `NativeMachine.decode`."""
+        """Return the instruction at the start of `code` (see `NativeMachine.decode`)."""
         decoded = i.decode(code)
         return None if decoded is None or decoded.kind == i.UNFIT else decoded
 
     def can_go(self, decoded: Displaced) -> bool:
-        """Return whether it is about the program counter, or does nothing."""
+        """Return whether the instruction uses the program counter or has no effect."""
         assert isinstance(decoded, A64Instruction)
         return decoded.kind != i.PLAIN
 
     def copy(self, code: bytes, decoded: Displaced, addr: int, place: int) -> bytes | None:
-        """Return the same and a jump back; see `NativeMachine.copy`."""
+        """Return the instruction and a jump back (see `NativeMachine.copy`)."""
         back = addr - place
         if not -_NEAR < back < _NEAR:
             return None
@@ -87,7 +88,7 @@ class A64Machine(NativeMachine):
     def go(
         self, code: bytes, decoded: Displaced, addr: int, values: Values, memory: RemoteMemory
     ) -> bool:
-        """Do what is about the program counter; see `NativeMachine.go`."""
+        """Apply an instruction that uses the program counter (see `NativeMachine.go`)."""
         assert isinstance(decoded, A64Instruction)
         kind, end, to = decoded.kind, addr + SIZE, addr + decoded.number
         pc = end
@@ -113,7 +114,7 @@ class A64Machine(NativeMachine):
         return True
 
     def move(self, values: Values, pc: int) -> None:
-        """Set the program counter; see `NativeMachine.move`."""
+        """Set the program counter (see `NativeMachine.move`)."""
         values[_PC] = pc & _WORD
         values[_STATE] = values[_STATE] & ~_BTYPE
 
@@ -159,9 +160,9 @@ class A64Machine(NativeMachine):
     def leave(
         self, site: Through, before: bytes, values: Values, memory: NativeMemory
     ) -> tuple[int, int, bool] | None:
-        """Name the page, as a stub begins, or go where a register says; see `NativeMachine.leave`.
+        """Load the page address, as a stub begins, or branch to a register (`NativeMachine.leave`).
 
-        What is left of a stub runs where it is, so that it leaves what the resolver reads.
+        The rest of a stub runs in place, so that it leaves the values that the resolver reads.
         """
         if site.register < 0:
             decoded = self.decode(before)
@@ -177,6 +178,6 @@ class A64Machine(NativeMachine):
 
 
 def machine(arch: Arch) -> NativeMachine | None:
-    """Return what is known of processes of `arch`; those of 32 bits are none of them."""
+    """Return the machine for processes of `arch`, None if they are 32-bit ones."""
     convention = conventions.convention(arch)
     return None if convention is None else A64Machine(convention)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""x86-64, and i386 on its kernel: registers, breakpoints, and instructions that go elsewhere.
+"""x86-64, and i386 on its kernel: registers, breakpoints, and displaced instructions.
 
-What a breakpoint displaces never runs where it was, as no other thread may pass there meanwhile:
-it runs as a copy, with a jump back behind it, or is done here where it sets the program counter.
+A displaced instruction never runs in place, because no other thread may pass there meanwhile. It
+runs as a copy followed by a jump back, or is emulated here if it sets the program counter.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from soscope.entry.memory import RemoteMemory
     from soscope.entry.native.memory import NativeMemory
 
-CELL = 32  # bytes of a copy, at most: an instruction, and a jump of 14 bytes
+CELL = 32  # bytes of a copy at most: an instruction and a 14-byte jump
 _NEAR = (1 << 31) - 256
 
-# `struct user_regs_struct` of <sys/user.h>: what ptrace(2) fills in also for processes of 32 bits
+# `struct user_regs_struct` of <sys/user.h>, which ptrace(2) fills in for 32-bit processes, too.
 _REGISTERS = (
     "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags "
     "rsp ss fs_base gs_base ds es fs gs"
@@ -42,7 +42,7 @@ PC, SP = _REGISTERS.index("rip"), _REGISTERS.index("rsp")
 _FLAGS, _FS, _GS = (_REGISTERS.index(name) for name in ("eflags", "fs_base", "gs_base"))
 _BY_NUMBER = [_REGISTERS.index(name) for name in _NUMBERED]
 
-# `struct user_fpregs_struct`: what FXSAVE stores
+# `struct user_fpregs_struct`: the area of FXSAVE
 FLOATS_SIZE = 512
 _ST_AT, _XMM_AT, _VALUE = 32, 160, 16
 
@@ -50,7 +50,7 @@ _CARRY, _PARITY, _ZERO, _SIGN, _OVERFLOW = (1 << bit for bit in (0, 2, 6, 7, 11)
 
 _MAKING = {64: (56, 57, 58, 435), 32: (2, 120, 190, 435)}  # clone, fork, vfork, clone3
 
-# its registers have the names that they have on a kernel of 64 bits
+# Its registers have the names that a 64-bit kernel uses.
 _I386 = Convention(
     pc="rip",
     sp="rsp",
@@ -62,9 +62,9 @@ _I386 = Convention(
     result_words=("rax", "rdx"),
     result_float="st0",
     result_x87="st0",
-    popped=(4, 8),  # a hidden pointer to the result goes with the return address
+    popped=(4, 8),  # a hidden result pointer is popped with the return address
     long_double=LONG_DOUBLE_X87,
-    single_as_double=True,  # of a result
+    single_as_double=True,  # for a result
     complex=COMPLEX_WORDS,
     records=RecordRules(most=-1),
     most_aligned=4,
@@ -78,7 +78,7 @@ _I386 = Convention(
 
 
 class X86Machine(NativeMachine):
-    """One of the two."""
+    """x86-64 or i386, by `bits`."""
 
     __slots__ = ("making", "restarts")
 
@@ -102,20 +102,20 @@ class X86Machine(NativeMachine):
         self.making = _MAKING[bits]
         self.restarts = bits == 64
 
-    # ---- what a breakpoint displaces ----
+    # ---- displaced instructions ----
 
     def decode(self, code: bytes) -> Instruction | None:
-        """Return the instruction that `code` begins with; None: it has to stay where it is."""
+        """Return the instruction at the start of `code`, None if it must stay in place."""
         decoded = i.decode(code, self.bits)
         return None if decoded is None or decoded.kind == i.UNFIT else decoded
 
     def can_go(self, decoded: Displaced) -> bool:
-        """Return whether it sets the program counter."""
+        """Return whether the instruction sets the program counter."""
         assert isinstance(decoded, Instruction)
         return decoded.kind != i.PLAIN
 
     def copy(self, code: bytes, decoded: Displaced, addr: int, place: int) -> bytes | None:
-        """Return it with its displacement mended, and a jump back; see `NativeMachine.copy`."""
+        """Return it with an adjusted displacement, and a jump back (see `NativeMachine.copy`)."""
         assert isinstance(decoded, Instruction)
         data = bytearray(code[: decoded.size])
         if decoded.relative:
@@ -136,7 +136,7 @@ class X86Machine(NativeMachine):
     def go(
         self, code: bytes, decoded: Displaced, addr: int, values: Values, memory: RemoteMemory
     ) -> bool:
-        """Do what a call, a jump or a return does; see `NativeMachine.go`."""
+        """Apply a call, a jump or a return (see `NativeMachine.go`)."""
         assert isinstance(decoded, Instruction)
         end = addr + decoded.size
         kind, size = decoded.kind, self.word_size
@@ -169,7 +169,7 @@ class X86Machine(NativeMachine):
     def leave(
         self, site: Through, before: bytes, values: Values, memory: NativeMemory
     ) -> tuple[int, int, bool] | None:
-        """Read the slot, and push the return address of a call; see `NativeMachine.leave`."""
+        """Read the slot, and push the return address of a call (see `NativeMachine.leave`)."""
         size = self.word_size
         target = int.from_bytes(os.pread(memory.descriptor, size, site.slot), "little")
         if not site.is_call:
@@ -178,12 +178,12 @@ class X86Machine(NativeMachine):
         return (target, return_addr, True) if self._push(values, return_addr, memory) else None
 
     def _push(self, values: Values, word: int, memory: RemoteMemory) -> bool:
-        """Put a word onto the stack; return whether there is memory for it."""
+        """Push a word. Return whether there is memory for it."""
         sp = values[SP] - self.word_size & self.mask
         try:
             memory.write(sp, word.to_bytes(self.word_size, "little"))
         except OSError:
-            return False  # a stack that has overflowed, or the process has ended
+            return False  # stack overflow, or the process has ended
         values[SP] = sp
         return True
 
@@ -193,7 +193,7 @@ class X86Machine(NativeMachine):
 
     @staticmethod
     def _holds(opcode: int, flags: int) -> bool:
-        """Return whether a condition holds: the low four bits of an opcode (SDM 1, appendix B)."""
+        """Return whether a condition holds: the low 4 bits of an opcode (SDM 1, appendix B)."""
         sign_differs = bool(flags & _SIGN) != bool(flags & _OVERFLOW)
         holds = (
             flags & _OVERFLOW,
@@ -210,7 +210,7 @@ class X86Machine(NativeMachine):
     def _operand(
         self, code: bytes, decoded: Instruction, end: int, values: Values, memory: RemoteMemory
     ) -> int | None:
-        """Return the word that a ModRM byte names."""
+        """Return the word of the operand that a ModRM byte selects, None if it is not known."""
         at = decoded.modrm
         prefixes = code[: at - 1]
         rex = prefixes[-1] if self.bits == 64 and prefixes and prefixes[-1] & 0xF0 == 0x40 else 0
@@ -235,7 +235,7 @@ class X86Machine(NativeMachine):
         place += int.from_bytes(code[at : at + width], "little", signed=True)
         if b"\x64" in prefixes or b"\x65" in prefixes:
             if self.bits == 32:
-                return None  # which segment that is, the selector alone says
+                return None  # only the selector tells which segment that is
             place += values[_FS if b"\x64" in prefixes else _GS]
         return self._read(memory, place)
 
@@ -244,7 +244,7 @@ _MACHINES = {64: X86Machine(x86_64("st0"), 64), 32: X86Machine(_I386, 32)}
 
 
 def machine(arch: Arch) -> NativeMachine | None:
-    """Return what is known of processes of `arch`; x32 is none of them."""
+    """Return the machine for processes of `arch`, None if it is x32."""
     if arch.has_agent:
         return _MACHINES[64]
     return _MACHINES[32] if arch.bits == 32 and arch.unames else None

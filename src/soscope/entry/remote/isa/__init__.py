@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calling conventions of the architectures whose programs are traced through a stub.
+"""Calling conventions of the architectures whose programs are traced by a stub.
 
-A file has the name that a row of model/arch.py has in `isa`: `convention(arch)` returns that of
-one of its architectures, None where it has none.
+A module is named after the field `isa` of a row of model/arch.py. Its `convention(arch)` returns
+the convention of one of its architectures, None if it has none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KNOWN = ("aarch64", "arm", "mips", "ppc", "riscv", "s390x", "x86")
 
 
 def convention_of(arch: Arch) -> Convention | None:
-    """Return how functions are called there, None where that is not known here."""
+    """Return the calling convention of an architecture, None if it is not known."""
     if arch.isa not in _KNOWN:
         return None
     from importlib import import_module

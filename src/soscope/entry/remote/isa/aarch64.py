@@ -14,10 +14,10 @@ _AAPCS64 = Convention(
     returns="x30",
     words=tuple(f"x{number}" for number in range(8)),
     floats=tuple(f"v{number}" for number in range(8)),
-    instead=(("v", "z"),),  # those of SVE
+    instead=(("v", "z"),),  # the names with SVE
     result="x0",
     result_float="v0",
-    target="x17",  # a stub loads it there
+    target="x17",  # a stub loads the address there
     long_double=LONG_DOUBLE_QUAD,
     floats_hold_quads=True,
     records=RecordRules(
@@ -32,5 +32,5 @@ _AAPCS64 = Convention(
 
 
 def convention(arch: Arch) -> Convention | None:
-    """Return how functions are called on `arch`, None where that is not known here."""
+    """Return the calling convention of `arch`, None if it is not known."""
     return _AAPCS64 if (arch.bits, arch.order) == (64, "<") else None

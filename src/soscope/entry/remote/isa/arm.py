@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ARM of 32 bits: the AAPCS, numbers in registers of their own (hard-float)."""
+"""32-bit ARM: the AAPCS with floats in float registers (hard-float)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AAPCS = Convention(
     result="r0",
     result_upper="r1",
     result_float="d0",
-    slot_in="r12",  # the resolver tells the slot by it
+    slot_in="r12",  # tells the resolver which slot it is
     state=("cpsr", 5),  # Thumb
     code=2,
     breakpoint=4,
@@ -36,5 +36,5 @@ _AAPCS = Convention(
 
 
 def convention(arch: Arch) -> Convention | None:
-    """Return how functions are called on `arch`, None where that is not known here."""
+    """Return the calling convention of `arch`, None if it is not known."""
     return _AAPCS if arch.bits == 32 else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How structures of glibc lie on other machines, where not as on x86-64. Written by a script.
+"""Layouts of glibc's structures that differ from x86-64's. Written by a script.
 
-Each line: a structure, machines, its size in bytes, and offset and size of each field that is
-shown, those of structures in it one by one. `scripts/layouts.py` asks compilers for them.
+Each line has a structure, machines, its size in bytes, and the offset and size of each shown
+field, with nested structures flattened. `scripts/layouts.py` asks compilers for them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ utimbuf arm,i386,ppc,mips 8 0:4 4:4
 
 
 def read(machine: str) -> dict[str, tuple[int, tuple[tuple[int, int], ...]]]:
-    """Return (size, offset and size of each field) of the structures that lie otherwise there."""
+    """Return (size, offset and size of each field) of structures that differ on a machine."""
     layouts = {}
     for line in _LINES.replace("\n ", " ").split("\n")[1:-1]:
         name, machines, size, *fields = line.split()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIPS of 32 bits: the ABI o32, numbers in registers of their own (hard-float)."""
+"""32-bit MIPS: the ABI o32 with floats in float registers (hard-float)."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ _VALUES = {
     "sigmask": {1: 0, 2: 1, 3: 2},
     "fcntl": {14: 5, 23: 9, 24: 8},
     "rlimit": {5: 7, 6: 9, 7: 5, 8: 6, 9: 8},
-    "socket_type": {5: 5},  # the flags below would make another one of it
+    "socket_type": {5: 5},  # else the flags below would change it
 }
-# <asm/errno.h>: (first, how many, first on x86-64) of those with other numbers
+# <asm/errno.h>: (first, count, first on x86-64) of differing numbers
 _ERRNOS = (
     (35, 10, 42),
     (45, 1, 35),
@@ -97,7 +97,7 @@ _ERRNOS = (
     (161, 8, 126),
     (1133, 1, 122),
 )
-# Those of GDB for the processor, as qemu has them, which does not describe them.
+# GDB's registers of the processor, which qemu uses without describing them.
 _WORDS = tuple(f"r{number}" for number in range(32))
 _NUMBERS = tuple(f"f{number}" for number in range(32))
 _PLAIN = (*_WORDS, "status", "lo", "hi", "badvaddr", "cause", "pc", *_NUMBERS, "fcsr", "fir")
@@ -111,9 +111,9 @@ def _o32(order: str) -> Convention:
         words=("r4", "r5", "r6", "r7"),
         floats=("f12", "f14"),
         floats_lead=True,
-        is_whole=("status", 26),  # FR
+        is_whole=("status", 26),  # the FR bit
         kept=(_WORDS, _NUMBERS, "fir"),
-        stack=16,  # behind the room for those that are in registers
+        stack=16,  # behind the save area of the argument registers
         pairs_even=True,
         variadic_in_words=True,
         target="r25",
@@ -143,5 +143,5 @@ _KNOWN = {">": _o32(">"), "<": _o32("<")}
 
 
 def convention(arch: Arch) -> Convention | None:
-    """Return how functions are called on `arch`, None where that is not known here."""
+    """Return the calling convention of `arch`, None if it is not known."""
     return _KNOWN.get(arch.order) if arch.bits == 32 and arch.emulator else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PowerPC: ELFv1 and ELFv2 of 64 bits, and the ABI of 32 bits with a secure PLT."""
+"""PowerPC: 64-bit ELFv1 and ELFv2, and the 32-bit ABI with a secure PLT."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _ELF_V2 = Convention(
     returns="lr",
     words=tuple(f"r{number}" for number in range(3, 11)),
     floats=tuple(f"f{number}" for number in range(1, 14)),
-    # ELFv2 2.2.3.1: the parameter save area begins 32 bytes behind the back chain word, and has
-    # room for those that are in registers
+    # ELFv2 2.2.3.1: the parameter save area begins 32 bytes above the back chain word, and has
+    # room for the arguments in registers, too.
     stack=32 + 8 * 8,
     by=WORDS_BY_PLACE,
     result="r3",
@@ -82,12 +82,12 @@ _32 = Convention(
     result="r3",
     result_lower="r4",
     result_float="f1",
-    target="r11",  # the resolver tells the slot by it
+    target="r11",  # tells the resolver which slot it is
     single_as_double=True,
     unlike=_UNLIKE,
     flags=_FLAGS,
     long_double=LONG_DOUBLE_PAIR,
-    complex=COMPLEX_UNKNOWN,  # GNU's passes words, clang before 19 an address
+    complex=COMPLEX_UNKNOWN,  # GCC passes words, clang before 19 an address
     records=RecordRules(most=0),
     thread=("r2",),
     system=bytes.fromhex("44000002"),
@@ -97,6 +97,6 @@ _32 = Convention(
 
 
 def convention(arch: Arch) -> Convention | None:
-    """Return how functions are called on `arch`, None where that is not known here."""
+    """Return the calling convention of `arch`, None if it is not known."""
     known = {(64, "<"): _ELF_V2, (64, ">"): _ELF_V1, (32, ">"): _32}
     return known.get((arch.bits, arch.order))

@@ -15,8 +15,8 @@ _LP64D = Convention(
     floats=tuple(f"fa{number}" for number in range(8)),
     result="a0",
     result_float="fa0",
-    target="t3",  # a stub loads it there, and the resolver computes with it
-    behind_in="t1",  # and with this
+    target="t3",  # loaded by a stub; the resolver needs it
+    behind_in="t1",  # the resolver needs this, too
     variadic_in_words=True,
     spills_into_words=True,
     code=2,
@@ -31,5 +31,5 @@ _LP64D = Convention(
 
 
 def convention(arch: Arch) -> Convention | None:
-    """Return how functions are called on `arch`, None where that is not known here."""
+    """Return the calling convention of `arch`, None if it is not known."""
     return _LP64D if arch.bits == 64 else None

@@ -17,11 +17,11 @@ _S390X = Convention(
     returns="r14",
     words=("r2", "r3", "r4", "r5", "r6"),
     floats=("f0", "f2", "f4", "f6"),
-    stack=160,  # behind the area where registers are saved
+    stack=160,  # behind the register save area
     result="r2",
     result_float="f0",
     singles_high=True,
-    target="r1",  # a stub loads it there
+    target="r1",  # a stub loads the address there
     code=2,
     breakpoint=2,
     long_double=LONG_DOUBLE_POINTER,
@@ -36,5 +36,5 @@ _S390X = Convention(
 
 
 def convention(arch: Arch) -> Convention | None:
-    """Return how functions are called on `arch`, None where that is not known here."""
+    """Return the calling convention of `arch`, None if it is not known."""
     return _S390X if arch.bits == 64 else None

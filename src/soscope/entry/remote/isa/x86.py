@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""x86: the System V psABIs; of 32 bits everything is on the stack."""
+"""x86: the System V psABIs. In 32-bit programs all arguments are on the stack."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _I386 = Convention(
     sp="esp",
     returns="",
     words=(),
-    stack=4,  # behind the return address
+    stack=4,  # above the return address
     result="eax",
     result_upper="edx",
     result_words=("eax", "edx"),
     result_float="st",
     result_x87="st",
-    result_top="fstat",  # qemu names registers by where they lie, not from the top of the stack
-    popped=(4, 8),  # a hidden pointer to the result goes with the return address
+    result_top="fstat",  # qemu numbers registers by place, not from the stack's top
+    popped=(4, 8),  # a hidden result pointer is popped with the return address
     code=1,
     breakpoint=1,
     long_double=LONG_DOUBLE_X87,
-    single_as_double=True,  # of a result
+    single_as_double=True,  # for a result
     complex=COMPLEX_WORDS,
     records=RecordRules(most=-1),
     most_aligned=4,
@@ -40,9 +40,9 @@ _I386 = Convention(
 
 
 def x86_64(result_x87: str = "") -> Convention:
-    """Return how functions are called; `result_x87` is the register on top of the x87 stack.
+    """Return the convention. `result_x87` is the name of the x87 stack's top register.
 
-    It has another name with each stub: some count from the top, some do not.
+    Stubs name it differently, because some count from the top of the stack and some do not.
     """
     return Convention(
         pc="rip",
@@ -50,7 +50,7 @@ def x86_64(result_x87: str = "") -> Convention:
         returns="",
         words=("rdi", "rsi", "rdx", "rcx", "r8", "r9"),
         floats=tuple(f"xmm{number}" for number in range(8)),
-        stack=8,  # behind the return address
+        stack=8,  # above the return address
         result="rax",
         result_float="xmm0",
         result_x87=result_x87,
@@ -71,7 +71,7 @@ X86_64 = x86_64()
 
 
 def convention(arch: Arch) -> Convention | None:
-    """Return how functions are called on `arch`, None where that is not known here."""
+    """Return the calling convention of `arch`, None if it is not known."""
     if arch.has_agent:
         return X86_64
     return _I386 if arch.bits == 32 and arch.order == "<" and arch.unames else None
