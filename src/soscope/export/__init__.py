@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings in the formats of other programs: one file for each format.
 
-Those of calls have `export(replay, write, settings)`, those of profiles
-`export_profile(profile, write, settings)`: it writes bytes, and returns notes for people.
+Formats for calls have `export(replay, write, settings)`, formats for profiles have
+`export_profile(profile, write, settings)`. These functions write bytes, and return notes for the
+user.
 """

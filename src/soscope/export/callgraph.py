@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as functions and the calls between them: what formats without stacks are written of.
+"""A profile as functions and the calls between them, for formats without stacks.
 
-Stacks of samples become such calls, too: of a function that is in a stack twice, the outermost
-one has the time.
+Stacks of samples are converted to such calls, too. If a function is in a stack twice, the
+outermost one gets the time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GraphNode(Record):
-    """A function: its calls, the time in it alone, and the samples that were seen right there."""
+    """A function: its calls, the self time, and the samples in the function itself."""
 
     __slots__ = ("calls", "function", "sampled_ns", "samples", "self_ns")
 
@@ -34,8 +34,8 @@ class GraphNode(Record):
 class GraphEdge(Record):
     """Calls of the node `callee` by the node `caller`, which may be NOBODY.
 
-    `total_ns` is their time with that of the calls inside; `samples` is how many samples were in
-    them, and `sampled_ns` the time that these stand for.
+    `total_ns` is their time including nested calls. `samples` is the number of samples in them,
+    and `sampled_ns` the time that these samples stand for.
     """
 
     __slots__ = ("callee", "caller", "calls", "sampled_ns", "samples", "total_ns")
@@ -50,10 +50,10 @@ class GraphEdge(Record):
 
 
 class CallGraph(Record):
-    """All functions, and the calls between them by their places.
+    """All functions, and the calls between them by the functions' indices.
 
-    `is_timed` says that the time of calls is known. `uncounted` is how many arcs are left out, as
-    nobody knows of how many calls they are.
+    `is_timed` tells that the time of calls is known. `uncounted` is how many arcs are left out,
+    because their number of calls is not known.
     """
 
     __slots__ = ("edges", "has_calls", "has_samples", "is_timed", "nodes", "pid", "uncounted")
@@ -68,7 +68,7 @@ class CallGraph(Record):
         self.pid = 0
 
     def edge(self, caller: int, callee: int) -> GraphEdge:
-        """Return an edge, which may be a new one."""
+        """Return the edge between two nodes; add it if it is new."""
         key = caller, callee
         edge = self.edges.get(key)
         if edge is None:
@@ -76,19 +76,19 @@ class CallGraph(Record):
         return edge
 
     def notes(self) -> list[str]:
-        """Say what the graph lacks."""
+        """Return notes on what the graph lacks."""
         if not self.uncounted:
             return []
         return [f"{self.uncounted:,} arcs are left out: their calls are not counted"]
 
 
 def label(function: ProfFunction) -> str:
-    """Return the name of a function; its place in the image where nobody knows that."""
+    """Return the name of a function; if that is not known, its offset in the image."""
     return frame_label(frame_of(function).where)
 
 
 def call_graph_of(profile: Profile) -> CallGraph:
-    """Return functions and calls of a profile, all threads together."""
+    """Return the functions and calls of a profile, over all threads."""
     graph = CallGraph()
     graph.nodes = [GraphNode(function) for function in profile.functions]
     _add_arcs(graph, profile)
@@ -128,7 +128,7 @@ def _add_samples(graph: CallGraph, forest: Forest) -> None:
         (node.function.image, node.function.symbol, None): place
         for place, node in reversed(list(enumerate(graph.nodes)))
     }
-    known: dict[int, int] = {}  # of frames
+    known: dict[int, int] = {}  # by frames
 
     def place_of(number: int) -> int:
         place = known.get(number)
@@ -147,7 +147,7 @@ def _add_samples(graph: CallGraph, forest: Forest) -> None:
 
 
 def _function(frame: ExportFrame) -> tuple[ProfFunction, tuple[str, str, str | None]]:
-    """Return the function of a sampled frame, and what tells it from others."""
+    """Return the function of a sampled frame, and a key that identifies it."""
     where, label = frame.where, frame.label()
     if where.image is None:
         return ProfFunction("", label, file=where.file), ("", label, where.file)
@@ -158,14 +158,14 @@ def _function(frame: ExportFrame) -> tuple[ProfFunction, tuple[str, str, str | N
 def _add_tree(graph: CallGraph, tree: StackTree, places: list[int]) -> None:
     """Add the samples of a thread; `places` are the nodes of its frames."""
     samples, times = list(tree.counts), list(tree.self_ns)
-    for number in range(len(places) - 1, -1, -1):  # children stand behind their parents
+    for number in range(len(places) - 1, -1, -1):  # children come behind their parents
         node, parent = graph.nodes[places[number]], tree.parents[number]
         node.samples += tree.counts[number]
         node.sampled_ns += tree.self_ns[number]
         if parent != ROOT:
             samples[parent] += samples[number]
             times[parent] += times[number]
-    above: list[frozenset[int]] = []  # the functions below each node in its stack
+    above: list[frozenset[int]] = []  # for each node, the functions around it in its stack
     for number, place in enumerate(places):
         parent = tree.parents[number]
         around = frozenset() if parent == ROOT else above[parent] | {places[parent]}

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callgrind's format, which KCachegrind, callgrind_annotate and gprof2dot read.
 
-docs/cl-format.xml of valgrind. Costs are times, so that inclusive ones are what was measured. A
-function is told from others by its file and its name: where the file is not known, the image
-stands for it.
+docs/cl-format.xml of valgrind. Costs are times, so the inclusive costs are the measured times.
+Functions are identified by file and name. If the file is not known, the image replaces it.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def _head(profile: Profile, graph: CallGraph, events: list[str]) -> list[str]:
 
 
 class _CallgrindBody:
-    """Writes functions one after another; a name is written in full once, then by its number."""
+    """Writes functions one after another; a name is written in full once, then as a number."""
 
     def __init__(self, graph: CallGraph) -> None:
         self._graph = graph
@@ -116,7 +115,7 @@ class _CallgrindBody:
         return function.path or function.image or _OUTSIDE, *self._names[place]
 
     def _place(self, prefix: str, image: str, file: str, name: str) -> list[str]:
-        """Return lines that name a function; with the prefix "c" one that is called."""
+        """Return the lines that name a function; the prefix "c" marks a called function."""
         file_key = "fi" if prefix else "fl"
         return [
             f"{prefix}ob={self._compressed('ob', image)}",
@@ -134,7 +133,7 @@ class _CallgrindBody:
 
 
 def _names(functions: list[ProfFunction]) -> list[tuple[str, str]]:
-    """Return file and name of each function, which no two share."""
+    """Return file and name of each function, made unique."""
     taken: set[tuple[str, str]] = set()
     names = []
     for function in functions:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a profile that were recorded one by one, for formats that have times."""
+"""The calls of a profile that were recorded one by one, for formats with times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["BEGIN", "END", "INSTANT", "CallTimes", "call_times_of"]
 
 
 class CallTimes:
-    """All threads with their calls; `frames` are those of the profile's functions.
+    """All threads with their calls; `frames` are the frames of the profile's functions.
 
     `program` is the command's name. `first_ns` and `last_ns` are CLOCK_REALTIME.
     """
@@ -30,16 +30,16 @@ class CallTimes:
         self._samples = len(profile.samples)
 
     def thread(self, timeline: ThreadTimeline) -> ProfThread:
-        """Return whose calls they are."""
+        """Return the thread of a timeline."""
         return self._threads[timeline.thread]
 
     def functions(self, timeline: ThreadTimeline) -> list[int]:
-        """Return for each call of a thread the place of its frame."""
+        """Return the index of the frame for each call of a thread."""
         places: list[int] = timeline.functions.tolist()
         return places
 
     def notes(self) -> list[str]:
-        """Say what is shown otherwise than it was, or not at all."""
+        """Return notes on data that are changed or missing in the output."""
         notes = notes_of(self.timelines)
         if self._samples:
             notes.append("samples have no times, and are left out: folded or pprof has them")
@@ -47,5 +47,5 @@ class CallTimes:
 
 
 def call_times_of(profile: Profile) -> CallTimes | None:
-    """Return the calls of a profile; None: they were not recorded one by one."""
+    """Return the calls of a profile, None if they were not recorded one by one."""
     return None if profile.timeline is None else CallTimes(profile, profile.timeline)

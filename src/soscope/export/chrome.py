@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chrome's Trace Event Format (JSON): chrome://tracing, ui.perfetto.dev, speedscope read it.
+"""Chrome's Trace Event Format (JSON), for chrome://tracing, ui.perfetto.dev and speedscope.
 
-"Trace Event Format", the JSON Object Format: B and E events, times in µs since the first one,
-as a double cannot hold nanoseconds since 1970. Where a profile has no times of single calls its
-slices are ways, each as long as all of its calls together.
+"Trace Event Format", the JSON Object Format: B and E events. Times are µs since the first event,
+because a double cannot hold nanoseconds since 1970. If a profile has no times of single calls,
+its slices are call paths, each as long as all its calls together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from soscope.model.call import Entry, Exit, ProcessStart
 
 VIEWER = "open it in https://ui.perfetto.dev or chrome://tracing"
-_NO_THREAD = 1 << 30  # above all numbers that the kernel gives
+_NO_THREAD = 1 << 30  # above all numbers of the kernel
 
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
@@ -43,7 +43,7 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
 def export_profile(
     profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
 ) -> list[str]:
-    """Write a slice for each call, or for each way where no call has its time; return notes."""
+    """Write a slice for each call, or for each call path if calls have no times; return notes."""
     del settings
     calls = call_times_of(profile)
     if calls is not None:
@@ -101,7 +101,7 @@ def _export_calls(calls: CallTimes, events: ChromeEvents) -> list[str]:
 
 
 def _track(tree: StackTree, pid: int, number: int) -> tuple[int, int]:
-    """Return the process and the thread that a viewer is told: a thread has its calls alone."""
+    """Return the process and thread for a viewer: a real thread only has its calls."""
     if tree.thread is None:
         return pid, _NO_THREAD + number
     is_own = tree.kind != SAMPLES
@@ -157,7 +157,7 @@ class _Chrome(Timeline):
         )
 
     def _stack(self, entry: Entry) -> str:
-        """Return the member `stack`, the outermost frame first, with a comma before it; or ""."""
+        """Return the member `stack`, outermost frame first, with a comma before it, or ""."""
         if self._stacks is None:
             return ""
         frames = [quoted(frame_text(frame)) for frame in self._stacks.whole(key_of(entry))]

@@ -11,7 +11,7 @@ _FLUSH_AFTER = 4096
 
 
 class ChromeEvents:
-    """Writes events as they come; each is the members of a JSON object."""
+    """Writes events in the order in which they come; each is the members of a JSON object."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
@@ -25,7 +25,7 @@ class ChromeEvents:
             self._flush()
 
     def end(self, start_ns: int | None) -> None:
-        """Write what is left; `start_ns` is the time since 1970 that all times are since."""
+        """Write the rest; `start_ns` is the time since 1970 from which all times count."""
         if self._is_first and not self._lines:
             self._write(b'{"traceEvents":[')
         self._flush()

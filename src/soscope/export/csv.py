@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comma-separated values (RFC 4180), a row for each call in the order of their beginnings."""
+"""Comma-separated values (RFC 4180), a row for each call in the order of their starts."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ class _CsvRows(Listener):
 
 
 def _cell(text: str) -> str:
-    """Return a cell as it is quoted.
+    """Return a cell, quoted if necessary.
 
-    A spreadsheet takes a cell that begins with one of a few signs for a formula, quoted or not:
-    an apostrophe in front of it says that it is text (OWASP, "CSV Injection"). Numbers stay
-    numbers, and so do arguments the first of which is one.
+    A spreadsheet treats a cell that begins with certain characters as a formula, quoted or not.
+    An apostrophe in front marks the cell as text (OWASP, "CSV Injection"). Numbers stay numbers,
+    and so do lists of arguments that begin with a number.
     """
     text = printable(text)
     if text.startswith(_FORMULAS) and not _NUMBER.match(text):

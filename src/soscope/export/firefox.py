@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Firefox Profiler's processed profile format.
 
-A sample stands where a call begins, and weighs the call's self time in ms. Where a profile has no
-times of single calls its samples stand behind one another, each as far from the next as it weighs.
+A sample stands at the start of a call, and its weight is the call's self time in ms. If a profile
+has no times of single calls, its samples follow one another, each as far from the next as its
+weight.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     from soscope.model.stackframe import StackFrame
 
 VIEWER = "load it in https://profiler.firefox.com"
-_NO_THREAD = 1 << 30  # above all numbers that the kernel gives
+_NO_THREAD = 1 << 30  # above all numbers of the kernel
 
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
-    """Write all calls, which are in memory meanwhile; return notes."""
+    """Write all calls, which are kept in memory until then; return notes."""
     del settings
     cpp = CppNames()
     listener = _Firefox(cpp, stacks_of(replay, cpp))
@@ -48,9 +49,9 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
 def export_profile(
     profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
 ) -> list[str]:
-    """Write a sample for each stack, with its time and, as another thread, its number of calls.
+    """Write a sample for each stack with its time, and another thread with numbers of calls.
 
-    Returns notes. Where single calls have their times, each is a sample, as those of a trace are.
+    Return notes. If single calls have times, each is a sample, as in the export of a trace.
     """
     del settings
     calls = call_times_of(profile)
@@ -112,7 +113,7 @@ def _write(write: Callable[[bytes], object], profile: dict[str, Any]) -> None:
 
 
 def _tables(tree: StackTree, forest: Forest, *, is_timed: bool) -> FirefoxThread:
-    """Return stacks, the weights of which are times in ms, or numbers."""
+    """Return stacks with weights, which are times in ms, or numbers."""
     tables = FirefoxThread("tracing-ms" if is_timed else "samples")
     stacks: list[int] = []
     at = 0
@@ -133,12 +134,12 @@ def _function(frame: StackFrame) -> tuple[Function, int | None]:
 
 
 class _Calls(FirefoxThread):
-    """The tables of a thread, some calls of which are open."""
+    """The tables of a thread, some of whose calls are open."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.open: list[tuple[int, int, int]] = []  # stack, sample, ns of the calls inside
-        self.around: list[Entry] = []  # the calls that are open, where stacks are known
+        self.open: list[tuple[int, int, int]] = []  # stack, sample, ns of nested calls
+        self.around: list[Entry] = []  # open calls, if stacks are known
 
     def push(self, symbol: str, image: str, time: float, below: list[StackFrame]) -> None:
         """Begin a call; `below` are the frames between it and the call around it."""
@@ -149,7 +150,7 @@ class _Calls(FirefoxThread):
         self.open.append((stack, self.add(stack, time, 0.0), 0))
 
     def pop(self, duration_ns: int) -> None:
-        """End the last call that has begun."""
+        """End the call that began last."""
         _, sample, inside = self.open.pop()
         self.weight[sample] = max(0, duration_ns - inside) / 1e6
         if self.open:

@@ -17,7 +17,7 @@ Function = tuple[str, str, str | None]  # name, image, file
 class FirefoxThread:
     """The tables of one thread: strings, functions, frames, stacks, samples.
 
-    `weight_type` is what weighs: "tracing-ms", or "samples" where that are numbers.
+    `weight_type` is the kind of weights: "tracing-ms", or "samples" for numbers.
     """
 
     def __init__(self, weight_type: str = "tracing-ms") -> None:
@@ -26,19 +26,19 @@ class FirefoxThread:
         self.functions: dict[Function, int] = {}
         self.frames: dict[tuple[int, int | None], int] = {}  # function, line
         self.resources: dict[str, int] = {}
-        self.stacks: dict[tuple[int, int], int] = {}  # (prefix or -1, frame) -> its number
+        self.stacks: dict[tuple[int, int], int] = {}  # (prefix or -1, frame) -> number
         self.stack: list[int] = []
         self.time: list[float] = []
         self.weight: list[float] = []
 
     def on(self, prefix: int, function: Function, line: int | None) -> int:
-        """Return the stack of a frame on another stack, -1: on none."""
+        """Return the stack of a frame on the stack `prefix`, -1 for none."""
         number = self.functions.setdefault(function, len(self.functions))
         frame = self.frames.setdefault((number, line), len(self.frames))
         return self.stacks.setdefault((prefix, frame), len(self.stacks))
 
     def add(self, stack: int, time: float, weight: float) -> int:
-        """Add a sample at a time, ms since the start; return its number."""
+        """Add a sample at a time in ms since the start; return its number."""
         self.stack.append(stack)
         self.time.append(time)
         self.weight.append(weight)
@@ -49,7 +49,7 @@ class FirefoxThread:
         return self.strings.setdefault(text, len(self.strings))
 
     def tables(self) -> dict[str, Any]:
-        """Return the thread's members that tables are."""
+        """Return the members of the thread that are tables."""
         functions, frames, stacks = len(self.functions), len(self.frames), len(self.stacks)
         resources = [
             self.resources.setdefault(image, len(self.resources)) if image else -1

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folded stacks, as flamegraph.pl, inferno and speedscope read them: `a;b;c WEIGHT`.
 
-A stack is a chain of calls that are open at once. Its root is the program, a frame is
-"callee`symbol". The weight is self time in nanoseconds, or the number of calls. Where the
-recording has the calls' own stacks, their frames stand in front of each call. A profile may have
-samples, too: a file holds either calls or samples.
+A stack is a chain of calls that are open at the same time. Its root is the program, and a frame
+is "callee`symbol". The weight is the self time in nanoseconds, or the number of calls. If the
+recording has the calls' own stacks, their frames precede each call. A profile may have samples,
+too: then a file has either calls or samples.
 """
 
 from __future__ import annotations
@@ -95,22 +95,22 @@ def _best(forest: Forest) -> str:
 
 
 class _Stacks:
-    """Weights of stacks; a stack is the stack below it and a function, or a frame of `frames`."""
+    """Weights of stacks; a stack is another stack plus a function, or a frame of `frames`."""
 
     def __init__(self, programs: Programs, cpp: CppNames, frames: ExportStacks | None) -> None:
         self._programs = programs
         self._cpp = cpp
         self._frames = frames
-        # (below or -1, function or frame) -> its number
+        # (stack below or -1, function or frame) -> number
         self._numbers: dict[tuple[int, int | _Frame], int] = {}
         self._calls: list[int] = []
         self._ns: list[int] = []
-        # by thread: stack, whether its duration is known, function and own stack of each open call
+        # thread -> stack, is its duration known, function and own stack of each open call
         self._open: dict[tuple[int, int, int], list[tuple[int, bool, int, int]]] = {}
         self.untimed = 0
 
     def add(self, columns: Columns) -> None:
-        """Add calls, which come in the order of their times."""
+        """Add calls, in the order of their times."""
         numbers, calls, ns = self._numbers, self._calls, self._ns
         threads = zip(
             columns.program.tolist(), columns.pid.tolist(), columns.tid.tolist(), strict=True
@@ -153,7 +153,7 @@ class _Stacks:
     def _under(
         self, below: int, thread: tuple[int, int, int], stack: int, around: list[int]
     ) -> int:
-        """Return what a call stands on: the one around it, and the frames between them."""
+        """Return the stack below a call: the call around it, and the frames between them."""
         assert self._frames is not None
         program, pid, _ = thread
         key: Key = program, pid, stack
@@ -170,7 +170,7 @@ class _Stacks:
         return below
 
     def lines(self, *, by_calls: bool) -> Iterator[str]:
-        """Yield a line for each stack that weighs something, in the order of their texts."""
+        """Yield a line for each stack with a weight, in the order of their texts."""
         slots: dict[int, TracedSlot] = {}
         texts: list[str] = []
         merged: dict[str, int] = {}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as trees of stacks: what all formats of stacks are written of.
+"""A profile as trees of stacks, for all formats with stacks.
 
-A tree is of one thread's calls, or of its samples. Calls of which only caller and callee are known
-make a tree of all threads, in which each stack has these two frames.
+A tree has one thread's calls, or its samples. If only caller and callee of a call are known, the
+call is in a tree for all threads, in which each stack has these two frames.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from soscope.instruments.prof.model import ProfFunction, Profile, ProfThread
 
 CALLS, SAMPLES = "calls", "samples"  # what a tree counts
-_UNKNOWN = StackFrame(None, None, None)  # the frame of a stack of which nothing is known
+_UNKNOWN = StackFrame(None, None, None)  # the frame of an unknown stack
 _NO_NAME = "?"
-ROOT = -1  # the parent of a node that stands at the bottom of its stack
+ROOT = -1  # the parent of a node at the bottom of its stack
 
 
 class ExportFrame(Record):
-    """A frame of stacks; `addr` is its link-time address, 0: not known; `path` the image's file."""
+    """A frame of stacks; `addr` is its link-time address or 0, `path` the image's file."""
 
     __slots__ = ("addr", "path", "where")
 
@@ -35,24 +35,23 @@ class ExportFrame(Record):
         self.path = path
 
     def label(self) -> str:
-        """Return the function's name, or its place in the image."""
+        """Return the function's name, or its offset in the image."""
         return frame_label(self.where)
 
     def image(self) -> str:
-        """Return the image's name, "" where it is of an interpreter or not known."""
+        """Return the image's name, "" if it is not known or the frame is an interpreter's."""
         return self.where.image or ""
 
     def text(self) -> str:
-        """Return image and function in one word, as a folded stack has them."""
+        """Return image and function as one text, as in a folded stack."""
         return frame_text(self.where)
 
 
 class StackTree(Record):
-    """Nodes, each behind its parent; `frames` are places in `Forest.frames`.
+    """Nodes, each behind its parent; `frames` are indices into `Forest.frames`.
 
-    `counts` are the calls of a node, or the samples that were seen right there. `self_ns` is the
-    time of these without that of its children, 0 where it is not known. `total_ns` is known of
-    calls alone.
+    `counts` are the calls of a node, or the samples in the node itself. `self_ns` is their time
+    without that of the children, 0 if it is not known. `total_ns` is only known for calls.
     """
 
     __slots__ = ("counts", "frames", "is_timed", "kind", "parents", "self_ns", "thread", "total_ns")
@@ -68,7 +67,7 @@ class StackTree(Record):
         self.total_ns: list[int | None] = []
 
     def add(self, parent: int, frame: int) -> int:
-        """Add a node of which nothing is known yet; return its place."""
+        """Add a node without data; return its index."""
         self.parents.append(parent)
         self.frames.append(frame)
         self.counts.append(0)
@@ -77,7 +76,7 @@ class StackTree(Record):
         return len(self.parents) - 1
 
     def weigh(self, node: int, count: int, self_ns: int | None, total_ns: int | None) -> None:
-        """Add to a node's numbers; what is not known is None."""
+        """Add to a node's numbers; unknown numbers are None."""
         self.counts[node] += count
         if self_ns is not None:
             self.self_ns[node] += max(0, self_ns)
@@ -86,11 +85,11 @@ class StackTree(Record):
             self.total_ns[node] = (self.total_ns[node] or 0) + total_ns
 
     def weights(self) -> list[int]:
-        """Return what each node weighs itself: nanoseconds, or its count where no time is known."""
+        """Return the weight of each node itself: nanoseconds, or its count without times."""
         return self.self_ns if self.is_timed else self.counts
 
     def title(self) -> str:
-        """Return what people call the tree: its thread, and whether it has samples."""
+        """Return a title for the tree: its thread, and whether it has samples."""
         name = "all threads"
         if self.thread is not None:
             name = f"{self.thread.name} {self.thread.pid}/{self.thread.tid}".strip()
@@ -100,9 +99,9 @@ class StackTree(Record):
 class Forest(Record):
     """All trees, calls before samples, and their frames.
 
-    `program` is the command's name, and `pid` its process, 0: not known. `pairs` is how many
-    functions have no stacks but those of caller and callee, and `uncounted` how many arcs are left
-    out, as nobody knows of how many calls they are.
+    `program` is the command's name, and `pid` its process, 0 if not known. `pairs` is the number
+    of functions whose only stacks are those of caller and callee. `uncounted` is the number of
+    arcs that are left out, because their number of calls is not known.
     """
 
     __slots__ = ("frames", "pairs", "pid", "program", "trees", "uncounted")
@@ -120,11 +119,11 @@ class Forest(Record):
         return any(tree.kind == kind for tree in self.trees)
 
     def is_timed(self, kind: str) -> bool:
-        """Return whether the time of some calls, or that of samples, is known."""
+        """Return whether the time of some calls, or of samples, is known."""
         return any(tree.kind == kind and tree.is_timed for tree in self.trees)
 
     def notes(self) -> list[str]:
-        """Say which stacks are not whole."""
+        """Return notes on incomplete stacks."""
         notes = []
         if self.pairs:
             notes.append(
@@ -137,7 +136,7 @@ class Forest(Record):
 
 
 def frame_of(function: ProfFunction) -> ExportFrame:
-    """Return the frame that a function is in stacks."""
+    """Return the frame for a function in stacks."""
     symbol = None if function.symbol == _NO_NAME else function.symbol or None
     offset = function.addr or None if symbol is None else None
     image = function.image or None
@@ -146,7 +145,7 @@ def frame_of(function: ProfFunction) -> ExportFrame:
 
 
 def forest_of(profile: Profile, *, lines: bool = True) -> Forest:
-    """Return the trees of a profile; with `lines`, lines of a sampled function are frames each."""
+    """Return the trees of a profile; with `lines`, each line of a sampled function is a frame."""
     forest = Forest(profile)
     numbers: dict[tuple[object, ...], int] = {}
 
@@ -168,7 +167,7 @@ def forest_of(profile: Profile, *, lines: bool = True) -> Forest:
 
 def _add_nodes(forest: Forest, profile: Profile, functions: list[int]) -> None:
     trees: dict[int, StackTree] = {}
-    places: list[int] = []  # of each node in its tree
+    places: list[int] = []  # for each node, its index in its tree
     for node in profile.nodes:
         tree = trees.get(node.thread)
         if tree is None:
@@ -224,7 +223,7 @@ def _add_samples(forest: Forest, profile: Profile, number: Callable[[StackFrame]
 
 
 class _Known:
-    """What the functions of a profile say of sampled ones: files of images, and addresses."""
+    """What a profile's functions tell about sampled ones: files of images, and addresses."""
 
     def __init__(self, profile: Profile) -> None:
         self.addrs = {(known.image, known.symbol): known.addr for known in profile.functions}
@@ -236,7 +235,7 @@ class _Known:
 
 
 def _sampled(where: StackFrame, known: _Known, *, lines: bool) -> ExportFrame:
-    """Return a frame of a sample: the same one for all places in a function's line."""
+    """Return the frame of a sample, which is the same for all addresses in a function's line."""
     image = where.image or ""
     if where.symbol is None:
         offset, addr = where.offset, where.offset or 0

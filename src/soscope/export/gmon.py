@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gmon.out for the gprof that every system has, with a file of symbols beside it.
+"""gmon.out for gprof, which every system has, with a file of symbols beside it.
 
 gmon_out.h of binutils. gprof takes link-time addresses, reads names from `-S` in nm's format, and
-adds up records that come again: so callers outside the image have names, counts are not limited by
-their 32 bits, and times are exact. Functions that have no address of their own here are given one.
+adds up repeated records. So callers outside the image have names, counts may exceed 32 bits, and
+times are exact. Functions without an address of their own get one here.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from soscope.instruments.prof.model import ProfFunction, Profile
 
 _HEADER = struct.pack("<4sI12x", b"gmon", 1)
-_HISTOGRAM = struct.Struct("<BQQII15scH")  # of one bin
+_HISTOGRAM = struct.Struct("<BQQII15scH")  # record of one bin
 _ARC = struct.Struct("<BQQI")
 _TAG_HISTOGRAM, _TAG_ARC = 0, 1
 
-_UNIT = 2  # bytes of code: gprof's smallest bin
-_MOST_TICKS, _MOST_CALLS = 0xFFFF, 0xFFFF_FFFF  # of one record
-_MOST_RECORDS = 4096  # of a file's times: what they round is below 2 parts in 10**8 of it
-_OWN = 0x7F00_0000_0000  # addresses that no file has
+_UNIT = 2  # bytes of code in gprof's smallest bin
+_MOST_TICKS, _MOST_CALLS = 0xFFFF, 0xFFFF_FFFF  # limits of one record
+_MOST_RECORDS = 4096  # records of a file's times: rounding loses less than 2 parts in 10**8
+_OWN = 0x7F00_0000_0000  # addresses that are in no file
 _OWN_STEP = 16
-_LONGEST_NAME = 900  # gprof reads lines of 1023 bytes
+_LONGEST_NAME = 900  # gprof reads lines of up to 1023 bytes
 _END_SYMBOL = "<end>"
 
 
 class GmonFiles(Record):
     """The files of one image, or of all: contents of `gmon` and `sym`.
 
-    `name` is the image's, "" of all images. `binary` is the file for gprof.
+    `name` is the image's name, "" for all images. `binary` is the file to pass to gprof.
     """
 
     __slots__ = ("binary", "gmon", "name", "sym")
@@ -51,7 +51,7 @@ class GmonFiles(Record):
 
 
 def export_files(profile: Profile) -> tuple[list[GmonFiles], list[str]]:
-    """Return the files of each image and, unless that is all, of all functions; and notes."""
+    """Return the files of each image, of all functions if there are several images, and notes."""
     graph = call_graph_of(profile)
     images: dict[tuple[str, str], list[int]] = {}
     called = {edge.callee for edge in graph.edges.values()}
@@ -81,9 +81,10 @@ def export_files(profile: Profile) -> tuple[list[GmonFiles], list[str]]:
 
 
 def gprof_line(files: GmonFiles, gmon: str, sym: str) -> str:
-    """Return what to type, where the contents are in the files `gmon` and `sym`.
+    """Return the command line for gprof, with the contents in the files `gmon` and `sym`.
 
-    With `-S` gprof takes nothing from the image's file: where that is not here, it is given itself.
+    With `-S`, gprof reads nothing from the image's file. If that file is not on this system,
+    gprof gets its own.
     """
     binary = files.binary if os.path.isfile(files.binary) else "/proc/self/exe"
     return f"gprof -b -S {quote(sym)} {quote(binary)} {quote(gmon)}"
@@ -108,7 +109,7 @@ def _notes(profile: Profile, graph: CallGraph, nowhere: int) -> list[str]:
 
 
 def _file_names(images: list[tuple[str, str]]) -> list[str]:
-    """Return a name for files of each image; images of one name are numbered."""
+    """Return a file name for each image; images with the same name are numbered."""
     names: list[str] = []
     for image, _ in images:
         name = base = image.replace("/", "_")
@@ -136,7 +137,7 @@ def _files(graph: CallGraph, places: list[int], name: str, binary: str) -> GmonF
 
 
 class _Addresses:
-    """An address for each function: that in its image, if no other begins in these two bytes."""
+    """An address for each function: its own, if no other function begins in its two bytes."""
 
     def __init__(self, graph: CallGraph, places: list[int], *, is_joint: bool) -> None:
         self._graph = graph
@@ -159,17 +160,18 @@ class _Addresses:
         return self._add(place, self._free()) if addr is None else addr
 
     def unit(self, place: int) -> int:
-        """Return the number of a bin that is in a function alone.
+        """Return the number of a bin that lies in one function only.
 
-        gprof takes functions to begin where their bin does; others do not.
+        gprof assumes that a function begins at the start of a bin. A long function at an odd
+        address gets its first whole bin.
         """
         addr = self.of(place)
         is_long = self._graph.nodes[place].function.size >= 2 * _UNIT
         return (addr + _UNIT - 1) // _UNIT if is_long else addr // _UNIT
 
     def symbols(self) -> bytes:
-        """Return the names of all addresses that were asked for, as nm writes them."""
-        # gprof looks at the symbol behind each one that has a time
+        """Return the names of all addresses in use, as nm writes them."""
+        # gprof reads the symbol behind each symbol that has a time
         names = {**self._names, self._next: _END_SYMBOL}
         lines = [f"{addr:016x} T {name}\n" for addr, name in sorted(names.items())]
         return "".join(lines).encode("utf-8", "surrogateescape")
@@ -200,11 +202,11 @@ def _image(function: ProfFunction) -> tuple[str, str]:
 
 
 def _histogram(times: dict[int, int]) -> list[bytes]:
-    """Return records of the times of functions, ns, by the units of their bins."""
+    """Return records of the times (ns) of functions, by the units of their bins."""
     tick = 1
     while sum(times.values()) // (tick * _MOST_TICKS) > _MOST_RECORDS:
         tick *= 10
-    # ticks in one of the units: gprof prints two decimals
+    # ticks in a unit that suits gprof's two decimals
     unit, mark, ticks = next(
         (unit, mark, ns // tick)
         for unit, mark, ns in (
@@ -218,7 +220,7 @@ def _histogram(times: dict[int, int]) -> list[bytes]:
     for unit_number, ns in times.items():
         low = unit_number * _UNIT
         left = (ns + tick // 2) // tick
-        while left or not records:  # without any record gprof prints no flat profile
+        while left or not records:  # without a record, gprof prints no flat profile
             now = min(left, _MOST_TICKS)
             left -= now
             head = _TAG_HISTOGRAM, low, low + _UNIT, 1, ticks, unit, mark

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenTelemetry's profiles: a protobuf message ProfilesData, of v1development as of 1.10.
+"""OpenTelemetry's profiles: a protobuf message ProfilesData, v1development as of 1.10.
 
 opentelemetry/proto/profiles/v1development/profiles.proto has the field numbers, which still
-change: this is the format with a stack table, in which attributes are keys with values and units.
-A Profile has one type of value, so there are up to four: calls, their self time, samples, theirs.
+change. This is the format with a stack table, in which attributes are keys with values and units.
+A Profile has one type of value, so there are up to four: calls, their self time, samples, and
+their time.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from soscope.export.forest import Forest, StackTree
     from soscope.instruments.prof.model import Profile
 
-VIEWER = ""  # collectors take it, not people
+VIEWER = ""  # for collectors; users have no viewer
 
-# of each kind of tree: number and time
+# kind of tree -> (number, time)
 _TYPES = {CALLS: ("calls", "time"), SAMPLES: ("samples", "sampled_time")}
 _ID_BYTES = 16
 
@@ -32,14 +33,14 @@ _ID_BYTES = 16
 def export_profile(
     profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
 ) -> list[str]:
-    """Write all stacks of all threads, and resource attributes of the process; return notes."""
+    """Write all stacks of all threads, and attributes of the process; return notes."""
     del settings
     forest = forest_of(profile)
     dictionary = _Dictionary(forest)
     profiles = []
     for kind, (count, time) in _TYPES.items():
         trees = [tree for tree in forest.trees if tree.kind == kind]
-        if forest.is_timed(kind):  # what tools show first is the first one
+        if forest.is_timed(kind):  # tools show the first one first
             samples = [dictionary.samples(tree, tree.self_ns) for tree in trees]
             period = profile.sample_ns if kind == SAMPLES else None
             profiles.append(_profile(dictionary, (time, "nanoseconds"), samples, period))
@@ -55,7 +56,7 @@ def export_profile(
 
 
 class _Dictionary:
-    """The tables that all profiles refer to; element 0 of each is the empty one."""
+    """The tables that all profiles share; element 0 of each is empty."""
 
     def __init__(self, forest: Forest) -> None:
         self.tables = SymbolTables(forest)
@@ -63,7 +64,7 @@ class _Dictionary:
         self._attributes: dict[tuple[int, str | int], int] = {}
 
     def samples(self, tree: StackTree, values: list[int]) -> bytes:
-        """Return samples of all nodes that have a value."""
+        """Return samples for all nodes that have a value."""
         attributes = b""
         if tree.thread is not None:
             known: list[tuple[str, str | int]] = [
@@ -85,7 +86,7 @@ class _Dictionary:
         return self._attributes.setdefault(known, len(self._attributes) + 1)
 
     def content(self) -> bytes:
-        """Return the ProfilesDictionary; every string has to be known."""
+        """Return the ProfilesDictionary; call it when all strings have been added."""
         tables = self.tables
         parts = [message(number, b"") for number in (1, 2, 3, 4, 6)]
         for mapping in tables.mappings:
@@ -132,5 +133,5 @@ def _resource(forest: Forest, profile: Profile) -> bytes:
 
 
 def _any(value: str | int) -> bytes:
-    """Return an AnyValue."""
+    """Return a value as an AnyValue message."""
     return string(1, value) if isinstance(value, str) else integer(3, value)

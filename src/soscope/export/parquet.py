@@ -21,7 +21,7 @@ VIEWER = "duckdb -c \"SELECT symbol, count(*) FROM 'FILE' GROUP BY 1 ORDER BY 2 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls, a row group for each part of the recording; return notes.
 
-    Raises SoscopeError where pyarrow is not installed.
+    Raises SoscopeError if pyarrow is not installed.
     """
     del settings
     try:
@@ -50,7 +50,7 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
 
 
 class _Sink:
-    """A file for pyarrow that only grows."""
+    """A file object for pyarrow that can only be appended to."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
@@ -67,7 +67,7 @@ class _Sink:
         return self._size
 
     def flush(self) -> None:
-        """Do nothing: the bytes are written."""
+        """Do nothing, because the bytes are written already."""
 
     def close(self) -> None:
         self.closed = True

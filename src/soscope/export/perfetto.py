@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Perfetto's own format: a protobuf message Trace of TracePackets with track events.
 
-A track for each thread; arguments and results are debug annotations of the slice's end. Where a
-profile has no times of single calls its slices are ways, each as long as all of its calls together.
+There is a track for each thread. Arguments and results are debug annotations of the slice's end.
+If a profile has no times of single calls, its slices are call paths, each as long as all its
+calls together.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
 def export_profile(
     profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
 ) -> list[str]:
-    """Write a slice for each call, or for each way where no call has its time; return notes."""
+    """Write a slice for each call, or for each call path if calls have no times; return notes."""
     del settings
     calls = call_times_of(profile)
     if calls is not None:
@@ -154,7 +155,7 @@ class _Perfetto(Timeline):
         self._packets.event(kind, track, time_ns, name + category + more)
 
     def _stack(self, entry: Entry) -> bytes:
-        """Return the annotation `stack`, an array with the outermost frame first; or b""."""
+        """Return the annotation `stack`, an array with the outermost frame first, or b""."""
         if self._stacks is None:
             return b""
         frames = self._stacks.whole(key_of(entry))
@@ -163,7 +164,7 @@ class _Perfetto(Timeline):
         return self._packets.texts("stack", [frame_text(frame) for frame in frames])
 
     def _track(self, thread: Thread) -> int:
-        """Return the track of a thread, which is described when it is first asked for."""
+        """Return the track of a thread, which is described on first use."""
         track = self._tracks.get(thread)
         if track is not None:
             return track

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TracePackets of Perfetto's format: tracks, and the events on them.
 
-protos/perfetto/trace/trace.proto, trace_packet.proto, track_event/*.proto have the field
-numbers. Names and categories are interned: the first packet with one says what its number means.
+protos/perfetto/trace/trace.proto, trace_packet.proto, track_event/*.proto have the field numbers.
+Names and categories are interned: the first packet that uses one defines its number.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PerfettoPackets:
         self._tracks = 0
 
     def begin(self, first_ns: int) -> None:
-        """Say of which clock all times are; it has to be the first."""
+        """Write the clock of all times; this must be the first packet."""
         clock = message(1, integer(1, _REALTIME) + integer(2, first_ns))
         snapshot = message(6, clock + integer(2, _REALTIME))
         defaults = message(59, integer(58, _REALTIME))
@@ -41,24 +41,24 @@ class PerfettoPackets:
         self._packets += message(1, defaults + integer(10, _SEQUENCE) + integer(13, _CLEARED))
 
     def process(self, pid: int, name: str) -> int:
-        """Describe a process; return its track."""
+        """Describe a process, and return its track."""
         return self._track(message(3, integer(1, pid) + string(6, name)))
 
     def thread(self, process: int, pid: int, tid: int, name: str = "") -> int:
-        """Describe a thread; return its track."""
+        """Describe a thread, and return its track."""
         described = integer(1, pid) + integer(2, tid) + (string(5, name) if name else b"")
         return self._track(integer(5, process) + message(4, described))
 
     def named(self, parent: int, name: str) -> int:
-        """Describe a track of a process that is no thread; return it."""
+        """Describe a track of a process that is not a thread, and return it."""
         return self._track(integer(5, parent) + string(2, name))
 
     def name(self, text: str) -> bytes:
-        """Return the name of an event."""
+        """Return the field for the name of an event."""
         return integer(10, self._number(_NAMES, text))
 
     def category(self, text: str) -> bytes:
-        """Return the category of an event."""
+        """Return the field for the category of an event."""
         return integer(3, self._number(_CATEGORIES, text))
 
     def annotation(self, name: str, value: str | int) -> bytes:
@@ -72,12 +72,12 @@ class PerfettoPackets:
         return message(4, integer(1, self._number(_ANNOTATIONS, name)) + b"".join(shown))
 
     def event(self, kind: int, track: int, time_ns: int, said: bytes) -> None:
-        """Write a TrackEvent; `said` is what its name, category and annotations are."""
+        """Write a TrackEvent; `said` are the fields of its name, category and annotations."""
         event = integer(9, kind) + integer(11, track) + said
         self._packet(integer(8, time_ns) + message(11, event))
 
     def flush(self) -> None:
-        """Write what is left."""
+        """Write the rest of the packets."""
         self._write(bytes(self._packets))
         self._packets.clear()
 

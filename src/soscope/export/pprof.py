@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """pprof's format: a gzip'd protobuf message Profile.
 
-proto/profile.proto of google/pprof has the field numbers. A sample is a stack of one thread; its
-values are numbers of calls and their self time, or numbers of samples and the time they stand for.
+proto/profile.proto of google/pprof has the field numbers. A sample is a stack of one thread. Its
+values are the number of calls and their self time, or the number of samples and the time that
+they stand for.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 VIEWER = "go tool pprof FILE, or pprof -http : FILE"
 
-# of each kind of tree: number and time, and the units of these
+# kind of tree -> (number, time), with their units
 _TYPES = {CALLS: ("calls", "time"), SAMPLES: ("samples", "sampled_time")}
 
 
@@ -50,7 +51,7 @@ def export_profile(
         parts += _samples(tree, tables, names)
     parts += _symbols(tables)
     parts += _about(forest, profile, tables, names)
-    parts += [string(6, text) for text in tables.strings]  # all of them are known by now
+    parts += [string(6, text) for text in tables.strings]  # last: the parts above add strings
     write(gzip.compress(b"".join(parts), mtime=0))
     return forest.notes()
 

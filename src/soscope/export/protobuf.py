@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields of protobuf messages, as bytes: numbers, and whatever has a length.
+"""Fields of protobuf messages, as bytes: numbers, and everything with a length.
 
 https://protobuf.dev/programming-guides/encoding/
 """
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _LENGTH_DELIMITED = 2  # a wire type
-_NEGATIVE = 1 << 64  # an int64 below zero is written as its two's complement
+_NEGATIVE = 1 << 64  # a negative int64 is written as its two's complement
 
 
 def varint(number: int) -> bytes:
-    """Return seven bits a byte, the lowest first."""
+    """Return a number as varint: seven bits a byte, lowest first."""
     if 0 <= number < 0x80:
         return bytes((number,))
     if number < 0:
@@ -29,12 +29,12 @@ def varint(number: int) -> bytes:
 
 
 def integer(field: int, value: int) -> bytes:
-    """Return a field of any integer type but sint and fixed ones, of a bool or an enum."""
+    """Return a field of any integer type (except sint and fixed), bool or enum."""
     return varint(field << 3) + varint(value)
 
 
 def message(field: int, value: bytes) -> bytes:
-    """Return a field of type bytes, or one that a message is."""
+    """Return a field of type bytes, or of a message type."""
     return varint(field << 3 | _LENGTH_DELIMITED) + varint(len(value)) + value
 
 
@@ -44,6 +44,6 @@ def string(field: int, value: str) -> bytes:
 
 
 def packed(field: int, values: Iterable[int]) -> bytes:
-    """Return a repeated field of integers; nothing where there are none."""
+    """Return a repeated field of integers, b"" if there are none."""
     joined = b"".join([varint(value) for value in values])
     return message(field, joined) if joined else b""

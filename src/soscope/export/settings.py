@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an export is told: which format, and what a stack weighs."""
+"""Settings of an export: the format, and the weights of stacks."""
 
 from __future__ import annotations
 
-# format -> endings of files that mean it; one of two parts stands before one of one
+# format -> endings of its files; endings with two parts precede those with one
 ENDINGS: dict[str, tuple[str, ...]] = {
     "perfetto": (".pftrace", ".perfetto-trace"),
     "chrome": (".chrome.json",),
@@ -21,9 +21,9 @@ ENDINGS: dict[str, tuple[str, ...]] = {
 }
 FORMATS = tuple(ENDINGS)
 BOTH_FORMATS = ("perfetto", "chrome", "firefox", "speedscope", "folded")
-TIMED_FORMATS = ("perfetto", "chrome", "firefox", "speedscope")  # that say when a call was
-LINED_FORMATS = ("callgrind",)  # that tell functions apart by their source files
-CALL_FORMATS = (*BOTH_FORMATS, "parquet", "csv", "jsonl")  # of a recording of calls
+TIMED_FORMATS = ("perfetto", "chrome", "firefox", "speedscope")  # with times of calls
+LINED_FORMATS = ("callgrind",)  # formats that identify functions by source files
+CALL_FORMATS = (*BOTH_FORMATS, "parquet", "csv", "jsonl")  # formats for a recording of calls
 PROFILE_FORMATS = (*BOTH_FORMATS, "callgrind", "gmon", "pprof", "otlp", "json")
 
 NANOSECONDS, CALLS, SAMPLES = "ns", "calls", "samples"
@@ -31,7 +31,7 @@ WEIGHTS = (NANOSECONDS, CALLS, SAMPLES)
 
 
 class ExportSettings:
-    """`weight`: of folded stacks, None: the best; `string_limit`: bytes of a string to show."""
+    """`weight` of folded stacks, None for the best; `string_limit`: bytes of a string to print."""
 
     __slots__ = ("string_limit", "weight")
 
@@ -41,7 +41,7 @@ class ExportSettings:
 
 
 def format_of(path: str) -> str | None:
-    """Return the format that a file's ending means; None where it means none.
+    """Return the format for a file's ending, None if it has none.
 
     >>> from soscope.export.settings import format_of
     >>> format_of("run.pftrace")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tree of stacks laid out on a line, for viewers that know slices alone.
+"""A tree of stacks laid out on a time line, for viewers that only know slices.
 
-A profile does not know when a call was. A slice is a way: as long as all of its calls together,
-with the ways inside it at its beginning, the longest first.
+A profile does not have the time of single calls. A slice is a call path. It is as long as all its
+calls together, with the call paths inside it at its start, the longest first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SliceEnd(Record):
-    """Where a node's slice begins or ends, in nanoseconds; in calls where no time is known."""
+    """Where a node's slice begins or ends, in nanoseconds; in calls if no time is known."""
 
     __slots__ = ("at", "is_begin", "node")
 
@@ -29,16 +29,16 @@ class SliceEnd(Record):
 
 
 def slices_of(tree: StackTree) -> Iterator[SliceEnd]:
-    """Yield beginnings and ends, in the order of their places and properly nested."""
+    """Yield beginnings and ends in order, properly nested."""
     widths = list(tree.weights())
     inside: dict[int, list[int]] = {}
-    for node in range(len(widths) - 1, -1, -1):  # children stand behind their parents
+    for node in range(len(widths) - 1, -1, -1):  # children come behind their parents
         parent = tree.parents[node]
         inside.setdefault(parent, []).append(node)
         if parent != ROOT:
             widths[parent] += widths[node]
     for nodes in inside.values():
-        nodes.sort(key=lambda node: (widths[node], -node))  # the last is taken first
+        nodes.sort(key=lambda node: (widths[node], -node))  # the last one is popped first
     at = 0
     left = inside.get(ROOT, [])
     todo = [(node, False) for node in left]
@@ -56,7 +56,7 @@ def slices_of(tree: StackTree) -> Iterator[SliceEnd]:
 
 
 def said_of(tree: StackTree, node: int) -> list[tuple[str, int]]:
-    """Return names and values of what is known of a node."""
+    """Return names and values of the known numbers of a node."""
     said = [(tree.kind, tree.counts[node])]
     if tree.is_timed:
         said.append(("self_ns", tree.self_ns[node]))
@@ -67,7 +67,7 @@ def said_of(tree: StackTree, node: int) -> list[tuple[str, int]]:
 
 
 def notes_of_slices(forest: Forest) -> list[str]:
-    """Say what the slices are."""
+    """Return notes on the meaning of slices."""
     notes = ["a profile has no times of single calls: a slice is all calls of one way together"]
     notes += [
         f"the time of {kind} is not known: each is shown as one nanosecond"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""speedscope's own JSON, in nanoseconds: for each thread its calls, or its stacks with weights.
+"""speedscope's own JSON, in nanoseconds: each thread's calls, or its stacks with weights.
 
 https://www.speedscope.app/file-format-schema.json
 """
@@ -32,7 +32,7 @@ _NANOSECONDS, _NO_UNIT = "nanoseconds", "none"
 
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
-    """Write all calls, which are in memory meanwhile; return notes."""
+    """Write all calls, which are kept in memory until then; return notes."""
     del settings
     name = " ".join(replay.command) or replay.recording.path
     cpp = CppNames()
@@ -44,7 +44,7 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
 def export_profile(
     profile: Profile, write: Callable[[bytes], object], settings: ExportSettings
 ) -> list[str]:
-    """Write each thread's calls, or its stacks with their times and numbers; return notes."""
+    """Write each thread's calls, or its stacks with their times and counts; return notes."""
     del settings
     calls = call_times_of(profile)
     if calls is not None:
@@ -86,11 +86,11 @@ def _export_calls(calls: CallTimes, write: Callable[[bytes], object]) -> list[st
     return calls.notes()
 
 
-_Frame = tuple[str, str, int | None]  # name, image or file, line of an interpreter's
+_Frame = tuple[str, str, int | None]  # name, image or file, line in an interpreter's code
 
 
 def _weighed(name: str, unit: str, tree: StackTree, weights: list[int], frames: list[int]) -> str:
-    """Return a profile of stacks, the outermost frame first, with their weights."""
+    """Return a profile of stacks, outermost frame first, with their weights."""
     stacks: list[str] = []
     for frame, parent in zip(tree.frames, tree.parents, strict=True):
         below = "" if parent == ROOT else f"{stacks[parent]},"
@@ -106,7 +106,7 @@ def _weighed(name: str, unit: str, tree: StackTree, weights: list[int], frames: 
 
 
 def _evented(name: str, end: int, events: list[str]) -> str:
-    """Return a profile of calls that begin and end."""
+    """Return a profile of calls, as events that open and close frames."""
     return (
         f'{{"type":"evented","name":{quoted(name)},"unit":"{_NANOSECONDS}",'
         f'"startValue":0,"endValue":{end},"events":[\n' + ",\n".join(events) + "]}"
@@ -144,7 +144,7 @@ class _Speedscope(Timeline):
         self._write = write
         self._name = name
         self._frames: dict[_Frame, int] = {}
-        self._opened: dict[Thread, list[tuple[Entry, list[_Frame]]]] = {}  # with frames below each
+        self._opened: dict[Thread, list[tuple[Entry, list[_Frame]]]] = {}  # with frames below
         self._events: dict[Thread, list[str]] = {}
         self._programs: dict[int, str] = {}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stacks of calls (-k) as an export has them: frames between a call and the call around it."""
+"""The stacks of calls (-k) for exports: the frames between a call and the call around it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MOST_KEPT = 1 << 16
 
 
 class ExportStacks(CallFrames):
-    """The stacks of a recording, the outermost frame first.
+    """The stacks of a recording, outermost frame first.
 
-    With `names`, functions of C++ have the names that people write.
+    With `names`, C++ functions have demangled names.
     """
 
     def __init__(self, replay: Replay, names: CppNames | None) -> None:
@@ -30,7 +30,7 @@ class ExportStacks(CallFrames):
         self._between: dict[tuple[Key, Key, TracedSlot], list[StackFrame]] = {}
 
     def places(self, key: Key) -> list[Place]:
-        """Return frames and their addresses, the innermost first; [] where nothing is known."""
+        """Return frames and their addresses, innermost first, [] if nothing is known."""
         linked = super().places(key)
         if self._cpp is None or not linked:
             return linked
@@ -44,19 +44,20 @@ class ExportStacks(CallFrames):
         return known
 
     def whole(self, key: Key) -> list[StackFrame]:
-        """Return all frames of a stack; [] where it is not known."""
+        """Return all frames of a stack, [] if it is not known."""
         return [frame for frame, _ in reversed(self.places(key))]
 
     def inside(self, entry: Entry, around: Entry | None) -> list[StackFrame]:
-        """Return the frames between a call and the one around it, if any."""
+        """Return the frames between a call and the call around it, if there is one."""
         if around is None:
             return self.whole(key_of(entry))
         return self.between(key_of(entry), key_of(around), around.slot)
 
     def between(self, key: Key, around: Key, slot: TracedSlot) -> list[StackFrame]:
-        """Return the frames of a stack behind the call of `slot`, whose own stack is `around`.
+        """Return the frames of a stack inside the call of `slot`, whose own stack is `around`.
 
-        All of them, where that call's stack is no part of this one: a coroutine has its own.
+        If that call's stack is not part of this one, because a coroutine has a stack of its own,
+        return all frames.
         """
         asked = key, around, slot
         known = self._between.get(asked)
@@ -79,7 +80,7 @@ class ExportStacks(CallFrames):
         callee = slot.callee.name if slot.callee else None
         symbol = slot.symbol if self._cpp is None else self._cpp.written(slot.symbol)
         if frames and (frames[0].symbol, frames[0].image) == (symbol, callee):
-            del frames[0]  # the call around is a frame of its own
+            del frames[0]  # the outer call has a frame of its own
         return frames
 
 
@@ -91,5 +92,5 @@ def _named(frame: StackFrame, names: CppNames) -> StackFrame:
 
 
 def stacks_of(replay: Replay, names: CppNames | None = None) -> ExportStacks | None:
-    """Return the stacks of a recording, as `ExportStacks` does; None where none were kept."""
+    """Return the ExportStacks of a recording, None if it has no stacks."""
     return ExportStacks(replay, names) if replay.stack_depth else None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strings, mappings, functions and locations by number, as pprof and OTLP name frames.
+"""Strings, mappings, functions and locations by number, as pprof and OTLP describe frames.
 
-Numbers begin with 1, but those of strings: string 0 is "". The location of frame N is N + 1.
+Numbers begin with 1, except those of strings: string 0 is "". The location of frame N is N + 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ImageMapping(Record):
-    """An image by its file, or its name; link-time addresses are below `limit`, 0: not known."""
+    """An image, by its file or name; link-time addresses are below `limit`, 0 if not known."""
 
     __slots__ = ("file", "has_files", "has_lines", "limit")
 
@@ -28,7 +28,7 @@ class ImageMapping(Record):
 
 
 class FrameLocation(Record):
-    """A frame: numbers of mapping and function, link-time address and line; 0: not known."""
+    """A frame: numbers of mapping and function, link-time address and line, 0 if not known."""
 
     __slots__ = ("addr", "function", "line", "mapping")
 
@@ -40,13 +40,13 @@ class FrameLocation(Record):
 
 
 class SymbolTables:
-    """What names the frames of a forest; `functions` are names and files."""
+    """The names for the frames of a forest; `functions` are names and files."""
 
     def __init__(self, forest: Forest) -> None:
         self.strings: dict[str, int] = {"": 0}
         self.mappings: list[ImageMapping] = []
         self.functions: dict[tuple[int, int], int] = {}
-        self._numbers: dict[str, int] = {}  # of mappings
+        self._numbers: dict[str, int] = {}  # numbers of mappings
         self.locations = [self._location(frame) for frame in forest.frames]
         self._codes = [varint(number) for number in range(1, len(self.locations) + 1)]
 
@@ -55,9 +55,10 @@ class SymbolTables:
         return self.strings.setdefault(text, len(self.strings))
 
     def stacks(self, tree: StackTree) -> list[bytes]:
-        """Return the locations of each node's stack, the innermost first, as a packed field.
+        """Return the locations of each node's stack, innermost first, as a packed field.
 
-        Each is made of the one below it: whole stacks would take as long as all of them are deep.
+        Each is made from that of the parent, because building whole stacks would take time
+        proportional to their depth.
         """
         stacks: list[bytes] = []
         for frame, parent in zip(tree.frames, tree.parents, strict=True):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls as slices of their threads' time: each ends before the one that it is nested in.
+"""Calls as slices of their threads' time: each ends before the call around it.
 
-Viewers of traces know nothing else. A coroutine may leave a call open while others of its thread
-end; and events may have been lost. Then the calls above end where the one below does, and are
-counted in `overlapping`.
+Viewers of traces only support such slices. But a coroutine may leave a call open while others of
+its thread end, and events may have been lost. Then the inner calls end together with the outer
+one, and are counted in `overlapping`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Thread = tuple[int, int]  # pid, tid
 
 
 class Timeline(Listener):
-    """Takes events, and tells which call begins and which ends: in `opened` and `closed`.
+    """Takes events, and reports beginnings and ends of calls to `opened` and `closed`.
 
-    `first_ns` and `last_ns` are the times of the first and of the last event, CLOCK_REALTIME.
-    `cpp` names functions of C++.
+    `first_ns` and `last_ns` are the times of the first and the last event, CLOCK_REALTIME. `cpp`
+    demangles C++ names.
     """
 
     def __init__(self, cpp: CppNames) -> None:
@@ -40,11 +40,11 @@ class Timeline(Listener):
         self._latest: dict[Thread, int] = {}
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
-        """Take what decides how arguments look."""
+        """Take the prototypes, which determine the form of arguments."""
         self.prototypes = prototypes
 
     def events(self, batch: list[Event]) -> None:
-        """Tell of calls that begin and end."""
+        """Report the calls that begin and end."""
         for event in batch:
             if isinstance(event, Entry):
                 self._seen(event.time_ns)
@@ -63,7 +63,7 @@ class Timeline(Listener):
                 self.started(event)
 
     def end(self, outcome: TraceOutcome) -> None:
-        """End the calls that are open."""
+        """End the calls that are still open."""
         for thread, calls in self._open.items():
             while calls:
                 self.unended += 1
@@ -76,9 +76,9 @@ class Timeline(Listener):
         self.last_ns = max(self.last_ns, time_ns)
 
     def _forward(self, thread: Thread, time_ns: int) -> int:
-        """Return the time of a thread's next event: none is earlier than the one before.
+        """Return the time of a thread's next event, never earlier than the one before.
 
-        Times are converted from ticks, each with an error of its own.
+        Times are converted from ticks, each with its own error.
         """
         self._latest[thread] = time_ns = max(time_ns, self._latest.get(thread, 0))
         return time_ns
@@ -87,7 +87,7 @@ class Timeline(Listener):
         thread = entry.pid, entry.tid
         calls = self._open.get(thread, [])
         if not any(entry is call for call in reversed(calls)):
-            return  # ended by one below it
+            return  # an outer call has ended it already
         time_ns = self._forward(thread, leave.time_ns)
         self._seen(time_ns)
         while calls[-1] is not entry:
@@ -95,28 +95,28 @@ class Timeline(Listener):
             self.closed(thread, calls.pop(), None, time_ns)
         self.closed(thread, calls.pop(), leave, time_ns)
 
-    # ---- for formats ----
+    # ---- overridden by formats ----
 
     def started(self, event: ProcessStart) -> None:
-        """Hear of a process."""
+        """Handle the start of a process."""
 
     def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
-        """Hear of a call whose end was not to be seen."""
+        """Handle a call whose end could not be seen."""
 
     def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
-        """Hear of a call that begins."""
+        """Handle the beginning of a call."""
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
-        """Hear of a call that ends: the last that has begun of those open in its thread.
+        """Handle the end of a call, the innermost open call of its thread.
 
-        `leave` is None where its end is not known.
+        `leave` is None if its end is not known.
         """
 
     def finished(self) -> None:
-        """Write what is left: all calls have ended."""
+        """Write the rest, after all calls have ended."""
 
     def notes(self) -> list[str]:
-        """Say what does not look as it was."""
+        """Return notes on data that are changed in the output."""
         notes = [] if self.cpp.lacks is None else [self.cpp.lacks]
         if self.overlapping:
             notes.append(
@@ -131,7 +131,7 @@ class Timeline(Listener):
 def texts(
     prototypes: Prototypes, entry: Entry, leave: Exit | None, limit: int
 ) -> tuple[str, str, str]:
-    """Return arguments, result and name of the errno of a call, as a trace prints them."""
+    """Return arguments, result and errno name of a call, as a trace prints them."""
     arguments = prototypes.format_call(entry.slot, entry.captured, limit, leave)
     result = errno = ""
     if leave is not None and leave.result is not None:
@@ -143,6 +143,6 @@ def texts(
 
 
 def names(entry: Entry) -> tuple[str, str]:
-    """Return the names of caller and callee, "" where they are not known."""
+    """Return the names of caller and callee, "" if they are not known."""
     slot = entry.slot
     return slot.caller.name if slot.caller else "", slot.callee.name if slot.callee else ""
