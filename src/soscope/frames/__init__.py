@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the stacks of a recording are called: frames of native code, of Python and of Ruby."""
+"""Names for the frames in stacks of a recording: native code, Python and Ruby."""

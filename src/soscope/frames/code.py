@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent has copied of a code object of Python or Ruby."""
+"""The agent's copy of a code object of Python or Ruby."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _ENCODINGS = {0: "utf-8", 1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 
 
 class OriginCode:
-    """What a code object said of itself: `lines` is its line table, as its version has it."""
+    """Data of a code object. `lines` is its line table, in the interpreter's own format."""
 
     __slots__ = ("file", "first_line", "lines", "name")
 
     def __init__(self, memory: ByteSource, addr: int) -> None:
         """Read the copy at `addr`.
 
-        Raises ValueError if it cannot be read, or is larger than the agent makes any.
+        Raises ValueError if it cannot be read, or is larger than any copy that the agent makes.
         """
         head = layout.CODE
         data = memory.read(addr, head.size)

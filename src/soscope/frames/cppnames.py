@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of C++ functions as people write them, in lines and stacks."""
+"""Demangled names of C++ functions, for lines and stacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 1 << 16  # names that are kept
 
 
 class CppNames:
-    """Demangles names; `lacks` says why that cannot be done, None as long as it can."""
+    """Demangles names. `lacks` tells why that is not possible, None if it is."""
 
     __slots__ = ("_demangler", "_short", "_written", "lacks")
 
@@ -23,7 +23,7 @@ class CppNames:
         self._written: dict[str, str] = {}
 
     def full(self, symbol: str) -> str | None:
-        """Return a name of C++ with its parameters, None for all others."""
+        """Return a demangled C++ name with its parameters, None for other names."""
         if not symbol.startswith(MANGLED):
             return None
         from soscope.live.names.demangle import LONGEST, Demangler, NoDemangler
@@ -39,7 +39,7 @@ class CppNames:
         return self._demangler(symbol.encode("utf-8", "surrogateescape"))
 
     def written(self, symbol: str) -> str:
-        """Return the name of a function: of C++, with its parameters."""
+        """Return the name of a function, with its parameters if it is C++."""
         if not symbol.startswith(MANGLED):
             return symbol
         known = self._written.get(symbol)
@@ -51,7 +51,7 @@ class CppNames:
         return known
 
     def short(self, symbol: str) -> str:
-        """Return the name of a function: of C++, without its parameters."""
+        """Return the name of a function, without parameters if it is C++."""
         if not symbol.startswith(MANGLED):
             return symbol
         known = self._short.get(symbol)
@@ -64,7 +64,7 @@ class CppNames:
         return known
 
     def place(self, where: str) -> str:
-        """Return `IMAGE!SYMBOL` or `IMAGE!SYMBOL+0xN` with the short name; else `where` itself."""
+        """Return `IMAGE!SYMBOL` or `IMAGE!SYMBOL+0xN` with the short name, or `where` itself."""
         image, mark, rest = where.partition(f"!{MANGLED}")
         if not mark:
             return where

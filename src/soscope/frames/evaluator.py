@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The function that runs an interpreter's code: in a stack, its frames stand in the place of it."""
+"""The evaluator: the function that runs an interpreter's code.
+
+In a stack, the interpreter's frames replace the frames of this function.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,20 @@ from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.errors import SoscopeError
 from soscope.live.names.staticnames import ImageNames
 
-# CPython's from 3.6 on, exported as tools replace it; Ruby's up to 3.2
+# CPython's function from 3.6 on, exported as tools may replace it, and Ruby's up to 3.2.
 _NAMES = ("_PyEval_EvalFrameDefault", "rb_vm_exec")
-_RUBY_MAIN = "rb_iseq_eval_main"  # it ends with a jump to Ruby's
-_JUMP = 0xE9  # of x86-64, with a displacement of four bytes
+_RUBY_MAIN = "rb_iseq_eval_main"  # ends with a jump to Ruby's evaluator
+_JUMP = 0xE9  # opcode of x86-64, with a displacement of four bytes
 _SAMPLES = 64
 
-NO_PART, BODY, COLD = range(3)  # of what an address may be
+NO_PART, BODY, COLD = range(3)  # results of `Evaluator.part`
 
 
 class Evaluator:
-    """Tells code of the evaluator in one image; nothing is its code where it has no such function.
+    """Recognises the evaluator's code in one image, none if the image has no such function.
 
-    Compilers move what they take for cold out of a function, and in a stripped file that part has
-    no name. It goes on with the frame of the function, though, which hardly another one has.
+    Compilers move seldom executed code out of a function, and in a stripped file that part has no
+    name. But it continues with the frame of the function, which hardly any other function has.
     """
 
     __slots__ = ("_end", "_frame", "_start", "_table")
@@ -42,10 +45,10 @@ class Evaluator:
             frames = map(self._frame_at, range(self._start, self._end, step))
             self._frame = Counter(filter(None, frames)).most_common(1)[0][0]
         except (SoscopeError, OSError, IndexError):
-            pass  # what is known by then has to do
+            pass  # continue with what is known
 
     def part(self, vaddr: int) -> int:
-        """Return NO_PART, BODY, or COLD for what may be its cold part."""
+        """Return BODY, COLD for a possible cold part, or NO_PART for other code."""
         if self._start <= vaddr < self._end:
             return BODY
         if self._table is None or self._frame is None:
@@ -62,7 +65,7 @@ class Evaluator:
 
 
 def _extent(image: ElfImage, names: ImageNames) -> tuple[int, int]:
-    """Return the link-time addresses [start, end) of the function, by its name; (0, 0): none."""
+    """Return the link-time addresses [start, end) of the function, by name; (0, 0) if none."""
     exported = SymbolTable(image)
     for name in _NAMES:
         symbol = exported.lookup(name) or next(iter(names.find(name)), (0, None))[1]
@@ -72,7 +75,10 @@ def _extent(image: ElfImage, names: ImageNames) -> tuple[int, int]:
 
 
 def _extent_of_ruby(image: ElfImage, table: FrameTable) -> tuple[int, int]:
-    """Return the same where the function is nameless, by the last jump of one that ends with it."""
+    """Return the addresses of Ruby's evaluator if it has no symbol.
+
+    They are the target of the jump with which a function that has a symbol ends.
+    """
     main = SymbolTable(image).lookup(_RUBY_MAIN)
     if main is None:
         return 0, 0
@@ -92,6 +98,6 @@ _Frame = tuple[int, int, tuple[tuple[int, str, int | bytes], ...]]
 
 
 def _frame(row: Row) -> _Frame | None:
-    """Return how large a frame is and what it has saved; None before it has saved anything."""
+    """Return the size of a frame and its saved registers, None before it has saved any."""
     saved = tuple(sorted((register, *rule) for register, rule in row.rules.items()))
     return (row.register, row.offset, saved) if len(saved) > 1 else None

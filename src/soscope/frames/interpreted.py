@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of Python and Ruby in stacks of blocks: their names, and between which others they lie.
+"""Frames of Python and Ruby in stacks of blocks: their names, and their places.
 
-The agent gives a stack's return addresses, and then the interpreter's frames. C code that has the
-interpreter run code calls the evaluator; that runs frames until the one returns that it was called
-for, the *entry*. In Ruby's frames the line stands in the place of an instruction.
+The agent records a stack's return addresses, and then the interpreter's frames. If C code makes
+the interpreter run code, it calls the evaluator, which runs frames until the frame returns that
+it was called for, the *entry*. Ruby's frames have a line in place of an instruction.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _UNKNOWN = StackFrame(None, None, None)
 
 
 def is_python(word: int) -> bool:
-    """Return whether a word of a stack is a frame of an interpreter, and no return address."""
+    """Return whether a word of a stack is an interpreter's frame, not a return address."""
     return bool(word >> layout.FRAME_PYTHON & 1)
 
 
 def is_entry(word: int) -> bool:
-    """Return whether a frame of an interpreter was called by C code."""
+    """Return whether an interpreter's frame was called by C code."""
     return bool(word >> layout.FRAME_ENTRY & 1)
 
 
@@ -47,10 +47,10 @@ class PythonFrames:
         self.program = program
         self._codes: dict[int, tuple[OriginCode, int] | None] = {}
         self._known: dict[int, StackFrame] = {}
-        self._same: dict[tuple[str, str, int], StackFrame] = {}  # records are one, or not the same
+        self._same: dict[tuple[str, str, int], StackFrame] = {}  # equal frames are one object
 
     def of(self, word: int) -> StackFrame:
-        """Return what a frame is called; nothing is known of one whose code found no room."""
+        """Return a frame with its name. Nothing is known of code that found no room."""
         frame = self._known.get(word)
         if frame is None:
             frame = self._known[word] = self._make(word)
@@ -87,7 +87,7 @@ class PythonFrames:
         try:
             return OriginCode(source, 0), head >> layout.STACK_API & 0xFF
         except ValueError:
-            return None  # cut off
+            return None  # the data is cut off
 
 
 def mix(
@@ -97,14 +97,13 @@ def mix(
     *,
     is_cut: bool = False,
 ) -> list[_Frame]:
-    """Return native frames with those of an interpreter in the places of its evaluator's.
+    """Return native frames, with an interpreter's frames in place of its evaluator's.
 
-    `parts` says of each native frame whether it is the evaluator's, `own` of each of the
-    interpreter's frames whether it is an entry. Where there are as many of the one as of the other,
-    or the stack was cut off (`is_cut`, or there are as many frames as there can be), each evaluator
-    gives way to the frames that it ran. Else it is not known which is which, and all of the
-    interpreter's stand together in the place of the innermost evaluator; behind all others where
-    no evaluator is known.
+    `parts` tells for each native frame whether it is the evaluator's, and `own` for each
+    interpreter frame whether it is an entry. If their numbers are equal, or if the stack was cut
+    off (`is_cut`, or it has as many frames as possible), each evaluator is replaced by the frames
+    that it ran. Else it is not known which frames it ran. Then all interpreter frames replace the
+    innermost evaluator, or follow all others if no evaluator is known.
     """
     runs = _runs(own)
     places = [at for at, part in enumerate(parts) if part == BODY]
@@ -126,7 +125,7 @@ def mix(
 
 
 def _runs(own: Sequence[tuple[_Frame, bool]]) -> list[list[_Frame]]:
-    """Return the frames that each call of the evaluator has run."""
+    """Return the frames that each call of the evaluator ran."""
     runs: list[list[_Frame]] = []
     is_new = True
     for frame, is_last in own:

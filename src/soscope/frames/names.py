@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What return addresses of a recording are called: by its images, and by the files behind them."""
+"""Names for the return addresses of a recording, from its images and their files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from soscope.recording.names import RecordedProgram
 from soscope.wire import blocklayout
 
 _COUNT = (1 << blocklayout.STACK_API) - 1
-Place = tuple[StackFrame, int | None]  # a frame, and its address where it is one of native code
+Place = tuple[StackFrame, int | None]  # a frame, and its address if it is native code
 _API_NAMES = {
     "API_NEW": "operator new",
     "API_NEW_ARRAY": "operator new[]",
@@ -35,9 +35,9 @@ MAPPING_APIS = frozenset(name for value, name in APIS.items() if value >= blockl
 
 
 def stack_at(program: RecordedProgram, number: int) -> tuple[int, tuple[int, ...], bool]:
-    """Return (api, words, whether there were more) of a stack; (0, (), False): there is none.
+    """Return (api, words, whether more frames existed) of a stack; (0, (), False) if none.
 
-    The words are its return addresses, and behind them frames of Python or Ruby.
+    The words are return addresses, followed by frames of Python or Ruby.
     """
     words = program.stacks
     at = number * 8
@@ -52,7 +52,7 @@ def stack_at(program: RecordedProgram, number: int) -> tuple[int, tuple[int, ...
 
 
 class _NamedFile:
-    """The file behind an image; `identity` is that of the image: another file has no names."""
+    """The file of an image. If its identity is not `identity`, it gives no names."""
 
     def __init__(self, path: str, identity: bytes) -> None:
         self._locator: Locator | None = None
@@ -71,26 +71,26 @@ class _NamedFile:
             self._locator = Locator(image, names)
             self._evaluator = Evaluator(image, names)
         except (SoscopeError, OSError):
-            return  # its functions stay without names
+            return  # the functions of this file have no names
         self._lines = DwarfLines(image)
 
     def __del__(self) -> None:
-        """Close the file: whoever reads a recording in Python lets go of it without a word."""
+        """Close the file, as readers of a recording in Python do not close it themselves."""
         if self._fd is not None:
             os.close(self._fd)
 
     def part(self, vaddr: int) -> int:
-        """Return whether the call in front of a return address is in what runs Python code."""
+        """Return whether the call before a return address is in an interpreter's evaluator."""
         return NO_PART if self._evaluator is None else self._evaluator.part(vaddr - 1)
 
     def frame(self, name: str, vaddr: int) -> StackFrame:
-        """Return what a return address is called: the call is in front of it."""
+        """Return the frame of a return address. The call is in front of it."""
         place = None
         if self._locator is not None:
             try:
                 place = self._locator.at(vaddr - 1)
             except (SoscopeError, OSError):
-                pass  # its names are damaged
+                pass  # damaged symbols
         line = self._lines.at(vaddr - 1) if self._lines is not None else None
         file, number = line or (None, None)
         if place is None or not place.is_found or place.symbol is None:
@@ -111,22 +111,23 @@ class FrameNames:
         self.others: set[str] = set()
 
     def stack(self, program: RecordedProgram, words: tuple[int, ...]) -> tuple[StackFrame, ...]:
-        """Return the frames that the words of a stack stand for."""
+        """Return the frames of a stack from its words."""
         return tuple([frame for frame, _ in self.places(program, words)])
 
     def places(
         self, program: RecordedProgram, words: tuple[int, ...], *, is_cut: bool = False
     ) -> list[Place]:
-        """Return the same with the address of each, None for frames of an interpreter.
+        """Return the frames, each with its address, None for frames of an interpreter.
 
-        Addresses are link-time ones where the image is known. `is_cut`: there were more frames.
+        Addresses are link-time addresses if the image is known. `is_cut` means that more frames
+        existed.
         """
         native = [self._of(program, word) for word in words if not is_python(word)]
         frames: list[Place] = [(frame, addr) for frame, _, addr in native]
         if len(native) == len(words):
             return frames
         python = self._python.setdefault(program.index, PythonFrames(program))
-        python.program = program  # it may have been read again, and has more
+        python.program = program  # the program may have been read again, with more records
         own: list[tuple[Place, bool]] = [
             ((python.of(word), None), is_entry(word)) for word in words if is_python(word)
         ]

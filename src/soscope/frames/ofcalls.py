@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stacks of calls (-k): their frames, and a text that tables and flame graphs have."""
+"""The stacks of calls (-k): their frames, and their text in tables and flame graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_KEPT = 1 << 16
 
 
 class CallFrames:
-    """Names the frames of stacks, and remembers them; `programs` has all stacks."""
+    """Names the frames of stacks, with a cache. `programs` has all stacks."""
 
     def __init__(self, programs: Programs) -> None:
         self.programs = programs
@@ -23,7 +23,7 @@ class CallFrames:
         self._texts: dict[Key, str] = {}
 
     def places(self, key: Key) -> list[Place]:
-        """Return frames and their addresses, the innermost first; [] where nothing is known."""
+        """Return frames and their addresses, innermost first, [] if nothing is known."""
         known = self._places.get(key)
         if known is None:
             index, _, number = key
@@ -32,16 +32,16 @@ class CallFrames:
             known = self._names.places(program, words, is_cut=is_cut)
             if len(self._places) > _MOST_KEPT:
                 self._places.clear()
-            if known:  # else it may still come
+            if known:  # an unknown stack may still be read
                 self._places[key] = known
         return known
 
     def frames(self, key: Key) -> tuple[StackFrame, ...]:
-        """Return the frames alone, the innermost first."""
+        """Return only the frames, innermost first."""
         return tuple([frame for frame, _ in self.places(key)])
 
     def text(self, key: Key) -> str:
-        """Return the frames as `frame_text` has them, the outermost first, with ";" between."""
+        """Return the `frame_text` of all frames, outermost first, with ";" between them."""
         text = self._texts.get(key)
         if text is None:
             text = ";".join([frame_text(frame) for frame, _ in reversed(self.places(key))])
@@ -53,14 +53,14 @@ class CallFrames:
 
 
 def key_of(entry: Entry) -> Key:
-    """Return what says which stack a call has."""
+    """Return the key of a call's stack."""
     return entry.slot.process, entry.pid, entry.stack
 
 
 def frame_text(frame: StackFrame) -> str:
-    """Return a frame in one word: image`symbol, or the function and line of an interpreter's.
+    """Return a frame in one word: image`symbol, or an interpreter's function and line.
 
-    Without what separates frames, and lines.
+    Characters that separate frames or lines are replaced.
     """
     label = frame_label(frame)
     if frame.image is None and frame.file is not None:
@@ -69,10 +69,10 @@ def frame_text(frame: StackFrame) -> str:
 
 
 def frame_label(frame: StackFrame) -> str:
-    """Return the function of a frame; its place in the image, where that has no name."""
+    """Return the function of a frame, or its offset in the image if it has no name."""
     return frame.symbol or ("?" if frame.offset is None else f"{frame.offset:#x}")
 
 
 def frame_name(name: str) -> str:
-    """Return a name without what separates frames and lines, or is meant for a terminal."""
+    """Return a name without separators of frames and lines, and without control characters."""
     return printable(name.replace(";", ":").replace("\n", " "))
