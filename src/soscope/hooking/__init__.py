@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lead calls of a C function to the user's own, inside the process that imports soscope.
+"""Redirects calls of a C function to the user's own, in the process that imports soscope.
 
-No agent and no ptrace: the process rewrites its own slots. `hook.py` is the face of it.
+It needs no agent and no ptrace, because the process rewrites its own slots. `hook.py` has the
+public interface.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call on its way into a Python callable and back: arguments, result, exceptions."""
+"""Converts a C call to the call of a Python callable, and its result or exception back."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _FLOATS = (ctypes.c_float, ctypes.c_double, ctypes.c_longdouble)
 
 
 class Text(bytes):
-    """A string of the program's; given back as it is, it is the same pointer again."""
+    """A string of the program. If it is passed back unchanged, C gets the same pointer again."""
 
     addr: int
 
 
 def text_at(addr: int | None) -> Text | None:
-    """Return the string at an address, None for NULL."""
+    """Return the string at an address, None if the address is NULL."""
     if not addr:
         return None
     text = Text(ctypes.string_at(addr))
@@ -32,10 +32,10 @@ def text_at(addr: int | None) -> Text | None:
 
 
 class PythonCalls:
-    """What makes C calls of Python's: `closure` is to be called by C, on behalf of `function`.
+    """Turns C calls into calls of `function`. C calls the address of `closure`.
 
-    `way_out` is the address by which the original is called, `kept` has the string that each thread
-    was given last.
+    `way_out` is the address at which the original is called. `kept` has the last string that each
+    thread has returned to C.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class PythonCalls:
         return addr
 
     def original(self, *arguments: object) -> object:
-        """Call the original as the callable was called: strings are bytes or None."""
+        """Call the original with arguments like the callable's: strings are bytes or None."""
         result = self._native(*[self._word(argument) for argument in arguments])
         return text_at(result) if self.signature.returns_string else result
 
@@ -87,7 +87,7 @@ class PythonCalls:
         return self._native(*words)
 
     def _back(self, result: Any) -> object:
-        """Convert what the callable has returned. Raises TypeError."""
+        """Convert the result of the callable for C. Raises TypeError."""
         of = self.signature.result
         if of is None:
             return None
@@ -107,7 +107,7 @@ class PythonCalls:
 
 
 def _report(error: BaseException, of: object) -> None:
-    """Give an exception to `sys.unraisablehook`."""
+    """Pass an exception to `sys.unraisablehook`."""
     arguments = _unraisable()(
         (type(error), error, error.__traceback__, "Exception ignored in hook", of)
     )
@@ -118,7 +118,7 @@ def _report(error: BaseException, of: object) -> None:
 
 
 def _unraisable() -> Callable[[tuple[object, ...]], Any]:
-    """Return the class that the interpreter's own hook wants, which has no public name."""
+    """Return the type of the argument of `sys.unraisablehook`, which has no public name."""
     for candidate in tuple.__subclasses__():
         if candidate.__name__ == "UnraisableHookArgs":
             return candidate

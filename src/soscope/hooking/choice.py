@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which slots of this process a hook takes, which it leaves, and where their calls go."""
+"""Decides which slots of this process a hook changes, and which functions they lead to."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from soscope.select.filter import Selection, chooses, compile_selection
 
 _CALLS = frozenset((CALL, JUMP, STUB))
 
-# what is known of a slot's uses: by the file and the slot's place in it
+# whether code only calls through a slot; by (path, inode, address in the file) of the slot
 _uses: dict[tuple[str, int, int], bool] = {}
 
 
 class Left:
-    """A slot that a hook leaves alone: its `image`, its address, and why."""
+    """A slot that a hook does not change, with its `image`, its address, and the reason."""
 
     __slots__ = ("addr", "image", "reason")
 
@@ -35,14 +35,15 @@ class Left:
         self.reason = reason
 
     def __repr__(self) -> str:
-        """Show all of it."""
+        """Return a text with all fields."""
         return f"<slot of {self.image} at {self.addr:#x} left: {self.reason}>"
 
 
 class Chosen:
-    """A slot to be hooked: what it holds, and where its calls go when that is no function's.
+    """A slot to be hooked, with its present value.
 
-    `definition` is the function's own address. `is_inner`: a caller that must hold the GIL.
+    `definition` is the address of the function itself. If `is_inner` is set, the callable is
+    called only for threads that hold the GIL.
     """
 
     __slots__ = (
@@ -69,7 +70,7 @@ class Chosen:
 
 
 class Picture:
-    """This process as it is now: its images and slots; also a context manager."""
+    """The present images and slots of this process. It is also a context manager."""
 
     def __init__(self, symbol: str) -> None:
         self.symbol = symbol
@@ -90,7 +91,7 @@ class Picture:
         self.space.close()
 
     def callers(self, from_: list[str]) -> list[LoadedImage]:
-        """Return the images whose slots were asked for. Raises HookError, UsageError."""
+        """Return the images whose slots the user has asked for. Raises HookError and UsageError."""
         listed = [image for image in self.bindings.by_image if image.link_map]
         if not from_:
             return listed
@@ -107,11 +108,11 @@ class Picture:
         return chosen
 
     def image_at(self, addr: int) -> LoadedImage | None:
-        """Return the image that holds an address, None where none does."""
+        """Return the image that contains an address, None if there is none."""
         return self.images.at(addr)
 
     def slots(self, images: list[LoadedImage]) -> list[Binding]:
-        """Return the slots of `images` for the symbol. Raises HookError where there is none."""
+        """Return the slots of `images` for the symbol. Raises HookError if there is none."""
         asking = [binding for image in images for binding in self.bindings.by_image[image]]
         if asking:
             return asking
@@ -126,7 +127,7 @@ class Picture:
         raise HookError(f"{symbol}: no slot of {_named(images)} is for it", hint=hint)
 
     def definition(self, binding: Binding) -> int:
-        """Return the address of the function that a slot's calls end in, 0 where nobody has it."""
+        """Return the address of the function that a slot's calls reach, 0 if it is undefined."""
         image, name = binding.importer, os.fsencode(binding.symbol)
         bindings = self.bindings
         winner = bindings.winner(image, name, binding.version, call=True)
@@ -140,12 +141,12 @@ class Picture:
         at = bindings.address(winner)
         if not bindings.is_ifunc(winner):
             return at
-        # what the loader would do: the resolver takes nothing on this machine
+        # like the loader: the resolver of an ifunc takes no argument on this machine
         chosen: int | None = ctypes.CFUNCTYPE(ctypes.c_void_p)(at)()
         return chosen or 0
 
     def is_only_called(self, binding: Binding) -> bool:
-        """Return whether code does nothing with a slot but go through it."""
+        """Return whether code uses a slot only to call the function in it."""
         if binding.is_call:
             return True
         image, vaddr = binding.importer, binding.relocation.vaddr
@@ -168,10 +169,11 @@ class Picture:
 def choose(
     picture: Picture, bindings: list[Binding], *, own: int, is_python: bool, within: int
 ) -> tuple[list[Chosen], list[Left]]:
-    """Say which slots are hooked, and why the others are left.
+    """Return the slots that are to be hooked, and the others with the reasons.
 
-    `own` is the link map of the image that the callable lies in, 0 for none; `is_python` that it
-    is Python code, and `within` where the interpreter's own calls may be led to it.
+    `own` is the link map of the image that contains the callable, 0 if there is none. `is_python`
+    is set if the callable is Python code. `within` is the constant of `refused` that
+    `within_interpreter` returns for the function.
     """
     chosen: list[Chosen] = []
     left: list[Left] = []
@@ -199,7 +201,7 @@ def choose(
 
 
 def _why_not(picture: Picture, image: LoadedImage, own: int) -> str:
-    """Return why no slot of an image is hooked, "" where they are."""
+    """Return the reason why no slot of an image can be hooked, "" if there is none."""
     if image.namespace:
         return "it lies in a namespace of its own (dlmopen)"
     if image is picture.images.loader:
@@ -226,7 +228,7 @@ def _named(images: list[LoadedImage]) -> str:
 
 
 def is_executable(addr: int) -> bool:
-    """Return whether an address of this process is one of code. Raises SoscopeError."""
+    """Return whether an address of this process is in executable memory. Raises SoscopeError."""
     space = Space(int(os.readlink("/proc/self")))
     try:
         mapping = space.mapping_at(addr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope.hook`: calls of a C function go to the user's own for as long as a `with` lasts."""
+"""`soscope.hook`: redirects calls of a C function to the user's own during a `with` block."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from soscope.hooking.thunks import Thunk, machine
 from soscope.hooking.tracers import Tracers
 from soscope.prototypes import Prototypes, load
 
-_LOOKS, _BETWEEN = 3, 0.001  # seconds: a thread may be about to bind a slot that was not bound
-_LAST_WAIT = 1.0  # seconds for threads to leave Python callables when the interpreter ends
+_LOOKS, _BETWEEN = 3, 0.001  # number and seconds: a thread may be binding a slot now
+_LAST_WAIT = 1.0  # seconds that threads have to leave Python callables at exit
 
 
 class _State:
-    """What the hooks of a process share; changed with `lock` held."""
+    """The state that the hooks of a process share. It is changed only with `lock` held."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -36,7 +36,7 @@ class _State:
         self.number = 0
         self.in_effect: list[Hook] = []
         self.ended: list[tuple[PythonCalls, list[Thunk]]] = []  # threads may still be in them
-        self.strings: dict[str, dict[int, object]] = {}  # by symbol and thread, that C may have
+        self.strings: dict[str, dict[int, object]] = {}  # results that C may use
         self.prototypes: Prototypes | None = None
 
     def get_ready(self) -> None:
@@ -52,7 +52,7 @@ class _State:
         self.is_ready = True
 
     def forget_ended(self) -> None:
-        """Let closures go in which no thread is any more."""
+        """Drop the closures that no thread executes any more."""
         self.ended = [
             (calls, thunks)
             for calls, thunks in self.ended
@@ -60,7 +60,7 @@ class _State:
         ]
 
     def known(self) -> Prototypes:
-        """Return the catalogue, which is read once."""
+        """Return the catalogue of prototypes, which is read once."""
         if self.prototypes is None:
             self.prototypes = load()
         return self.prototypes
@@ -70,15 +70,16 @@ _state = _State()
 
 
 class Hook:
-    """What `soscope.hook` gives: calls go to the callable while its `with` lasts.
+    """The result of `soscope.hook`: calls go to the callable during its `with` block.
 
     >>> import os
     >>> with soscope.hook("getpid", lambda original: 4711) as hook:
     ...     (os.getpid(), hook.slots > 0, hook.left, hook.original > 0)
     (4711, True, [], True)
 
-    `slots` is how many slots lead to it, `left` those for the symbol that do not: each with its
-    `image`, `addr` and `reason`. `original` is the address of the function.
+    `slots` is the number of slots that lead to the callable. `left` are the slots for the symbol
+    that do not, each with its `image`, `addr` and `reason`. `original` is the address of the
+    function.
     """
 
     __slots__ = ("_calls", "_from", "_function", "_is_on", "_slots", "_way", "left", "symbol")
@@ -95,7 +96,7 @@ class Hook:
 
     @property
     def slots(self) -> int:
-        """How many slots lead to the callable."""
+        """The number of slots that lead to the callable."""
         return len(self._slots) if self._is_on else 0
 
     @property
@@ -104,7 +105,7 @@ class Hook:
         return self._slots[0].chosen.definition if self._slots else 0
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a text with the symbol and the numbers of slots."""
         return f"<Hook of {self.symbol}: {self.slots} slots, {len(self.left)} left>"
 
     def __enter__(self) -> Hook:  # noqa: PYI034  typing is slow to import
@@ -128,7 +129,7 @@ class Hook:
         self.end()
 
     def end(self) -> None:
-        """End it, as the end of the `with` does; may be called twice.
+        """End the hook, like the end of its `with` block. It may be called twice.
 
         >>> with soscope.hook("getpid", lambda original: 4711) as hook:
         ...     hook.end()
@@ -142,7 +143,7 @@ class Hook:
     # ---- beginning ----
 
     def _begin(self) -> None:
-        """Find the slots and lead them to the callable. Raises HookError, UsageError."""
+        """Find the slots and make them lead to the callable. Raises HookError and UsageError."""
         symbol = self.symbol
         target = _pointer(self._function)
         if not target:
@@ -174,16 +175,16 @@ class Hook:
             raise self._nothing()
 
     def _signature(self) -> CtypesSignature:
-        """Return how the callable is called. Raises HookError."""
+        """Return the signature of the callable. Raises HookError."""
         if not isinstance(self._function, CFuncPtr):
             return signature_of(_state.known(), self.symbol)
-        arguments = list(self._function.argtypes or ())  # ctypes' own, around Python code
+        arguments = list(self._function.argtypes or ())  # a ctypes callback for Python code
         if any(issubclass(of, ctypes.Structure | ctypes.Union) for of in arguments):
             raise HookError(f"{self.symbol}: a structure cannot be given to a Python callable")
         return CtypesSignature(arguments, None, [], text=False)
 
     def _lead(self, slot: HookedSlot, target: int, signature: CtypesSignature | None) -> None:
-        """Lead a thunk to the callable."""
+        """Make the thunk of a slot lead to the callable."""
         thunk = slot.thunk
         if signature is None:
             thunk.set(code.TARGET, target)
@@ -204,7 +205,7 @@ class Hook:
 
     @staticmethod
     def _way_out(signature: CtypesSignature, slot: HookedSlot) -> Thunk:
-        """Make what the callable calls the original by."""
+        """Return a thunk at which the callable calls the original."""
         _state.number += 1
         way = machine().new_thunk()
         way.set(code.HOOK, _state.number)
@@ -214,7 +215,7 @@ class Hook:
         return way
 
     def _store(self, tracers: Tracers, pins: Pins) -> None:
-        """Let slots lead to their thunks; those that cannot be written are left."""
+        """Make slots lead to their thunks. Slots that cannot be written are added to `left`."""
         stored = []
         for slot in self._slots:
             if slot.store(tracers, pins):
@@ -237,7 +238,7 @@ class Hook:
     # ---- ending ----
 
     def _end(self) -> None:
-        """Lead calls to the original, and restore the slots. Raises HookError where it cannot."""
+        """Redirect calls to the original, and restore the slots. Raises HookError if that fails."""
         if self._calls is not None:
             self._calls.is_active = False
         for slot in self._slots:
@@ -249,7 +250,7 @@ class Hook:
                     with Tracers() as tracers:
                         slot.restore(pins, tracers)
                         is_traced |= bool(tracers.agents)
-        except OSError as error:  # as too many open files
+        except OSError as error:  # for example too many open files
             raise HookError(
                 f"{self.symbol}: the slots still lead through soscope to the function: {error}",
                 hint="end the hook again",
@@ -258,7 +259,7 @@ class Hook:
         self._is_on = False
         if self in _state.in_effect:
             _state.in_effect.remove(self)
-        for slot in () if is_traced else self._slots:  # an agent may know a thunk for ever
+        for slot in () if is_traced else self._slots:  # an agent may keep a thunk's address
             keep_thunk(slot, self.symbol)
         if self._calls is not None:
             _state.ended.append((self._calls, [slot.thunk for slot in self._slots]))
@@ -283,14 +284,14 @@ def _is_name(value: object) -> bool:
 
 
 def _in_child() -> None:
-    """Go on in a forked child: no other thread is there."""
+    """Continue in a forked child, which has no other thread."""
     machine().take_process()
     machine().forget_threads()
     _state.lock.release()
 
 
 def _end_all() -> None:
-    """End what is still in effect: no Python code runs any more when the interpreter is gone."""
+    """End all hooks, because no Python code can run after the interpreter has ended."""
     with _state.lock:
         for hook_in_effect in reversed(_state.in_effect[:]):
             try:
@@ -308,26 +309,26 @@ def hook(
     *,
     from_: str | Sequence[str] | None = None,
 ) -> Hook:
-    """Lead calls of the C function `symbol` to `function` while a `with` block lasts.
+    """Redirect calls of the C function `symbol` to `function` during a `with` block.
 
-    A Python callable is called as the function's prototype says, with arguments as ctypes gives
-    them (strings are bytes or None), and with one more: `original`, by which it may call the
-    function. What it returns goes to C: an int, a float, bytes, None. An exception goes to
-    `sys.unraisablehook`, and the original is called. A ctypes function object or an address
-    needs no prototype, and is called as C calls it.
+    A Python callable is called with the arguments of the function's prototype, as ctypes passes
+    them (strings are bytes or None), and with one more argument, `original`. It may call the
+    function by `original`. Its result goes to C: an int, a float, bytes, None. If it raises an
+    exception, the exception goes to `sys.unraisablehook`, and the original is called. A ctypes
+    function object or an address needs no prototype, and is called like a C function.
 
-    `from_` names the images whose calls are meant, as `--from` does (`MAIN`, a soname, a glob, or
-    several of them); without it, all. All threads are concerned, and the slots that exist when the
-    block begins. Nested hooks of a symbol: the last is called first, and its `original` is the
-    next.
+    `from_` names the images whose calls are redirected, as `--from` does: `MAIN`, a soname, a
+    glob, or several of them. Without `from_`, the calls of all images are redirected. The hook
+    applies to all threads, and to the slots that exist when the block begins. If hooks of a
+    symbol are nested, the last one is called first, and its `original` is the hook before it.
 
     >>> import os
     >>> with soscope.hook("getpid", lambda original: -original()):
     ...     os.getpid() < 0
     True
 
-    Raises HookError where no slot can be hooked (in the `with`), and UsageError for what cannot
-    be called.
+    Raises UsageError if `function` cannot be called. If no slot can be hooked, the `with`
+    statement raises HookError.
     """
     if not _is_name(symbol):
         raise UsageError("the symbol of a hook is a name: str")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images that are held while their slots change, so that nobody unloads them meanwhile."""
+"""Images that are kept loaded while their slots change, so that no thread can unload them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROT_READ, _PROT_EXEC = 1, 4
 
 
 class LoadedPlace:
-    """Where an image is: its link map, its load bias, and the loader's name for it."""
+    """An image's link map, its load bias, and the loader's name for it."""
 
     __slots__ = ("bias", "link_map", "name")
 
@@ -25,9 +25,10 @@ class LoadedPlace:
 
 
 class Pins:
-    """Images that are held until the end of the block.
+    """Images that are kept loaded until the end of the block.
 
-    dlopen waits for whoever loads an image, so that one that is held is complete.
+    dlopen waits for other threads that load an image, so an image that is held is loaded
+    completely.
     """
 
     def __init__(self) -> None:
@@ -46,10 +47,10 @@ class Pins:
             self._libc.dlclose(handle)
 
     def hold(self, place: LoadedPlace) -> bool:
-        """Hold an image; return whether it is still the one that was there."""
+        """Keep an image loaded. Return False if it was unloaded or replaced by now."""
         if place.link_map in self._held:
             return True
-        name = os.fsencode(place.name) or None  # the program's own is ""
+        name = os.fsencode(place.name) or None  # the program's name is ""
         handle = self._libc.dlopen(name, os.RTLD_LAZY | os.RTLD_NOLOAD)
         if not handle:
             return False
@@ -62,10 +63,10 @@ class Pins:
         return True
 
     def protection(self, addr: int) -> int | None:
-        """Return what the page of a held image has to be given back when it was opened.
+        """Return the protection that a page of a held image needs after it was made writable.
 
-        0 where it can be written as it is, None where there is no memory. What was read once
-        holds: images that are held are complete.
+        Return 0 if the page is writable already, and None if there is no memory. The mappings are
+        read only once, because images that are held are loaded completely.
         """
         if self._mappings is None:
             self._mappings = maps.read(int(os.readlink("/proc/self")))

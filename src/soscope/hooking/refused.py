@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where no Python code can run: functions that no Python callable can stand for, and slots.
+"""Functions that no Python callable can replace, and slots whose calls cannot run Python code.
 
-The interpreter takes memory in the middle of its own work, and locks while it waits for the
-GIL. A Python callable there would run in the middle of that, or wait for ever. So for these
-functions its own slots, and those of extension modules, are left to it.
+The interpreter allocates memory in the middle of its own work, and uses locks while it waits for
+the GIL. A Python callable there would run in the middle of that work, or wait for ever. For such
+functions the slots of the interpreter and of extension modules are not hooked.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from soscope.live.images.loadedimage import LoadedImage
 from soscope.prototypes import Prototypes
 from soscope.wire import layout
 
-# They end the process, and need no return.
+# These functions end the process, and need not return.
 _LAST = frozenset("exit _exit _Exit quick_exit abort".split())
-# The child has an interpreter that does not know of it.
+# In the child of these functions, the interpreter would not know that it was forked.
 _FORKS = frozenset("fork __fork _Fork __libc_fork forkpty daemon".split())
-# Taken in the middle of the interpreter's work.
+# The interpreter calls these functions in the middle of its work.
 _INNER = frozenset(
     "malloc calloc realloc free reallocarray posix_memalign aligned_alloc memalign valloc pvalloc "
     "malloc_usable_size mmap mmap64 munmap mremap madvise mprotect brk sbrk cfree "
     "__libc_malloc __libc_calloc __libc_realloc __libc_free __libc_memalign".split()
 )
 _INNER_PREFIXES = ("pthread_", "__pthread_", "sem_", "mtx_", "cnd_", "tss_", "thrd_")
-# Asked on the way to the GIL, and elsewhere: there a thread that holds it may go in.
+# The interpreter calls these functions while it waits for the GIL, and at other times. A thread
+# that holds the GIL can run a Python callable there.
 _ON_THE_WAY = frozenset(
     "clock_gettime __clock_gettime clock_getres gettimeofday time sched_yield gettid".split()
 )
@@ -33,7 +34,7 @@ ANYWHERE, HOLDING, NOWHERE = range(3)
 
 
 def refuse(prototypes: Prototypes, symbol: str) -> None:
-    """Raise HookError where no Python callable can stand for a function."""
+    """Raise HookError if no Python callable can replace a function."""
     flags = prototypes.flags(symbol)
     why = ""
     if symbol in _FORKS:
@@ -52,7 +53,11 @@ def refuse(prototypes: Prototypes, symbol: str) -> None:
 
 
 def within_interpreter(prototypes: Prototypes, symbol: str) -> int:
-    """Say where calls of the interpreter itself may be led to a Python callable."""
+    """Return which calls of the interpreter itself may be redirected to a Python callable.
+
+    It is ANYWHERE for all calls, HOLDING for the calls of threads that hold the GIL, and NOWHERE
+    for none.
+    """
     if symbol in _ON_THE_WAY:
         return HOLDING
     is_inner = symbol in _INNER or symbol.startswith(_INNER_PREFIXES)
@@ -60,7 +65,7 @@ def within_interpreter(prototypes: Prototypes, symbol: str) -> int:
 
 
 def is_interpreters(image: LoadedImage) -> bool:
-    """Return whether an image is the interpreter, an extension module, or ctypes' way to C."""
+    """Return whether an image is the interpreter, an extension module, or libffi of ctypes."""
     if image.name.startswith("libffi."):
         return True
     array = image.symbols.array
@@ -72,5 +77,5 @@ def is_interpreters(image: LoadedImage) -> bool:
 
 
 def is_libc(image: LoadedImage) -> bool:
-    """Return whether an image is the C library, or its threads'."""
+    """Return whether an image is the C library or its thread library."""
     return image.name.startswith(("libc.so", "libc.musl", "libpthread.so", "ld-musl"))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ctypes of a prototype of the catalogue.
+"""The ctypes types of a prototype of the catalogue.
 
-`char *` is a string where the declaration says so (`const char *`, or an annotation); what a
-function fills in, and strings that need not end, are addresses, as every other pointer is.
+`char *` is a string if the declaration tells so (`const char *`, or an annotation). Buffers that
+a function fills in, and strings without a zero at the end, are passed as addresses, like every
+other pointer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import ctypes
 from soscope.errors import HookError
 from soscope.prototypes import Prototypes, row
 
-_REGISTERS, _VECTORS = 6, 8  # that pass arguments (System V psABI x86-64 §3.2.3)
+_REGISTERS, _VECTORS = 6, 8  # for arguments (System V psABI x86-64 §3.2.3)
 _NEED_NOT_END = ("LIMIT(", "FOLLOW_UNLESS_0(")
 _FLOATS = {4: ctypes.c_float, 8: ctypes.c_double}
 _SIGNED = {1: ctypes.c_int8, 2: ctypes.c_int16, 4: ctypes.c_int32, 8: ctypes.c_int64}
@@ -22,10 +23,11 @@ _C = "a C function pointer (a ctypes function object, or an address) needs no pr
 
 
 class CtypesSignature:
-    """How a function is called: ctypes of its `arguments` and `result`, None for void.
+    """The signature of a function: ctypes types of its `arguments` and its `result`.
 
-    `strings` are the numbers of the arguments that are strings; `returns_string` says the same of
-    the result. `stack_words` is how many words of arguments are passed on the stack.
+    `result` is None for void. `strings` are the indices of the arguments that are strings, and
+    `returns_string` is set if the result is a string. `stack_words` is the number of words of
+    arguments that are passed on the stack.
     """
 
     __slots__ = ("arguments", "result", "returns_string", "stack_words", "strings")
@@ -41,7 +43,7 @@ class CtypesSignature:
 
 
 def stack_words(arguments: list[type]) -> int:
-    """Return how many words of these arguments are passed on the stack."""
+    """Return the number of words of these arguments that are passed on the stack."""
     ints = floats = words = 0
     for of in arguments:
         if of is ctypes.c_longdouble:
@@ -56,9 +58,9 @@ def stack_words(arguments: list[type]) -> int:
 
 
 def signature_of(prototypes: Prototypes, name: str) -> CtypesSignature:
-    """Return how the function `name` is called.
+    """Return the signature of the function `name`.
 
-    Raises HookError where nobody has declared it, or no Python callable can stand for it.
+    Raises HookError if it has no prototype, or if no Python callable can replace it.
     """
     known = prototypes.row(name)
     if known is None:
@@ -94,7 +96,7 @@ def _type(name: str, argument: row.ArgumentRow, what: str) -> type:
 
 
 def _parameters(declaration: str) -> list[str]:
-    """Return the parameters of a declaration, each with its words."""
+    """Return the parameters of a declaration as texts."""
     start = declaration.index("(") + 1
     chunks, depth, begin = [], 0, start
     for at in range(start, len(declaration)):

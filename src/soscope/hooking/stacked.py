@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slots that are hooked: hooks stand behind one another, with trampolines of tracers in between.
+"""Hooked slots. Several hooks may be nested in a slot, with trampolines of tracers in between.
 
-Whoever comes later stands in front. Any of them may go first: what stands in a slot is then
-what was there below, and what others remember of the slot is put right.
+The last hook is called first. The hooks may end in any order. When a hook ends, the value that
+was in the slot before it is put back. If another hook or a tracer has changed the slot since, the
+value that it will put back is corrected instead.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from soscope.hooking.tracers import Tracers
 
 _MOST_TRIES = 100
 
-_of_thunk: dict[int, HookedSlot] = {}  # whose it was last
-_spare: dict[tuple[int, str, int], list[Thunk]] = {}  # thunks that go to a slot's function
+_of_thunk: dict[int, HookedSlot] = {}  # address of a thunk -> the last slot that had it
+_spare: dict[tuple[int, str, int], list[Thunk]] = {}  # unused thunks that lead to a slot's function
 
 
 class HookedSlot:
-    """One slot of a hook: what stood there (`before`), and its `thunk`, which stands there now.
+    """A slot of a hook: its value before the hook (`before`), and the `thunk` that it leads to now.
 
-    `below` is what is to stand there when a tracer's trampoline that stood there is gone.
+    If `before` is the trampoline of a tracer, `below` is the value for the slot after the tracer
+    has gone.
     """
 
     __slots__ = ("before", "below", "chosen", "is_active", "thunk")
@@ -35,7 +37,7 @@ class HookedSlot:
         _of_thunk[thunk.addr] = self
 
     def aim(self, tracers: Tracers) -> None:
-        """Lead the thunk's original to what stands in the slot."""
+        """Make the thunk call the slot's present value as its original."""
         chosen, thunk = self.chosen, self.thunk
         self.before = self.below = value = chosen.value
         original = chosen.definition
@@ -50,12 +52,12 @@ class HookedSlot:
             thunk.set(code.TRACED, value)
             thunk.set(code.UNTRACED, original)
             original = thunk.way
-        elif value in _of_thunk or chosen.is_hooked:  # a hook's before us, or somebody else's
+        elif value in _of_thunk or chosen.is_hooked:  # a hook of soscope or of another tool
             original = value
         thunk.set(code.ORIGINAL, original)
 
     def store(self, tracers: Tracers, pins: Pins) -> bool:
-        """Point the slot at its thunk; return whether it is."""
+        """Make the slot lead to its thunk. Return whether that was possible."""
         chosen = self.chosen
         for _ in range(_MOST_TRIES):
             seen = self.exchange(pins, chosen.value, self.thunk.addr)
@@ -63,7 +65,7 @@ class HookedSlot:
                 return False
             if seen == chosen.value:
                 break
-            chosen.value = seen  # the loader has bound it, or a tracer has come or gone
+            chosen.value = seen  # bound by the loader, or changed by a tracer
             chosen.is_unbound, chosen.is_hooked = True, False
             with Tracers() as now:
                 self.aim(now)
@@ -72,13 +74,13 @@ class HookedSlot:
         return True
 
     def look_again(self, pins: Pins) -> None:
-        """Store once more where a thread that was binding the slot has stored the function."""
+        """Store the thunk again if a thread that was binding the slot has stored the function."""
         self.exchange(pins, self.chosen.definition, self.thunk.addr)
 
     def exchange(self, pins: Pins, old: int, new: int) -> int | None:
-        """Store `new` in the slot if it holds `old`; return what it held.
+        """Store `new` in the slot if it contains `old`. Return the value before.
 
-        None where its image is gone, or its page cannot be written.
+        Return None if the image was unloaded, or if its page cannot be made writable.
         """
         chosen = self.chosen
         if not pins.hold(chosen.place):
@@ -89,13 +91,17 @@ class HookedSlot:
         return machine().write(chosen.place.bias, chosen.addr, old, new, prot=prot)
 
     def end(self) -> None:
-        """Let calls go to the original, wherever they come from."""
+        """Make all calls go to the original, also from threads that have the thunk's address."""
         self.is_active = False
         self.thunk.set(code.TARGET, self.thunk.get(code.ORIGINAL))
         self.thunk.set(code.ACTIVE, 0)
 
     def restore(self, pins: Pins, tracers: Tracers) -> None:
-        """Put back what stood in the slot, or let those do so who stand before us there."""
+        """Restore the slot's value.
+
+        If a later hook or tracer has changed the slot, correct the value that it will restore
+        instead.
+        """
         addr, thunk = self.chosen.addr, self.thunk.addr
         under = standing(self.below)
         for _ in range(_MOST_TRIES):
@@ -106,7 +112,7 @@ class HookedSlot:
             if seen is None:
                 return
             if seen == thunk:
-                if put != under and not tracers.stands(addr, put):  # taken out meanwhile
+                if put != under and not tracers.stands(addr, put):  # the tracer has gone meanwhile
                     self.exchange(pins, put, under)
                 return
             with Tracers() as now:
@@ -116,7 +122,7 @@ class HookedSlot:
 
 
 def standing(value: int) -> int:
-    """Return what a slot holds where `value` stood: hooks that have ended leave what they found."""
+    """Return `value`, or the value before it if it is the thunk of a hook that has ended."""
     while value in _of_thunk and not _of_thunk[value].is_active:
         value = _of_thunk[value].below
     return value
@@ -129,5 +135,5 @@ def new_slot(chosen: Chosen, symbol: str) -> HookedSlot:
 
 
 def keep_thunk(slot: HookedSlot, symbol: str) -> None:
-    """Keep a thunk for the slot's next hook: nobody else knows it, but threads that are in it."""
+    """Keep a thunk for the next hook of the slot. Only threads that execute it still know it."""
     _spare.setdefault((slot.chosen.addr, symbol, slot.chosen.definition), []).append(slot.thunk)

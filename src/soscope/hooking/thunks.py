@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory for machine code of ours, and what that does for Python.
+"""Memory for soscope's machine code, and the functions that the code has for Python.
 
-Nothing of it is ever given back: a thread may be in it, or have its address in a register.
+The memory is never freed, because a thread may execute the code, or have its address in a
+register.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _EXCHANGE = ctypes.CFUNCTYPE(*[ctypes.c_uint64] * 4)
 
 
 class Thunk:
-    """The code that one slot leads to, at `addr`, with its `data` behind it."""
+    """The code that one slot leads to. It is at `addr`, and its data is at `data`."""
 
     __slots__ = ("addr", "data")
 
@@ -32,7 +33,7 @@ class Thunk:
 
     @property
     def way(self) -> int:
-        """Where the original is told whether a tracer's trampoline still goes on."""
+        """The address of code that calls a tracer's trampoline only while its session lasts."""
         return self.addr + code.WAY
 
     def get(self, field: int) -> int:
@@ -40,12 +41,12 @@ class Thunk:
         return _word(self.data + field).value
 
     def set(self, field: int, value: int) -> None:
-        """Change a word of the data: one store."""
+        """Change a word of the data by a single store."""
         _word(self.data + field).value = value
 
 
 class SharedCode:
-    """The shared machine code of this process; it is made once (`machine`)."""
+    """The shared machine code of this process. `machine` makes it once."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -81,11 +82,11 @@ class SharedCode:
         return base
 
     def take_process(self) -> None:
-        """Say that the interpreter is this process's: in a forked child, too."""
+        """Set the pid of the process whose interpreter this is, also in a forked child."""
         _word(self.base + code.PID).value = os.getpid()
 
     def forget_threads(self) -> None:
-        """Take all threads but this one out of the table: they are not in a forked child."""
+        """Remove all threads but this one from the table. A forked child does not have them."""
         mine = threading.get_ident()  # pthread_self: the thread pointer
         table = self.base + code.TABLE
         words = (ctypes.c_uint64 * (code.ROWS * code.PLACES)).from_address(table)
@@ -111,11 +112,11 @@ class SharedCode:
         return self._free.pop()
 
     def write(self, bias: int, addr: int, old: int, new: int, *, prot: int) -> int | None:
-        """Store `new` at `addr`, in the image with this load bias, if `old` stands there.
+        """Store `new` at `addr`, in the image with this load bias, if `old` is there now.
 
-        One store, under the loader's lock. `prot` is what the page is to have afterwards, 0 where
-        it can be written anyway. Returns what stood there; None where there is no such image, or
-        its page cannot be opened.
+        It is a single store, under the loader's lock. `prot` is the protection that the page gets
+        afterwards, 0 if the page is writable anyway. Returns the value before. Returns None if
+        there is no such image, or if its page cannot be made writable.
         """
         page = addr & -code.PAGE
         request = struct.pack(
@@ -133,7 +134,7 @@ def _word(addr: int) -> ctypes.c_uint64:
 
 
 def read_word(addr: int) -> int:
-    """Return the word at an address that is mapped."""
+    """Return the word at an address, which must be mapped."""
     return _word(addr).value
 
 
@@ -146,13 +147,13 @@ _machine: SharedCode | None = None
 
 
 def machine() -> SharedCode:
-    """Return the machine code of this process; the first call makes it. Raises HookError."""
+    """Return the machine code of this process. The first call makes it. Raises HookError."""
     global _machine  # noqa: PLW0603  one for the process
     if _machine is None:
         if struct.calcsize("P") != 8 or sys.platform != "linux" or os.uname().machine != code.UNAME:
             raise HookError("soscope hooks on Linux on x86-64 alone")
         try:
             _machine = SharedCode()
-        except (AttributeError, OSError) as error:  # as in a static interpreter
+        except (AttributeError, OSError) as error:  # for example in a static interpreter
             raise HookError(f"this interpreter cannot hook: {error}") from error
     return _machine

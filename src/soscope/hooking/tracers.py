@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents of `soscope trace` in this very process, whose trampolines stand in the same slots.
+"""Agents of `soscope trace` in this process, whose trampolines may be in the same slots.
 
-From outside an agent is put in and taken out while all threads stand still and nobody holds the
-loader's locks. Here it is only looked at; a word of its journal changes by an atomic exchange.
+Another process inserts and removes an agent while all threads are stopped and no thread holds the
+loader's locks. This module only reads the agent's memory. It changes a word in the agent's list
+of changes, or in a trampoline's data, by an atomic exchange.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from soscope.hooking.thunks import machine
 from soscope.proc import maps
 from soscope.wire import layout
 
-_ORIGINAL = 8  # in a cell
-_MOST = 16  # cells behind one another
+_ORIGINAL = 8  # offset of the original function's address in a trampoline's data
+_MOST = 16  # most trampolines of an agent behind one another
 
 
 class Tracers:
-    """The agents that lie in this process; also a context manager."""
+    """The agents in this process. It is also a context manager."""
 
     def __init__(self) -> None:
         pid = int(os.readlink("/proc/self"))
@@ -40,14 +41,14 @@ class Tracers:
         self._memory.close()
 
     def owner_of(self, value: int) -> Resident | None:
-        """Return the agent whose entry trampoline or counter `value` is, None if it is none."""
+        """Return the agent whose entry trampoline or counter `value` is, None if there is none."""
         for agent in self.agents:
             if agent.leads_on(value):
                 return agent
         return None
 
     def before(self, slot: int, trampoline: int) -> int | None:
-        """Return what an agent found in a slot that leads to its trampoline, None if none did."""
+        """Return the slot's value before an agent stored `trampoline` there, None if unknown."""
         agent = self.owner_of(trampoline)
         if agent is None:
             return None
@@ -57,20 +58,24 @@ class Tracers:
         return None
 
     def stands(self, slot: int, trampoline: int) -> bool:
-        """Return whether a trampoline may stand in a slot: who takes its agent out will see it."""
+        """Return whether a trampoline may be put into a slot.
+
+        Its agent must have recorded the change of the slot and must not be on its way out, so
+        that the removal of the agent will restore the slot.
+        """
         agent = self.owner_of(trampoline)
         is_known = agent is not None and self.before(slot, trampoline) is not None
         return is_known and agent is not None and not self._is_going(agent)
 
     def session(self, value: int) -> tuple[int, int]:
-        """Return where the agent of a trampoline counts its sessions, and how many there were."""
+        """Return the address of the session count of a trampoline's agent, and the count."""
         agent = self.owner_of(value)
         assert agent is not None
         at = agent.base + layout.BLOB_DATA + layout.INSIDE.offset("sessions")
         return at, agent.fields["sessions"]
 
     def replace(self, slot: int, thunk: int, by: int) -> None:
-        """Let agents put `by` into a slot where they found `thunk`, when they are taken out."""
+        """Make agents that would put `thunk` back into a slot at their removal put `by` there."""
         field = layout.CHANGE.offset("before")
         for agent in self.agents:
             for at, before, _ in self._changes(agent, slot):
@@ -78,7 +83,7 @@ class Tracers:
                     machine().exchange(at + field, thunk, by)
 
     def bind(self, trampoline: int, unbound: int, definition: int) -> None:
-        """Store in a cell what the loader would, where its slot is not bound yet."""
+        """Store the function in a trampoline's data, as the loader does for an unbound slot."""
         agent = self.owner_of(trampoline)
         value = trampoline
         for _ in range(_MOST):
@@ -90,7 +95,7 @@ class Tracers:
             value = self._memory.word(at)
 
     def _is_going(self, agent: Resident) -> bool:
-        """Return whether an agent is being taken out, or was."""
+        """Return whether an agent is being removed, or was removed."""
         agent.look()
         at = agent.fields["control"] + layout.CONTROL.offset("command")
         command = self._memory.read(at, 4)
@@ -98,7 +103,7 @@ class Tracers:
         return not agent.is_hooked or is_told
 
     def _changes(self, agent: Resident, slot: int) -> list[tuple[int, int, int]]:
-        """Return where the entries of a slot are, newest first, and its old and new word."""
+        """Return (address, old word, new word) of an agent's changes of a slot, newest first."""
         agent.look()
         fields = array("Q", agent.journal())
         words = layout.CHANGE.size // 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine code behind hooked slots. Here alone its processor is chosen."""
+"""The machine code of hooked slots. Only this module chooses the processor."""
 
 from soscope.hooking.isa import x86_64 as code
 

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine code of x86-64 behind hooked slots: bytes, and the instructions that they are.
+"""Machine code of x86-64 for hooked slots: bytes, and the instructions that they encode.
 
-A slot leads to a *thunk* of its own, which jumps to wherever its data says. Data is exchanged,
-code never is: a thread that still has a thunk's address goes to the original when the hook has
-ended. `TEXT` is what all thunks share; a test assembles the instructions and compares the bytes.
+A slot leads to a *thunk* of its own, which jumps to the address in its data. The data is
+exchanged, but the code never changes. A thread that still has a thunk's address goes to the
+original after the hook has ended. All thunks share the code in `TEXT`. A test assembles the
+instructions and compares the bytes.
 
-A thread in a Python callable is known by its thread pointer (`fs:0`), which stands in a row of
-the table while it is inside: its calls go straight to the originals, those of the interpreter
-that is on its way in or out among them. While it is out in an original, the word is one more, so
-that its place stays its own. The companion of a place is the data of the thunk that was called.
+While a thread is in a Python callable, its thread pointer (`fs:0`) is in a place of a row of the
+table. Calls of such a thread go straight to the originals, also the calls of the interpreter on
+its way to the callable or back. While the callable calls an original, the word in the place is
+the thread pointer plus one, so that no other thread takes the place. Each place has a companion:
+the address of the data of the thunk that was called.
 """
 
 from __future__ import annotations
@@ -17,40 +19,40 @@ from struct import pack
 
 PAGE = 4096
 WORD = 8
-UNAME = "x86_64"  # the processor, as uname(2) has it
+UNAME = "x86_64"  # the processor, as in uname(2)
 
-# The data of a thunk: offsets of 8-byte words.
-TARGET = 0  # where the thunk jumps to
-ORIGINAL = 8  # where calls go that the callable does not get
-CLOSURE = 16  # ctypes' way into the Python callable
+# Fields of the data of a thunk: offsets of 8-byte words.
+TARGET = 0  # address that the thunk jumps to
+ORIGINAL = 8  # address for calls that the callable does not get
+CLOSURE = 16  # address of the ctypes callback of the Python callable
 ACTIVE = 24  # 0: the hook has ended
-IN_FLIGHT = 32  # threads between `entry` and its end
-CHECK = 40  # 1: only a thread that holds the GIL goes in
-STACK_WORDS = 48  # arguments on the stack, an even number
-HOOK = 56  # whose it is
-SESSION_AT = 64  # a way by a tracer's trampoline: address of the count of its sessions
-SESSION = 72  # what that was
-TRACED = 80  # the trampoline
-UNTRACED = 88  # where calls go when there has been another session
+IN_FLIGHT = 32  # number of threads between `entry` and its end
+CHECK = 40  # 1: only threads that hold the GIL call the callable
+STACK_WORDS = 48  # words of arguments on the stack, rounded up to an even number
+HOOK = 56  # number of the hook
+SESSION_AT = 64  # address of the count of the tracer's sessions
+SESSION = 72  # the count of sessions when the hook began
+TRACED = 80  # address of the tracer's trampoline
+UNTRACED = 88  # address for calls if the count of sessions has changed
 DATA_SIZE = 128
 
 # A chunk of thunks: a page of code, then their data.
 THUNK_SIZE = 64
 THUNKS = PAGE // THUNK_SIZE
 CHUNK_SIZE = PAGE + THUNKS * DATA_SIZE
-WAY = 16  # in a thunk: the way by a tracer's trampoline
+WAY = 16  # offset in a thunk of the code that calls a tracer's trampoline
 
-# The text's own data, behind its page.
-PID = PAGE  # of the process whose interpreter this is
-CROWDED = PAGE + 8  # calls that found no place in the table
-HOLDS_GIL = PAGE + 16  # PyGILState_Check
+# Data of the shared code, behind its page.
+PID = PAGE  # pid of the process whose interpreter this is
+CROWDED = PAGE + 8  # number of calls that found no place in the table
+HOLDS_GIL = PAGE + 16  # address of PyGILState_Check
 TABLE = 2 * PAGE  # rows of thread pointers, then as many companions
 ROWS, PLACES = 256, 16
-COMPANIONS = ROWS * PLACES * 8  # from a place to its companion
+COMPANIONS = ROWS * PLACES * 8  # distance from a place to its companion
 TEXT_SIZE = TABLE + 2 * COMPANIONS
 
-# A request of `write`: bias of the image, address, old word, new word, the word that stood
-# there, page, whether to open the page, its protection afterwards.
+# A request to `write`: bias of the image, address, old word, new word, the word before the store,
+# page, whether to make the page writable, and its protection afterwards.
 REQUEST = "<6Q2I"
 
 TEXT = """
@@ -263,7 +265,7 @@ c3                     ret
 
 
 def _assembled() -> tuple[bytes, dict[str, int]]:
-    """Return the code of TEXT, and the offset of each of its names."""
+    """Return the code of TEXT, and the offsets of its names."""
     code, names = bytearray(), {}
     for line in TEXT.splitlines():
         if not line or line.startswith("#"):
@@ -276,12 +278,12 @@ def _assembled() -> tuple[bytes, dict[str, int]]:
 
 
 def thunks() -> bytes:
-    """Return the code of a chunk: for each thunk its entry, and behind it its `WAY`."""
+    """Return the code of a chunk of thunks. Each thunk has its entry, and its code at `WAY`."""
     return b"".join(_thunk(index) for index in range(THUNKS))
 
 
 def _thunk(index: int) -> bytes:
-    data = PAGE + index * DATA_SIZE - index * THUNK_SIZE  # from the thunk's beginning
+    data = PAGE + index * DATA_SIZE - index * THUNK_SIZE  # relative to the thunk's start
 
     def at(field: int, end: int) -> bytes:
         return pack("<i", data + field - end)
@@ -294,14 +296,14 @@ def _thunk(index: int) -> bytes:
     way += b"\x4c\x8b\x1d" + at(SESSION_AT, WAY + 11)  # mov r11, [rip + session_at]
     way += b"\x4d\x8b\x1b"  # mov r11, [r11]
     way += b"\x4c\x3b\x1d" + at(SESSION, WAY + 21)  # cmp r11, [rip + session]
-    way += b"\x75\x06"  # jne to the second jump
+    way += b"\x75\x06"  # jne to the second jmp
     way += b"\xff\x25" + at(TRACED, WAY + 29)  # jmp [rip + traced]
     way += b"\xff\x25" + at(UNTRACED, WAY + 35)  # jmp [rip + untraced]
     return (entry + way).ljust(THUNK_SIZE, b"\xcc")
 
 
 def row_of(thread_pointer: int) -> int:
-    """Return the row of the table that a thread's places are in."""
+    """Return the row of the table for a thread."""
     return (thread_pointer * 0x9E37_79B9_7F4A_7C15 & (1 << 64) - 1) >> 56
 
 
