@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What verbs that only look find out; nothing is printed here."""
+"""The work of the commands that only inspect; nothing is printed here."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit: for each trampoline, what it saves, what may be overwritten, and whether that is well.
+"""The audit of a resolver: what each trampoline saves, what may be overwritten, and a verdict.
 
-What is compared are argument registers alone: others the psABI lets every function overwrite, so
-nobody can have anything in them when a slot is called.
+Only argument registers are compared. By the psABI every function may overwrite the others, so no
+caller keeps anything in them when it calls through a slot.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from soscope.inspect.audit.machine import Group
 from soscope.inspect.audit.reach import Leap, Reach, Reaching
 from soscope.inspect.audit.shape import PROFILE, RESOLVE, TLSDESC, Trampoline, trampolines
 
-# what becomes of a register
-SAVED = "saved"  # it holds what it held, whatever happens in between
-UNLESS_CHANGED = "saved-unless-changed"  # … or what an audit module has put there
-UNTOUCHED = "untouched"  # not saved, and nothing that can be reached overwrites it
-OPEN = "open"  # not saved, and not overwritten by what the file has
+# fates of a register
+SAVED = "saved"  # has its old value afterwards, whatever the resolver does
+UNLESS_CHANGED = "saved-unless-changed"  # as SAVED, unless an audit module (LD_AUDIT) changes it
+UNTOUCHED = "untouched"  # not saved, but no reachable code overwrites it
+OPEN = "open"  # not saved, and no code in this file overwrites it
 LOST = "lost"  # not saved, and overwritten
-ABSENT = "absent"  # where this trampoline is used, the processor has no such register
+ABSENT = "absent"  # processors that use this trampoline lack the register
 
 # verdicts
 SOUND = "sound"
-CONDITIONAL = "conditional"  # sound as long as functions outside of the file leave registers alone
+CONDITIONAL = "conditional"  # sound if functions outside of the file keep the registers
 UNSOUND = "unsound"
 
 JUDGED = (m.ARGUMENT, m.REGPARM, m.VECTOR_COUNT, m.RESULT_PLACE, m.SCRATCH)
@@ -38,7 +38,7 @@ _ALL = ("sse", "avx", "avx512", "mpx")
 
 
 class OverwriteSite(NamedTuple):
-    """An instruction that overwrites a register; `function` has a name, or an address."""
+    """An instruction that overwrites a register; `function` is its function's name or address."""
 
     vaddr: int
     function: str
@@ -47,7 +47,7 @@ class OverwriteSite(NamedTuple):
 
 
 class Register(NamedTuple):
-    """A register, or several with one fate; `role` as of `machine.Group`."""
+    """A register, or several with the same fate; `role` as in `machine.Group`."""
 
     name: str
     role: str
@@ -56,7 +56,7 @@ class Register(NamedTuple):
 
 
 class UnknownCall(NamedTuple):
-    """A call on the path whose target the file does not say; `through` names the pointer."""
+    """A call on the path whose target is not in the file; `through` is the name of the pointer."""
 
     vaddr: int
     function: str
@@ -64,7 +64,7 @@ class UnknownCall(NamedTuple):
 
 
 class Path(NamedTuple):
-    """What a trampoline's call can reach. `start` is the called function's link-time address."""
+    """The code that a trampoline's call can reach; `start` is the link-time address it calls."""
 
     start: int
     name: str
@@ -75,10 +75,10 @@ class Path(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """One trampoline. `kind` as of `shape`; `condition` is where it is used.
+    """One trampoline; `kind` as in `shape`, `condition` tells when the loader uses it.
 
-    `how` says how it saves what the processor has beside general registers, "" where by moves;
-    `alignment` is that of its stack in bytes, None where it leaves that alone.
+    `how` is how it saves the processor's state beside general registers, "" if by moves.
+    `alignment` is the alignment of its stack in bytes, None if it does not align the stack.
     """
 
     kind: str
@@ -97,10 +97,10 @@ class Variant(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """What was found out about one dynamic linker.
+    """The results for one dynamic linker.
 
-    `loader` is "glibc" or "musl", `version` "" where the file does not say. `binds_lazily` is
-    False for one that has no trampolines because it needs none.
+    `loader` is "glibc" or "musl". `version` is "" if the file does not contain it. `binds_lazily`
+    is False if the linker has no trampolines because it never binds lazily.
     """
 
     path: str
@@ -114,7 +114,7 @@ class Audit(NamedTuple):
 
     @property
     def verdict(self) -> str | None:
-        """The worst verdict on a trampoline of plain lazy binding, None without any."""
+        """The worst verdict on a trampoline for plain lazy binding, None if there is none."""
         verdicts = {variant.verdict for variant in self.variants if variant.kind == RESOLVE}
         return next(
             (verdict for verdict in (UNSOUND, CONDITIONAL, SOUND) if verdict in verdicts), None
@@ -122,10 +122,11 @@ class Audit(NamedTuple):
 
 
 def audit(path: str | None = None) -> Audit:
-    """Look through the dynamic linker at `path`; None is that of this interpreter.
+    """Audit the dynamic linker at `path`; None means the linker of this Python interpreter.
 
-    Raises SoscopeError: not there (no-such-file), no dynamic linker (no-loader), one that cannot
-    be disassembled (no-disassembler), no capstone (no-extra); FormatError.
+    Raises SoscopeError: there is no such file (no-such-file), it is not a dynamic linker
+    (no-loader), it cannot be disassembled (no-disassembler), capstone is missing (no-extra).
+    Raises FormatError.
     """
     loader = open_loader(path if path is not None else own_loader())
     image = loader.image
@@ -211,7 +212,7 @@ def _function_name(loader: Loader, vaddr: int) -> str:
 def _register(
     loader: Loader, group: Group, trampoline: Trampoline, reach: Reach, features: tuple[str, ...]
 ) -> Register:
-    """Say what becomes of a group of registers on the way through a trampoline."""
+    """Return what happens to a group of registers in a trampoline and its callees."""
     if group.needs and group.needs not in features:
         return Register(group.name, group.role, ABSENT, None)
     parts = frozenset(group.parts)
@@ -238,10 +239,10 @@ def _register(
 
 
 def _condition(trampoline: Trampoline, alike: list[Trampoline]) -> tuple[str, tuple[str, ...]]:
-    """Return where a trampoline is used, and what a processor there may have.
+    """Return when the loader uses a trampoline, and the features of processors that use it.
 
-    glibc's loader chooses by CPUID, and by what the kernel has switched on (sysdeps/x86_64/
-    dl-machine.h, elf_machine_runtime_setup): the best of those that its file has.
+    glibc's loader chooses the best trampoline in its file by CPUID, and by what the kernel has
+    switched on (sysdeps/x86_64/dl-machine.h, elf_machine_runtime_setup).
     """
     ways = {_way_of(other) for other in alike}
     way = _way_of(trampoline)
@@ -269,7 +270,7 @@ def _condition(trampoline: Trampoline, alike: list[Trampoline]) -> tuple[str, tu
 
 
 def _way_of(trampoline: Trampoline) -> str:
-    """Return how a trampoline saves vector registers: by which instruction, or the widest move."""
+    """Return how a trampoline saves vector registers: an instruction's name, or the widest move."""
     for mark in trampoline.marks:
         if mark.startswith("saved "):
             return mark.split()[1].removesuffix("opt")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of a dynamic linker: whose it is, its functions, and what its pointers lead to."""
+"""The file of a dynamic linker: its kind, its functions, and the targets of its pointers."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ MUSL = "musl"
 _PF_X, _PF_W = 1, 2
 _ET_DYN = 3
 _MAX_PADDING = 16
-# a symbol that its loader alone defines
+# symbol that only this kind of loader defines
 _SIGNS = {"_rtld_global": GLIBC, "_r_debug": GLIBC, "_dl_debug_addr": MUSL}
 _CODE = (c.STT_FUNC, c.STT_GNU_IFUNC, c.STT_NOTYPE)
 
 
 class CodePiece(NamedTuple):
-    """One piece of code: a function, or the seldom run half of one."""
+    """One piece of code: a function, or its cold part."""
 
     vaddr: int
     size: int
 
 
 class PointerTarget(NamedTuple):
-    """What a pointer of the file leads to: a function here, and by which name others replace it."""
+    """The target of a pointer in the file: a function, and the name by which others replace it."""
 
     vaddr: int
     interposed_as: str
 
 
 class Loader:
-    """One dynamic linker's file. `kind` is GLIBC or MUSL."""
+    """The file of one dynamic linker; `kind` is GLIBC or MUSL."""
 
     def __init__(self, image: ElfImage, path: str, kind: str) -> None:
         self.image = image
@@ -62,7 +62,7 @@ class Loader:
         self.table = image.dynamic.get(c.DT_PLTGOT) or 0
 
     def _check_size(self) -> None:
-        """Raise FormatError where functions lie upon one another: they would be read again."""
+        """Raise FormatError if functions overlap, because bytes would be read again and again."""
         parts = [
             segment
             for segment in self.image.segments
@@ -79,18 +79,18 @@ class Loader:
 
     @property
     def arch(self) -> str:
-        """The architecture's name, known or not."""
+        """The architecture's name, even if it is not known."""
         assert self.image.header is not None
         return self.image.header.arch_name
 
     @property
     def isa(self) -> InstructionSet:
-        """The instruction set; never asked of a loader that binds nothing lazily."""
+        """The instruction set; only for loaders that bind lazily."""
         assert self.machine is not None
         return self.machine
 
     def function_at(self, vaddr: int) -> CodePiece | None:
-        """Return the piece of code that holds a link-time address."""
+        """Return the piece of code that contains a link-time address."""
         at = bisect_right(self._starts, vaddr) - 1
         if at < 0:
             return None
@@ -102,13 +102,13 @@ class Loader:
         return self._segment(vaddr, _PF_X)
 
     def is_function(self, vaddr: int) -> bool:
-        """Return whether a function begins at a link-time address, or behind its padding there."""
+        """Return whether a function begins at a link-time address, or at padding before it."""
         function = self.function_at(vaddr)
         return function is not None and vaddr - function.vaddr < _MAX_PADDING
 
     @property
     def writable(self) -> tuple[int, int]:
-        """The link-time addresses that are written at some time, from the first to the last."""
+        """The range of link-time addresses with all writable segments."""
         parts = [
             segment
             for segment in self.image.segments
@@ -119,7 +119,7 @@ class Loader:
         return min(part.vaddr for part in parts), max(part.vaddr + part.memsz for part in parts)
 
     def is_writable(self, vaddr: int) -> bool:
-        """Return whether what is there may change as long as the process lives."""
+        """Return whether memory at an address is writable while the process runs (not RELRO)."""
         if not self._segment(vaddr, _PF_W):
             return False
         return not any(
@@ -140,7 +140,7 @@ class Loader:
         return self.image.read(function.vaddr, function.size, "code")
 
     def bytes_at(self, vaddr: int, size: int) -> bytes:
-        """Return up to `size` bytes of code at a link-time address; none where there is none."""
+        """Return up to `size` bytes of code at a link-time address, none if the file has none."""
         try:
             return self.image.source.read(self.image.locate(vaddr), size)
         except FormatError:
@@ -149,9 +149,9 @@ class Loader:
     # ---- pointers ----
 
     def pointer(self, vaddr: int) -> PointerTarget | None:
-        """Return what the pointer at a link-time address leads to when the file is relocated.
+        """Return the target of the pointer at a link-time address after relocation.
 
-        None where it leads to no code, or the file does not say.
+        Return None if the pointer leads to no code, or if the file does not tell.
         """
         if self._pointers is None:
             self._pointers = self._relocated()
@@ -190,13 +190,13 @@ class Loader:
     # ---- names ----
 
     def name(self, vaddr: int) -> str:
-        """Return the name of the function that begins at a link-time address, "" without one."""
+        """Return the name of the function that begins at a link-time address, "" if it has none."""
         names = self._all_names()
         at = bisect_right(names, (vaddr, "\U0010ffff")) - 1
         return names[at][1] if at >= 0 and names[at][0] == vaddr else ""
 
     def name_of(self, function: CodePiece) -> str:
-        """Return the name of a function, "" without one; it may begin behind some padding."""
+        """Return the name of a function or ""; the symbol may be behind some padding."""
         names = self._all_names()
         at = bisect_right(names, (function.vaddr, ""))
         if at < len(names) and names[at][0] < function.vaddr + min(function.size, 16):
@@ -204,7 +204,7 @@ class Loader:
         return ""
 
     def object_at(self, vaddr: int) -> str:
-        """Return NAME or NAME+0xN of the variable that holds a link-time address, "" if unknown."""
+        """Return NAME or NAME+0xN of the variable at a link-time address, "" if unknown."""
         self._all_names()
         best = ""
         for start, size, name in self._objects:
@@ -232,7 +232,7 @@ class Loader:
         return self._names
 
     def _tables(self) -> list[SymbolArray]:
-        """Return the tables of names that belong to the file; none has to be there."""
+        """Return the symbol tables that belong to the file; there may be none."""
         image = self.image
         tables = []
         try:
@@ -240,7 +240,7 @@ class Loader:
             sections = Sections.read(image)
             tables.append(static_table(image.source, sections, image.encoding))
         except FormatError:
-            pass  # names decorate: nothing is decided by them
+            pass  # names are only for display
         try:
             if image.build_id:
                 debug = open_image(debuglink.build_id_path(image.build_id))
@@ -248,19 +248,19 @@ class Loader:
                 if debuglink.file_build_id(debug, theirs) == image.build_id:
                     tables.append(static_table(debug.source, theirs, debug.encoding))
         except (FormatError, OSError):
-            pass  # no debug file of this build: names decorate
+            pass  # no debug file of this build; names are only for display
         return tables
 
 
 def _rank(name: str) -> tuple[bool, int, str]:
-    """Return a key by which the name comes first that people know: __GI_x is x, too."""
+    """Return a sort key that puts the best-known name first: __GI_x is also x."""
     return name.startswith("__GI_"), len(name), name.lower()
 
 
 def own_loader() -> str:
-    """Return the path of the loader that runs this very interpreter.
+    """Return the path of the loader of this Python interpreter.
 
-    Raises SoscopeError where it has none.
+    Raises SoscopeError if it has none.
     """
     program = os.readlink("/proc/self/exe")
     try:
@@ -278,7 +278,7 @@ def own_loader() -> str:
 def open_loader(path: str) -> Loader:
     """Open the dynamic linker at `path`.
 
-    Raises SoscopeError (slug no-such-file; no-loader for a file that is none), FormatError.
+    Raises SoscopeError (slug no-such-file; no-loader for a file of another kind), FormatError.
     """
     if os.path.isdir(path):
         raise SoscopeError(f"'{path}' is a directory", slug="no-such-file")
@@ -293,11 +293,11 @@ def open_loader(path: str) -> Loader:
 
 
 def _kind(image: ElfImage, path: str) -> str:
-    """Return whose loader a file is. Raises SoscopeError where it is none."""
+    """Return the kind of a loader. Raises SoscopeError if the file is not a loader."""
     assert image.header is not None
     interpreter = image.interpreter
     if image.header.type == _ET_DYN and interpreter is None:
-        # a library may ask for one of them: only who defines it is the loader
+        # libraries may import one of these symbols: only the loader defines it
         for name, kind in _SIGNS.items():
             symbol = image.symbol(name)
             if symbol is not None and symbol.is_defined:
@@ -311,7 +311,7 @@ def _kind(image: ElfImage, path: str) -> str:
 def _machine(image: ElfImage, path: str) -> InstructionSet:
     """Return the instruction set of a file.
 
-    Raises SoscopeError for one that is not known, or where capstone is not installed.
+    Raises SoscopeError if it is not known, or if capstone is not installed.
     """
     assert image.header is not None
     try:

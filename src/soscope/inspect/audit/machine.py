@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the registers and the stack at one instruction, and what an ISA must tell.
+"""The known state of registers and stack at one instruction, and the interface of an ISA.
 
-A register is counted in *parts*, of which each is written or kept as a whole: "rdi", "xmm0" (the
-low 128 bits of zmm0), "ymm0" (bits 128 to 255 alone), "zmm0" (the rest), "x0", "q0".
+A register is divided into *parts*, each of which is written or kept as a whole: "rdi", "xmm0"
+(the low 128 bits of zmm0), "ymm0" (only bits 128 to 255), "zmm0" (the rest), "x0", "q0".
 
 A value is None (anything) or one of the tuples:
 
-    ("in", part)           what the part held at the entry
-    ("some", part)         that, on some ways here, and something else on others
+    ("in", part)           the part's value at the entry
+    ("some", part)         that value on some paths to here, another one on other paths
     ("sp", origin, n)      n bytes behind the stack pointer at the entry (origin 0), or behind
-                           what the instruction at `origin` has made of it by aligning
+                           the stack pointer that the instruction at `origin` has aligned
     ("num", n)             the number, or link-time address, n
-    ("table",)             a number plus something unknown: where a switch goes on
-    ("at", n)              what is stored at the link-time address n
-    ("result", n)          what the call at n has returned
+    ("table",)             a number plus something unknown: the target of a switch
+    ("at", n)              the word stored at the link-time address n
+    ("result", n)          the result of the call at n
     ("parts", {part: …})   in memory only: an area that an instruction like fxsave has filled
 """
 
@@ -25,19 +25,19 @@ from typing import Any, NamedTuple
 
 Value = tuple[Any, ...] | None
 
-# how an instruction goes on
+# ways in which an instruction goes on
 NEXT = "next"
-JUMP = "jump"  # to a known target
-BRANCH = "branch"  # there, or on
-CALL = "call"  # of a known target
-JUMP_TO = "jump-to"  # to what a register or memory holds
+JUMP = "jump"  # jumps to a known target
+BRANCH = "branch"  # jumps there, or goes on
+CALL = "call"  # calls a known target
+JUMP_TO = "jump-to"  # jumps to the address in a register or in memory
 CALL_TO = "call-to"
 RETURN = "return"
 STOP = "stop"  # ud2, hlt
 
 
 class Flow(NamedTuple):
-    """How an instruction goes on: to `target`, or to `value` where that is not known."""
+    """How an instruction goes on: to `target`, or to `value` if the target is not known."""
 
     kind: str
     target: int | None = None
@@ -48,10 +48,11 @@ ONWARD = Flow(NEXT)
 
 
 class State:
-    """Registers and memory at one instruction; what is in no table is unknown.
+    """Registers and memory at one instruction; what is in neither table is unknown.
 
-    `memory` is by (origin, offset) on the stack. `has_left` says that the called function has
-    been called from here, so that arguments no longer matter; `marks` are what else was seen.
+    `memory` is by (origin, offset) on the stack. `has_left` is true once the called function has
+    been called, after which arguments no longer matter. `marks` are other things that were
+    recognised.
     """
 
     __slots__ = ("has_left", "marks", "memory", "regs")
@@ -74,12 +75,12 @@ class State:
         return State(dict(self.regs), dict(self.memory), has_left=self.has_left, marks=self.marks)
 
     def forget(self, parts: Iterable[str]) -> None:
-        """Let these parts hold anything."""
+        """Mark the values of these parts as unknown."""
         for part in parts:
             self.regs.pop(part, None)
 
     def merge(self, other: State) -> bool:
-        """Take what comes another way; return whether that changed anything."""
+        """Merge the state of another path to this instruction; return whether it changed."""
         changed = _merge(self.regs, other.regs)
         changed |= _merge(self.memory, other.memory)
         left, marks = self.has_left or other.has_left, self.marks | other.marks
@@ -103,7 +104,7 @@ def _merge(ours: dict[Any, Value], theirs: dict[Any, Value]) -> bool:
 
 
 def joined(first: Value, other: Value) -> Value:
-    """Return what is known where a place holds `first` or `other`."""
+    """Return what is known about a location that holds `first` or `other`."""
     if first == other:
         return first
     for value in (first, other):
@@ -113,9 +114,9 @@ def joined(first: Value, other: Value) -> Value:
 
 
 class Group(NamedTuple):
-    """Parts that have the same role, under the name that people give them.
+    """Parts with the same role, under the name that documents use.
 
-    `needs` is what the processor must have for them to exist: "", "sse", "avx", "avx512", "mpx".
+    `needs` is the processor feature that they depend on: "", "sse", "avx", "avx512", "mpx".
     """
 
     name: str
@@ -126,24 +127,24 @@ class Group(NamedTuple):
 
 # roles
 ARGUMENT = "argument"  # the psABI passes arguments in it
-REGPARM = "regparm"  # i386: of functions declared regparm or fastcall; others take all by the stack
+REGPARM = "regparm"  # i386: only for functions declared regparm or fastcall
 VECTOR_COUNT = "vector-count"  # how many vector registers a variadic call uses
-RESULT_PLACE = "result-place"  # where the callee is to put a large result
-STATIC_CHAIN = "static-chain"  # of nested functions, which are not called through slots
-EXTENDED = "extended"  # arguments of __regcall and the like alone
-SCRATCH = "scratch"  # what else a TLS descriptor must keep
+RESULT_PLACE = "result-place"  # the address for a large result
+STATIC_CHAIN = "static-chain"  # for nested functions, which are not called through slots
+EXTENDED = "extended"  # arguments only of __regcall and the like
+SCRATCH = "scratch"  # other registers that a TLS descriptor's function must keep
 
 
 class InstructionSet:
     """One instruction set, by capstone: what its instructions write, move and lead to.
 
-    `groups` are the argument registers in order, `kept_by_tlsdesc` what a TLS descriptor's
-    function must keep, `scratch` what any function may overwrite. `below` is how many bytes the
-    stub has pushed, which a trampoline takes off the stack when it leaves. `table_register` holds
-    the address of the global offset table in a stub, "" where stubs need none. `leaves` is code
-    that a resolver's trampoline needs, a jump through a register or a return that takes off
-    words; `descriptors` what a TLS descriptor's function begins with, a load of the second word
-    of what its argument points to.
+    `groups` are the argument registers in order. `kept_by_tlsdesc` are the registers that a TLS
+    descriptor's function must keep. `scratch` are those that any function may overwrite. `below`
+    is how many bytes the stub has pushed; a trampoline removes them when it leaves.
+    `table_register` holds the address of the global offset table in a stub, "" if stubs need
+    none. `leaves` matches code that a resolver's trampoline must contain: a jump through a
+    register, or a return that removes words. `descriptors` matches the start of a TLS
+    descriptor's function: a load of the second word at its argument.
     """
 
     bits: int
@@ -164,61 +165,61 @@ class InstructionSet:
         return State(regs)
 
     def bare(self) -> State:
-        """Return the state of which nothing is known but where the stack begins."""
+        """Return the state in which only the start of the stack is known."""
         return State({self.stack: ("sp", 0, 0)})
 
     def all_parts(self) -> Iterable[str]:
-        """Return the names of all parts."""
+        """Return the names of all register parts."""
         raise NotImplementedError
 
     def instructions(self, code: bytes, vaddr: int) -> Iterable[Any]:
-        """Decode code linearly; what cannot be decoded has `id` 0."""
+        """Decode code linearly; bytes that cannot be decoded have `id` 0."""
         raise NotImplementedError
 
     def is_padding(self, insn: Any) -> bool:
-        """Return whether an instruction is there for alignment alone."""
+        """Return whether an instruction only serves alignment."""
         raise NotImplementedError
 
     def writes(self, insn: Any) -> frozenset[str]:
-        """Return the parts that an instruction overwrites, in part or as a whole."""
+        """Return the parts that an instruction overwrites, partly or as a whole."""
         raise NotImplementedError
 
     def writes_at(self, insn: Any, state: State) -> frozenset[str]:
-        """Return the same, as far as `state`, that before it, says more."""
+        """Return these parts more exactly; `state` is the state before the instruction."""
         return self.writes(insn)
 
     def flow(self, insn: Any, state: State) -> Flow:
-        """Say how an instruction goes on; `state` is that before it."""
+        """Return how an instruction goes on; `state` is the state before it."""
         raise NotImplementedError
 
     def step(self, insn: Any, state: State) -> None:
-        """Change `state` as an instruction does; calls are the caller's business."""
+        """Apply the effect of an instruction to `state`; the caller handles calls."""
         raise NotImplementedError
 
     def call(self, insn: Any, state: State) -> None:
-        """Change `state` as a call does that returns."""
+        """Apply the effect of a call that returns to `state`."""
         scratch = self.scratch
         state.regs = {part: value for part, value in state.regs.items() if part not in scratch}
         state.regs[self.result] = ("result", insn.address)
 
     def stores(self, insn: Any, state: State) -> tuple[int, int, Value] | None:
-        """Return (link-time address, size, value) of a store there, None for others."""
+        """Return (link-time address, size, value) of a store to a fixed address, else None."""
         raise NotImplementedError
 
     def learn(self, code: bytes, vaddr: int) -> None:
-        """Look at a function that others may call for what it does to a register."""
+        """Record what a function does to a register, for calls of it."""
 
     def taken(self, insn: Any, state: State) -> int | None:
-        """Return the link-time address that an instruction puts into a register, None for none."""
+        """Return the link-time address that an instruction computes into a register, else None."""
         raise NotImplementedError
 
     def mentions(self, code: bytes, vaddr: int, table: int, low: int, high: int) -> set[int]:
-        """Return what code may name of the addresses from `low` to `high`; too much does no harm.
+        """Return the addresses from `low` to `high` that code may refer to; rather too many.
 
         `table` is the link-time address of the global offset table.
         """
         raise NotImplementedError
 
     def keys(self, pointer: int) -> tuple[int, ...]:
-        """Return under which addresses `mentions` may have a pointer."""
+        """Return the addresses with which `mentions` may refer to a pointer."""
         raise NotImplementedError

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What code can be reached from a function, and which registers it may overwrite.
+"""Find the code that a function can reach, and the registers that this code may overwrite.
 
-Over-stated rather than under-stated: a function counts as a whole, and so does one whose address
-is taken. Where a call leads through a pointer that the file does not fill, any code may follow.
+The result is an upper bound. A function counts as a whole, and so does a function whose address
+is taken. If a call leads through a pointer that the file does not fill, any code may follow.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from soscope.inspect.audit.loader import CodePiece, Loader
 from soscope.inspect.audit.machine import Flow, State, Value
 
 _MAX_FUNCTIONS = 20_000
-_MAX_BYTES = 1 << 20  # of one function
-_ROUNDS = 2  # loops within loops would need more
+_MAX_BYTES = 1 << 20  # limit for one function
+_ROUNDS = 2  # passes; nested loops would need more
 _STUB = 5  # instructions of a stub, at most
-_WITHOUT_RANGE = 256  # bytes to look at where no unwind table says how long a function is
+_WITHOUT_RANGE = 256  # bytes of a function whose length is in no unwind table
 
 
 class Write(NamedTuple):
-    """The instructions that overwrite one part: how many, and the first one that was met."""
+    """The instructions that overwrite one part: their number, and the first one."""
 
     times: int
     vaddr: int
@@ -30,9 +30,9 @@ class Write(NamedTuple):
 
 
 class Leap(NamedTuple):
-    """A call or jump whose target the file does not say; `through` is the pointer, None if unknown.
+    """A call or jump whose target is not in the file; `through` is the pointer, None if unknown.
 
-    `name` is what is known of the pointer, or the function's name that others may define.
+    `name` is the name of the pointer, if known, or of a function that other images may replace.
     """
 
     vaddr: int
@@ -42,9 +42,10 @@ class Leap(NamedTuple):
 
 
 class Reach:
-    """What can be reached: functions by address, writes by part, and where any code may follow.
+    """What can be reached: functions by address, writes by part, and unknown calls.
 
-    `instructions` is how many there are, `undecoded` how many bytes are none that capstone knows.
+    `instructions` is the number of instructions, `undecoded` the number of bytes that capstone
+    cannot decode.
     """
 
     __slots__ = ("functions", "instructions", "leaps", "undecoded", "writes")
@@ -58,7 +59,7 @@ class Reach:
 
 
 class Reaching:
-    """The look through one loader: what it has found of a function or pointer, it keeps."""
+    """The analysis of one loader; results for functions and pointers are cached."""
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
@@ -94,7 +95,7 @@ class Reaching:
         return reach
 
     def _function(self, vaddr: int) -> CodePiece:
-        """Return the function to look at for a call of `vaddr`: the whole of it, or a stub."""
+        """Return the code to analyse for a call of `vaddr`: the whole function, or a stub."""
         known = self.loader.function_at(vaddr)
         if known is None:
             return CodePiece(vaddr, _WITHOUT_RANGE)
@@ -122,7 +123,7 @@ class Reaching:
     # ---- pointers ----
 
     def _follow(self, function: int, vaddr: int, value: Value) -> tuple[list[int], Leap | None]:
-        """Return where a call through a pointer may lead, and that it may lead anywhere."""
+        """Return the targets of a call through a pointer, and a Leap if there may be others."""
         if value is None or value[0] != "at":
             if value is not None and value[0] == "num":
                 return [int(value[1])], None
@@ -138,7 +139,7 @@ class Reaching:
         return targets, Leap(vaddr, function, pointer, self.loader.object_at(pointer))
 
     def _stores(self, pointer: int) -> tuple[set[int], bool]:
-        """Return what functions the file's code stores in a pointer, and if it stores others."""
+        """Return the functions that the file stores in a pointer, and whether it stores others."""
         known = self._stored.get(pointer)
         if known is not None:
             return known
@@ -160,7 +161,7 @@ class Reaching:
         return self._stored[pointer]
 
     def _index(self) -> dict[int, list[CodePiece]]:
-        """Return which functions may name an address of what is written at some time."""
+        """Return writable address -> functions that may refer to it."""
         if self._named is None:
             self._named = {}
             loader = self.loader
@@ -173,10 +174,10 @@ class Reaching:
 
 
 class _Look:
-    """One function, looked through from its first byte to its last, in order of address.
+    """The analysis of one function, from its first byte to its last, in order of address.
 
-    That is enough for what it stores. `settle` looks for the rest, once more where something is
-    called that is not known: with what jumps back bring.
+    One pass is enough to find its stores. `settle` finds the rest. If the function calls unknown
+    targets, it makes further passes, with the states that backward jumps bring.
     """
 
     __slots__ = (
@@ -212,7 +213,7 @@ class _Look:
         self._run()
 
     def settle(self) -> None:
-        """Find what it writes, and as many as possible of its targets."""
+        """Find all writes, and as many targets of calls as possible."""
         if self._is_settled:
             return
         self._is_settled = True
@@ -225,7 +226,7 @@ class _Look:
             self._count(insn)
 
     def _run(self, *, is_last: bool = True) -> None:
-        """Look through it once; but for the last time, only at what is known to be reached."""
+        """Make one pass; except in the last one, skip code that no known path reaches."""
         self.targets: list[int] = []
         self.leaps: list[tuple[int, Value]] = []
         self.stores: list[tuple[int, int, Value]] = []
@@ -234,7 +235,7 @@ class _Look:
         tables: dict[str, Value] = {}
         pending: dict[int, State] = {}
         back, self._back = self._back, {}
-        if self._is_stub and isa.table_register:  # whoever calls a stub has seen to that
+        if self._is_stub and isa.table_register:  # the stub's caller has set this register
             tables[isa.table_register] = ("num", table)
             start.regs |= tables
         state: State | None = start
@@ -243,7 +244,7 @@ class _Look:
             for waiting in (pending.pop(insn.address, None), back.get(insn.address)):
                 if waiting is None:
                     continue
-                # where the stack would be elsewhere, the call before has not returned
+                # if the stack pointers differ, the call before does not return here
                 if state is None or not _is_alike(isa.stack, state, waiting):
                     state = waiting.copy()
                 else:
@@ -251,7 +252,8 @@ class _Look:
             if state is None:
                 if not is_last:
                     continue
-                # reached from behind, or by a table: what the whole function keeps
+                # reached by a backward jump or a table: only values of the whole function are
+                # known
                 state = State(dict(tables))
             flow = isa.flow(insn, state)
             self._note(insn, flow, state)
@@ -295,7 +297,7 @@ class _Look:
                 self.writes[part] = old._replace(times=old.times + 1)
 
     def _note(self, insn: Any, flow: Flow, state: State) -> None:
-        """Take note of where an instruction leads, and of functions whose address it takes."""
+        """Record the target of an instruction, and functions whose address it takes."""
         start, end = self._function.vaddr, self._function.vaddr + self._function.size
         if flow.target is not None and flow.kind in (m.CALL, m.JUMP, m.BRANCH):
             if not start <= flow.target < end:
@@ -308,5 +310,5 @@ class _Look:
 
 
 def _is_alike(stack: str, state: State, other: State) -> bool:
-    """Return whether two ways to an instruction have the stack at the same place, as they must."""
+    """Return whether two paths to an instruction have the same stack pointer, as they must."""
     return state.regs.get(stack) == other.regs.get(stack) or other.regs.get(stack) is None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trampolines, found by what they do: no name is needed.
+"""Find trampolines by what they do, without names.
 
-A lazy resolver's trampoline is entered with two words more on the stack than the called function
-may see. It makes a call, and goes on at what that has returned, without those words. A TLS
-descriptor's function reads the second word of its descriptor, finds the thread's own memory, and
-may have to call for more of it.
+A lazy resolver's trampoline starts with two more words on the stack than the called function may
+see. It makes a call, removes these words, and goes on at the address that the call returned. A
+TLS descriptor's function reads the second word of its descriptor, finds the thread's memory, and
+may have to call a function to allocate more of it.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from soscope.inspect.audit import machine as m
 from soscope.inspect.audit.loader import CodePiece, Loader
 from soscope.inspect.audit.machine import Flow, State
 
-RESOLVE = "resolve"  # of a lazy slot
-PROFILE = "profile"  # the same, where an audit module or sprof wants to know
-TLSDESC = "tlsdesc"  # of a TLS descriptor whose variable may not be there yet
+RESOLVE = "resolve"  # resolver of a lazy slot
+PROFILE = "profile"  # resolver when an audit module or sprof watches calls
+TLSDESC = "tlsdesc"  # function of a TLS descriptor whose variable may not be allocated yet
 
 _MAX_STEPS = 6000
 _PIECE = 512
-_LONGEST = 15  # bytes of an instruction
+_LONGEST = 15  # bytes of an instruction, at most
 _LONGEST_FUNCTION = 2048
-_MOST_CALLS = 3  # of one that is long enough to be something else
+_MOST_CALLS = 3  # calls; a function with more is something else
 _LEAST_KEPT = 2
 
 
 class Trampoline:
-    """One of them. `vaddr` is its first instruction, `calls` what it calls before it leaves.
+    """One trampoline; `vaddr` is its first instruction, `calls` what it calls before it leaves.
 
-    `kept` are the parts that hold at each way out what they held at the entry; `sometimes` those
-    of which that hangs on what came before; `writes` says where it overwrites one itself. `marks`
-    are what was seen of how they are saved: "saved xsavec 0xee", "aligned 64", "leaves by jump".
+    `kept` are the parts that have their entry values at every way out. `sometimes` are parts for
+    which that depends on the path. `writes` tells where it overwrites a part itself. `marks`
+    describe how it saves them: "saved xsavec 0xee", "aligned 64", "leaves by jump".
     """
 
     __slots__ = ("calls", "function", "kept", "kind", "marks", "sometimes", "vaddr", "writes")
@@ -87,7 +87,7 @@ def trampolines(loader: Loader) -> list[Trampoline]:
 
 
 class _Walk:
-    """All ways through one function, by the states in which each instruction can be met."""
+    """All paths through one function, with the possible states at each instruction."""
 
     def __init__(self, loader: Loader, function: CodePiece) -> None:
         self.loader = loader
@@ -96,14 +96,14 @@ class _Walk:
         self.insns: dict[int, Any] = {}
         self.states: dict[int, State] = {}
         self.calls: dict[int, int] = {}
-        self.left: dict[int, State] = {}  # through what was resolved: by a jump, or a call
+        self.left: dict[int, State] = {}  # states at jumps to, or calls of, the resolved function
         self.returned: dict[int, State] = {}
         self.called_on: set[int] = set()
         self.marks: frozenset[str] = frozenset()
         self.written: dict[str, tuple[int, str]] = {}
 
     def result(self) -> Trampoline | None:
-        """Return what the function is, None where it is no trampoline."""
+        """Return the function as a trampoline, None if it is not one."""
         start = self._start()
         if start is None or not self._walk(start):
             return None
@@ -119,7 +119,7 @@ class _Walk:
             trampoline = Trampoline(
                 TLSDESC, start, self.function, calls, exits, self.marks, self.written
             )
-            # any other function leaves in these whatever its callee has left there
+            # any other function returns with whatever its callee left in these registers
             if len(trampoline.kept & self.isa.scratch) >= _LEAST_KEPT:
                 return trampoline
         return None
@@ -128,7 +128,7 @@ class _Walk:
         return {"descriptor"} <= self.marks and bool(self.marks & {"fs", "gs"})
 
     def _start(self) -> int | None:
-        """Return the first instruction that is no padding."""
+        """Return the first instruction that is not padding."""
         at = self.function.vaddr
         while at < self.function.vaddr + self.function.size:
             insn = self._insn(at)
@@ -146,7 +146,7 @@ class _Walk:
             for insn in self.isa.instructions(code, vaddr):
                 if insn.address in self.insns:
                     break
-                # the last one may be cut
+                # the last instruction may be cut
                 if insn.address > vaddr and insn.address + _LONGEST > vaddr + len(code):
                     break
                 self.insns[insn.address] = insn
@@ -154,7 +154,7 @@ class _Walk:
         return known
 
     def _walk(self, start: int) -> bool:
-        """Go all ways; False where that takes too long for a trampoline."""
+        """Walk all paths; return False if that takes too long for a trampoline."""
         self.states[start] = self.isa.entry()
         todo = [start]
         for _ in range(_MAX_STEPS):
@@ -213,7 +213,7 @@ class _Walk:
         todo.append(to)
 
     def _note_return(self, at: int, state: State, flow: Flow) -> None:
-        """Take note of a return, which may be a jump to what lies on the stack."""
+        """Record a return, which may be a jump to an address on the stack."""
         if _is_result(flow.value):
             word = self.isa.bits // 8
             if self._has_dropped(state, word + (flow.target or 0)):
@@ -227,7 +227,7 @@ class _Walk:
             self.returned[at] = state
 
     def _has_dropped(self, state: State, more: int) -> bool:
-        """Return whether the stack is what the called function is to see."""
+        """Return whether the stack pointer is as the called function expects it."""
         place = state.regs.get(self.isa.stack)
         return place is not None and place == ("sp", 0, self.isa.below - more)
 

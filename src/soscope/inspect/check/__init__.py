@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check`: faults of a file, and its stubs run."""
+"""`check`: find faults in a file, and run its stubs."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope check` finds in one image."""
+"""The results of `soscope check` for one image."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from soscope.model.filemap import CALL_STUB, Stub
 class Checked:
     """An image with its faults.
 
-    `ran` is how many stubs were run, `not_run` how many could not be, by the reason; None where
-    none should be.
+    `ran` is how many stubs were run. `not_run` maps reasons to how many could not be run. Both
+    are None if no stubs were to be run.
     """
 
     __slots__ = ("faults", "image", "not_run", "ran")
@@ -34,16 +34,16 @@ class Checked:
 
     @property
     def is_sound(self) -> bool:
-        """Return whether there are remarks at most."""
+        """Return whether the image has no faults; it may have remarks."""
         return not any(fault.severity == FAULT for fault in self.faults)
 
 
 def check(image: Image, *, run: bool = False, hardening: bool = False) -> Checked:
-    """Check one image; with `run` every stub is run under Unicorn, too.
+    """Check one image; if `run` is true, also run every stub under Unicorn.
 
-    `hardening`: IBT, shadow stacks, BTI and PAC are looked for.
+    If `hardening` is true, check for IBT, shadow stacks, BTI and PAC.
 
-    Raises SoscopeError (no-extra) where that is not installed.
+    Raises SoscopeError (no-extra) if Unicorn is not installed.
     """
     mapped = image.map
     faults: list[Fault] = []
@@ -61,7 +61,7 @@ def check(image: Image, *, run: bool = False, hardening: bool = False) -> Checke
 
 
 def _run(mapped: ElfMap | MachoMap, into: Checked) -> None:
-    """Run the stubs; add what that shows."""
+    """Run the stubs, and add the results."""
     from soscope.inspect.check.emulate import disagreement, run_stubs
     from soscope.inspect.check.emulator import the_library
 
@@ -92,7 +92,7 @@ def _run(mapped: ElfMap | MachoMap, into: Checked) -> None:
 
 
 def _why_not(stub: Stub) -> str:
-    """Say why a stub of an image that can be run was not."""
+    """Return why one stub was not run, although the image's other stubs can be."""
     if stub.slot == stub.vaddr:
         return "the loader writes the code"
     if stub.kind == CALL_STUB:

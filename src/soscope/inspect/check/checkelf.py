@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What does not fit together in the linking of an ELF file."""
+"""Find contradictions in an ELF file's data about its linking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from soscope.inspect.check.fault import FAULT, Fault
 from soscope.inspect.check.lazycode import argument_of
 from soscope.model.filemap import CALL_STUB, LAZY, PLT, FileSlot
 
-# gABI, "Dynamic Section", and glibc's elf/get-dynamic-info.h: what is an address there
+# tags that hold an address: gABI, "Dynamic Section", and glibc's elf/get-dynamic-info.h
 _TABLES = {
     c.DT_HASH: "DT_HASH",
     c.DT_GNU_HASH: "DT_GNU_HASH",
@@ -30,7 +30,7 @@ _TABLES = {
     c.DT_FINI_ARRAY: "DT_FINI_ARRAY",
     c.DT_PREINIT_ARRAY: "DT_PREINIT_ARRAY",
 }
-# the bytes of a table: a loader reads nothing of one that has none
+# tags with the size of a table; a loader does not read a table of size 0
 _SIZES = {
     c.DT_RELA: c.DT_RELASZ,
     c.DT_REL: c.DT_RELSZ,
@@ -43,11 +43,11 @@ _SIZES = {
 
 
 def check_elf(mapped: ElfMap) -> Iterator[Fault]:
-    """Give the faults of one file."""
+    """Yield the faults of one file."""
     by_argument: dict[int | None, FileSlot] = {
         slot.resolver_argument: slot for slot in mapped.slots if slot.resolver_argument is not None
     }
-    # where all lazy slots lead to one place at first, that knows them otherwise
+    # if all lazy slots lead to one address at first, the resolver identifies them in another way
     helpers = {slot.helper for slot in mapped.slots if slot.binding == LAZY}
     is_shared = len(helpers) == 1
     for slot in mapped.slots:
@@ -66,7 +66,7 @@ def check_elf(mapped: ElfMap) -> Iterator[Fault]:
             )
     for stub in mapped.stubs_without_slot:
         if stub.kind == CALL_STUB:
-            continue  # it has a slot, but only its callers know which: `partial` says so
+            continue  # it has a slot that only its callers know; `partial` tells
         yield Fault(
             "stub-without-slot",
             FAULT,
@@ -76,14 +76,14 @@ def check_elf(mapped: ElfMap) -> Iterator[Fault]:
 
 
 def _tables(mapped: ElfMap) -> Iterator[Fault]:
-    """Give a fault for each table that a loader would read where nothing is loaded."""
+    """Yield a fault for each table that a loader would read outside of the loaded segments."""
     loaded = [segment for segment in mapped.image.segments if segment.type == c.PT_LOAD]
     for tag, name in _TABLES.items():
         vaddr = mapped.tag(tag)
         if tag in _SIZES and mapped.tag(_SIZES[tag]) == 0:
             continue
         if tag == c.DT_HASH and mapped.tag(c.DT_GNU_HASH):
-            continue  # it is for loaders that do not know the other one
+            continue  # it is for loaders that do not know the other table
         if vaddr and not any(0 <= vaddr - part.vaddr < part.memsz for part in loaded):
             yield Fault(
                 "table-outside",
@@ -110,7 +110,7 @@ def _slot(
         return
     if slot.helper is None:
         if slot.offset is None:
-            return  # the loader makes what it leads to
+            return  # the loader writes what it leads to
         yield Fault(
             "slot-leads-nowhere",
             FAULT,

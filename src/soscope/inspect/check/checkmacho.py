@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What does not fit together in the linking of a Mach-O image."""
+"""Find contradictions in a Mach-O image's data about its linking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from soscope.inspect.check.fault import FAULT, Fault
 
 
 def check_macho(mapped: MachoMap) -> Iterator[Fault]:
-    """Give the faults of one image."""
+    """Yield the faults of one image."""
     names = {slot.vaddr: slot.symbol for slot in mapped.slots}
     for disagreement in a.disagreements(mapped):
         symbol = names.get(disagreement.slot) or disagreement.by_stub or None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs are run, one by one, under the emulator Unicorn (the extra `emulate`).
+"""Run stubs one by one under the emulator Unicorn (the extra `emulate`).
 
-Nothing of the file's code runs on this machine's processor, and no loader is needed: the slots
-are given addresses that nobody else has, and where a stub ends says which of them it went
-through. The first call of a lazy slot's stub is run, too: it has to reach the loader's resolver,
-which has such an address.
+This machine's processor runs no code of the file, and no loader is needed. Each slot gets an
+unmapped address of its own. The address at which a stub ends tells which slot it went through.
+The first call of a lazy slot's stub is run, too: it must reach the loader's resolver, which also
+has such an address.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from soscope.model.filemap import LAZY, FileSlot
 
 
 def run_stubs(mapped: ElfMap | MachoMap) -> Iterator[Ran]:
-    """Run every stub of an image that can be run: those of lazy slots twice, unbound and bound.
+    """Run every suitable stub of an image; stubs of lazy slots run twice, unbound and bound.
 
-    Raises SoscopeError where Unicorn is not installed (no-extra), or where it does not know the
+    Raises SoscopeError if Unicorn is not installed (no-extra), or if it does not support the
     processor or has no room (no-emulator).
     """
     return run_elf(mapped) if isinstance(mapped, ElfMap) else run_macho(mapped)
 
 
 def disagreement(slot: FileSlot, ran: Ran) -> str:
-    """Say in what a run differs from what the file says of a slot, "" where it does not."""
+    """Return how a run differs from the file's data about a slot, "" if it does not."""
     if ran.why:
         return ran.why
     if ran.slot != slot.vaddr:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `emulator` has to know of a processor."""
+"""What `emulator` needs to know about a processor."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 
 class Cpu(NamedTuple):
-    """One processor, by the names of Unicorn's constants.
+    """One processor, with the names of Unicorn's constants.
 
-    `link_map` and `resolver` are the words from `reserved` on (DT_PLTGOT where that is None) that
-    the loader fills; `given` returns (link map, what _dl_fixup is given) at the entry of the
-    resolver, as glibc's sysdeps/*/dl-trampoline.S finds them. `set_up` returns the registers that
-    a stub of the file expects of its caller, `bases` the choices where only trying tells which.
-    `cannot` says whether a file's code is of a kind that cannot be run. `asked_for` returns the
-    slot for which a stub has asked the resolver, even of a file without lazy slots.
+    `link_map` and `resolver` are indices of words that the loader fills, counted from `reserved`
+    (DT_PLTGOT if that is None). `given` returns (link map, argument of _dl_fixup) at the entry of
+    the resolver, as glibc's sysdeps/*/dl-trampoline.S reads them. `set_up` returns the registers
+    that a stub of the file expects from its caller. `bases` returns several choices if only a
+    trial can decide. `cannot` returns whether a file has code that Unicorn cannot run.
+    `asked_for` returns the slot for which a stub called the resolver, even in a file without lazy
+    slots.
     """
 
     library: str
@@ -33,7 +34,7 @@ class Cpu(NamedTuple):
     link_map: tuple[int, ...] = (1,)
     resolver: int = 2
     given: Callable[[Emulator], tuple[int, int]] | None = None
-    registers: tuple[tuple[str, int], ...] = ()  # at the start of each run
+    registers: tuple[tuple[str, int], ...] = ()  # set at the start of each run
     model: str = ""
     reserved: Callable[[ElfMap], Sequence[int | None]] | None = None
     set_up: Callable[[ElfMap, Stub], Mapping[str, int]] | None = None
@@ -43,10 +44,10 @@ class Cpu(NamedTuple):
 
 
 class Processor(NamedTuple):
-    """What runs a Mach-O image, and what its ABI says.
+    """The processor for a Mach-O image, and what its ABI defines.
 
-    `given` returns (on whose behalf, what is to be bound) at the entrance of dyld; `second` is
-    the register of a function's second argument, "" where no Objective-C stub is known.
+    `given` returns (word of the image, what to bind) at dyld's entry point. `second` is the
+    register of a function's second argument, "" if no Objective-C stubs are known.
     """
 
     cpu: Cpu

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stubs of an ELF file are run.
+"""Run the stubs of an ELF file.
 
-What lazy slots hold in the file leads to GOT[2] (or wherever the processor's ABI keeps the
-resolver), which gets an address that nobody else has; the registers there say what the resolver
-is given.
+Unbound lazy slots lead to GOT[2] (or to the word that the processor's ABI uses for the resolver).
+That word gets an unmapped address. When the run ends there, the registers tell the resolver's
+arguments.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from soscope.inspect.check.emulatecpu import Cpu
 from soscope.inspect.check.emulator import STEP, Emulator, MemoryPart, Ran, cannot, memory
 from soscope.model.filemap import CALL_STUB, LAZY, MIPS_STUB, Stub
 
-_LINK_MAP = 0x0123_4568  # what the loader's own word of the GOT gets; nobody follows it
+_LINK_MAP = 0x0123_4568  # value of the loader's own word in the GOT; never used as an address
 
 
 def run_elf(mapped: ElfMap) -> Iterator[Ran]:
-    """Run every stub of an ELF file: those of lazy slots twice, unbound and bound.
+    """Run every stub of an ELF file; stubs of lazy slots run twice, unbound and bound.
 
-    Raises SoscopeError where Unicorn is not installed or does not know the processor.
+    Raises SoscopeError if Unicorn is not installed or does not support the processor.
     """
     arch, order = mapped.machine, mapped.image.encoding.order
     known = isa.known(arch)
@@ -69,7 +69,7 @@ def _is_lazy(mapped: ElfMap) -> bool:
 
 
 def _stubs(mapped: ElfMap) -> Iterator[Stub]:
-    """Give the stubs that can be run: not code that the loader writes, nor what has no slot."""
+    """Yield the stubs to run: not code that the loader writes, nor stubs without a slot."""
     for slot in mapped.slots:
         yield from (stub for stub in slot.stubs if stub.vaddr != slot.vaddr)
     yield from (stub for stub in mapped.stubs_without_slot if stub.kind != CALL_STUB)
@@ -78,14 +78,14 @@ def _stubs(mapped: ElfMap) -> Iterator[Stub]:
 def _with(
     machine: Emulator, mapped: ElfMap, stub: Stub, registers: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Return the registers that a stub is entered with."""
+    """Return the registers at a stub's entry."""
     if machine.cpu.set_up is None:
         return registers
     return {**registers, **machine.cpu.set_up(mapped, stub)}
 
 
 def _reserve(machine: Emulator, mapped: ElfMap, resolver: int) -> None:
-    """Fill the words that the loader keeps for itself."""
+    """Fill the words that are reserved for the loader."""
     cpu = machine.cpu
     told = cpu.reserved(mapped) if cpu.reserved else (mapped.image.dynamic.get(c.DT_PLTGOT),)
     for got in told:
@@ -116,7 +116,7 @@ def _first(
 def _fitting(
     machine: Emulator, mapped: ElfMap, magic: Mapping[int, int], choices: list[dict[str, int]]
 ) -> dict[str, int]:
-    """Return the registers with which most stubs reach their slot."""
+    """Return the choice of registers with which most stubs reach their slot."""
     if len(choices) < 2:
         return choices[0] if choices else {}
     _bind(machine, magic)
@@ -129,7 +129,7 @@ def _fitting(
 
 
 def memory_of(mapped: ElfMap) -> tuple[Callable[[int, int], bytes], int]:
-    """Return how to read a file as its loader maps it, and where its memory ends."""
+    """Return a function that reads a file as its loader maps it, and the end of its memory."""
     parts = [
         MemoryPart(segment.vaddr, segment.memsz, segment.offset, segment.filesz)
         for segment in mapped.image.segments

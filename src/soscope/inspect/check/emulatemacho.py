@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stubs of a Mach-O image are run.
+"""Run the stubs of a Mach-O image.
 
-The first call through a lazy slot has to reach dyld: what dyld_stub_binder is bound to, or before
-LC_DYLD_INFO what dyld writes to the first word of __dyld. It finds there what is to be bound (the
-offset of a lazy bind record; before, the address of the slot), and on whose behalf: the address of
-a word that dyld keeps for the image; before, that of the image's header. dyld's
-dyld_stub_binder.s and the C start-up files' dyld_glue.s have both on the stack, and on PowerPC
-in r11 and r12.
+The first call through a lazy slot must reach dyld: the address to which dyld_stub_binder is
+bound, or before LC_DYLD_INFO the address that dyld writes to the first word of __dyld. There dyld
+gets two arguments. One is what to bind: the offset of a lazy bind record, or before LC_DYLD_INFO
+the address of the slot. The other identifies the image: the address of a word that dyld keeps for
+the image, or before LC_DYLD_INFO of its header. In dyld's dyld_stub_binder.s and the C start-up
+files' dyld_glue.s both are on the stack, on PowerPC in r11 and r12.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from soscope.model.arch import arch_of_cputype
 from soscope.model.filemap import JUMP_TABLE, LAZY, OBJC_STUB, FileSlot, Stub
 
 _BINDER = "dyld_stub_binder"
-_DYLD = "__dyld"  # its first word is dyld's entrance for slots that are not bound
+_DYLD = "__dyld"  # its first word is dyld's entry point for unbound slots
 _SELREFS = "__objc_selrefs"
 _LONGEST_SELECTOR = 4096
 _OBJECT = "object"
-_WRITABLE = 2  # of a segment's protection
+_WRITABLE = 2  # bit of a segment's protection
 
 
 def run_macho(mapped: MachoMap) -> Iterator[Ran]:
-    """Run every stub of an image: those of lazy slots twice, unbound and bound.
+    """Run every stub of an image; stubs of lazy slots run twice, unbound and bound.
 
-    An entry of a __jump_table is left out: it is no code before dyld has written it. Raises
-    SoscopeError where Unicorn is not installed (no-extra), or where it does not know the processor
-    or has no room (no-emulator).
+    Entries of a __jump_table are left out, because they are no code before dyld has written them.
+    Raises SoscopeError if Unicorn is not installed (no-extra), or if it does not support the
+    processor or has no room (no-emulator).
     """
     arch = arch_of_cputype(mapped.image.header.cpu)
     known = isa.known(arch)
@@ -52,7 +52,7 @@ def run_macho(mapped: MachoMap) -> Iterator[Ran]:
 
 
 class _Run:
-    """An image in the memory of an emulated processor, with nothing bound that is lazy."""
+    """An image in the memory of an emulated processor, with all lazy slots unbound."""
 
     def __init__(self, mapped: MachoMap, processor: Processor) -> None:
         self.mapped = mapped
@@ -83,7 +83,7 @@ class _Run:
                 machine.put(slot.vaddr, self.magic[slot.vaddr])
 
     def _rebase_selectors(self) -> None:
-        """Give the pointers to selectors their addresses, where the file has chains instead."""
+        """Write the addresses of selectors to their pointers, if the file has chains in them."""
         sections = [
             section
             for section in self.mapped.image.sections
@@ -96,7 +96,7 @@ class _Run:
                 self.machine.put(vaddr, fixups.target(word, starts) or 0)
 
     def all(self) -> Iterator[Ran]:
-        """Run them."""
+        """Run the stubs."""
         machine = self.machine
         first: dict[int, tuple[int | None, str]] = {}
         for slot in self.mapped.slots:
@@ -113,10 +113,10 @@ class _Run:
                 yield self._second(stub, *first.get(stub.vaddr, (None, "")))
 
     def _first(self, slot: FileSlot, stub: Stub) -> tuple[int | None, str]:
-        """Return (what is to be bound, what went wrong) of the first call of a stub."""
+        """Return (what to bind, what went wrong) of the first call of a stub."""
         end = self.machine.run(stub.vaddr)
         if end.addr not in self.binders:
-            # What is bound at load in any case needs no lazy half.
+            # A slot that is always bound at load time needs no lazy half.
             why = f"the first call: {end.why or f'it goes to {end.addr:#x}'}"
             return None, why if slot.binding == LAZY else ""
         whose, argument = self.processor.given(self.machine)
@@ -154,14 +154,14 @@ def _place(stub: Stub) -> int:
 
 
 def _has_lazy_half(slot: FileSlot) -> bool:
-    """Return whether the file has a helper and a record for a slot, or ought to have them."""
+    """Return whether the file has a helper and a record for a slot, or should have them."""
     if slot.binding == LAZY:
         return True
     return slot.resolver_argument is not None and slot.helper is not None
 
 
 def _memory(image: MachoImage) -> tuple[Callable[[int, int], bytes], int]:
-    """Return how to read an image as dyld maps it, and where its memory ends."""
+    """Return a function that reads an image as dyld maps it, and the end of its memory."""
     parts = [
         MemoryPart(
             segment.vaddr,

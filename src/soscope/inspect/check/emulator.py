@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A processor of the emulator Unicorn (the extra `emulate`) with a file's image in its memory."""
+"""A processor of the emulator Unicorn (the extra `emulate`), with a file's image in memory."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from soscope.errors import SoscopeError
 from soscope.inspect.check.emulatecpu import Cpu
 from soscope.model.filemap import Stub
 
-STEP = 16  # between two of our addresses: no processor minds this alignment
-_MOST = 64  # instructions; no stub with its resolver's half has half of them
-_PIECE = 1 << 16  # bytes of the file at once
-_LONGEST = 256  # bytes; no stub has as many
+STEP = 16  # between two of soscope's addresses; a valid alignment everywhere
+_MOST = 64  # instructions; no stub with its resolver's half has half as many
+_PIECE = 1 << 16  # bytes of the file in one read
+_LONGEST = 256  # bytes; no stub is longer
 _SPARE = 1 << 10  # pieces
-_MOST_PARTS = 1 << 8  # those of kernels are not half as many
+_MOST_PARTS = 1 << 8  # parts of an image; kernels have less than half as many
 _STACK = 1 << 16
 _GAP = 1 << 24
 
 
 class End(NamedTuple):
-    """Where a run ended: at an address that is in nobody's memory, or in the middle, `why`."""
+    """The end of a run: at an unmapped address, or in the middle, with the reason `why`."""
 
     addr: int
     why: str
 
 
 class Ran(NamedTuple):
-    """What one stub did.
+    """The results of running one stub.
 
-    `slot` is the vaddr of the slot that it went through once all of them were bound, None
-    where it ended elsewhere. `argument` is what the resolver was given when nothing was bound
-    yet, None where the slot is not lazy. `why` says what went wrong, "" where nothing did.
-    `selector` is the name of the method that an Objective-C stub asks for, None of others.
+    `slot` is the vaddr of the slot that it went through when all slots were bound, None if it
+    ended elsewhere. `argument` is the resolver's argument when no slot was bound, None if the
+    slot is not lazy. `why` tells what went wrong, "" if nothing did. `selector` is the method's
+    name that an Objective-C stub loads, None for other stubs.
     """
 
     stub: Stub
@@ -46,7 +46,7 @@ class Ran(NamedTuple):
 
 
 class MemoryPart(NamedTuple):
-    """A stretch of an image's memory; the file has the first `held` bytes of it, at `offset`."""
+    """A part of an image's memory; the file has its first `held` bytes, at `offset`."""
 
     vaddr: int
     size: int
@@ -57,9 +57,9 @@ class MemoryPart(NamedTuple):
 def memory(
     parts: Sequence[MemoryPart], source: ByteSource
 ) -> tuple[Callable[[int, int], bytes], int]:
-    """Return how to read an image as its loader maps it, and where its memory ends.
+    """Return a function that reads an image as its loader maps it, and the end of its memory.
 
-    Raises SoscopeError (no-emulator) where it has more parts than any linker makes.
+    Raises SoscopeError (no-emulator) if it has more parts than any linker makes.
     """
     if len(parts) > _MOST_PARTS:
         raise cannot(f"{len(parts)} segments")
@@ -87,7 +87,7 @@ def cannot(why: str) -> SoscopeError:
 
 
 def the_library() -> Any:
-    """Import Unicorn. Raises SoscopeError (no-extra) where it is not installed."""
+    """Import Unicorn. Raises SoscopeError (no-extra) if it is not installed."""
     try:
         return import_module("unicorn")
     except ImportError as error:
@@ -99,17 +99,18 @@ def the_library() -> Any:
 
 
 class Emulator:
-    """A processor, and a file's image in its memory; both are made up as far as they are used.
+    """A processor, and a file's image in its memory, of which only the parts in use are created.
 
-    `read` returns up to so many bytes at a link-time address, padded with zeros where the
-    image has memory without bytes, and none outside of it. `end` lies above all of it, `size` is
-    that of the file: no more than twice as much of the memory is ever there, and some.
+    `read` returns up to a given number of bytes at a link-time address. They are padded with
+    zeros if the image has memory without bytes in the file, and there are none outside of the
+    image. `end` lies above the whole image. `size` is the file's size: at most about twice as
+    much memory is ever mapped.
     """
 
     def __init__(
         self, cpu: Cpu, read: Callable[[int, int], bytes], end: int, size: int = 1 << 28
     ) -> None:
-        """Make one; raises SoscopeError where Unicorn is not installed, or has no room."""
+        """Make one; raises SoscopeError if Unicorn is not installed or has no room."""
         unicorn = the_library()
         self.cpu = cpu
         self._read = read
@@ -125,14 +126,14 @@ class Emulator:
         self._missed = 0
         self._uc.hook_add(unicorn.UC_HOOK_MEM_UNMAPPED, self._fill)
         stack = (end + _GAP) // _GAP * _GAP
-        # Unicorn has MIPS of 64 bits without their addresses
+        # Unicorn has 64-bit MIPS, but without 64-bit addresses
         room = 31 if cpu.library == "MIPS" else 32 if cpu.bits == 32 else 40
         if stack + 2 * _GAP > 1 << room:
             raise cannot(f"no room above {end:#x}")
         self._uc.mem_map(stack, _STACK)
         self._top = stack + _STACK // 2
-        self.free = stack + _GAP  # addresses from here on are in nobody's memory
-        if cpu.library == "MIPS":  # Unicorn itself dies of the next run after a jump to nowhere
+        self.free = stack + _GAP  # no memory from this address on
+        if cpu.library == "MIPS":  # Unicorn crashes in the next run after a jump to unmapped memory
             self._uc.mem_map(self.free, _GAP)
             where = {"begin": self.free, "end": self.free + _GAP - 1}
             self._uc.hook_add(unicorn.UC_HOOK_CODE, self._end, **where)
@@ -159,7 +160,7 @@ class Emulator:
         return True
 
     def map_code(self, addr: int) -> None:
-        """Have what lies around `addr` in memory: not all processors survive that it comes late."""
+        """Map the memory around `addr` in advance: not all processors support mapping on demand."""
         self._map(addr // _PIECE)
         self._map((addr + _LONGEST) // _PIECE)
 
@@ -172,19 +173,19 @@ class Emulator:
         return number
 
     def register(self, name: str) -> int:
-        """Return a register of the run that has ended, by Unicorn's name, or "sp" or "pc"."""
+        """Return a register after the run, by Unicorn's name, or "sp" or "pc"."""
         mask = (1 << self.cpu.bits) - 1
         return int(self._uc.reg_read(self._register(name))) & mask
 
     def word(self, addr: int) -> int:
-        """Return the address-sized number at `addr`, 0 where there is no memory."""
+        """Return the address-sized number at `addr`, 0 if there is no memory."""
         try:
             return int.from_bytes(self._uc.mem_read(addr, self.cpu.bits // 8), self._order)
         except self._error:
             return 0
 
     def put(self, addr: int, value: int) -> bool:
-        """Write an address-sized number; False where there is no memory."""
+        """Write an address-sized number; return False if there is no memory."""
         size = self.cpu.bits // 8
         value &= (1 << self.cpu.bits) - 1
         if not all(self._map(at // _PIECE) for at in (addr, addr + size - 1)):
@@ -193,7 +194,7 @@ class Emulator:
         return True
 
     def put_back(self, addr: int) -> None:
-        """Write the address-sized number that the file has at `addr`, if it has one."""
+        """Write the file's address-sized number at `addr` back, if it has one."""
         size = self.cpu.bits // 8
         data = self._read(addr, size)
         if len(data) == size:
@@ -204,7 +205,7 @@ class Emulator:
         return "little" if self.cpu.order == "<" else "big"
 
     def run(self, start: int, registers: Mapping[str, int] | None = None) -> End:
-        """Run from `start` on until there is no code any more; registers are otherwise reset."""
+        """Run from `start` until there is no code; registers not given are reset."""
         self._uc.context_restore(self._start)
         self._uc.reg_write(self._register("sp"), self._top)
         for name, value in (*self.cpu.registers, *(registers or {}).items()):
@@ -216,7 +217,7 @@ class Emulator:
         try:
             self._uc.emu_start(start, (1 << self.cpu.bits) - 2, 0, _MOST)
         except self._error as error:
-            # which of them says where it went depends on the processor
+            # which of them has the target depends on the processor
             there = max(self._missed, self.register("pc"))
             if there >= self.free:
                 return End(there, "")
@@ -226,6 +227,6 @@ class Emulator:
         return End(self.register("pc"), f"no end after {_MOST} instructions")
 
     def _is_thumb(self, addr: int) -> bool:
-        """Return whether a stub on ARM begins in Thumb: with bx pc or movw."""
+        """Return whether a stub on ARM begins with Thumb code: bx pc or movw."""
         first = int.from_bytes(self._read(addr, 2), "little")
         return first == 0x4778 or first & 0xFBF0 == 0xF240

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would make an ELF file harder to attack."""
+"""Find what would make an ELF file harder to attack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RUNS = ("executable", "pie", "shared", "static", "static-pie")
 
 
 def check_hardening(mapped: ElfMap, *, branches: bool) -> Iterator[Fault]:
-    """Give the remarks on one file; `branches`: on what few files are made for, too."""
+    """Yield remarks on one file; if `branches`, also on features that few files have."""
     if mapped.kind not in _RUNS or mapped.is_hollow:
         return
     try:
@@ -38,8 +38,8 @@ def _writable(mapped: ElfMap) -> Iterator[Fault]:
     if mapped.slots and not relro:
         yield Fault("no-relro", REMARK, "its slots can be written to while it runs: no RELRO")
     elif mapped.slots:
-        # the loader protects whole pages, and leaves a last one that is not (glibc
-        # elf/dl-reloc.c, _dl_protect_relro); where pages are larger, even more of them
+        # The loader protects whole pages, so the last page of RELRO stays writable if RELRO ends
+        # within it (glibc elf/dl-reloc.c, _dl_protect_relro); with larger pages, more of it does.
         ends = [(seg.vaddr + seg.memsz) & -page for seg in relro]
         open_ones = [
             slot
@@ -67,7 +67,7 @@ def _writable(mapped: ElfMap) -> Iterator[Fault]:
     if any(stack.flags & c.PF_X for stack in stacks):
         yield Fault("executable-stack", REMARK, "it asks for a stack that can be run")
     elif not stacks:
-        # what that means is up to the processor, the kernel and the loader
+        # what that means depends on the processor, the kernel and the loader
         text = "it says nothing of its stack (no PT_GNU_STACK): some loaders let it be run"
         yield Fault("unsaid-stack", REMARK, text)
 

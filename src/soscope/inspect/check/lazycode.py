@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the code behind an unbound slot gives the lazy resolver, as its instruction set has it."""
+"""Find the argument that an unbound slot's code passes to the lazy resolver."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from soscope.model.filemap import FileSlot
 
 
 def argument_of(mapped: ElfMap, slot: FileSlot) -> int | None:
-    """Return what the resolver is given at the first call through a lazy slot.
+    """Return the resolver's argument at the first call through a lazy slot.
 
-    None where the code has no shape that is known, or the resolver finds it otherwise.
+    Return None if the code has an unknown form, or if the resolver finds its argument in another
+    way.
     """
     known = part(mapped.machine, "lazy")
     if slot.helper is None or known is None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loader looks for outside of a file: libraries, and the symbols that they have.
+"""Check what the loader searches outside of a file: libraries, and the symbols in them.
 
-Nobody else may be able to write to a folder in which the loader looks for a file's libraries. A
-symbol that no library has ends the program: at its start, or when it calls the function.
+Other users must not be able to write to a folder in which the loader searches for a file's
+libraries. A symbol that is in no library ends the program, at its start or when it calls the
+function.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from soscope.linker.search import own_folders
 
 
 def check_search_path(mapped: ElfMap, path: str) -> Iterator[Fault]:
-    """Give a fault for each folder of DT_RPATH and DT_RUNPATH that others can fill."""
+    """Yield a fault for each folder of DT_RPATH and DT_RUNPATH that other users can write to."""
     try:
         folders = own_folders(mapped.image, path)
     except FormatError:
@@ -32,7 +33,7 @@ def check_search_path(mapped: ElfMap, path: str) -> Iterator[Fault]:
 
 
 def check_providers(mapped: ElfMap, path: str) -> Iterator[Fault]:
-    """Give a fault for each symbol that the loader would not find."""
+    """Yield a fault for each symbol that the loader would not find."""
     library_path = os.environ.get("LD_LIBRARY_PATH", "")
     for lack in Providers(mapped.image, path, library_path=library_path).lacks():
         symbol = lack.symbol if lack.version is None else f"{lack.symbol}@{lack.version}"
@@ -43,7 +44,7 @@ def check_providers(mapped: ElfMap, path: str) -> Iterator[Fault]:
 
 
 def _who_may_write(folder: str) -> str:
-    """Say why anybody may put a library there, "" where not everybody may."""
+    """Return why every user may put a library into a folder, "" if that is not so."""
     if not os.path.isabs(folder):
         return "it depends on the folder that the program is started in"
     try:
@@ -57,7 +58,8 @@ def _who_may_write(folder: str) -> str:
         return f"it is not there, and anybody may make it in {at}"
     if at == real and _is_open(at, even_sticky=True):
         return "anybody may write there"
-    # who may rename what a folder holds may put another one in its place, or another link
+    # a user who may rename entries of a parent folder can put another folder, or link, in its
+    # place
     for way in (real, os.path.normpath(folder)):
         at = way
         while at not in ("/", "//"):
@@ -68,7 +70,7 @@ def _who_may_write(folder: str) -> str:
 
 
 def _is_open(folder: str, *, even_sticky: bool) -> bool:
-    """Return whether anybody may write to a folder; one where only owners remove may not count."""
+    """Return whether every user may write to a folder; sticky folders only if `even_sticky`."""
     try:
         mode = os.stat(folder).st_mode
     except OSError:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`doctor`: what works here, and with a process or file."""
+"""`doctor`: what works on this system, and with one process or file."""

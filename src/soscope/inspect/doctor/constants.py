@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an image says of itself in strings: in its constants, and in what its data begins with."""
+"""Strings in an image: in its constants, and in the first bytes of its data."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _OVERLAP = 256
 
 
 def pieces_of(image: ElfImage) -> Iterator[bytes]:
-    """Give the loaded parts as the file has them.
+    """Yield the loaded parts, as they are in the file.
 
-    Large ones come in pieces that share some bytes: nothing short lies between two.
+    Large parts come in pieces that overlap, so that no short string is cut.
     """
     for segment in image.segments:
         if segment.type != c.PT_LOAD:
@@ -27,13 +27,13 @@ def pieces_of(image: ElfImage) -> Iterator[bytes]:
             try:
                 yield image.source.read(segment.offset + at, size)
             except (OSError, FormatError):
-                break  # the file is shorter than its segments say
+                break  # the file is shorter than its program headers tell
 
 
 def said(image: ElfImage, pattern: re.Pattern[bytes]) -> str:
-    """Return what the pattern's first group is in an image.
+    """Return the text that the pattern's first group matches in an image.
 
-    "" where nothing matches, and where several different things do: one of them would be a
+    Return "" if nothing matches, or if there are different matches, because a choice would be a
     guess.
     """
     names: set[bytes] = set()

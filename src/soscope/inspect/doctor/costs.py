@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each way to look at a program costs it: figures of benchmarks/RESULTS.md, rounded.
+"""The cost of each way to observe a program: rounded figures from benchmarks/RESULTS.md.
 
-They are nanoseconds a call on one machine of 2023, in a loop that does nothing else: the
-order of things, not a promise for another machine. A test compares them with the table.
+The figures are nanoseconds a call on one machine of 2023, in a loop that does nothing else. They
+show the order of magnitude and promise nothing for another machine. A test compares them with the
+table.
 """
 
 from __future__ import annotations
 
 
 class Cost:
-    """A way to look: the words to type, what it shows, and about how many ns a call takes."""
+    """One way to observe: the command, what it shows, and about how many ns a call takes."""
 
     __slots__ = ("command", "ns", "shows")
 
@@ -29,6 +30,6 @@ _ROWS = (
 
 
 def costs(command: str = "soscope trace") -> list[Cost]:
-    """Return the ways to look, the cheapest first."""
+    """Return the ways to observe, the cheapest first."""
     rows = sorted(_ROWS, key=lambda row: row[2])
     return [Cost(f"{command} {options}".rstrip(), shows, ns) for options, shows, ns in rows]

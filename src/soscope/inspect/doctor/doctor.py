@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What works here, and with one process or file: all that `soscope doctor` says."""
+"""What works on this system, and with one process or file: all findings of `soscope doctor`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from soscope.inspect.doctor.subject import FINE, PARTIAL, Subject
 
 
 class Diagnosis:
-    """All findings: of this system by parts, and of the `subject`, None where none was named."""
+    """All findings: about this system, by parts, and about the `subject`, None without one."""
 
     __slots__ = ("parts", "subject")
 
@@ -19,7 +19,7 @@ class Diagnosis:
 
     @property
     def status(self) -> int:
-        """The exit status: 0, 1 where something does not work, 3 where it is not permitted."""
+        """The exit status: 0, 1 if something does not work, 3 if it is not permitted."""
         findings = [finding for part in self.parts for finding in part.findings]
         if self.subject is not None:
             if self.subject.status != FINE:
@@ -29,9 +29,9 @@ class Diagnosis:
 
 
 def diagnose(*, pid: int | None = None, path: str | None = None) -> Diagnosis:
-    """Look at this system, and at process `pid` or the file at `path`.
+    """Examine this system, and process `pid` or the file at `path`.
 
-    Raises NoSuchProcess, and SoscopeError for a file that cannot be looked at.
+    Raises NoSuchProcess, and SoscopeError for a file that cannot be examined.
     """
     subject = None
     if pid is not None:

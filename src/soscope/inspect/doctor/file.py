@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file that the doctor was asked about: read, never run, nor is its loader."""
+"""A file that the user asked about: it is read but never run, and its loader is not, either."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _SAID = {
 
 
 def examine(path: str) -> Subject:
-    """Look at the file at `path`; a name without a slash is looked for in PATH, too.
+    """Examine the file at `path`; a name without a slash is also searched for in PATH.
 
-    Raises SoscopeError: not there (slug no-such-file), a folder, not an ELF file nor a script,
-    damaged (FormatError), or not readable (NotPermitted).
+    Raises SoscopeError if it does not exist (slug no-such-file), is a folder, is neither an ELF
+    file nor a script, is damaged (FormatError), or is not readable (NotPermitted).
     """
     if "/" not in path and not os.path.lexists(path):
         path = shutil.which(path) or path
@@ -66,13 +66,13 @@ def examine(path: str) -> Subject:
 
 
 def _open(subject: Subject, path: str) -> ElfImage:
-    """Open the program behind `path`: for a script, that of its interpreter."""
+    """Open the program at `path`; for a script, the program of its interpreter."""
     for _ in range(_MAX_SCRIPTS):
         subject.path = path
         head = _head(path)
         if not head.startswith(b"#!"):
             break
-        words = head[2:].split(b"\n", 1)[0].split(b"\0", 1)[0].split()  # as the kernel reads it
+        words = head[2:].split(b"\n", 1)[0].split(b"\0", 1)[0].split()  # as the kernel splits it
         if not words:
             break
         program = os.fsdecode(words[0])
@@ -102,7 +102,7 @@ def _damaged(path: str, error: FormatError) -> FormatError:
 
 def _head(path: str) -> bytes:
     try:
-        # neither a pipe nor a terminal may keep us waiting
+        # opening a pipe or a terminal must not block
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except PermissionError as error:
         raise NotPermitted(
@@ -124,7 +124,7 @@ def _head(path: str) -> bytes:
 
 
 def _hindrance(image: ElfImage, path: str) -> str | None:
-    """Return why the agent cannot go into this file's program, None where it can."""
+    """Return why the agent cannot be put into this program, None if it can."""
     assert image.header is not None
     linkage = looks.linkage(image)
     if not looks.is_native(image):

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A finding of the doctor: one thing that was looked at, and how it is."""
+"""A finding of the doctor: one thing that was examined, and its state."""
 
 from __future__ import annotations
 
 OK = "ok"  # works
-LIMITED = "limited"  # works in part, or in a worse way
+LIMITED = "limited"  # works partly, or with disadvantages
 MISSING = "missing"  # does not work
 INFO = "info"  # neither good nor bad
 
 
 class Finding:
-    """One thing that was looked at.
+    """One thing that was examined.
 
-    `name` is what, `state` one of the constants above, `text` one line for people, `repair`
-    the line to type, or to do, None where there is nothing to repair or nothing can be done.
+    `name` is the thing, `state` one of the constants above, `text` one line for users. `repair`
+    is the line to type, or the thing to do, None if nothing needs to be, or can be, done.
     """
 
     __slots__ = ("name", "repair", "state", "text")

@@ -22,7 +22,7 @@ NOTHING = "nothing to hook"
 NOT_HOOKED = "not hookable"
 FOREIGN = "made for"
 
-# weak names that hardly ever have a definition: hooks of tools, and start files
+# weak symbols that hardly ever have a definition: hooks of tools, and start files
 _NOWHERE = {
     "",
     "__gmon_start__",
@@ -33,13 +33,14 @@ _NOWHERE = {
 
 
 class ImageReport:
-    """What there is to say of one image.
+    """The report on one image.
 
-    `relro` is "none", "partial" or "full"; `binding` "lazy", "now", or "none" where there is no
-    slot for it to matter; `features` are "IBT" and "SHSTK". `calls` counts the functions called
-    through a stub, `loads` those whose address is loaded (both are slots), `functions` are
-    their names; `untyped` are those of them whose address is loaded and whose import does not
-    say that they are functions. `state` is one of the constants of this module, `why` its reason.
+    `relro` is "none", "partial" or "full". `binding` is "lazy", "now", or "none" if the image has
+    no slot for which it matters. `features` are "IBT" and "SHSTK". `calls` counts the functions
+    called through a stub, `loads` the functions whose address is loaded (both are slots).
+    `functions` are their names. `untyped` are those of them whose address is loaded and whose
+    import is not marked as a function. `state` is one of the constants of this module, `why` its
+    reason.
     """
 
     __slots__ = (
@@ -76,7 +77,7 @@ def machine_name(image: ElfImage) -> str:
 
 
 def made_for(image: ElfImage) -> str:
-    """Return it in words: "x86-64", "i386", "mips, big-endian", ..."""
+    """Return the machine as text: "x86-64", "i386", "mips, big-endian", ..."""
     encoding = image.encoding
     name = machine_name(image)
     if encoding.bits != 64 and "64" in name:
@@ -91,12 +92,12 @@ def is_native(image: ElfImage) -> bool:
 
 
 def foreign(image: ElfImage) -> str:
-    """Say that an image is not one for the agent."""
+    """Return the text for an image of a machine without an agent."""
     return f"{FOREIGN} {made_for(image)}: there is no agent for it"
 
 
 def linkage(image: ElfImage) -> str:
-    """Say in words what kind of file it is."""
+    """Return the kind of file, as text."""
     header = image.header
     assert header is not None
     if header.type == _ET_REL:
@@ -122,7 +123,7 @@ def linkage(image: ElfImage) -> str:
 
 
 def binds_now(image: ElfImage) -> bool:
-    """Return whether the loader binds all slots at once."""
+    """Return whether the loader binds all slots at load time."""
     dynamic = image.dynamic
     return (
         dynamic.get(c.DT_BIND_NOW) is not None
@@ -132,7 +133,7 @@ def binds_now(image: ElfImage) -> bool:
 
 
 def report(image: ElfImage, name: str, path: str, *, is_loader: bool = False) -> ImageReport:
-    """Judge an image by its file. Never raises for what the file holds."""
+    """Make the report on an image from its file. Never raises, whatever the file contains."""
     if not is_native(image):
         return ImageReport(name, path, NOT_HOOKED, foreign(image))
     report = ImageReport(name, path, HOOKED, "")
@@ -168,7 +169,7 @@ def _fill(report: ImageReport, image: ElfImage) -> None:
         report.binding = "now" if is_now else "lazy"
     names = {symbol.index: symbol for symbol in image.symbols} if called or loaded else {}
     called = {index for index in called if index in names and names[index].name}
-    # what has no type is a function as long as it is not called data
+    # a symbol without a type is a function, unless it is marked as data
     loaded = {
         index
         for index in loaded
@@ -183,9 +184,9 @@ def _fill(report: ImageReport, image: ElfImage) -> None:
 
 
 def settle(listed: list[tuple[ImageReport, ElfImage | None]]) -> None:
-    """Take out of the reports what is no function, by the definitions of all images together.
+    """Remove names that are not functions from the reports, by the definitions of all images.
 
-    An import need not say what it is: data, or nothing, where it is weak and nobody defines it.
+    An import may have no type: it can be data, or a weak symbol without a definition.
     """
     images = [image for _, image in listed if image is not None]
     known: dict[str, bool] = {}
@@ -201,12 +202,12 @@ def settle(listed: list[tuple[ImageReport, ElfImage | None]]) -> None:
 
 
 def _is_function(images: list[ElfImage], name: str) -> bool:
-    """Say what the first definition is."""
+    """Return whether the first definition of a name is a function."""
     for image in images:
         try:
             symbol = image.symbol(name)
         except FormatError:
-            continue  # what it defines cannot be read; others may define it
+            continue  # damaged; others may define it
         if symbol is not None:
             return symbol.type not in (c.STT_OBJECT, c.STT_TLS)
     return False

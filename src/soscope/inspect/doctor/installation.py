@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is installed: the agent, the prototypes, the packages that parts of soscope want."""
+"""What is installed: the agent, the prototypes, the packages for parts of soscope."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from soscope.model.arch import arch_here
 from soscope.prototypes import load
 from soscope.wire import layout
 
-# what must be there, then the extras: distribution -> (module, extra)
+# required packages, then the extras: distribution -> (module, extra)
 _CORE = {"numpy": "numpy"}
 _EXTRAS = {
     "pyelftools": ("elftools", "lines"),
@@ -27,12 +27,12 @@ _EXTRAS = {
 
 
 def findings() -> list[Finding]:
-    """Look at this installation."""
+    """Examine this installation."""
     return [_agent(), _prototypes(), _core(), _extras()]
 
 
 def _agent() -> Finding:
-    """Build the file that targets get, and map it as they do."""
+    """Build the agent's file as targets get it, and map it as they do."""
     path = blob.agent_path()
     repair = f"{sys.executable} -m pip install --force-reinstall soscope"
     try:
@@ -60,7 +60,7 @@ def _agent() -> Finding:
 
 
 def _prototypes() -> Finding:
-    """See whether the declarations of functions are there."""
+    """Check whether the declarations of functions are installed."""
     try:
         known = load().declaration("malloc") is not None
     except (OSError, SoscopeError) as error:
@@ -71,7 +71,7 @@ def _prototypes() -> Finding:
 
 
 def version_of(distribution: str, module: str) -> str | None:
-    """Return the version of an installed package, "?" where it has none, None if missing."""
+    """Return the version of an installed package, "?" if it has none, None if it is missing."""
     try:
         if find_spec(module) is None:
             return None

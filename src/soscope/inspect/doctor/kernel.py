@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel offers, found by trying each on this very process."""
+"""What the kernel offers, tested by trying each feature in this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def findings() -> list[Finding]:
-    """Try what soscope uses."""
+    """Try the kernel features that soscope uses."""
     findings = [_proc(), _memory_file(), _prefault(), _forced_write(), _vm_readv(), _robust_list()]
     return [*findings, _map_files()]
 
@@ -30,7 +30,7 @@ def _why(number: int) -> str:
 
 
 def _proc() -> Finding:
-    """See whether /proc shows other processes: hidepid hides those of others."""
+    """Check whether /proc shows other processes: hidepid hides other users' processes."""
     if not os.path.exists("/proc/self/maps"):
         return Finding("/proc", MISSING, "not mounted", "mount -t proc proc /proc")
     try:
@@ -38,7 +38,7 @@ def _proc() -> Finding:
             rows = [line.split() for line in file]
     except OSError:
         rows = []
-    # mountinfo's fifth field is the place; the options of the file system come last
+    # mountinfo's fifth field is the mount point; the file system's options come last
     options = next((row[-1] for row in reversed(rows) if row[4:5] == ["/proc"]), "")
     if "hidepid=" in options and "hidepid=0" not in options and "hidepid=off" not in options:
         text = f"mounted with {options}: processes of others are not to be seen"
@@ -47,7 +47,7 @@ def _proc() -> Finding:
 
 
 def _memory_file() -> Finding:
-    """Make a memory file and map it executable: the agent comes from one."""
+    """Make a memory file and map it executable, as the agent is mapped."""
     name = "executable memory files"
     try:
         descriptor = sharedfile.create(mmap.PAGESIZE)
@@ -91,7 +91,7 @@ def _prefault() -> Finding:
 
 
 def _forced_write() -> Finding:
-    """Write a read-only page of ours through /proc/self/mem, as breakpoints are planted."""
+    """Write to a read-only page through /proc/self/mem, as soscope writes breakpoints."""
     name = "writing through /proc/PID/mem"
     page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     held = ctypes.c_char.from_buffer(page)
@@ -143,10 +143,10 @@ def _vm_readv() -> Finding:
 
 
 def _robust_list() -> Finding:
-    """Ask for our own robust list: the way to a thread's variables without ptrace."""
+    """Get our own robust list, by which soscope finds a thread's variables without ptrace."""
     head, size = ctypes.c_void_p(), ctypes.c_size_t()
     here = arch_here()
-    number = -1 if here is None else here.calls.get("get_robust_list", -1)  # -1: there is none
+    number = -1 if here is None else here.calls.get("get_robust_list", -1)  # -1: no such call
     ctypes.set_errno(0)
     failed = _libc.syscall(
         ctypes.c_long(number),
@@ -161,7 +161,7 @@ def _robust_list() -> Finding:
 
 
 def _map_files() -> Finding:
-    """Try to open a mapped file by its mapping, as deleted and replaced ones need."""
+    """Open a mapped file through map_files, as deleted and replaced files need."""
     name = "/proc/PID/map_files"
     try:
         entry = min(os.listdir("/proc/self/map_files"))

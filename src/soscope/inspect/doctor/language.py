@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which language a program interprets: by what its images define, not by their names.
+"""Recognise the language that a program interprets, by symbols of its images, not by names.
 
-A program that only embeds an interpreter (an editor with Python in it) is told apart by
-whether the program itself defines or calls the function that is the interpreter's main.
+A program that only embeds an interpreter (an editor with Python in it) is recognised, too: the
+interpreter's own program defines or calls the interpreter's main function, the other does not.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from soscope.inspect.doctor import languageversion as read
 class Language:
     """An interpreter or virtual machine in a program.
 
-    `image` is the name of the image that holds it, `is_main` says whether the program is it
-    (else it embeds it). `version` is "" where the image does not say.
+    `image` is the name of the image that contains it. `is_main` is true if the program is the
+    interpreter itself, false if the program embeds it. `version` is "" if the image does not
+    contain it.
     """
 
     __slots__ = ("image", "is_main", "name", "version")
@@ -31,10 +32,10 @@ class Language:
 
 
 class _Kind:
-    """A language: `marks` are symbols of which its interpreter alone has one.
+    """A language: `marks` are symbols that only its interpreter has.
 
-    `mains` are functions that a program calls that is it, `version` reads which one it is.
-    Other languages of the same `family` are not looked for in the same image.
+    `mains` are functions that the interpreter's own program calls. `version` reads the version.
+    Other languages of the same `family` are not searched for in the same image.
     """
 
     __slots__ = ("family", "mains", "marks", "name", "version")
@@ -82,7 +83,7 @@ _KINDS = [
 
 
 def languages(images: Iterable[tuple[str, ElfImage]]) -> list[Language]:
-    """Return the interpreters among `images`, pairs of (name, image), the program first."""
+    """Return the interpreters among `images`, pairs (name, image) with the program first."""
     listed = list(images)
     languages: list[Language] = []
     taken: set[tuple[str, str]] = set()  # (image, family)
@@ -100,7 +101,7 @@ def languages(images: Iterable[tuple[str, ElfImage]]) -> list[Language]:
         is_main = any(image is program for _, image in holders) or any(
             _mentions(program, main) for main in kind.mains
         )
-        # of a launcher and its machine the one that knows; a launcher may not hold it itself
+        # a launcher may not contain the machine itself: take the image that has the version
         name, version = holders[0][0], ""
         asked = [*holders, listed[0]] if is_main else holders
         for place, (candidate, image) in enumerate(asked):

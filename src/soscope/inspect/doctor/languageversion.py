@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which version an interpreter is: by what its image says, without running it.
+"""Find an interpreter's version in its image, without running it.
 
-Each function takes the image that holds the interpreter and returns "" where it does not say.
-What is looked for are the interpreter's own words about itself; where a plain number has to be
-told from those of other libraries, it must be the only one of its kind.
+Each function takes the image with the interpreter and returns "" if it does not contain the
+version. The functions search for the interpreter's texts about itself. A plain number, which
+other libraries might have, too, must be the only one of its form.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ANY_PYTHON = rb"[23]\.\d+"
 
 
 def python(image: ElfImage) -> str:
-    """Read Py_Version, in 3.11 and newer a pair of digits for each number, else the string."""
+    """Read Py_Version (3.11 and newer: two hex digits for each number), else the version string."""
     data = _bytes_of(image, "Py_Version", 8)
     if data:
         word = int.from_bytes(data, "little")
@@ -42,40 +42,40 @@ def ruby(image: ElfImage) -> str:
 
 
 def perl(image: ElfImage) -> str:
-    """Read the three numbers that are exported."""
+    """Read the three exported numbers."""
     numbers = [_bytes_of(image, f"PL_{name}", 1) for name in ("revision", "version", "subversion")]
     return ".".join(str(number[0]) for number in numbers) if all(numbers) else ""
 
 
 def java(image: ElfImage) -> str:
-    """Read what the virtual machine, or a launcher of one, is built of."""
+    """Read the build version of the virtual machine, or of a launcher."""
     return said(image, _JVM) or said(image, _JAVA)
 
 
 def tcl(image: ElfImage) -> str:
-    """Read TCL_PATCH_LEVEL; its two first numbers are in the library's name."""
+    """Read TCL_PATCH_LEVEL; the library's name has the first two numbers."""
     minor = _in_soname(image, r"libtcl(\d+\.\d+)")
     return (_number(image, minor, rb"[89]\.\d+", b"") if minor else "") or minor
 
 
 def guile(image: ElfImage) -> str:
-    """Read the one whose two first numbers are in the library's name."""
+    """Read the version whose first two numbers are in the library's name."""
     minor = _in_soname(image, r"libguile-(\d+\.\d+)")
     return (_number(image, minor, rb"\d\.\d+", b"") if minor else "") or minor
 
 
 def node(image: ElfImage) -> str:
-    """Read NODE_VERSION, as process.version has it."""
+    """Read NODE_VERSION, which process.version returns."""
     return said(image, _NODE)
 
 
 def php(image: ElfImage) -> str:
-    """Read what it tells the clients of a web server."""
+    """Read the version in the text that it sends to clients of a web server."""
     return said(image, _PHP)
 
 
 def lua(image: ElfImage) -> str:
-    """Read the text that is there to be found."""
+    """Read the identification text that is in every Lua."""
     return said(image, _LUA)
 
 
@@ -85,19 +85,19 @@ def luajit(image: ElfImage) -> str:
 
 
 def pypy(image: ElfImage) -> str:
-    """Read PyPy's own version, not that of the language."""
+    """Read PyPy's own version, not the version of the language."""
     return said(image, _PYPY)
 
 
 def erlang(image: ElfImage) -> str:
-    """Read the release, from the line that is printed at the start."""
+    """Read the release in the line that Erlang prints at its start."""
     return said(image, _ERLANG)
 
 
 def _number(image: ElfImage, minor: str, pattern: bytes, rest: bytes) -> str:
-    """Return the only string that ends in three numbers, `minor` first ("": like `pattern`)."""
+    """Return the only string that ends with three numbers, beginning with `minor` or `pattern`."""
     head = re.escape(minor.encode()) if minor else pattern
-    # the linker may have made it the end of a longer string: of a path, of all things
+    # the linker may have made it the end of a longer string, such as a path
     return said(image, re.compile(rb"(?<![\d.])(" + head + rb"\.\d+" + rest + rb")(?=\0)"))
 
 
@@ -110,7 +110,7 @@ def _in_soname(image: ElfImage, pattern: str) -> str:
 
 
 def _bytes_of(image: ElfImage, name: str, size: int) -> bytes:
-    """Return the first bytes of an exported constant, b"" where there is none."""
+    """Return the first bytes of an exported constant, b"" if there is none."""
     try:
         symbol = image.symbol(name)
         return b"" if symbol is None else image.read(symbol.value, size, name)

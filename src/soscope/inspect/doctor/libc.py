@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which C library an image is, and its version: by what it says of itself."""
+"""Recognise a C library and its version, by texts in the image."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OLDEST_GLIBC = (2, 31)
 
 
 class Libc:
-    """A C library. `version` is "" where it does not say; `build` the distributor's own words."""
+    """A C library; `version` is "" if not known, `build` the distributor's own text."""
 
     __slots__ = ("build", "name", "version")
 
@@ -30,13 +30,13 @@ class Libc:
 
     @property
     def text(self) -> str:
-        """Name, version and build in a few words."""
+        """Name, version and build as a short text."""
         said = f"{self.name} {self.version}".rstrip()
         return f"{said} ({self.build})" if self.build else said
 
     @property
     def is_supported(self) -> bool:
-        """Return whether soscope is made for this one."""
+        """Return whether soscope supports this library."""
         if self.name == MUSL:
             return True
         numbers = tuple(int(part) for part in self.version.split(".") if part.isdigit())
@@ -44,9 +44,9 @@ class Libc:
 
 
 def libc_of(image: ElfImage, name: str) -> Libc | None:
-    """Return what C library `image` is or contains, None for another kind of image.
+    """Return the C library that `image` is or contains, None if there is none.
 
-    `name` is its file name: a static program is looked through as a whole.
+    `name` is its file name. A static program is searched as a whole.
     """
     is_libc = name.startswith(("libc.so", "libc-", "libc.musl", "ld-musl"))
     is_static = not name.startswith("lib") and image.interpreter is None

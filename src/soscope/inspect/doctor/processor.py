@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processor: its clock, and what it keeps at a call."""
+"""The processor: its clock, and the registers that matter for calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
 def findings() -> list[Finding]:
-    """Look at the processor."""
+    """Examine the processor."""
     machine = os.uname().machine
     here = arch_here()
     if here is None or not here.has_agent:
@@ -46,12 +46,12 @@ def _line(name: str) -> str:
                 if key.strip() == name:
                     return value.strip()
     except OSError:
-        pass  # no /proc: nothing is known
+        pass  # no /proc
     return ""
 
 
 def clock_source() -> str:
-    """Return the clock that the kernel uses, "" where it does not say."""
+    """Return the clock source of the kernel, "" if it is not known."""
     try:
         with open(_CLOCK, encoding="ascii") as file:
             return file.read().strip()
@@ -60,7 +60,7 @@ def clock_source() -> str:
 
 
 def _clock(flags: set[str]) -> Finding:
-    """Judge the time-stamp counter, which times every call."""
+    """Judge the time-stamp counter, with which soscope times every call."""
     name = "time-stamp counter"
     mode = ctypes.c_int()
     if not ctypes.CDLL(None).prctl(_PR_GET_TSC, ctypes.byref(mode), 0, 0, 0) and (
@@ -79,7 +79,7 @@ def _clock(flags: set[str]) -> Finding:
 
 
 def _cet(flags: set[str]) -> Finding:
-    """Say what there is of control-flow enforcement."""
+    """Report which control-flow enforcement the processor has."""
     has = [word for word in ("ibt", "user_shstk", "shstk") if word in flags]
     if not has:
         return Finding("CET", INFO, "not offered: neither shadow stacks nor IBT")
@@ -88,7 +88,7 @@ def _cet(flags: set[str]) -> Finding:
 
 
 def _wide(flags: set[str]) -> Finding:
-    """Say which wide registers there are."""
+    """Report which wide registers the processor has."""
     names = [
         name
         for word, name in (("avx2", "AVX2"), ("avx512f", "AVX-512"), ("amx_tile", "AMX"))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this process may do to others: ptrace, and all that stands in its way.
+"""What this process may do to others: ptrace, and everything that can forbid it.
 
-The kernel asks, in this order (ptrace(2), "Ptrace access mode checking"): same user in all
-ids, or CAP_SYS_PTRACE; the target dumpable; its capabilities not beyond ours; then Yama and
-other security modules. Reading /proc/PID/mem asks the same questions as attaching.
+The kernel checks, in this order (ptrace(2), "Ptrace access mode checking"): same user in all ids,
+or CAP_SYS_PTRACE; the target is dumpable; its capabilities do not exceed ours; then Yama and
+other security modules. Reading /proc/PID/mem takes the same checks as attaching.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONTAINER_REPAIR = "start the container with --cap-add=SYS_PTRACE"
 
 
 def findings() -> list[Finding]:
-    """Look at the rights of this process."""
+    """Examine the rights of this process."""
     try:
         own = status.read_status(os.getpid())
     except NoSuchProcess:
@@ -41,7 +41,7 @@ def findings() -> list[Finding]:
 
 
 def yama_scope() -> int | None:
-    """Return Yama's ptrace_scope, None where the kernel has none."""
+    """Return Yama's ptrace_scope, None if the kernel does not have Yama."""
     try:
         with open(_YAMA, encoding="ascii") as file:
             return int(file.read())
@@ -50,7 +50,7 @@ def yama_scope() -> int | None:
 
 
 def capabilities(fields: dict[str, str], which: str = "CapEff") -> int:
-    """Return a capability set of /proc/PID/status as bits, 0 where it is not said."""
+    """Return a capability set in /proc/PID/status as bits, 0 if it is missing."""
     try:
         return int(fields.get(which, "0"), 16)
     except ValueError:
@@ -58,9 +58,9 @@ def capabilities(fields: dict[str, str], which: str = "CapEff") -> int:
 
 
 def in_first_namespace(kind: str) -> bool | None:
-    """Return whether we are in the system's first namespace of a kind; None: not known.
+    """Return whether we are in the system's first namespace of a kind, None if not known.
 
-    The kernel gives those fixed numbers (include/linux/proc_ns.h).
+    The kernel gives the first namespaces fixed numbers (include/linux/proc_ns.h).
     """
     first = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC}[kind]
     try:
@@ -70,7 +70,7 @@ def in_first_namespace(kind: str) -> bool | None:
 
 
 def user_name(uid: int) -> str:
-    """Return a user's name, with the number where it has none."""
+    """Return a user's name, or "user" and the number if it has no name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -78,7 +78,7 @@ def user_name(uid: int) -> str:
 
 
 def _child() -> Finding:
-    """Try it: trace a child of ours."""
+    """Trace a child of soscope as a test."""
     name = "ptrace of own children"
     read, write = os.pipe()
     child = os.fork()
@@ -112,7 +112,7 @@ def _repair_of_ptrace() -> str:
 
 
 def in_container() -> bool:
-    """Return whether this looks like a container: they leave such a file or variable."""
+    """Return whether this looks like a container, by marker files and the pid namespace."""
     marks = ("/.dockerenv", "/run/.containerenv")
     return any(map(os.path.exists, marks)) or in_first_namespace("pid") is False
 
@@ -178,7 +178,7 @@ def _seccomp(own: dict[str, str]) -> Finding:
 
 
 def why_refused(pid: int) -> tuple[str, str | None]:
-    """Return why the kernel refuses us process `pid`, and what to type, for a refused one."""
+    """Return why the kernel refuses access to process `pid`, and a command that helps."""
     error = missing_right(pid, "the memory", None)
     why = error.message.partition(": ")[2]
     if "Yama" in why:
@@ -187,7 +187,7 @@ def why_refused(pid: int) -> tuple[str, str | None]:
 
 
 def other_namespace(pid: int, kind: str) -> bool:
-    """Return whether a process is known to be in another namespace of a kind than we are."""
+    """Return whether a process is known to be in another namespace of a kind than soscope."""
     try:
         return os.readlink(f"/proc/{pid}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}")
     except OSError:

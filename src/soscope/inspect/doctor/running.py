@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that the doctor was asked about: read from /proc, never stopped."""
+"""A process that the user asked about: it is read through /proc, and never stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DELETED = " (deleted)"
 
 
 def examine(pid: int) -> Subject:
-    """Look at process `pid`.
+    """Examine process `pid`.
 
     Raises NoSuchProcess.
     """
@@ -35,7 +35,7 @@ def examine(pid: int) -> Subject:
     pid = _leader(pid, fields)
     zombie = None
     try:
-        tid = status.living_thread(pid)  # where the first has ended, another knows as much
+        tid = status.living_thread(pid)  # if the leader has ended, any thread will do
     except NoSuchProcess as error:
         tid, zombie = pid, error
     subject = Subject("process", status.program_path(tid), pid)
@@ -71,7 +71,7 @@ def examine(pid: int) -> Subject:
 
 
 def _leader(pid: int, fields: dict[str, str]) -> int:
-    """Return the process that a thread belongs to."""
+    """Return the process of a thread."""
     try:
         return int(fields.get("Tgid", pid))
     except ValueError:
@@ -86,7 +86,7 @@ def _who(pid: int, name: str, fields: dict[str, str]) -> str:
 
 
 def _rights(subject: Subject, pid: int) -> bool:
-    """Return whether its memory may be read: the kernel asks the same of who attaches."""
+    """Return whether its memory may be read; the kernel makes the same checks for an attach."""
     try:
         os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
     except PermissionError:
@@ -105,7 +105,7 @@ def _rights(subject: Subject, pid: int) -> bool:
 
 
 def _mappings(tid: int) -> list[Mapping] | None:
-    """Return the mappings, None where they may not be read."""
+    """Return the mappings, None if they may not be read."""
     try:
         return maps.read(tid)
     except OSError:
@@ -113,7 +113,7 @@ def _mappings(tid: int) -> list[Mapping] | None:
 
 
 def _look_into(subject: Subject, pid: int, mappings: list[Mapping], *, may: bool) -> None:
-    """Look at the images by their files: each that has executable pages."""
+    """Examine the files of all images with executable pages."""
     exe = _stat(f"/proc/{pid}/exe")
     seen: dict[tuple[int, str], Mapping] = {}
     first: dict[tuple[int, str], Mapping] = {}
@@ -136,7 +136,7 @@ def _look_into(subject: Subject, pid: int, mappings: list[Mapping], *, may: bool
             listed.append((ImageReport(name, path, looks.NOT_HOOKED, why), None))
             subject.fall_short(PARTIAL)
             continue
-        if listed:  # the program has the name of its file
+        if listed:  # the program is known by its file name
             name = _soname(image) or name
         is_loader = bool(base) and any(
             part.start <= base < part.end and part.inode == mapping.inode for part in mappings
@@ -171,7 +171,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _base(pid: int) -> int:
-    """Return where the kernel mapped the loader, 0 for a static program."""
+    """Return the address at which the kernel mapped the loader, 0 for a static program."""
     try:
         return auxv.read(pid).get(auxv.AT_BASE, 0)
     except (OSError, FormatError):
@@ -179,7 +179,7 @@ def _base(pid: int) -> int:
 
 
 def _open(pid: int, mapping: Mapping) -> ElfImage | None:
-    """Open the very file behind a mapping, None where there is no way to it."""
+    """Open the file of a mapping, None if it cannot be opened."""
     places = [
         f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}",
         f"/proc/{pid}/exe",
@@ -193,14 +193,14 @@ def _open(pid: int, mapping: Mapping) -> ElfImage | None:
         try:
             return open_image(place)
         except (OSError, FormatError):
-            continue  # another path may do
+            continue  # try another path
     return None
 
 
 def _hindrance(pid: int) -> str | None:
-    """Return why no agent can be put into the process as it is now, None where one can be.
+    """Return why the agent cannot be put into the process now, None if it can.
 
-    The same looks that an attachment begins with; nothing is stopped by them.
+    An attachment begins with the same checks. They do not stop the process.
     """
     try:
         visit = Visit(pid)
@@ -216,7 +216,7 @@ def _hindrance(pid: int) -> str | None:
 
 
 def _residents(subject: Subject, tid: int, mappings: list[Mapping]) -> None:
-    """Say whose agents lie in the process already."""
+    """Report the agents that are in the process already, and their owners."""
     try:
         memory = RemoteMemory(tid)
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process or file that the doctor was asked about: what is known of it."""
+"""The process or file that the user asked about, with all findings on it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FINE, PARTIAL, NOT_PERMITTED = 0, 1, 3
 
 
 class Subject:
-    """What there is to say of a process or a file.
+    """The findings on a process or a file.
 
-    `kind` is "process" or "file", `pid` None for a file; `path` is the program's file, `loader`
-    the dynamic loader it asks for, None for a static one. `status` is one of the constants of
-    this module: whether all could be found out, and what was in the way. `costs` are those of
-    the instruments that can be used on it, empty where none can.
+    `kind` is "process" or "file"; `pid` is None for a file. `path` is the program's file,
+    `loader` the dynamic loader that it asks for, None for a static program. `status` is one of
+    the constants of this module: it tells whether everything could be examined, and if not, why.
+    `costs` are those of the instruments that can be used on it, empty if none can.
     """
 
     __slots__ = (
@@ -59,11 +59,11 @@ class Subject:
         self.findings.append(Finding(name, state, text, repair))
 
     def fall_short(self, status: int) -> None:
-        """Note that not all could be found out; the first reason counts."""
+        """Record that not everything could be examined; the first reason counts."""
         self.status = self.status or status
 
     def take_program(self, program: ElfImage) -> None:
-        """Say what the program's own file says."""
+        """Take over the findings from the program's own file."""
         self.machine = looks.machine_name(program)
         self.made_for = looks.made_for(program)
         self.linkage = looks.linkage(program)
@@ -71,7 +71,7 @@ class Subject:
             self.loader = program.interpreter
 
     def take_images(self, listed: list[tuple[ImageReport, ElfImage | None]]) -> None:
-        """Say what the images say together; the program's comes first."""
+        """Take over the findings from all images; the program comes first."""
         looks.settle(listed)
         self.images = [report for report, _ in listed]
         readable = [(report.name, image) for report, image in listed if image is not None]
@@ -82,13 +82,13 @@ class Subject:
                 self.libc = libc
                 break
 
-    # ---- what follows from it
+    # ---- conclusions
 
     def judge(self, hindrance: str | None, command: str = "soscope trace") -> None:
-        """Add the findings that sum up, and the costs.
+        """Add the conclusions and the costs.
 
-        `hindrance` says why the agent cannot be in this program, None where it can; `command`
-        is what would put it in.
+        `hindrance` is why the agent cannot be in this program, None if it can. `command` would
+        put the agent in.
         """
         self._judge_libc()
         self._judge_images()
@@ -129,10 +129,10 @@ class Subject:
 
 
 def _typed(functions: set[str]) -> str:
-    """Say of how many functions the arguments are known, "" where that cannot be said."""
+    """Return a text on how many functions have known argument types, "" if not known."""
     try:
         known = load()
         declared = sum(known.declaration(name) is not None for name in functions)
-    except SoscopeError:  # the page says elsewhere that they are missing
+    except SoscopeError:  # reported elsewhere on the page
         return ""
     return f", {declared:,} of them with typed arguments"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proof: start a small program of this system with the agent in it."""
+"""The final test: start a small program of this system with the agent in it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import InstrumentPlan, Plan
 
-_LIMIT = 20.0  # seconds; it takes some twenty milliseconds
+_LIMIT = 20.0  # seconds; normally it takes twenty milliseconds
 _NAME = "trial run"
 
 
 def findings() -> list[Finding]:
-    """Run it, and judge."""
+    """Run the program, and judge the result."""
     command = _command()
     if command is None:
         return [Finding(_NAME, LIMITED, "no dynamic program found to try it with")]
@@ -47,18 +47,18 @@ def findings() -> list[Finding]:
 
 
 def _command() -> list[str] | None:
-    """Return a command that says nothing and ends with 0, of a program that takes an agent."""
+    """Return a command that prints nothing, exits with 0, and can have an agent; None if none."""
     for words in ([shutil.which("true") or ""], [sys.executable, "-I", "-S", "-c", ""]):
         try:
             if words[0] and Command(words).reason is None:
                 return words
         except SoscopeError:
-            continue  # this one cannot be run; the next may
+            continue  # cannot be run; try the next
     return None
 
 
 def _make_block(path: str, descriptors: tuple[int, ...] | None, _: int) -> ControlBlock:
-    """Ask for the counts of all that the program itself calls."""
+    """Make a control block that counts all calls of the program itself."""
     patterns: list[Automaton] = []
     functions = load().function_table(patterns, entry_only=True, want_arguments=False)
     rule = layout.RULE.struct.pack(

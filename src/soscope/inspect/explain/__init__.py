@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`explain`: the way of one call, in a file or a process."""
+"""`explain`: the path of one call, in a file or a process."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of one call, as a file lays it down: from the call to the resolver, and the second time.
+"""The path of one call, as a file defines it: the first call, to the resolver, and later calls.
 
-Nothing is run. The code is followed instruction by instruction, from the stub to the slot, and from
-what the slot holds at first to the resolver; what that is given comes out of the same reading.
+No code is run. Instructions are followed one by one, from the stub to the slot, and from the
+slot's first target to the resolver. The same reading gives the resolver's arguments.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ from soscope.model.filemap import (
 )
 
 _MOST_SITES = 3
-_MOST_SEARCHED = 256  # stubs whose callers are looked for
+_MOST_SEARCHED = 256  # stubs whose callers are searched for
 _MOST_STUBS = 4
 _LATE_STUBS = (MIPS_STUB, LAZY_HALF, GLINK)
-_CLASSIC = "indirect-symbol"  # the kind of slots that only the indirect symbol table names
+_CLASSIC = "indirect-symbol"  # kind of slots that only the indirect symbol table names
 
 
 class Follower:
-    """Follows calls through one image; its code is searched once for all slots that are asked."""
+    """Follows calls through one image; its code is searched once for all slots together."""
 
-    # `format` is what the JSON calls it
+    # `format` has the JSON's name
     def __init__(self, code: FileCode, *, format: str, arch: str) -> None:  # noqa: A002  as in JSON
         self.code = code
         self.format = format
@@ -80,15 +80,15 @@ class Follower:
         self._looked_for: dict[int, int] = {}
 
     def ways(self, asked: list[tuple[FileSlot, str | None, str | None]]) -> list[CallWay]:
-        """Return the way through each slot; beside it stand provider and reason."""
+        """Return the call path of each slot; `asked` has slots with provider and reason."""
         stubs = {stub.vaddr: stub.size for slot, _, _ in asked for stub in _called(slot)}
         slots = {slot.vaddr for slot, _, _ in asked}
-        # each is looked for by itself: Objective-C's may be thousands
+        # each stub is searched for by itself, and Objective-C may have thousands
         self._looked_for = dict(islice(stubs.items(), _MOST_SEARCHED))
         calls, thunks = self._search(self._looked_for, slots, self._base(asked))
         return [self._way(*entry, calls, thunks) for entry in asked]
 
-    # ---- who calls ----
+    # ---- callers ----
 
     def _search(
         self, stubs: dict[int, int], slots: set[int], base: int
@@ -133,7 +133,7 @@ class Follower:
         size = call.vaddr + call.size - call.start
         return _listed(lister, self.code.read(call.start, size), call.start)
 
-    # ---- the way ----
+    # ---- the path ----
 
     def _lister(self, base: int = 0) -> Lister | None:
         lister = lister_of(self.arch, self.code.bits, self.code.order, base)
@@ -142,14 +142,14 @@ class Follower:
         return lister
 
     def _literal(self, vaddr: int, size: int) -> int | None:
-        """Return a number that lies among the code."""
+        """Return a number stored among the code, None if there is no code."""
         data = self.code.read(vaddr, size) if self.code.is_code(vaddr) else b""
         if len(data) < size:
             return None
         return int.from_bytes(data, "little" if self.code.order == "<" else "big")
 
     def _base(self, asked: list[tuple[FileSlot, str | None, str | None]]) -> int:
-        """Return what position-independent code counts from: a stub of a known slot tells."""
+        """Return the base of position-independent code, as a stub with a known slot tells it."""
         for slot, _, _ in asked:
             for stub in _called(slot):
                 lister = self._lister()
@@ -245,7 +245,7 @@ class Follower:
         )
 
     def _omitted(self, slot: FileSlot) -> list[str]:
-        """Say which stubs' callers were not looked for."""
+        """Return a note if callers of some stubs were not searched for."""
         called = _called(slot)
         left = sum(stub.vaddr not in self._looked_for for stub in called)
         if not left or self._lister() is None:
@@ -288,7 +288,7 @@ class Follower:
     def _follow(
         self, vaddr: int, base: int, end: int | None = None, lister: Lister | None = None
     ) -> tuple[list[Line], int | None, Lister | None]:
-        """Follow code to where it jumps through a cell: (lines, cell, decoder)."""
+        """Follow code to its jump through a cell; return (lines, cell, decoder)."""
         lister = lister or self._lister(base)
         if lister is None:
             return [], None, None
@@ -358,11 +358,11 @@ class Follower:
         return f"in {section}" if section else "in the code"
 
     def _lazy(self, slot: FileSlot, base: int) -> tuple[list[Step], Lister | None, int | None]:
-        """Return the steps from what the slot holds to the resolver's cell."""
+        """Return the steps from the slot's first target to the resolver's cell."""
         lister = self._lister(base)
         if lister is None or slot.helper is None:
             return [], None, None
-        if _called(slot):  # what it leaves in registers is what the other half goes on with
+        if _called(slot):  # the other half continues with the values it leaves in registers
             walk(lister, self.code.read, _called(slot)[0].vaddr)
             for name, value in lister.registers.items():
                 if value == Value(CELL, slot.vaddr):
@@ -430,7 +430,7 @@ class Follower:
         return Step(RESOLVER, "resolver", "", (), tuple(notes))
 
     def _compare(self, slot: FileSlot, given: tuple[Given, ...]) -> list[str]:
-        """Say where the resolver is given another record than that of the slot."""
+        """Return a text if the resolver's argument is another record than the slot's."""
         wanted = {
             resolvers.MEANINGS[meaning]: slot.resolver_argument
             for meaning in (resolvers.INDEX, resolvers.OFFSET, resolvers.LAZY_INFO)
@@ -448,7 +448,7 @@ class Follower:
             and argument.value.number != expected
         ]
 
-    # ---- afterwards ----
+    # ---- later calls ----
 
     def _after(self, slot: FileSlot, provider: str | None) -> Step:
         if slot.binding == UNBOUND:
@@ -484,12 +484,12 @@ class Follower:
 
 
 def _by_way_of(slot: FileSlot, vaddr: int) -> FileSlot:
-    """Return a slot with the stub at `vaddr` in front of its others."""
+    """Return a slot with the stub at `vaddr` moved to the front."""
     return slot._replace(stubs=tuple(sorted(slot.stubs, key=lambda stub: stub.vaddr != vaddr)))
 
 
 def _called(slot: FileSlot) -> tuple[Stub, ...]:
-    """Return the stubs that calls go through; others are on the way to the resolver alone."""
+    """Return the stubs that calls go through; other stubs only lead to the resolver."""
     return tuple(stub for stub in slot.stubs if stub.kind not in _LATE_STUBS)
 
 
@@ -507,7 +507,7 @@ def _in(site: CallSite) -> str:
 
 
 def _listed(lister: Lister, code: bytes, vaddr: int) -> list[Line]:
-    """Return the instructions in `code`; what has no row is a line of bytes."""
+    """Return the instructions in `code`; an unknown one is a line of bytes."""
     lines = []
     at = 0
     while at < len(code):

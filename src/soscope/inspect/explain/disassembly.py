@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The instructions around a call, by the disassembler Capstone where it is installed.
+"""The instructions around a call, by the disassembler Capstone, if it is installed.
 
-That is the extra `disasm`. Stubs need none: binfmt/listing knows what they are made of.
+It comes with the extra `disasm`. Stubs do not need it, as binfmt/listing decodes their
+instructions.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from soscope.model.arch import arch_named
 
 _BEFORE = 2
 _BEHIND = 1
-_FARTHEST = 1 << 16  # bytes from the beginning of a function
+_FARTHEST = 1 << 16  # bytes from the start of a function, at most
 _SPAN = 32  # bytes behind the call that are read
 
 
 def around(arch: str, code: FileCode, start: int, vaddr: int) -> list[Line]:
-    """Return the instruction at `vaddr` with two before it and one behind it.
+    """Return the instruction at `vaddr`, with two instructions before it and one behind.
 
-    `start` is where instructions are known to begin, the head of the function. Empty where
-    Capstone is not installed, or does not come out at `vaddr`.
+    `start` is an address at which an instruction is known to begin, the start of the function.
+    The list is empty if Capstone is not installed, or if its instructions do not meet `vaddr`.
     """
     try:
         capstone: Any = import_module("capstone")

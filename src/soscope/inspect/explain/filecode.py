@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code of one image in a file, as whoever follows a call through it asks for it."""
+"""The code of one image in a file, for following a call through it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from soscope.errors import FormatError
 from soscope.inspect.explain import isa
 from soscope.inspect.explain.resolvers import BIONIC, GLIBC, MUSL
 
-PIECE = 1 << 24  # bytes of code at once
-OVERLAP = 64  # longer than what calls through a slot
+PIECE = 1 << 24  # bytes of code in one read
+OVERLAP = 64  # bytes; no call through a slot is longer
 
 
 class FileFunction(NamedTuple):
-    """A function; `size` is 0 where the file does not say."""
+    """A function; `size` is 0 if the file does not have it."""
 
     vaddr: int
     size: int
@@ -30,53 +30,53 @@ class FileFunction(NamedTuple):
 
 
 class FileCode:
-    """One image. All addresses are link-time ones."""
+    """One image; all addresses are link-time addresses."""
 
     bits = 64
     order = "<"
-    pointer = 0  # what code counts from, if no stub tells: GP of MIPS, the GOT of i386
-    loader = ""  # a constant of `resolvers`, "" where the file does not tell
+    pointer = 0  # base of code, if no stub tells it: GP of MIPS, the GOT of i386
+    loader = ""  # a constant of `resolvers`, "" if the file does not tell
 
     def read(self, vaddr: int, size: int) -> bytes:
-        """Return the bytes at an address, fewer where the file ends."""
+        """Return the bytes at an address, fewer at the end of the file."""
         raise NotImplementedError
 
     def length(self) -> int:
-        """Return how many bytes the image has in the file at most."""
+        """Return the maximum number of bytes that the image has in the file."""
         raise NotImplementedError
 
     def ranges(self) -> list[tuple[int, int, str]]:
-        """Return (vaddr, size, section) of all code; section "" where there are none."""
+        """Return (vaddr, size, section) of all code; the section is "" if there are no sections."""
         raise NotImplementedError
 
     def section(self, vaddr: int) -> str:
-        """Return the name of the section at an address, "" for none."""
+        """Return the name of the section at an address, "" if there is none."""
         raise NotImplementedError
 
     def functions(self) -> list[FileFunction]:
-        """Return the functions that the file names, by rising address."""
+        """Return the functions named in the file, by rising address."""
         raise NotImplementedError
 
     def cell(self, vaddr: int) -> str:
-        """Say what the cell at an address is, where it is no slot: "" for nothing special."""
+        """Return a description of a cell that is not a slot, "" if it is nothing special."""
         raise NotImplementedError
 
-    # ---- what all of them have ----
+    # ---- common to all formats ----
 
     _functions: list[FileFunction] | None = None
     _code: Spans | None = None
-    is_searched = True  # False once `pieces` has given up before the code's end
+    is_searched = True  # False if `pieces` stopped before the end of the code
 
     def word(self, vaddr: int) -> int | None:
-        """Return the address-sized number at an address, None where the file has none."""
+        """Return the address-sized number at an address, None if the file has none."""
         data = self.read(vaddr, self.bits // 8)
         if len(data) < self.bits // 8:
             return None
         return int.from_bytes(data, "little" if self.order == "<" else "big")
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """Give all code in pieces that overlap a little; nothing twice beyond that."""
-        # Segments of a hostile file may have the same bytes again and again.
+        """Yield all code in pieces that overlap a little."""
+        # In a hostile file, segments may contain the same bytes again and again.
         left = 2 * self.length() + PIECE
         done = 0
         for begin, size, _ in sorted(self.ranges()):
@@ -96,13 +96,13 @@ class FileCode:
                 yield vaddr, data
 
     def is_code(self, vaddr: int) -> bool:
-        """Return whether an address is one of code."""
+        """Return whether there is code at an address."""
         if self._code is None:
             self._code = Spans((start, start + size) for start, size, _ in self.ranges())
         return self._code.at(vaddr) is not None
 
     def function_at(self, vaddr: int) -> FileFunction | None:
-        """Return the function that holds an address, None where the file names none."""
+        """Return the function that contains an address, None if the file names none."""
         if self._functions is None:
             self._functions = self.functions()
         functions = self._functions
@@ -112,12 +112,12 @@ class FileCode:
         function = functions[index]
         if function.size:
             return function if vaddr < function.vaddr + function.size else None
-        # without a size it goes on to the next one, but not into another section
+        # without a size it extends to the next function, but not into another section
         return function if self.section(function.vaddr) == self.section(vaddr) else None
 
 
 class ElfCode(FileCode):
-    """An ELF image."""
+    """The code of an ELF image."""
 
     def __init__(self, elf: ElfMap) -> None:
         self._map = elf
@@ -138,11 +138,11 @@ class ElfCode(FileCode):
         return b""
 
     def length(self) -> int:
-        """Return how long the file is."""
+        """Return the length of the file."""
         return length(self._map.image.source)
 
     def ranges(self) -> list[tuple[int, int, str]]:
-        """Return the sections of code or, without section headers, the segments."""
+        """Return the sections with code; without section headers, the segments."""
         sections = [
             (section.vaddr, section.size, section.name)
             for section in self._map.sections.all
@@ -160,7 +160,7 @@ class ElfCode(FileCode):
         return "" if section is None else section.name
 
     def functions(self) -> list[FileFunction]:
-        """Return the functions of .symtab, or else of the dynamic symbol table."""
+        """Return the functions in .symtab, else in the dynamic symbol table."""
         image = self._map.image
         for is_dynamic in (False, True):
             try:
@@ -169,7 +169,7 @@ class ElfCode(FileCode):
                 else:
                     table = static_table(image.source, self._map.sections, image.encoding)
             except FormatError:
-                continue  # a damaged table names nothing
+                continue  # the table is damaged
             named: dict[int, tuple[int, int]] = {}
             for name, info, _, section, value, size in table.rows():
                 if info & 15 in (c.STT_FUNC, c.STT_GNU_IFUNC) and section != c.SHN_UNDEF:
@@ -182,14 +182,14 @@ class ElfCode(FileCode):
         return []
 
     def _entry(self, vaddr: int) -> int:
-        """Return where a function begins: ELFv1's symbols are those of descriptors."""
+        """Return the address of a function's code; in ELFv1 a symbol leads to a descriptor."""
         arch = self._map.machine
         if arch is None or not arch.has_descriptors or self.section(vaddr) != ".opd":
             return vaddr
         return self.word(vaddr) or vaddr
 
     def cell(self, vaddr: int) -> str:
-        """Name the words that the loader fills for PLT0."""
+        """Describe the words that the loader fills for PLT0."""
         listed = [
             section.vaddr
             for section in self._map.sections.all
@@ -204,7 +204,7 @@ class ElfCode(FileCode):
 
 
 def _loader(elf: ElfMap) -> str:
-    """Return which C library's loader binds the file, as far as it says so."""
+    """Return the C library whose loader binds the file, as far as the file tells."""
     try:
         interpreter = elf.image.interpreter or ""
     except FormatError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of one call in one file or in two: which images, and which of their slots."""
+"""The path of one call in one or two files: the choice of images and slots."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from soscope.model.filemap import MACHO
 _NOT_SEARCHED = "the code was not searched to its end: there is more of it than the file has bytes"
 _MOST_WAYS = 32  # slots of one symbol
 _MOST_NEAR = 5
-_MOST_NAMES = 100_000  # among which near ones are looked for
+_MOST_NAMES = 100_000  # names that are searched for similar ones
 
 
 def explain_files(paths: list[str], symbol: str, arch: str | None = None) -> Explanation:
     """Explain calls of `symbol` (NAME or NAME@VERSION) in one file or in two.
 
-    Of one fat file up to two slices are explained, of two files the slice of each that suits
-    the other one; `arch` chooses. A C function's name may stand with Mach-O's underscore or
-    without. Raises OSError, FormatError, SoscopeError (slug no-such-arch).
+    For one fat file, up to two slices are explained; for two files, the slices with the same
+    processor. `arch` chooses a slice. A C function's name may have Mach-O's underscore or not.
+    Raises OSError, FormatError, SoscopeError (slug no-such-arch).
     """
     files = [Image.open(path) for path in paths]
     slices = [list(file.slices) for file in files]
@@ -42,7 +42,7 @@ def explain_files(paths: list[str], symbol: str, arch: str | None = None) -> Exp
 
 
 def _of_arch(paths: list[str], slices: list[list[Image]], arch: str) -> list[list[Image]]:
-    """Return the slices for `arch`, all of a file that has none. Raises SoscopeError."""
+    """Return the slices for `arch`; all slices of a file without one. Raises SoscopeError."""
     chosen = [[image for image in images if image.arch == arch] for images in slices]
     if any(chosen):
         return [some or images for some, images in zip(chosen, slices, strict=True)]
@@ -57,13 +57,13 @@ def _of_arch(paths: list[str], slices: list[list[Image]], arch: str) -> list[lis
 
 
 def _with_damage(importer: Importer, file: Image) -> Importer:
-    """Return what is said of one image of a file, with what is wrong with further ones."""
+    """Return the results for one image, with messages about damaged images of its file."""
     damaged = [why.removeprefix(f"{file.path}: ") for why in file.damaged]
     return importer._replace(partial=(*damaged, *importer.partial))
 
 
 def _pair(first: list[Image], second: list[Image]) -> tuple[Image, Image]:
-    """Return the first two images for the same processor, or else the first ones."""
+    """Return the first two images for the same processor, else the first image of each file."""
     for image in first:
         for other in second:
             if _processor(image.arch) == _processor(other.arch):
@@ -116,7 +116,7 @@ def _slots(image: Image, symbol: str, *, is_alone: bool) -> tuple[str, tuple[Slo
         slots = image.slots.named(name)
         if slots:
             return name, slots
-    for name in names:  # what Objective-C's stubs are called: _objc_msgSend$SELECTOR
+    for name in names:  # names of Objective-C stubs: _objc_msgSend$SELECTOR
         function, _, selector = name.partition("$")
         slots = image.slots.named(function) if selector else ()
         if any(stub.selector == selector for slot in slots for stub in slot.stubs):
@@ -125,7 +125,7 @@ def _slots(image: Image, symbol: str, *, is_alone: bool) -> tuple[str, tuple[Slo
 
 
 def _chosen(slot: filemap.FileSlot, selector: str) -> filemap.FileSlot:
-    """Return a slot with the stubs for a selector alone, with all of them if none has it."""
+    """Return a slot with only the stubs for a selector; with all of them if none has it."""
     stubs = tuple(stub for stub in slot.stubs if selector and stub.selector == selector)
     return filemap.FileSlot._make(slot)._replace(stubs=stubs) if stubs else slot
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code of one Mach-O image, as whoever follows a call through it asks for it."""
+"""The code of one Mach-O image, for following a call through it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CODE = c.S_ATTR_PURE_INSTRUCTIONS | c.S_ATTR_SOME_INSTRUCTIONS
 
 
 class MachoCode(FileCode):
-    """A Mach-O image."""
+    """The code of a Mach-O image."""
 
     loader = DYLD
 
@@ -33,11 +33,11 @@ class MachoCode(FileCode):
         return self._map.image.read(vaddr, size)
 
     def length(self) -> int:
-        """Return how long the image is."""
+        """Return the length of the image."""
         return self._map.image.size
 
     def ranges(self) -> list[tuple[int, int, str]]:
-        """Return the sections of code."""
+        """Return the sections with code."""
         return [
             (section.vaddr, section.size, section.name)
             for section in self._map.image.sections
@@ -54,7 +54,7 @@ class MachoCode(FileCode):
         return None if number is None else self._map.image.sections[number]
 
     def functions(self) -> list[FileFunction]:
-        """Return the symbols that lie in code."""
+        """Return the symbols in sections with code."""
         table = self._map.table
         sections = self._map.image.sections
         code = {index for index, section in enumerate(sections, 1) if section.flags & _CODE}
@@ -65,7 +65,7 @@ class MachoCode(FileCode):
         return [FileFunction(value, 0, table.name(row)) for value, row in sorted(rows.items())]
 
     def cell(self, vaddr: int) -> str:
-        """Name what the stub helpers go through, or where dyld keeps its notes."""
+        """Return the name of a cell that stub helpers go through, or in which dyld stores data."""
         symbol = self._slots.get(vaddr, "")
         if symbol:
             return symbol

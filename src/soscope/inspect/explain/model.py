@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to say of calls of a symbol, in files and in a process alike.
+"""The explanation of a symbol's calls, in files and in a process alike.
 
-An explanation has images, an image has ways, a way has steps. What a file alone can tell, or a
-process alone, stands in a part of its own of each way.
+An explanation has images, an image has call paths, a path has steps. Facts that only a file can
+tell, or only a process, are in a separate part of each path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from soscope.inspect.explain.resolvers import Resolver
 from soscope.model import filemap
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # files are explained without
+if TYPE_CHECKING:  # not needed to explain files
     from soscope.live.slots.slotuses import Use
 
 # The steps, in the order of a first call.
@@ -39,9 +39,9 @@ STEPS = (
 
 
 class CallSite(NamedTuple):
-    """One instruction that calls: where, and in which function.
+    """One instruction that calls: its address and its function.
 
-    `lines` is what stands around it, of the first one of a way alone.
+    `lines` are the instructions around it, only set for the first call site of a path.
     """
 
     call: CallInstruction
@@ -51,7 +51,7 @@ class CallSite(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What a resolver finds at `place`; `value` is the number or the cell's address."""
+    """One argument of a resolver, at `place`; `value` is the number or the cell's address."""
 
     place: str
     value: Value
@@ -60,7 +60,7 @@ class Given(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step: `title` is its name, `where` the section or function, `notes` are sentences."""
+    """One step: `title` is its name, `where` its section or function, `notes` are sentences."""
 
     step: str
     title: str
@@ -70,12 +70,13 @@ class Step(NamedTuple):
 
 
 class FilePart(NamedTuple):
-    """What of a way stands in a file. Addresses are link-time ones.
+    """The part of a call path that a file tells; addresses are link-time addresses.
 
-    `slot` has the stubs, too. `sites` are all instructions that call, whatever is shown of them.
-    `given` is what the resolver is given and `generations` those that this loader had, empty where
-    nothing is lazy or known. `instructions` are how many a call takes to the function: the first up
-    to the resolver, and every later one.
+    `slot` includes the stubs. `sites` are all instructions that call, even if not all are
+    printed. `given` are the resolver's arguments, `generations` the versions of this loader's
+    resolver; both are empty if nothing is lazy or known. `instructions` are the numbers of
+    instructions that a call takes to the function: in the first call up to the resolver, and in
+    every later one.
     """
 
     slot: filemap.FileSlot
@@ -86,9 +87,9 @@ class FilePart(NamedTuple):
 
 
 class RelocationPlace(NamedTuple):
-    """Where the relocation of a slot is: at `addr` in memory, number `entry` of `table`.
+    """The relocation of a slot: at `addr` in memory, number `entry` of `table`.
 
-    `aimed_at` is the run-time address that it names now: the slot, or a cell of the agent's.
+    `aimed_at` is the run-time address that it names now: the slot, or a cell of the agent.
     `symbol` is an index into the dynamic symbol table.
     """
 
@@ -100,14 +101,14 @@ class RelocationPlace(NamedTuple):
 
 
 class ProcessPart(NamedTuple):
-    """What of a way a process holds. Addresses are run-time ones.
+    """The part of a call path that a process tells; addresses are run-time addresses.
 
-    `link_map` is the importer's entry. The slot is at `addr` and holds `value`; `state` is a
-    constant of live/slots/bindings.py, `page` how its page may be used ("rw-p"). `to_image`,
-    `to_symbol` and `expected_image` are those of `live.slots.row.Row`. `uses` is the code that goes
-    through it. `definition` is the address of the definition, None where nobody has one,
-    `is_ifunc` says that this is an IFUNC's resolver. `hook` is what soscope's hook writes where, a
-    sentence for each step.
+    `link_map` is the importer's entry. The slot is at `addr` and holds `value`. `state` is a
+    constant of live/slots/bindings.py, `page` the protection of its page ("rw-p"). `to_image`,
+    `to_symbol` and `expected_image` are those of `live.slots.row.SlotRow`. `uses` is the code
+    that goes through the slot. `definition` is the address of the definition, None if there is
+    none. `is_ifunc` tells that this is an IFUNC's resolver. `hook` has a sentence for each thing
+    that soscope's hook writes.
     """
 
     namespace: int
@@ -128,11 +129,11 @@ class ProcessPart(NamedTuple):
 
 
 class CallWay(NamedTuple):
-    """The way of calls through one slot, at link-time address `vaddr` of the importer.
+    """The path of calls through one slot, at link-time address `vaddr` of the importer.
 
-    `kind` is the name of the relocation, or of the Mach-O record; `symbol` is "" where there is
-    none, `version` None. `provider` is the image that gives the symbol, else `provider_reason` says
-    why there is none. `wrong` says what does not fit together.
+    `kind` is the name of the relocation, or of the Mach-O record. `symbol` is "" and `version`
+    None if there is none. `provider` is the image that defines the symbol. If there is none,
+    `provider_reason` tells why. `wrong` lists contradictions.
     """
 
     vaddr: int
@@ -147,17 +148,16 @@ class CallWay(NamedTuple):
     process: ProcessPart | None = None
 
     def step(self, name: str) -> Step | None:
-        """Return a step, None where this way has none of that name."""
+        """Return the step with this name, None if this path has none."""
         return next((step for step in self.steps if step.step == name), None)
 
 
 class Importer(NamedTuple):
     """An image whose calls are explained.
 
-    `symbol` is the name that this image has for it; `ways` go through one slot each. Where there
-    is none, `near` are names that it may have been mistaken for. `kind` is "" where nothing but a
-    process tells. `loader` is a constant of `resolvers`, "" where the file does not tell; `partial`
-    says what could not be read.
+    `symbol` is this image's name for it. Each of `ways` is the path through one slot. If there is
+    none, `near` are similar names. `kind` is "" if only a process was read. `loader` is a
+    constant of `resolvers`, "" if the file does not tell. `partial` lists what could not be read.
     """
 
     name: str
@@ -173,12 +173,12 @@ class Importer(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """How calls of `symbol` go, as it was asked for, from `images`: at most two files.
+    """The explanation of calls of `symbol`, as the user wrote it, from `images`: at most two.
 
-    Of process `pid`, which runs the program at `path`, `images` is the importer that was chosen,
-    empty where none imports the symbol. `others` are the names of images that import it, too,
-    `defined_in` those that define it. `is_changing` says that images came and went meanwhile, so
-    that what is said may be of two moments.
+    For process `pid`, which runs the program at `path`, `images` has the importer that was
+    chosen, or nothing if no image imports the symbol. `others` are the names of other images that
+    import it, `defined_in` of images that define it. `is_changing` tells that images were loaded
+    or closed meanwhile, so that the facts may be of two moments.
     """
 
     symbol: str
@@ -191,5 +191,5 @@ class Explanation(NamedTuple):
 
     @property
     def has_ways(self) -> bool:
-        """Return whether there is anything to show."""
+        """Return whether there is any path to print."""
         return any(image.ways for image in self.images)

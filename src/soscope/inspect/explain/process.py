@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How calls of a symbol go in a running process: which image, and which of its slots.
+"""The calls of a symbol in a running process: the choice of image and slots.
 
-The process is only read. What its memory and the loader's data say becomes facts here; sentences
-are made of them in processsteps.py.
+The process is only read. This module turns its memory and the loader's data into facts.
+processsteps.py turns the facts into sentences.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _NO_PROVIDER = "none in the scope of the image"
 
 
 def explain_process(pid: int, symbol: str, importer: str | None = None) -> Explanation:
-    """Explain how calls of `symbol` (NAME or NAME@VERSION) go in process `pid`.
+    """Explain calls of `symbol` (NAME or NAME@VERSION) in process `pid`.
 
-    `importer` is the name or path of an image, MAIN for the program; without it the program
-    is taken if it imports the symbol, else the first image that does. Raises NoSuchProcess,
+    `importer` is the name or path of an image, MAIN for the program. Without it, the program is
+    chosen if it imports the symbol, else the first image that does. Raises NoSuchProcess,
     NotPermitted, and SoscopeError (slug no-such-image).
     """
     space = Space(pid)
@@ -117,7 +117,7 @@ def _importer(image: LoadedImage, symbol: str, ways: list[CallWay]) -> Importer:
 
 
 def _way(images: Images, bindings: Bindings, binding: Binding) -> CallWay:
-    """Return the way through one slot."""
+    """Return the call path through one slot."""
     image = binding.importer
     row = SlotRow(binding)
     place, places, is_ifunc = _definition(images, bindings, binding)
@@ -165,10 +165,11 @@ def _way(images: Images, bindings: Bindings, binding: Binding) -> CallWay:
 
 
 def _definition(images: Images, bindings: Bindings, binding: Binding) -> tuple[int, int, bool]:
-    """Return where the loader finds the definition.
+    """Return (index, number of images, is it an IFUNC) of the definition that the loader finds.
 
-    That is the place of its image among those in which the loader looks, from 1 on, and how many
-    these are, 0 where nobody has it; and whether the definition is an IFUNC's resolver.
+    The index is that of the definition's image among the images that the loader searches, from 1
+    on. Both numbers are 0 if there is no definition. The last tells whether the definition is an
+    IFUNC's resolver.
     """
     image = binding.importer
     winner = bindings.winner(image, _bytes(binding.symbol), binding.version, call=binding.is_call)
@@ -180,7 +181,7 @@ def _definition(images: Images, bindings: Bindings, binding: Binding) -> tuple[i
 
 
 def _relocation(binding: Binding) -> RelocationPlace:
-    """Return where the relocation of a slot lies in memory, and what it names now."""
+    """Return the location of a slot's relocation in memory, and its current target."""
     image = binding.importer
     wanted = binding.relocation
     table = _table_name(binding)
@@ -191,7 +192,7 @@ def _relocation(binding: Binding) -> RelocationPlace:
                 aimed_at = entry.vaddr + image.load_bias
                 return RelocationPlace(entry.at, table, index, aimed_at, wanted.symbol)
     except FormatError:
-        pass  # the slot is shown without its record
+        pass  # print the slot without its relocation
     return RelocationPlace(0, table, max(index, 0), binding.addr, wanted.symbol)
 
 
@@ -202,7 +203,7 @@ def _table(image: LoadedImage, *, in_plt: bool) -> list[SlotRelocation]:
 def _type_name(binding: Binding) -> str:
     """Return the name of the slot's relocation type."""
     arch = binding.importer.arch
-    assert arch is not None  # or else it would have no slots
+    assert arch is not None  # otherwise it would have no slots
     types = arch.relocations
     return (
         types.prefix
@@ -211,7 +212,7 @@ def _type_name(binding: Binding) -> str:
 
 
 def _table_name(binding: Binding) -> str:
-    """Return the name of the table that the relocation stands in."""
+    """Return the name of the table that contains the relocation."""
     is_rela = binding.importer.elf.dynamic.get(c.DT_RELA) is not None or (
         binding.importer.elf.dynamic.get(c.DT_PLTREL) == c.DT_RELA
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a call in a running process, from the link map to the definition, and a hook's."""
+"""The steps of a call in a running process, from the link map to the definition, and a hook."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _MOST_USES = 6
 
 
 class Surroundings(NamedTuple):
-    """What the sentences about a slot need besides the facts.
+    """The data that the sentences about a slot need besides the facts.
 
-    `provider` has the definition, None where nobody has one; it is number `place` of the `places`
-    in which the loader looks. `images` is how many the process has. `is_loader` says that the
-    importer is the dynamic loader, `is_searched` that what goes through the slot is known.
+    `provider` has the definition, None if there is none. It is number `place` of the `places`
+    images that the loader searches. `images` is the number of images in the process. `is_loader`
+    tells that the importer is the dynamic loader, `is_searched` that the code that goes through
+    the slot is known.
     """
 
     binding: Binding
@@ -46,13 +47,13 @@ class Surroundings(NamedTuple):
 
     @property
     def is_native(self) -> bool:
-        """Return whether there is an agent for such code."""
+        """Return whether there is an agent for code of this machine."""
         image = self.binding.importer
         return (image.space.bits, image.machine) == (arch.BITS, arch.MACHINE)
 
 
 def steps_of(around: Surroundings, facts: ProcessPart, kind: str) -> Iterator[Step]:
-    """Give the steps in the order of a call; `kind` is the name of the relocation's type."""
+    """Yield the steps in the order of a call; `kind` is the name of the relocation's type."""
     yield _link_map(around)
     yield _relocation(around, facts, kind)
     yield from _code(around, facts)
@@ -98,7 +99,7 @@ def _relocation(around: Surroundings, facts: ProcessPart, kind: str) -> Step:
 
 
 def _code(around: Surroundings, facts: ProcessPart) -> Iterator[Step]:
-    """Give what goes through the slot: calls that do so themselves, and the linker's stubs."""
+    """Yield the code that goes through the slot: direct calls, and the linker's stubs."""
     if not around.is_searched:
         why = "not searched for what goes through the slot: it is another machine's"
         yield _step(CALL_SITE, "call site", why)
@@ -117,7 +118,7 @@ def _code(around: Surroundings, facts: ProcessPart) -> Iterator[Step]:
 
 
 def _by_kind(uses: tuple[Use, ...]) -> tuple[list[Use], list[Use], list[Use]]:
-    """Return the stubs, the instructions that call or jump without one, and those that load."""
+    """Return the stubs, the direct calls and jumps, and the loads."""
     stubs = [use for use in uses if use.kind == STUB_USE]
     calls = [use for use in uses if use.kind in (CALL, JUMP)]
     loads = [use for use in uses if use.kind not in (STUB_USE, CALL, JUMP)]
@@ -162,7 +163,7 @@ def _definition(around: Surroundings, facts: ProcessPart) -> list[str]:
 
 
 def hook_of(around: Surroundings, facts: ProcessPart) -> list[str]:
-    """Return what soscope's hook writes where, or has written: a sentence for each step."""
+    """Return what soscope's hook would write, or has written: a sentence for each step."""
     if around.is_loader:
         return ["none: the loader's own calls are left alone"]
     if not facts.value and facts.definition is None:
@@ -199,7 +200,7 @@ def _hook_of_data(uses: tuple[Use, ...], protect: list[str], entry: str, keeps: 
     word = "a word of the agent's within 2 GiB"
     return [
         "the slot stays as it is: the function's address is taken, and must stay what it is",
-        # loads that a call alone follows are, too; the agent tells them from others
+        # also for loads that only a call follows; the agent can tell them from others
         *(f"the displacement at {use.displacement:#x} is aimed at {word}" for use in through),
         "that word gets the address of an entry trampoline",
         keeps,

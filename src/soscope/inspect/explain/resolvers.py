@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dynamic linkers publish of their lazy resolvers: data, each with its source.
+"""Published facts about dynamic linkers' lazy resolvers, each with its source.
 
 The data are in `isa/`, a file for each instruction set.
 
 glibc: sysdeps/ARCH/dl-trampoline.S, elf/dl-runtime.c. dyld: src/dyld_stub_binder.s and
-src/stub_binding_helper.s of opensource.apple.com's releases. The numbers behind "dyld" are those
-of its releases: dyld-132 came with Mac OS X 10.6, dyld-353 with 10.10, dyld-852 with macOS 11,
-dyld-940 with macOS 12.
+src/stub_binding_helper.s in the releases at opensource.apple.com. The numbers behind "dyld" are
+those of its releases: dyld-132 came with Mac OS X 10.6, dyld-353 with 10.10, dyld-852 with macOS
+11, dyld-940 with macOS 12.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ DYLD = "dyld"
 CLASSIC = "dyld, without LC_DYLD_INFO"
 
 LINK_MAP = "link_map"
-INDEX = "index"  # of the relocation
-OFFSET = "offset"  # of the relocation in DT_JMPREL
+INDEX = "index"  # index of the relocation
+OFFSET = "offset"  # offset of the relocation in DT_JMPREL
 THIRD = "third"
 SYMBOL = "symbol"
 SLOT = "slot"
@@ -52,9 +52,9 @@ MEANINGS = {
 
 
 class ResolverArgument(NamedTuple):
-    """One thing that a resolver is given: `place` is a register, or a word of the stack.
+    """One argument of a resolver; `place` is a register, or a word of the stack.
 
-    `word` counts the words of the stack from where the stack pointer points to, -1 for a
+    `word` is the index of the word on the stack, counted from the stack pointer, -1 for a
     register.
     """
 
@@ -64,11 +64,11 @@ class ResolverArgument(NamedTuple):
 
 
 class Resolver(NamedTuple):
-    """One generation of a resolver on one architecture.
+    """One version of a resolver on one architecture.
 
-    `name` is the trampoline's, `calls` the function behind it, `versions` those that have it.
-    `saves` are the registers that it keeps, `vectors` the vector registers among them, `aligns`
-    what it does about the stack. `source` is where that is published.
+    `name` is the trampoline's name, `calls` the function behind it, `versions` the releases that
+    have it. `saves` are the registers that it keeps, `vectors` the vector registers among them,
+    `aligns` how it aligns the stack. `source` is where that is published.
     """
 
     loader: str
@@ -108,7 +108,7 @@ NEVER_LAZY = (MUSL, BIONIC)
 
 
 def laziness_of(loader: str, arch: str) -> str | None:
-    """Say when a loader binds what a file leaves to the first call, None where that is unknown."""
+    """Return when a loader binds lazy slots, as text; None if that is not known."""
     row = arch_named(arch)
     always = isa.known(row, "ALWAYS_LAZY", {})
     if loader == DYLD and row is not None and row.name in always:
@@ -117,7 +117,7 @@ def laziness_of(loader: str, arch: str) -> str | None:
 
 
 def resolvers_of(loader: str, arch: str) -> tuple[Resolver, ...]:
-    """Return the generations of a loader's resolver on an architecture, the newest first."""
+    """Return the versions of a loader's resolver on an architecture, newest first."""
     row = arch_named(arch)
     if row is None:
         return ()

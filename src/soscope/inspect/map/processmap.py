@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The map of a running process: its images, and what each of their slots leads to now."""
+"""The map of a running process: its images, and what each of their slots holds now."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ STATES = (UNBOUND, BOUND, INTERPOSED, HOOKED)
 _TRIES = 3
 _LOOKS, _CHANGES, _PAUSE, _MOST = 25, 10, 0.001, 1.0
 
-# (symbol, importer, the image that it leads to or would) -> is it wanted
+# (symbol, importer, the image it leads to or should lead to) -> does the caller want the slot
 Chooses = Callable[[str, LoadedImage, LoadedImage | None], bool]
 
 
 class ProcessMap:
     """The images of process `pid` in link-map order, each with its chosen slots.
 
-    `damaged` are (image's name, why) of those whose tables cannot be read; `is_guessed` says
-    that the loader's scopes were not found, so that "interposed" and "hooked" may be wrong.
-    `mappings` are those of each image, by rising address. `is_changing` says that images came
-    and went while it was read: those are left out.
+    `damaged` has (image's name, reason) for images whose tables cannot be read. `is_guessed`
+    tells that the loader's scopes were not found, so that "interposed" and "hooked" may be wrong.
+    `mappings` has those of each image, by rising address. `is_changing` tells that images were
+    loaded and closed during the read: such images are left out.
     """
 
     __slots__ = (
@@ -69,12 +69,12 @@ class ProcessMap:
             ]
 
     def keep_changed(self) -> None:
-        """Keep the slots alone that differ from what the loader would have written."""
+        """Keep only the slots that differ from what the loader would have written."""
         for image, rows in self.rows.items():
             self.rows[image] = [row for row in rows if row.is_changed]
 
     def counts(self) -> dict[str, int]:
-        """Return state -> number of the slots."""
+        """Return state -> number of slots."""
         counts = dict.fromkeys(STATES, 0)
         for rows in self.rows.values():
             for row in rows:
@@ -83,9 +83,9 @@ class ProcessMap:
 
 
 def read_map(space: Space, chooses: Chooses) -> ProcessMap:
-    """Read the map of a process, without stopping it; close its space.
+    """Read the map of a process without stopping it, and close its space.
 
-    Where images come and go all the time, only those that stay are in it. Raises
+    If images are loaded and closed all the time, only images that stay are included. Raises
     NoSuchProcess, NotPermitted.
     """
     pid = space.pid
@@ -102,12 +102,12 @@ def read_map(space: Space, chooses: Chooses) -> ProcessMap:
                 if process_map is made and not process_map.is_guessed and not process_map.damaged:
                     break
             space.forget()
-        if process_map is None or process_map.damaged:  # an image may be half loaded all the time
+        if process_map is None or process_map.damaged:  # some image may be half loaded in each read
             staying = _of_those_that_stay(pid, space, images, bindings, chooses)
             if process_map is None or not set(process_map.damaged) <= set(staying.damaged):
                 process_map = staying
         for image in process_map.images:
-            _ = image.path  # while the process is open
+            _ = image.path  # read it while the process is open
         space.check()
     finally:
         space.close()
@@ -117,11 +117,12 @@ def read_map(space: Space, chooses: Chooses) -> ProcessMap:
 def _of_those_that_stay(
     pid: int, space: Space, images: Images, bindings: Bindings, chooses: Chooses
 ) -> ProcessMap:
-    """Make the map of the images that are there whenever the loader's lists are looked at."""
+    """Make the map of the images that are in the loader's lists in every one of several looks."""
     stable = before = set(map(_identity, images.linked))
     looks = changes = 0
     end = monotonic() + _MOST
-    # where it has not run in between, that an image is still there says nothing
+    # a look without changes proves nothing, because the process may not have run since the last
+    # one
     while looks < _LOOKS or (changes < _CHANGES and monotonic() < end):
         sleep(_PAUSE)
         now = set(map(_identity, find_images(space).linked))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the memory of a process is: what `soscope mem where` finds out."""
+"""The use of a process's memory, for `soscope mem where`."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What malloc_trim(0) would give back, and what would stay.
+"""How much memory malloc_trim(0) would return to the kernel, and how much would stay.
 
-glibc (malloc/malloc.c, mtrim and systrim) gives back whole pages inside each free chunk of every
-arena, but for the chunk's own head; chunks in fast bins are merged first, those in threads'
-caches stay. Of tops it gives back the main arena's alone, where nothing else moved brk(2).
+glibc (malloc/malloc.c, mtrim and systrim) returns the whole pages inside each free chunk of every
+arena, except the chunk's own head. Chunks in fast bins are merged first, chunks in threads'
+caches stay. Of the tops, it only shrinks the main arena's, and only if no other code moved
+brk(2).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.live.images.space import Space
 
-_HEAD = 48  # bytes that are kept at the beginning of a free chunk
+_HEAD = 48  # bytes at the start of a free chunk that stay
 _TOP_KEPT = 33
 
 
@@ -41,7 +42,7 @@ def _of_arena(space: Space, heap: ArenaHeap, page: int) -> int:
 
 
 def _merged(heap: ArenaHeap) -> tuple[list[tuple[int, int]], int]:
-    """Return the free chunks as they are once merged, and where the top then begins."""
+    """Return the free chunks after merging, and the start of the top after that."""
     if not heap.fast:
         return heap.free, heap.top
     runs: list[tuple[int, int]] = []

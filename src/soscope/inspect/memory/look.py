@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look at the memory of a process once: nothing is stopped, and nothing runs in it."""
+"""Read how a process uses its memory at one moment, without stopping it or running code in it."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from soscope.live.process import Process
     from soscope.proc.smaps import Area
 
-_LOOKS = 7  # after the first one
-_BUSY = 0.25  # of the time for which we may be looking
+_LOOKS = 7  # looks after the first one, at most
+_BUSY = 0.25  # part of the time that looks may take
 _CHUNK_HEAD = 16
-_SHARED_HEAD = 8  # of a chunk's head that its block does not get
+_SHARED_HEAD = 8  # bytes of a chunk's head that do not belong to its block
 
 
 def look_at(process: Process, objects: BlockPages | None = None) -> Look:
-    """Return where the memory of a process is. Raises NoSuchProcess, NotPermitted.
+    """Return how a process uses its memory. Raises NoSuchProcess, NotPermitted.
 
-    `objects` are blocks that are known to be objects'.
+    `objects` are blocks that are known to belong to objects.
     """
     space = process.space
     if space.is_patchwork:
@@ -67,14 +67,14 @@ def look_at(process: Process, objects: BlockPages | None = None) -> Look:
 
 
 def watch(process: Process, first: Look, seconds: float) -> list[Look]:
-    """Return looks in the time after the first one, the last of them at its end.
+    """Take further looks in the time after the first one, and return them; the last is at its end.
 
-    There are few of them if one takes long. Raises NoSuchProcess, NotPermitted.
+    If one look takes long, there are few. Raises NoSuchProcess, NotPermitted.
     """
     begin = first.time
     took = time.monotonic() - begin
     count = max(1, min(_LOOKS, int(seconds * _BUSY / max(took, 1e-3))))
-    count -= count % 2 == 0  # with the first one that is an even number
+    count -= count % 2 == 0  # an even number together with the first one
     looks = []
     for index in range(1, count + 1):
         time.sleep(max(0.0, begin + seconds * index / count - time.monotonic()))
@@ -126,7 +126,7 @@ def _looked(
         look.moved = any(heap.is_torn for heap in heaps)
     look.unread = _unread(look, space, is_read=bool(heaps))
     if not heaps and look.allocator == GLIBC and not look.unread:
-        look.trim = 0  # nobody has called malloc
+        look.trim = 0  # malloc was never called
     if any(heap.is_too_large for heap in heaps):
         look.unread = "a copy of its heap would not fit into the memory of this machine"
         look.trim = None
@@ -136,7 +136,7 @@ def _looked(
     anonymous = f"anonymous mappings, {look.allocator}'s among them" if unread else None
     sums = sum_up(areas, claims, anonymous or "anonymous mappings")
     look.parts = sums.parts()
-    if look.trim is not None:  # of a heap that moves there may be less by now
+    if look.trim is not None:  # the heap changes, so it may be less by now
         look.trim = min(look.trim, look.resident(model.FREE))
     hugetlb = sum(area.hugetlb for area in areas)
     if hugetlb:
@@ -148,7 +148,7 @@ def _looked(
 
 
 def _unread(look: Look, space: Space, *, is_read: bool) -> str:
-    """Say why the allocator's memory was not read, "" where it was."""
+    """Return why the allocator's memory was not read, "" if it was."""
     if space.bits != 64:
         return f"the heap of a {space.bits}-bit program is not read"
     if look.allocator is None:
@@ -161,7 +161,7 @@ def _unread(look: Look, space: Space, *, is_read: bool) -> str:
 
 
 def _of_heap(look: Look, heap: GlibcHeap) -> list[Claim]:
-    """Tell the arenas of a heap; return what memory they have."""
+    """Add the arenas of a heap to the look, and return the claims for their memory."""
     claims: list[Claim] = []
     cached = sorted(heap.cached)
     look.in_use -= sum(size for _, size in cached)
@@ -193,10 +193,10 @@ def _of_heap(look: Look, heap: GlibcHeap) -> list[Claim]:
 
 
 def _of_python(process: Process, look: Look, pages: Pages, taken: TakenRanges) -> list[Claim]:
-    """Return the claims of pymalloc's arenas."""
+    """Return the claims for pymalloc's arenas."""
     claims = []
     for pools in find_pools(process.space, pages, taken):
-        # the pages of an arena that no pool has used yet are free, too, if they are resident
+        # resident pages of an arena that no pool has used yet count as free, too
         claim = Claim(pools.start, pools.end, (model.OTHER, "anonymous mappings"), pools.resident)
         claim.inner[model.OBJECTS, "Python's, of up to 512 bytes"] = pools.used
         claim.inner[model.FREE, POOLS] = pools.free
@@ -208,11 +208,11 @@ def _of_python(process: Process, look: Look, pages: Pages, taken: TakenRanges) -
 def _of_objects(
     objects: BlockPages, areas: list[Area], claims: list[Claim], pages: Pages
 ) -> list[Claim]:
-    """Have claims know which of their blocks are objects'; return claims of anonymous memory."""
+    """Divide claims into objects and other blocks; return claims for anonymous memory."""
     key = model.OBJECTS, "larger ones, or of another interpreter"
     for claim in claims:
         in_pools = sum(size for kind, size in claim.inner.items() if kind[0] == model.OBJECTS)
-        if claim.key[0] == model.BLOCKS or in_pools:  # what malloc has mapped may lie beside pools
+        if claim.key[0] == model.BLOCKS or in_pools:  # mapped chunks may lie next to pools
             within = objects.within(claim.start, claim.end, claim.resident)
             claim.inner[key] = max(0, within - in_pools)
     more = []
@@ -222,7 +222,7 @@ def _of_objects(
         if not area.anonymous or mapping.inode or mapping.path.startswith("[stack"):
             continue
         for gap in taken.gaps(mapping.start, mapping.end):
-            part = objects.around(*gap)  # of gigabytes that are reserved around them
+            part = objects.around(*gap)  # gigabytes may be reserved around them
             if part is None:
                 continue
             start, end = part
@@ -240,7 +240,7 @@ def _taken(claims: list[Claim], more: Sequence[tuple[int, int]] = ()) -> TakenRa
 def _mapped(
     process: Process, look: Look, heap: GlibcHeap, pages: Pages, taken: TakenRanges
 ) -> list[Claim]:
-    """Return the claims of chunks that malloc has mapped."""
+    """Return the claims for chunks that malloc has mapped."""
     if heap.params is None:
         return []
     look.in_use += heap.params.mmapped

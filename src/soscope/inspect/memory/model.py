@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope mem where` tells of a process; all sizes are in bytes."""
+"""The results of `soscope mem where` for a process; all sizes are in bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEAK, RETENTION, UNKNOWN = "leak", "retention", "unknown"
 
 
 class RssPart:
-    """ResidentPages memory of one kind (`what`); `name` says which, None where there is but one."""
+    """Resident memory of one kind (`what`); `name` distinguishes parts of a kind, else None."""
 
     __slots__ = ("bytes", "name", "what")
 
@@ -22,9 +22,9 @@ class RssPart:
 
 
 class ArenaSizes:
-    """What one arena of glibc's has of the kernel, resident or not.
+    """The memory that one arena of glibc has from the kernel, resident or not.
 
-    `free` is in its bins, `top` behind its last chunk; `in_use` is the rest, as mallinfo2(3)
+    `free` is in its bins, `top` behind its last chunk. `in_use` is the rest, as mallinfo2(3)
     counts it.
     """
 
@@ -38,15 +38,15 @@ class ArenaSizes:
 
 
 class Look:
-    """The memory of a process at one moment. `parts` add up to `rss`, the largest first.
+    """The memory of a process at one moment; `parts` add up to `rss`, the largest first.
 
-    `allocator` is None where it is not known, `unread` why its memory could not be read, "" where
-    it was. `trim` is what malloc_trim(0) would give back, None where nobody can say. `pin` is the
-    highest block in use under the top of the heap, its address as the program knows it and its
-    usable bytes. `in_use` counts what is allocated, resident or not. `notes` say what else is to be
-    known; `moved` that memory changed while it was read. `settings` has the names of what
-    malloc was told: "mmap_threshold", "top_pad", "trim_threshold". `is_static`: calls of malloc go
-    through no slots.
+    `allocator` is None if it is unknown. `unread` is why its memory could not be read, "" if it
+    was. `trim` is how much malloc_trim(0) would return to the kernel, None if that is not known.
+    `pin` is the highest block in use below the top of the heap: its address as the program knows
+    it, and its usable bytes. `in_use` is the number of allocated bytes, resident or not. `notes`
+    are further remarks. `moved` tells that memory changed during the read. `settings` has the
+    names of malloc's parameters that were set: "mmap_threshold", "top_pad", "trim_threshold". If
+    `is_static` is true, calls of malloc do not go through slots.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Look:
 
 
 class Verdict:
-    """LEAK, RETENTION or UNKNOWN, `why` in one sentence, and what to do `next`."""
+    """LEAK, RETENTION or UNKNOWN, the reason `why` in one sentence, and the `next` steps."""
 
     __slots__ = ("next", "verdict", "why")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resident memory of a process in six parts, as every report of `soscope mem` has them."""
+"""The resident memory of a process in six parts, as in every report of `soscope mem`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def divide(pid: int, objects: BlockPages | None = None) -> list[int] | None:
-    """Return what process `pid` has resident: objects, native, slack, files, stacks, other.
+    """Return the resident bytes of process `pid`: objects, native, slack, files, stacks, other.
 
-    `objects` are blocks that are known to be objects'. Nothing is stopped; None where the memory
-    cannot be read.
+    `objects` are blocks that are known to belong to objects. The process is not stopped. Return
+    None if its memory cannot be read.
     """
     try:
         with Process(pid, is_gentle=True) as process:

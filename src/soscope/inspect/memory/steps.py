@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What helps against memory that allocators keep: the settings that fit what was seen."""
+"""Advice on memory that allocators keep: the settings that fit the findings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from soscope.inspect.memory.model import Look
 LOOK_LONGER = "--for 60s looks again and says what grows"
 POOLS = "Python's pools (pymalloc)"
 
-_DEFAULT = 128 << 10  # of malloc's thresholds, which grow by themselves
+_DEFAULT = 128 << 10  # default of malloc's thresholds, which grow automatically
 _APART = (
     "Python unmaps an arena when no object is left in it: make objects that stay before those "
     "that go, or the many that go in a process of their own"
@@ -28,7 +28,7 @@ _UNREAD = {
 
 
 def against_retention(look: Look) -> list[str]:
-    """Return the steps for what the allocators of a process keep free."""
+    """Return the steps against free memory that a process's allocators keep."""
     free = max(1, look.resident(model.FREE))
     pools = _named(look, POOLS)
     if 2 * pools > free:
@@ -56,13 +56,13 @@ def against_retention(look: Look) -> list[str]:
 
 
 def for_unread(look: Look, *, is_once: bool) -> list[str]:
-    """Return the steps where the allocator's memory was not read."""
+    """Return the steps if the allocator's memory was not read."""
     steps = [LOOK_LONGER] if is_once else []
     return steps + list(_UNREAD.get(look.allocator or "", ()))
 
 
 def size(count: int) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes as text with a unit."""
     value = float(count)
     for unit in ("B", "KiB", "MiB"):
         if value < 1024:

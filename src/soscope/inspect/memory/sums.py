@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give each resident byte to one part: the areas of a process, and what is claimed in them."""
+"""Assign each resident byte to one part, by the areas of a process and the claims in them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _DELETED = " (deleted)"
 
 
 class Claim:
-    """A range [start, end) that is known to be of the kind `key`, but for what `inner` has.
+    """A range [start, end) of a known kind `key`, except for the bytes in `inner`.
 
-    `inner` is resident bytes by key, which lie in the range, too.
+    `inner` maps other keys to resident bytes that lie in the range, too.
     """
 
     __slots__ = ("end", "inner", "key", "resident", "start")
@@ -44,7 +44,7 @@ class Claim:
 
 
 class Sums:
-    """ResidentPages bytes by kind and name, each byte once."""
+    """Resident bytes by kind and name, each byte once."""
 
     __slots__ = ("sizes",)
 
@@ -57,15 +57,16 @@ class Sums:
             self.sizes[key] = self.sizes.get(key, 0) + size
 
     def parts(self) -> list[RssPart]:
-        """Return the parts: kind by kind, the largest of each first."""
+        """Return the parts, kind by kind, the largest of each kind first."""
         parts = [RssPart(what, name, size) for (what, name), size in self.sizes.items()]
         return sorted(parts, key=lambda part: (model.KINDS.index(part.what), -part.bytes))
 
 
 def sum_up(areas: list[Area], claims: list[Claim], anonymous: str) -> Sums:
-    """Share out what is resident of all areas; `anonymous` names what nobody has claimed.
+    """Divide the resident bytes of all areas; unclaimed bytes of no file are named `anonymous`.
 
-    What is claimed is counted page by page, a moment after the areas: an area's own sum wins.
+    Claimed bytes are counted page by page, a moment after the areas. If both differ, the area's
+    own sum counts.
     """
     sums = Sums()
     claims = sorted(claims, key=lambda claim: claim.start)
@@ -95,10 +96,10 @@ def sum_up(areas: list[Area], claims: list[Claim], anonymous: str) -> Sums:
 
 
 def _add_rest(sums: Sums, area: Area, left: int, anonymous: str) -> None:
-    """Add what nobody has claimed of an area."""
+    """Add the unclaimed bytes of an area."""
     path, is_shared = area.mapping.path, area.mapping.flags[3:4] == "s"
     if path.startswith(_SHARED) or path.startswith("[anon_shmem:"):
-        # a private mapping of no file's is memory as any other
+        # a private mapping of /dev/zero is ordinary memory
         if is_shared or not path.startswith("/dev/zero"):
             sums.add((model.SHARED, _base(path)), left)
             return
@@ -115,6 +116,6 @@ def _add_rest(sums: Sums, area: Area, left: int, anonymous: str) -> None:
 
 
 def _base(path: str) -> str:
-    """Return what people call a file."""
+    """Return the name of a file without its folders."""
     path = path.removesuffix(_DELETED)
     return os.path.basename(path) or path

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leak or retention: what one look tells, and what a row of looks tells.
+"""Leak or retention: the verdict on one look or on a series of looks.
 
-What a program uses goes up and down. So what counts as growth of memory in use is that of the
-least that was seen in the first and in the second half of the time, and of memory that is kept
-free, that of the most.
+The memory that a program uses goes up and down. So growth of memory in use is measured between
+the minima of the first and the second half of the time. Growth of memory that is kept free is
+measured between the maxima.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from soscope.inspect.memory import model
 from soscope.inspect.memory.model import LEAK, RETENTION, UNKNOWN, Look, Verdict
 from soscope.inspect.memory.steps import LOOK_LONGER, against_retention, for_unread, size
 
-_MUCH = 1 << 20  # bytes that the allocator keeps
-_SHARE = 5  # a fifth of RSS
-_NOISE = 128 << 10  # bytes by which every program's memory varies
+_MUCH = 1 << 20  # bytes kept by the allocator that count as much
+_SHARE = 5  # a fifth of RSS, at least
+_NOISE = 128 << 10  # bytes by which the memory of every program varies
 _NOISE_SHARE = 200
 
 
 def judge(looks: list[Look]) -> Verdict:
-    """Return the verdict of one look, or of several in the order of their time."""
+    """Return the verdict on one look, or on several in the order of their time."""
     now = looks[-1]
     is_once = len(looks) == 1
     verdict = None if is_once else _grown(looks)
@@ -45,7 +45,7 @@ def judge(looks: list[Look]) -> Verdict:
 
 
 def _little(looks: list[Look], what: str) -> str:
-    """Say that memory has grown by no more than that of every program does."""
+    """Return a text that memory has not grown by more than normal variation."""
     used = _growth([_held(look) for look in looks], min)
     free = _growth([look.resident(model.FREE) for look in looks], max)
     grown = max(used, free)
@@ -60,7 +60,7 @@ def _held(look: Look) -> int:
 
 
 def _grown(looks: list[Look]) -> Verdict | None:
-    """Return what growth between looks says, None where nothing has grown."""
+    """Return the verdict by growth between looks, None if nothing has grown."""
     last, seconds = looks[-1], _seconds(looks)
     noise = max(_NOISE, last.rss // _NOISE_SHARE)
     used = _growth([look.in_use for look in looks], min)
@@ -95,7 +95,7 @@ def _grown(looks: list[Look]) -> Verdict | None:
 
 
 def _growth(sizes: list[int], of: Callable[[list[int]], int]) -> int:
-    """Return by how much the least, or the most, of the second half is above the first's."""
+    """Return the difference of the minima, or maxima, between the second half and the first."""
     half = len(sizes) // 2
     return of(sizes[half:]) - of(sizes[:half])
 
@@ -105,7 +105,7 @@ def _seconds(looks: list[Look]) -> int:
 
 
 def _steps_leak(looks: list[Look]) -> list[str]:
-    """Return what to do against a leak: objects are of Python, blocks of malloc."""
+    """Return the next steps against a leak: objects belong to Python, blocks to malloc."""
     first, last = looks[0].resident(model.OBJECTS), looks[-1].resident(model.OBJECTS)
     blocks = looks[-1].resident(model.BLOCKS) - looks[0].resident(model.BLOCKS)
     if last - first > blocks:

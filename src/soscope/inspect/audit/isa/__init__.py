@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The instruction sets that resolvers are audited of: a file each, with `machine(header)`."""
+"""The instruction sets for audits of resolvers: a file for each, with `machine(header)`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _KNOWN = ("aarch64", "x86")
 
 
 def machine_of(header: Header) -> InstructionSet | None:
-    """Return the instruction set of a file, None for one that is not known.
+    """Return the instruction set of a file, None if it is not known.
 
-    Raises ImportError where capstone is not installed.
+    Raises ImportError if capstone is not installed.
     """
     arch = header.arch
     if arch is None or arch.isa not in _KNOWN:
@@ -25,6 +25,6 @@ def machine_of(header: Header) -> InstructionSet | None:
 
 
 def known() -> str:
-    """Return the names of the machines that are known, in words."""
+    """Return the names of the known machines, as text."""
     names = list(dict.fromkeys(row.name for row in ARCHES if row.isa in _KNOWN))
     return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""aarch64: what instructions do to the registers that pass arguments.
+"""aarch64: the effects of instructions on the registers that pass arguments.
 
 AAPCS64 ("Parameter passing"). Functions that take scalable vectors are marked
-STO_AARCH64_VARIANT_PCS, and no loader binds those lazily: SVE's registers do not count.
+STO_AARCH64_VARIANT_PCS, and no loader binds them lazily, so SVE's registers do not matter.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _DESCRIPTORS = re.compile(rb"[\0-\x1f]\x04\x40\xf9")
 
 
 def machine(header: Header) -> Arm64 | None:
-    """Return the instruction set of a file, None where it is big-endian."""
+    """Return the instruction set of a file, None if it is big-endian."""
     return Arm64() if header.encoding.order == "<" else None
 
 
 class Arm64(m.InstructionSet):
-    """An aarch64, little end first."""
+    """The instruction set of little-endian aarch64."""
 
     def __init__(self) -> None:
         from capstone import CS_ARCH_ARM64, CS_MODE_ARM, Cs
@@ -57,7 +57,7 @@ class Arm64(m.InstructionSet):
             *(Group(f"x{n}", m.ARGUMENT, (f"x{n}",)) for n in range(8)),
             Group("x8", m.RESULT_PLACE, ("x8",)),
             Group("q0-7", m.ARGUMENT, vectors[:8]),
-            # AAPCS64 has none; it is gcc's
+            # AAPCS64 has no static chain; this one is gcc's
             Group("x18", m.STATIC_CHAIN, ("x18",)),
         )
         self.kept_by_tlsdesc = (
@@ -66,7 +66,7 @@ class Arm64(m.InstructionSet):
         )
 
     def all_parts(self) -> Iterable[str]:
-        """Return the names of all parts."""
+        """Return the names of all register parts."""
         return [*(f"x{n}" for n in range(31)), *(f"q{n}" for n in range(32))]
 
     def instructions(self, code: bytes, vaddr: int) -> Iterable[Any]:
@@ -74,11 +74,11 @@ class Arm64(m.InstructionSet):
         return self._decoder.disasm(code, vaddr)  # type: ignore[no-any-return]  # has no types
 
     def is_padding(self, insn: Any) -> bool:
-        """Return whether an instruction is there for alignment alone."""
+        """Return whether an instruction only serves alignment."""
         return str(insn.mnemonic) == "nop"
 
     def _part(self, name: str) -> str:
-        """Return the part behind capstone's name of a register, "" for none."""
+        """Return the part for capstone's name of a register, "" if there is none."""
         if name == "fp":
             return "x29"
         if name == "lr":
@@ -110,7 +110,7 @@ class Arm64(m.InstructionSet):
             numbers = insn.regs_access()[1] if insn.id else ()
             parts = {self._part(self._name(insn, number)) for number in numbers}
             if insn.id and insn.mnemonic.startswith("ld"):
-                # capstone forgets what some forms load
+                # capstone omits the registers that some forms load
                 last = insn.operands[-1]
                 if last.type == _MEM:
                     parts |= {
@@ -122,7 +122,7 @@ class Arm64(m.InstructionSet):
         return known
 
     def flow(self, insn: Any, state: State) -> Flow:
-        """Say how an instruction goes on."""
+        """Return how an instruction goes on."""
         name = insn.mnemonic
         if name in ("b", "bl"):
             target = insn.operands[0].imm
@@ -137,7 +137,7 @@ class Arm64(m.InstructionSet):
         return Flow(m.STOP) if name in _STOPS else m.ONWARD
 
     def step(self, insn: Any, state: State) -> None:
-        """Change `state` as an instruction does."""
+        """Apply the effect of an instruction to `state`."""
         if not insn.id:
             return
         name = insn.mnemonic
@@ -181,7 +181,7 @@ class Arm64(m.InstructionSet):
             state.regs[part] = None
 
     def _transfer(self, insn: Any, state: State, *, is_load: bool) -> None:
-        """Load or store one register or two, with or without writing the address back."""
+        """Load or store one or two registers, with or without writing the address back."""
         ops = insn.operands
         place = next((at for at, op in enumerate(ops) if op.type == _MEM), None)
         if place is None:  # relative to the instruction
@@ -229,7 +229,7 @@ class Arm64(m.InstructionSet):
             state.memory[at[1], at[2] + more] = value
 
     def stores(self, insn: Any, state: State) -> tuple[int, int, Value] | None:
-        """Return (link-time address, size, value) of a store there, None for others."""
+        """Return (link-time address, size, value) of a store to a fixed address, else None."""
         if not insn.id or not insn.mnemonic.startswith("st"):
             return None
         ops = insn.operands
@@ -243,7 +243,7 @@ class Arm64(m.InstructionSet):
         return value[1] + place.mem.disp, 16, stored
 
     def taken(self, insn: Any, state: State) -> int | None:
-        """Return the link-time address that an instruction puts into a register, None for none."""
+        """Return the link-time address that an instruction computes into a register, else None."""
         if not insn.id or insn.mnemonic not in ("adr", "add"):
             return None
         after = State({part: state.regs.get(part) for part in self.all_parts()})
@@ -252,7 +252,7 @@ class Arm64(m.InstructionSet):
         return int(value[1]) if value is not None and value[0] == "num" else None
 
     def mentions(self, code: bytes, vaddr: int, table: int, low: int, high: int) -> set[int]:
-        """Return the pages from `low` to `high` whose address the code makes (adrp)."""
+        """Return the pages from `low` to `high` whose address the code computes (adrp)."""
         mentions = set()
         for index, word in enumerate(array("I", code[: len(code) // 4 * 4])):
             if word & 0x9F000000 != 0x90000000:
@@ -266,5 +266,5 @@ class Arm64(m.InstructionSet):
         return mentions
 
     def keys(self, pointer: int) -> tuple[int, ...]:
-        """Return under which addresses `mentions` may have a pointer."""
+        """Return the addresses with which `mentions` may refer to a pointer."""
         return (pointer >> 12 << 12,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""x86-64 and i386: what instructions do to the registers that pass arguments.
+"""x86-64 and i386: the effects of instructions on the registers that pass arguments.
 
 Intel's SDM: volume 2 for what they write, volume 1, chapter 13, for what fxsave and xsave save.
 """
@@ -27,9 +27,9 @@ _SAVES = frozenset("xsave xsave64 xsavec xsavec64 xsaveopt xsaveopt64 xsaves xsa
 _RESTORES = frozenset("xrstor xrstor64 xrstors xrstors64".split())
 _STOPS = frozenset(("ud2", "hlt", "int3"))
 _RETURNS = frozenset(("ret", "retf", "iretd", "iretq"))
-_BEFORE = 1 << 62  # no offset: here stands where the stack pointer was before it grew
-_REG, _IMM, _MEM = 1, 2, 3  # capstone's types of operands, the same for each architecture
-# what the compiler puts where it needs the address of the next instruction: mov (%esp),%reg; ret
+_BEFORE = 1 << 62  # not an offset: key for the old stack pointer, before it moved
+_REG, _IMM, _MEM = 1, 2, 3  # capstone's operand types, equal for all architectures
+# functions that return the address of the next instruction in a register: mov (%esp),%reg; ret
 _THUNKS = {b"\x8b\x04\x24\xc3": "eax", b"\x8b\x1c\x24\xc3": "ebx", b"\x8b\x0c\x24\xc3": "ecx"}
 _THUNKS |= {b"\x8b\x14\x24\xc3": "edx", b"\x8b\x34\x24\xc3": "esi", b"\x8b\x3c\x24\xc3": "edi"}
 _THUNKS |= {b"\x8b\x2c\x24\xc3": "ebp"}
@@ -49,7 +49,7 @@ def machine(header: Header) -> X86:
 
 
 class X86(m.InstructionSet):
-    """An x86 of 64 bits (x32, too: `pointer` is 4 there), or of 32."""
+    """The instruction set of 64-bit x86 (with x32, whose `pointer` is 4) or of i386."""
 
     def __init__(self, bits: int, pointer: int) -> None:
         from capstone import CS_ARCH_X86, CS_MODE_32, CS_MODE_64, Cs
@@ -100,7 +100,7 @@ class X86(m.InstructionSet):
         return (*groups, Group("x87", m.SCRATCH, ("x87",)))
 
     def all_parts(self) -> Iterable[str]:
-        """Return the names of all parts."""
+        """Return the names of all register parts."""
         names = list(_NAMES64)
         if self.bits == 64:
             names += [f"r{n}" for n in range(8, 16)]
@@ -115,7 +115,7 @@ class X86(m.InstructionSet):
         return self._decoder.disasm(code, vaddr)  # type: ignore[no-any-return]  # has no types
 
     def is_padding(self, insn: Any) -> bool:
-        """Return whether an instruction is there for alignment alone."""
+        """Return whether an instruction only serves alignment."""
         if insn.mnemonic == "nop":
             return True
         ops = insn.operands if insn.id and insn.mnemonic == "lea" else ()
@@ -127,7 +127,7 @@ class X86(m.InstructionSet):
     # ---- registers ----
 
     def _named(self, name: str) -> frozenset[str]:
-        """Return the parts behind capstone's name of a register."""
+        """Return the parts for capstone's name of a register."""
         known = self._parts.get(name)
         if known is None:
             known = self._parts[name] = frozenset(self._find(name))
@@ -150,7 +150,7 @@ class X86(m.InstructionSet):
         return [] if general is None else [general]
 
     def _general(self, name: str) -> str | None:
-        """Return the whole of which `name` is a part: al, ax, eax are rax."""
+        """Return the whole register of which `name` is a part: rax for al, ax, eax."""
         head = "r" if self.bits == 64 else "e"
         if name[0] == "r" and name[1:2].isdigit():
             return name.rstrip("bwd")
@@ -180,7 +180,7 @@ class X86(m.InstructionSet):
         return known
 
     def writes_at(self, insn: Any, state: State) -> frozenset[str]:
-        """Return the same; what xrstor restores is in a mask."""
+        """Return the parts that an instruction overwrites; for xrstor they depend on a mask."""
         area = self._area(insn.mnemonic, state) if insn.mnemonic in _RESTORES else frozenset()
         return area or self.writes(insn)
 
@@ -188,7 +188,7 @@ class X86(m.InstructionSet):
         if not insn.id:
             return frozenset()
         name = insn.mnemonic.rsplit(" ", 1)[-1]
-        if name in _RESTORES:  # which of them, is a matter of the mask
+        if name in _RESTORES:  # the mask tells which
             return frozenset().union(*self._components.values())
         if name.startswith("fxrstor"):
             return self._components[0] | self._components[1]
@@ -199,7 +199,7 @@ class X86(m.InstructionSet):
         written: set[str] = set()
         for register in insn.regs_access()[1]:
             written |= self._named(self._name(insn, register))
-        if name.startswith("v"):  # what VEX and EVEX write, they write up to the end
+        if name.startswith("v"):  # VEX and EVEX forms write the whole register
             for part in [part for part in written if part[1:3] == "mm" and part[0] in "xy"]:
                 written |= {f"{kind}mm{part[3:]}" for kind in "xyz"}
         if name.startswith(("cmpxchg", "cpuid", "rdtsc", "xgetbv")):
@@ -210,10 +210,10 @@ class X86(m.InstructionSet):
             written |= {"x87"}
         return frozenset(written)
 
-    # ---- where it goes on ----
+    # ---- control flow ----
 
     def flow(self, insn: Any, state: State) -> Flow:
-        """Say how an instruction goes on."""
+        """Return how an instruction goes on."""
         if not insn.id:
             return m.ONWARD
         name = insn.mnemonic.rsplit(" ", 1)[-1]  # without bnd and notrack
@@ -238,7 +238,7 @@ class X86(m.InstructionSet):
         return Flow(kind, None, ("at", fixed) if fixed is not None else self._load(state, key))
 
     def call(self, insn: Any, state: State) -> None:
-        """Change `state` as a call does that returns."""
+        """Apply the effect of a call that returns to `state`."""
         operand = insn.operands[0]
         if operand.type == _IMM and operand.imm in self.thunks:
             state.regs[self.thunks[operand.imm]] = ("num", insn.address + insn.size)
@@ -248,7 +248,7 @@ class X86(m.InstructionSet):
             self._move_stack(state, self._pops(operand.imm))
 
     def learn(self, code: bytes, vaddr: int) -> None:
-        """Take note of a function that only returns the address of its caller's next step."""
+        """Record a function that only returns its return address, or that removes arguments."""
         register = _THUNKS.get(code[-4:]) if self.bits == 32 and len(code) <= 8 else None
         if register is not None:
             self.thunks[vaddr] = register
@@ -256,7 +256,7 @@ class X86(m.InstructionSet):
             self._popping[vaddr] = code
 
     def _pops(self, vaddr: int) -> int:
-        """Return how many bytes of arguments a function takes off the stack when it returns."""
+        """Return how many bytes of arguments a function removes from the stack when it returns."""
         code = self._popping.get(vaddr)
         if code is None:
             return 0
@@ -265,7 +265,7 @@ class X86(m.InstructionSet):
                 return int(insn.operands[0].imm)
         return 0
 
-    # ---- what it moves ----
+    # ---- data movement ----
 
     def _stack_key(self, state: State, more: int) -> tuple[int, int] | None:
         value = state.regs.get(self.stack)
@@ -276,7 +276,7 @@ class X86(m.InstructionSet):
     def _place(
         self, insn: Any, operand: Any, state: State
     ) -> tuple[tuple[int, int] | None, int | None]:
-        """Return where a memory operand is: on the stack, at a link-time address, or neither."""
+        """Return a memory operand's location: on the stack, at a link-time address, or neither."""
         memory = operand.mem
         if memory.segment:
             name = self._name(insn, memory.segment)
@@ -310,7 +310,7 @@ class X86(m.InstructionSet):
         return operand.type == _REG and self._general(self._reg(insn, operand)) == self.stack
 
     def _mask(self, state: State) -> int | None:
-        """Return edx:eax, where both are known."""
+        """Return edx:eax, None unless both are known."""
         low, high = (state.regs.get(name) for name in self._pair())
         if low is None or high is None or low[0] != "num" or high[0] != "num":
             return None
@@ -320,7 +320,7 @@ class X86(m.InstructionSet):
         return ("rax", "rdx") if self.bits == 64 else ("eax", "edx")
 
     def _area(self, name: str, state: State) -> frozenset[str]:
-        """Return the parts that fxsave, xsave or their opposites move."""
+        """Return the parts that fxsave, xsave or their counterparts move."""
         if name.startswith("fx"):
             return self._components[0] | self._components[1]
         if name[0] == "f":
@@ -332,7 +332,7 @@ class X86(m.InstructionSet):
         return frozenset().union(*chosen)
 
     def step(self, insn: Any, state: State) -> None:
-        """Change `state` as an instruction does."""
+        """Apply the effect of an instruction to `state`."""
         if not insn.id:
             return
         name = insn.mnemonic
@@ -382,7 +382,7 @@ class X86(m.InstructionSet):
             self._other(insn, state)
 
     def _other(self, insn: Any, state: State) -> None:
-        """Forget what an instruction writes that moves nothing whole."""
+        """Apply an instruction that moves no whole value: forget everything that it writes."""
         state.forget(self.writes(insn) - {self.stack})
         for operand in insn.operands:
             if operand.type == _MEM and operand.access & 2:
@@ -393,7 +393,7 @@ class X86(m.InstructionSet):
             state.regs[self.stack] = None
 
     def _mark_descriptor(self, insn: Any, operand: Any, state: State) -> None:
-        """Note a load of the second word of what %eax pointed to: the way of TLS descriptors."""
+        """Mark a load of the second word at %eax, by which code for TLS descriptors is known."""
         if operand.type == _MEM and operand.mem.base and operand.mem.disp in (self.pointer, 8):
             base = self._general(self._name(insn, operand.mem.base)) or ""
             if state.regs.get(base) == ("in", self.result):
@@ -429,7 +429,7 @@ class X86(m.InstructionSet):
             state.forget(self.writes(insn))
             return
         if operand.size < self.word and not whole and value is not None:
-            # a number or pointer fills the register; half of what an entry had is not what it had
+            # a number or pointer fills the register; half of an entry value is not that value
             is_number = value[0] in ("num", "at") and operand.size >= 4
             is_pointer = value[0] in ("sp", "result") and operand.size >= self.pointer
             value = value if is_number or is_pointer else None
@@ -457,7 +457,7 @@ class X86(m.InstructionSet):
             state.regs[general] = ("table",) if old[0] == "num" and more is None else None
 
     def _copy(self, insn: Any, state: State) -> None:
-        """Copy memory; where all of what the stack has just grown by is filled, %rdi ends there."""
+        """Copy memory; if it fills the stack's last growth, %rdi ends at the old stack pointer."""
         place = state.regs.get("rdi")
         state.forget(self.writes(insn))
         if place is not None and place[0] == "sp" and not place[2]:
@@ -470,7 +470,7 @@ class X86(m.InstructionSet):
         self._assign(insn, other, first, state)
 
     def _move_vector(self, insn: Any, state: State) -> None:
-        """Move a vector register to or from memory: each part has 16, 16 or 32 bytes of it."""
+        """Move a vector register to or from memory: its parts have 16, 16 and 32 bytes."""
         target, source = insn.operands
         if target.type == _MEM and source.type == _REG:
             key, _ = self._place(insn, target, state)
@@ -495,7 +495,7 @@ class X86(m.InstructionSet):
             state.regs[part] = saved.get(part)
 
     def stores(self, insn: Any, state: State) -> tuple[int, int, Value] | None:
-        """Return (link-time address, size, value) of a store there, None for others."""
+        """Return (link-time address, size, value) of a store to a fixed address, else None."""
         if not insn.id or not insn.operands:
             return None
         target = insn.operands[0]
@@ -509,15 +509,15 @@ class X86(m.InstructionSet):
         return fixed, target.size, value
 
     def taken(self, insn: Any, state: State) -> int | None:
-        """Return the link-time address that an instruction puts into a register, None for none."""
+        """Return the link-time address that an instruction computes into a register, else None."""
         if not insn.id or insn.mnemonic != "lea":
             return None
         return self._place(insn, insn.operands[1], state)[1]
 
     def mentions(self, code: bytes, vaddr: int, table: int, low: int, high: int) -> set[int]:
-        """Return the addresses from `low` to `high` whose distance may stand in the code.
+        """Return the addresses from `low` to `high` whose distance may be in the code.
 
-        With 32 bits it is the distance from the global offset table at `table`.
+        With 32 bits, the distance counts from the global offset table at `table`.
         """
         mentions = set()
         for shift in range(4):
@@ -530,6 +530,6 @@ class X86(m.InstructionSet):
         return mentions
 
     def keys(self, pointer: int) -> tuple[int, ...]:
-        """Return under which addresses `mentions` may have a pointer."""
-        # behind the distance there may be a number of one or four bytes
+        """Return the addresses with which `mentions` may refer to a pointer."""
+        # a number of one or four bytes may follow the distance
         return (pointer,) if self.bits == 32 else (pointer, pointer - 1, pointer - 4)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registers of x86-64 and i386, in the parts that are saved or overwritten as a whole.
+"""Registers of x86-64 and i386, divided into parts that are saved or overwritten as a whole.
 
-psABI AMD64 ("Parameter Passing") and psABI i386 ("Registers") for what passes arguments; the
-bits of XCR0: Intel's SDM, volume 1, chapter 13.
+psABI AMD64 ("Parameter Passing") and psABI i386 ("Registers") for argument registers; the bits of
+XCR0: Intel's SDM, volume 1, chapter 13.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from soscope.inspect.audit.machine import Group
 
 
 def components(count: int) -> dict[int, frozenset[str]]:
-    """Return the parts behind each bit of XCR0; `count` is that of the vector registers."""
+    """Return bit of XCR0 -> its parts; `count` is the number of vector registers."""
     low = range(min(count, 16))
     components = {
         0: frozenset(("x87",)),
@@ -30,7 +30,7 @@ def components(count: int) -> dict[int, frozenset[str]]:
 
 
 def pieces(parts: frozenset[str]) -> list[tuple[str, int]]:
-    """Return the parts of one register and where each begins in memory."""
+    """Return the parts of one register, each with its offset in memory."""
     places = {"x": 0, "y": 16, "z": 32}
     if len(parts) == 1:
         return [(part, 0) for part in parts]
@@ -38,7 +38,7 @@ def pieces(parts: frozenset[str]) -> list[tuple[str, int]]:
 
 
 def groups64() -> tuple[Group, ...]:
-    """Return the argument registers of x86-64 in order, then others that may matter."""
+    """Return the argument registers of x86-64 in order, then other registers that may matter."""
     arguments = [Group(name, m.ARGUMENT, (name,)) for name in "rdi rsi rdx rcx r8 r9".split()]
     return (
         *arguments,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""aarch64 under Unicorn: the processor, and what its ABIs say of resolvers."""
+"""aarch64 under Unicorn: the processor, and what its ABIs define about resolvers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from soscope.inspect.check.emulator import Emulator
 from soscope.model.arch import Arch
 
 _LITTLE = ("UC_MODE_LITTLE_ENDIAN",)
-_MAX = "UC_CPU_ARM64_MAX"  # the others do not know signed pointers
+_MAX = "UC_CPU_ARM64_MAX"  # other models have no signed pointers
 
 
 def cpu(arch: Arch, order: str) -> Cpu | None:
-    """Return the processor for ELF files: neither ILP32 nor big-endian is known."""
+    """Return the processor for ELF files; ILP32 and big-endian files are not supported."""
     if arch.bits == 32 or order == ">":
         return None
     return Cpu("ARM64", _LITTLE, 64, "<", "SP", "PC", given=_given)
@@ -29,5 +29,5 @@ def _given(machine: Emulator) -> tuple[int, int]:
 
 
 def _dyld(machine: Emulator) -> tuple[int, int]:
-    stack = machine.register("sp")  # of 64-bit registers, with addresses of 32 bits, too
+    stack = machine.register("sp")  # registers have 64 bits, even with addresses of 32 bits
     return machine.word(stack + 8), machine.word(stack)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""32-bit ARM under Unicorn: the processor, and what its ABIs say of resolvers."""
+"""32-bit ARM under Unicorn: the processor, and what its ABIs define about resolvers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CPU = Cpu("ARM", ("UC_MODE_LITTLE_ENDIAN",), 32, "<", "SP", "PC")
 
 
 def cpu(_arch: Arch, order: str) -> Cpu | None:
-    """Return the processor for ELF files: big-endian is not known."""
+    """Return the processor for ELF files; big-endian files are not supported."""
     return None if order == ">" else _CPU._replace(given=_given)
 
 

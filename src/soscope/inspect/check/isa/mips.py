@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIPS under Unicorn: the processor, and what its ABIs say of resolvers."""
+"""MIPS under Unicorn: the processor, and what its ABIs define about resolvers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from soscope.inspect.check.emulator import Emulator
 from soscope.model.arch import Arch
 from soscope.model.filemap import Stub
 
-_GP = 0x7FF0  # from the GOT to where %gp leads
+_GP = 0x7FF0  # distance from the GOT to the value of %gp
 
 
 def cpu(arch: Arch, order: str) -> Cpu | None:
-    """Return the processor for ELF files; n32 is not known."""
+    """Return the processor for ELF files; n32 is not supported."""
     if arch.bits == 32 and arch.flags[1]:
         return None
     mode = f"UC_MODE_MIPS{arch.bits}", f"UC_MODE_{'LITTLE' if order == '<' else 'BIG'}_ENDIAN"
@@ -39,11 +39,11 @@ def cpu(arch: Arch, order: str) -> Cpu | None:
 
 
 def _given(machine: Emulator) -> tuple[int, int]:
-    # a stub leaves %gp alone, PLT0 has it lead to .got.plt
+    # a stub keeps %gp, but PLT0 sets it to .got.plt
     size, got = machine.cpu.bits // 8, machine.register("GP")
     told = machine.word(got - _GP + size)
     number = machine.register("T8")
-    # the trampoline for PLT0 makes an offset of it: two words are a relocation
+    # the trampoline of PLT0 turns the number into an offset: a relocation has two words
     return (told, number) if told else (machine.word(got + size), number * 2 * size)
 
 
@@ -57,13 +57,13 @@ def _registers(mapped: ElfMap, _stub: Stub) -> Mapping[str, int]:
 
 
 def _is_short(mapped: ElfMap) -> bool:
-    """Return whether the code has the short instructions, which Unicorn cannot enter."""
+    """Return whether the code has short instructions, which Unicorn cannot start with."""
     header = mapped.image.header
     return header is not None and bool(header.flags & slots.SHORTER)
 
 
 def _asked_for(mapped: ElfMap, machine: Emulator) -> int | None:
-    """Return the word of the GOT for whose symbol a stub asks the resolver."""
+    """Return the word of the GOT for whose symbol a stub calls the resolver."""
     where = slots.first_word(mapped.image)
     symbol = machine.register("T8")
     return None if where is None else where[0] + (symbol - where[1]) * mapped.bits // 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PowerPC under Unicorn: the processor, and what its ABIs say of resolvers."""
+"""PowerPC under Unicorn: the processor, and what its ABIs define about resolvers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CPU = Cpu("PPC", ("UC_MODE_PPC32", "UC_MODE_BIG_ENDIAN"), 32, ">", "1", "PC")
 
 
 def cpu(arch: Arch, _order: str) -> Cpu | None:
-    """Return the processor for ELF files: not of 64 arch.bits, Unicorn leaves that mode at once."""
+    """Return the processor for ELF files; not for 64 bits, as Unicorn leaves that mode at once."""
     if arch.bits == 64:
         return None
     return _CPU._replace(link_map=(2,), resolver=1, given=_given, reserved=_got, set_up=_registers)
@@ -37,7 +37,7 @@ def _got(mapped: ElfMap) -> Sequence[int | None]:
 
 
 def _registers(mapped: ElfMap, stub: Stub) -> Mapping[str, int]:
-    """Return the %r30 with which a stub reaches the slot that it is said to have."""
+    """Return the %r30 with which a stub reaches its slot, as found in the file."""
     try:
         code = mapped.image.source.read(mapped.image.locate(stub.vaddr), stub.size)
     except FormatError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RISC-V under Unicorn: the processor, and what its ABIs say of resolvers."""
+"""RISC-V under Unicorn: the processor, and what its ABIs define about resolvers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from soscope.model.arch import Arch
 
 
 def cpu(arch: Arch, order: str) -> Cpu | None:
-    """Return the processor for ELF files: big-endian is not known."""
+    """Return the processor for ELF files; big-endian files are not supported."""
     if order == ">":
         return None
     return Cpu("RISCV", (f"UC_MODE_RISCV{arch.bits}",), arch.bits, "<", "SP", "PC", (1,), 0, _given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""s390x under Unicorn: the processor, and what its ABIs say of resolvers."""
+"""s390x under Unicorn: the processor, and what its ABIs define about resolvers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from soscope.model.arch import Arch
 
 def cpu(_arch: Arch, _order: str) -> Cpu:
     """Return the processor for ELF files."""
-    registers = (("PSWM", 0x1_8000_0000),)  # or else addresses have 24 arch.bits
+    registers = (("PSWM", 0x1_8000_0000),)  # otherwise addresses have 24 bits
     return Cpu(
         "S390X",
         ("UC_MODE_BIG_ENDIAN",),

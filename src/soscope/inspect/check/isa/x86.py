@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""x86-64 and i386 under Unicorn: the processor, and what its ABIs say of resolvers."""
+"""x86-64 and i386 under Unicorn: the processor, and what its ABIs define about resolvers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from soscope.model.arch import EM_386, Arch
 
 
 def cpu(arch: Arch, _order: str) -> Cpu | None:
-    """Return the processor for ELF files; x32 is not known."""
+    """Return the processor for ELF files; x32 is not supported."""
     if arch.number == EM_386:
         return _CPU_32._replace(given=_given, bases=_bases)
     return _CPU_64._replace(given=_given) if arch.bits == 64 else None
@@ -32,7 +32,7 @@ def _given(machine: Emulator) -> tuple[int, int]:
 
 
 def _bases(mapped: ElfMap) -> list[dict[str, int]]:
-    """Return what %ebx may hold: _GLOBAL_OFFSET_TABLE_, which not every linker puts alike."""
+    """Return the possible values of %ebx: _GLOBAL_OFFSET_TABLE_, which depends on the linker."""
     named = [
         section.vaddr for section in mapped.sections.all if section.name in (".got.plt", ".got")
     ]

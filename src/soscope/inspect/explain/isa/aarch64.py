@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What resolvers on aarch64 are given and keep, as dynamic linkers publish it."""
+"""Arguments of resolvers on aarch64, and registers they keep, as published by the loaders."""
 
 from __future__ import annotations
 

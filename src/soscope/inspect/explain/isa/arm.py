@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What resolvers on 32-bit ARM are given and keep, as dynamic linkers publish it."""
+"""Arguments of resolvers on 32-bit ARM, and registers they keep, as published by the loaders."""
 
 from __future__ import annotations
 

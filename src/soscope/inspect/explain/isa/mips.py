@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What resolvers on MIPS are given and keep, as dynamic linkers publish it."""
+"""Arguments of resolvers on MIPS, and registers they keep, as published by the loaders."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ RESOLVERS = (
     ),
 )
 
-FIRST_WORD = 0  # of the GOT: the loader fills it, the resolver is in front
-_GP = 0x7FF0  # from DT_PLTGOT to where %gp leads
+FIRST_WORD = 0  # index in the GOT: the resolver comes first
+_GP = 0x7FF0  # distance from DT_PLTGOT to the value of %gp
 
 
 def pointer(mapped: ElfMap) -> int:
-    """Return what position-independent code counts from: %gp."""
+    """Return the base of position-independent code: the value of %gp."""
     told = mapped.tag(c.DT_PLTGOT)
     return 0 if told is None else told + _GP

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What resolvers on PowerPC are given and keep, as dynamic linkers publish it."""
+"""Arguments of resolvers on PowerPC, and registers they keep, as published by the loaders."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ RESOLVERS = (
     ),
 )
 
-# dyld was given up for them before it stopped to bind lazily
+# dyld dropped these machines before it stopped to bind lazily
 ALWAYS_LAZY = {"ppc": "ppc", "ppc64": "ppc"}
-# by how much the offset of a relocation grows for each index that the trampoline is given
+# bytes of a relocation, for each index that the trampoline gets
 INDEX_STEPS = {"ppc64": 24, "ppc64le": 24}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What resolvers on RISC-V are given and keep, as dynamic linkers publish it."""
+"""Arguments of resolvers on RISC-V, and registers they keep, as published by the loaders."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ RESOLVERS = (
     ),
 )
 
-FIRST_WORD = 0  # of the GOT: the loader fills it, the resolver is in front
+FIRST_WORD = 0  # index in the GOT: the resolver comes first

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What resolvers on x86-64 and i386 are given and keep, as dynamic linkers publish it."""
+"""Arguments of resolvers on x86-64 and i386, and registers they keep, as loaders publish them."""
 
 from __future__ import annotations
 
@@ -162,12 +162,12 @@ RESOLVERS = (
 
 # Capstone's architecture and mode
 CAPSTONE = {"x86-64": ("CS_ARCH_X86", "CS_MODE_64"), "i386": ("CS_ARCH_X86", "CS_MODE_32")}
-# dyld was given up for it before it stopped to bind lazily
+# dyld dropped this machine before it stopped to bind lazily
 ALWAYS_LAZY = {"i386": "i386"}
 
 
 def pointer(mapped: ElfMap) -> int:
-    """Return what position-independent code counts from: on i386 %ebx has the GOT's address."""
+    """Return the base of position-independent code: on i386 the GOT's address, in %ebx."""
     if mapped.machine is None or mapped.machine.number != EM_386:
         return 0
     listed = {section.name: section.vaddr for section in mapped.sections.all}
