@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The instruments: each selects what it wants to see and reduces what it saw. No printing."""
+"""The instruments: each one chooses what it observes and adds up what it has seen.
+
+Nothing here prints.
+"""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that fail on demand: rules, what the agent makes of them, and how often it did."""
+"""Fault injection: the rules, their tables for the agent, and counts of the failed calls."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inject instrument: calls that rules choose fail or wait, and are recorded; none else is.
+"""The inject instrument: it makes the calls that rules choose fail or wait.
 
-The records are those of a trace: who hears the trace hears of the injected calls.
+Only the chosen calls are recorded. The records are the records of a trace, so listeners of a
+trace get the injected calls, too.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 
 class InjectInstrument(Instrument):
-    """Makes calls fail or wait by `rules`; `seed` is for those that choose by chance.
+    """Makes calls fail or wait by `rules`, where `seed` decides for rules that choose by chance.
 
-    `calls` and `injected` count, for each rule, those that it saw and those that it chose.
+    `calls` and `injected` hold, for each rule, how many calls it has seen and how many it has
+    chosen.
     """
 
     name = "inject"
@@ -37,9 +39,9 @@ class InjectInstrument(Instrument):
         string_limit: int,
         files: list[str] | None = None,
     ) -> None:
-        """Compile the rules; `files` have declarations of functions that they name.
+        """Compile the rules and read the declarations of functions in `files`.
 
-        Raises UsageError for what can never work, FormatError for a fault in a file.
+        Raises UsageError if a rule can never work, and FormatError if a file has a fault.
         """
         self.rules = rules
         self.seed = seed
@@ -67,7 +69,7 @@ class InjectInstrument(Instrument):
 
     @property
     def uses_chance(self) -> bool:
-        """Return whether the seed matters."""
+        """Return whether a rule chooses by chance, so that the seed matters."""
         return any(rule.chance < CERTAIN for rule in self.rules)
 
     def options(self) -> dict[str, object]:
@@ -75,7 +77,7 @@ class InjectInstrument(Instrument):
         return {"inject": self.summary()}
 
     def totals(self) -> dict[str, object]:
-        """Return what came of the rules."""
+        """Return the rules and their counts, for the end of a recording."""
         return {"inject": self.summary()}
 
     def summary(self) -> dict[str, object]:
@@ -90,11 +92,11 @@ class InjectInstrument(Instrument):
         }
 
     def stopping(self, block: ControlBlock) -> None:
-        """Let all calls through: what fails after this would be in no trace."""
+        """Stop the injection, as calls that fail from here on would be in no trace."""
         block.command = layout.COMMAND_STOP
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Add what the processes of one program have counted."""
+        """Add the counts of the processes of one program."""
         with block.own(layout.INSTRUMENT_INJECT) as own:
             if len(own) < layout.INJECT.size:
                 return
@@ -113,7 +115,7 @@ class InjectInstrument(Instrument):
                     self.injected[rule - 1] += injected
 
     def notes(self) -> list[str]:
-        """Return what is to be said at the end beside the rules."""
+        """Return the notes that are printed at the end beside the rules."""
         lines = []
         if self.uses_chance:
             lines.append(f"--seed {self.seed} chooses the same calls again")

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NO_LAST = (1 << 64) - 1
-CERTAIN = 1 << 64  # a chance: of so many
+CERTAIN = 1 << 64  # `chance` of a rule that always chooses
 
 _MOST = 1 << 64
-_LONGEST = 1 << 62  # ns
+_LONGEST = 1 << 62  # nanoseconds
 _UNITS = {"": 1_000, "us": 1_000, "µs": 1_000, "ns": 1, "ms": 1_000_000, "s": 1_000_000_000}
 _WHEN = re.compile(r"(\d+)(?:(\.\.)(\d*))?(?:(\+)(\d*))?", re.ASCII)
 _DELAY = re.compile(r"(\d+)(\.\d+)?([a-zµ]*)", re.ASCII)
@@ -35,13 +35,15 @@ _HINT = "inject=SET[:error=E|:retval=V][:when=N]…; soscope inject --help has a
 
 
 class InjectRule:
-    """One rule: which calls, and what becomes of them.
+    """One rule: the calls that it chooses, and what happens to them.
 
-    `text` is what the user wrote, `symbols` and `callers` are patterns (no callers: all images).
-    Of the calls it counts it chooses `first`, then each `step`th up to `last`, each with
-    `chance` of CERTAIN. `error` (a name or number; None: nothing fails), `retval` and `errno` are
-    as they were written; `is_fault`: without `error`, the function's own first one. Delays
-    are ns. `site` is the image and the vaddr behind the call.
+    `text` is what the user wrote. `symbols` and `callers` are patterns of functions and of
+    calling images (no callers: all images). Of the calls that match, the rule chooses number
+    `first` and then each `step`th one up to number `last`, each with a probability of `chance` /
+    CERTAIN. `error` (a name or a number, None if nothing fails), `retval` and `errno` are kept as
+    the user wrote them. `is_fault` means that the function fails with `error`, or with its own
+    first error if that is None. Delays are in ns. `site` is an image and the link-time address
+    behind the call.
     """
 
     __slots__ = (
@@ -76,16 +78,16 @@ class InjectRule:
 
     @property
     def fails(self) -> bool:
-        """Return whether the function is to fail by its own rule."""
+        """Return whether the function is to fail as its own error rule defines failure."""
         return self.is_fault or self.error is not None
 
     @property
     def returns(self) -> bool:
-        """Return whether the function is not called."""
+        """Return whether the call returns at once, without calling the function."""
         return self.fails or self.retval is not None
 
     def chooses(self, number: int, seed: int = 0) -> bool:
-        """Return whether the rule chooses its call `number`; the agent's own decision."""
+        """Return whether the rule chooses call `number`. The agent decides in the same way."""
         if not self.first <= number <= self.last or (number - self.first) % self.step:
             return False
         return self.chance >= CERTAIN or _mixed(seed + number * 0x9E3779B97F4A7C15) < self.chance
@@ -126,7 +128,7 @@ def parse_rule(text: str) -> InjectRule:
 
 
 class _RuleParser:
-    """Takes the options of one rule."""
+    """Parses the options of one rule."""
 
     KEYS = "error retval errno when probability from site delay_enter delay_exit".split()
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules as the tables that the agent runs: a filter, and what each of its rules leads to.
+"""Rules of injection as tables for the agent: a filter, and an outcome for each of its rules.
 
-Each rule is a chain of the filter's rules, as an argument of `soscope trace -e` is one. Behind
-every rule of the filter stands what becomes of the calls that it is about: functions of one rule
-may fail in different ways.
+Each rule of injection becomes several rules of the filter, as an argument of `soscope trace -e`
+does. Each rule of the filter comes with the outcome of its calls, because the functions of one
+injection rule may fail in different ways.
 """
 
 from __future__ import annotations
@@ -27,31 +27,32 @@ if TYPE_CHECKING:
 
     from soscope.select.filter import Compile
 
-MOST_RULES = 64  # inject.c knows
-_MOST_FILTER_RULES = 1024  # select.c knows
-_MOST_POINTS = 4096  # inject.c knows: pairs of rule and function
-_MOST_PLACES = 4096  # processes whose calls are counted each by itself
+MOST_RULES = 64  # the same number as in inject.c
+_MOST_FILTER_RULES = 1024  # the same number as in select.c
+_MOST_POINTS = 4096  # number of pairs of rule and function, the same as in inject.c
+_MOST_PLACES = 4096  # processes whose calls are counted separately
 _PLACES_SIZE = 64 << 20  # bytes
 _NO_RULE = 0xFFFF
 
-# Result, what errno becomes (None: it is left alone); None: the function is called.
+# Result and the new errno (None if errno does not change). If both are None, the function is
+# called.
 _Outcome = tuple[int, int | None] | None
-# What a word becomes: itself, the glob or (behind an empty one) names that it means, a kind of
-# rule, and what the calls lead to.
+# What a word of a rule becomes: the word, its glob (or an empty string and the names that it
+# matches), the kind of filter rule, and the outcome of the calls.
 _Row = tuple[Pattern, tuple[str, ...], int, _Outcome]
 
 
 class InjectSelection(Selection):
-    """The filter. A word that stands for several of its rules matched if one of them did."""
+    """The filter. A word that became several filter rules has matched if one of them has."""
 
     __slots__ = ("owners",)
 
     def __init__(self) -> None:
         super().__init__(names_caller=True, by_image=False)
-        self.owners: list[int] = []  # of each rule of the filter: which rule it belongs to
+        self.owners: list[int] = []  # for each rule of the filter: the number of its injection rule
 
     def unmatched(self, matched: Iterable[int]) -> list[Word]:
-        """Return the words that matched nothing, each once."""
+        """Return the words that have matched nothing, each once."""
         groups: dict[tuple[int, str], tuple[Word, int]] = {}
         for owner, word, count in zip(self.owners, self.words, matched, strict=False):
             if word.text:
@@ -61,9 +62,10 @@ class InjectSelection(Selection):
 
 
 class Tables:
-    """What the agent needs of some rules: `selection`, and `own`, its memory's beginning.
+    """The tables that the agent needs for a list of rules.
 
-    `own_size` is how large that memory is.
+    `selection` is the filter, and `own` are the first bytes of the instrument's memory.
+    `own_size` is the size of that memory.
     """
 
     __slots__ = (
@@ -80,7 +82,7 @@ class Tables:
     def __init__(
         self, rules: list[InjectRule], prototypes: Prototypes, seed: int, *, follow: bool
     ) -> None:
-        """Compile. Raises UsageError for what can never work."""
+        """Compile the rules. Raises UsageError if a rule can never work."""
         if len(rules) > MOST_RULES:
             raise UsageError(f"{len(rules)} rules; {MOST_RULES} at most")
         self._prototypes = prototypes
@@ -120,7 +122,7 @@ class Tables:
             self._append(word, 0, layout.PATTERN_ANY, _NO_RULE, None)
 
     def _of(self, rule: InjectRule, symbol: Pattern) -> list[_Row]:
-        """Return what a word of a rule becomes."""
+        """Return the rows of the filter that a word of a rule becomes."""
         include = layout.RULE_INCLUDE
         groups: dict[_Outcome, list[str]] = {}
         if symbol.is_plain:
@@ -148,7 +150,7 @@ class Tables:
             try:
                 groups.setdefault(failure.outcome(rule.error), []).append(name)
             except UsageError:
-                continue  # it has other errors than the rest
+                continue  # this function cannot fail with the error that the rule gives
         if not groups:
             if rule.error is not None and not rule.error.startswith("EAI_"):
                 errno_number(rule.error)
@@ -174,7 +176,7 @@ class Tables:
         return failure.outcome(rule.error)
 
     def _outcome_of_twin(self, rule: InjectRule, name: str, outcome: _Outcome) -> _Outcome:
-        """Return what a name's twin does: it fails in its own way if that is known."""
+        """Return the outcome for a twin of a function: its own failure, if that is known."""
         failure = self._prototypes.failure(name)
         if not rule.returns or rule.retval is not None or failure is None:
             return outcome
@@ -207,7 +209,7 @@ class Tables:
         self.selection.owners.append(owner)
 
     def _number(self, key: tuple[str, ...], compile_: Compile) -> int:
-        """Return the number of a pattern: a glob, or names behind an empty one."""
+        """Return the number of a pattern, which is a glob, or an empty string and names."""
         if key in (("*",), ("",)):
             return layout.PATTERN_ANY
         number = self._numbers.get((key, compile_))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks as they come and go, added up at once: what is kept are sums, and what is alive.
+"""Sums of blocks, made while the blocks come and go.
 
     chunks ─► backlog ─ all from before a moment ─► matched with what is alive ─► sums ─► recording
 
-Threads hand their records over one after the other. So only what is some time older than the
-newest clock is taken: by then the records of all threads from before that are here.
+Only the sums and the blocks that are alive are kept. Threads hand over their records one thread
+after the other. So only records that are some time older than the newest clock pair are used: by
+then the records of all threads from before that time have arrived.
 """
 
 from __future__ import annotations
@@ -36,21 +37,22 @@ from soscope.recording.clock import Clock
 from soscope.recording.sink import Sink, Stop, Told
 from soscope.wire import blocklayout, layout
 
-_BEHIND = 50_000_000  # ns: a thread may lose its processor in the middle of a record
-_HELD = 1_000_000_000  # ns for which a free waits to be told that its call has failed
-_MANY = 100_000  # events that are worth a look
-_EVERY = 1.0  # seconds between two writings,
-_SHARE = 20  # or this many times what one took
+_BEHIND = 50_000_000  # nanoseconds; a thread may lose its processor in the middle of a record
+_HELD = 1_000_000_000  # ns for which a free waits for a record that its call has failed
+_MANY = 100_000  # events that make a round of adding up worthwhile
+_EVERY = 1.0  # seconds between two writings of the sums,
+_SHARE = 20  # or this many times the duration of one writing
 
 Booleans = npt.NDArray[np.bool_]
 
 
 class Aggregate(Sink):
-    """Stands before a recording: what it gets are names, processes and sums, and no units.
+    """Stands before a recording, which then gets names, processes and sums, but no units.
 
-    `sample_bytes` as for `MatchedBlocks`. `older_ns`: at the end, blocks that are older are
-    summed up apart, 0: nobody asks. `counted` are blocks that the agent has counted: the others are
-    mappings then. `beat` tells the agents that soscope lives.
+    `sample_bytes` is the same as for `MatchedBlocks`. If `older_ns` is not 0, blocks that are
+    older at the end are also added up separately. `counted` are the blocks that the agent has
+    counted; if they are given, the units are about mappings only. `beat` tells the agents that
+    soscope is alive.
     """
 
     def __init__(
@@ -70,30 +72,30 @@ class Aggregate(Sink):
         self._collector = Collector()
         self._clock = Clock()
         self._is_clock_told = False
-        self._newest = self._before = (0, 0)  # tsc, monotonic ns: of two ticks
-        self._end = 0  # the tsc when the recording ended; 0: it has not
-        self._begun: int | None = None  # CLOCK_REALTIME ns: from then on blocks are here
+        self._newest = self._before = (0, 0)  # (tsc, monotonic ns) of two ticks
+        self._end = 0  # tsc of the end of the recording, 0 before the end
+        self._begun: int | None = None  # CLOCK_REALTIME ns from which on blocks are recorded
         self._is_over = False
-        self._apis: dict[int, bytearray] = {}  # stacks of each program
+        self._apis: dict[int, bytearray] = {}  # for each program: the functions of its stacks
         self._rows = SumRows()
         self._rates = Rates()
         self._live = BlockEvents(np.empty(0, _UNIT), np.empty(0, np.int32), [])
-        self._last_made: Integers = np.zeros(0, np.int64)  # of each thread: the newest block's tsc
+        self._last_made: Integers = np.zeros(0, np.int64)  # by thread: tsc of its newest block
         self._mappings = Mappings(self._is_heap)
-        self._bytes = self._count = 0.0  # of blocks that are there
-        self._peak = (0.0, 0.0, 0)  # bytes, blocks, tsc
-        self._staged = self._live  # events that are ready,
-        self._order: Integers = np.zeros(0, np.int64)  # the order of their times,
-        self._stage_at = 0  # and how many of them are in the sums
-        self._staged_until = 0  # all from before this tsc is ready
+        self._bytes = self._count = 0.0  # sums of the blocks that are alive
+        self._peak = (0.0, 0.0, 0)  # bytes, blocks and tsc of the peak
+        self._staged = self._live  # events that can be added up,
+        self._order: Integers = np.zeros(0, np.int64)  # order of the staged events by time,
+        self._stage_at = 0  # and how many of them are in the sums already
+        self._staged_until = 0  # all events from before this tsc are staged
         self._late = self._unseen = self._strange = self._samples = 0
-        self._waiting = 0  # events that were here before, and wait
+        self._waiting = 0  # number of events that were given back and wait
         self._write_at = 0.0
 
-    # ---- what it hears ----
+    # ---- input ----
 
     def begun(self) -> None:
-        """Hear that all calls are hooked."""
+        """Take note that all calls are hooked."""
         self._begun = time.time_ns()
 
     def program(self, index: int, facts: dict[str, object]) -> None:  # noqa: D102  see Sink
@@ -131,7 +133,7 @@ class Aggregate(Sink):
         self._recording.objects(program, said)
 
     def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
-        """Take a clock pair; the recording gets the first two: its sums have times."""
+        """Take a clock pair. The recording gets the first two, so that its sums have times."""
         self._clock.add(tsc, realtime, monotonic)
         if not self._is_clock_told:
             self._is_clock_told = self._clock.rate != 1.0
@@ -139,20 +141,20 @@ class Aggregate(Sink):
         self.tick(tsc, monotonic)
 
     def tick(self, tsc: int, monotonic: int) -> None:
-        """Hear that all from before `tsc` is here."""
+        """Take note that all records from before `tsc` have arrived."""
         if monotonic - self._newest[1] >= _BEHIND:
             self._before, self._newest = self._newest, (tsc, monotonic)
 
-    # ---- when it works ----
+    # ---- when to add up ----
 
     def catch_up(self) -> bool:
-        """Add some of it up, if there is a lot; return whether there still is."""
+        """Add up some events if many are waiting. Return whether many are still waiting."""
         if self._is_behind():
             self._go_on()
         return self._is_behind()
 
     def move(self) -> bool:
-        """Add up, and write the sums, now and then; return whether there is more to add up."""
+        """Add up events and write the sums, at intervals. Return whether more events are ready."""
         now = time.monotonic()
         if now < self._write_at:
             return False
@@ -164,7 +166,7 @@ class Aggregate(Sink):
         return False
 
     def finish(self) -> None:
-        """Add up all the rest, and write the sums: nothing follows."""
+        """Add up all remaining events and write the sums for the last time."""
         while self._go_on():
             pass
         self._stage(None)
@@ -180,7 +182,7 @@ class Aggregate(Sink):
         return waits or self._stage_at < len(self._order)
 
     def _go_on(self) -> bool:
-        """Add up as much as takes a moment; return whether more is ready."""
+        """Add up a slice of events, which takes a moment. Return whether more events are ready."""
         if self._stage_at >= len(self._order):
             self._stage(self._before[0])
         if self._stage_at < len(self._order):
@@ -195,7 +197,7 @@ class Aggregate(Sink):
         return head >> blocklayout.STACK_API & 0xFF in HEAP_APIS
 
     def _stage(self, until: int | None) -> None:
-        """Make ready what happened before `until` (tsc), None: all."""
+        """Prepare the events from before `until` (tsc; all events if it is None) for adding up."""
         if until is not None and until <= self._staged_until:
             return
         events = self._collector.take()
@@ -215,7 +217,7 @@ class Aggregate(Sink):
         self._stage_at = 0
 
     def _slice(self) -> BlockEvents:
-        """Return the earliest events that are ready, those of one thread in its order."""
+        """Return the earliest staged events, with the events of each thread in their order."""
         staged, most = self._staged, max(_MANY // 2, len(self._live) // 4)
         until = min(self._stage_at + most, len(self._order))
         tsc = staged.units["tsc"]
@@ -235,7 +237,7 @@ class Aggregate(Sink):
         return staged.some(chosen)
 
     def _add_events(self, events: BlockEvents) -> None:
-        """Add up events that are later than all before."""
+        """Add up events that are later than all events before."""
         missing = len(events.threads) - len(self._last_made)
         self._last_made = np.concatenate((self._last_made, np.zeros(missing, np.int64)))
         if missing:
@@ -248,7 +250,7 @@ class Aggregate(Sink):
             self._match(events)
 
     def _end_replaced(self, events: BlockEvents) -> None:
-        """End what is alive of programs in whose place their process has executed another one."""
+        """End the live blocks of programs whose process has executed another program."""
         old = np.isin(self._live.thread, replaced(events.threads))
         if old.any():
             live = self._live.some(old)
@@ -257,13 +259,14 @@ class Aggregate(Sink):
             self._live = self._live.some(~old)
 
     def _ready(self, events: BlockEvents, until: int) -> Booleans:
-        """Say which events are to be taken; the others wait for those that belong to them."""
+        """Return a mask of the events to take. Other events wait for events that belong to them."""
         units, kind = events.units, events.kind
         tsc = units["tsc"]
         ready: Booleans = tsc < until
         near = np.flatnonzero((tsc >= until - EARLY) & (tsc < until + EARLY))
         ready[_frees_behind(events, near, ready[near])] = True
-        # a thread's last record may be of a call that fails, which its next one says
+        # A thread's last record may be about a call that fails. Only the thread's next record
+        # tells.
         last = np.full(len(events.threads), -1, np.int64)
         last[events.thread] = np.arange(len(events))
         last = last[last >= 0]
@@ -271,7 +274,7 @@ class Aggregate(Sink):
         held = last[ends & ready[last] & (tsc[last] > until - round(_HELD / self._clock.rate))]
         makes = (kind == layout.UNIT_BLOCK) | (kind == layout.UNIT_BLOCK_OVER)
         for at in held.tolist():
-            if kind[at] == layout.UNIT_UNMAPPED:  # those behind it may be about the same addresses
+            if kind[at] == layout.UNIT_UNMAPPED:  # later events may be about its addresses
                 later = (kind == layout.UNIT_MAPPED) | (kind == layout.UNIT_UNMAPPED)
                 ready &= ~(later & (tsc >= tsc[at]))
             elif not (ready & makes & (units["addr"] == units["addr"][at]) & (tsc > tsc[at])).any():
@@ -279,7 +282,7 @@ class Aggregate(Sink):
         return ready
 
     def _match(self, events: BlockEvents) -> None:
-        """Give blocks their ends: those that are alive, and those that have come since."""
+        """Find the ends of blocks, both of blocks that are alive and of new ones."""
         live, threads = self._live, events.threads
         touched = _touched(live.units["addr"], events.units["addr"])
         old = live.some(touched)
@@ -295,9 +298,9 @@ class Aggregate(Sink):
         made = np.flatnonzero(
             (both.kind == layout.UNIT_BLOCK) | (both.kind == layout.UNIT_BLOCK_OVER)
         )
-        count = len(old)  # they are the first ones
+        count = len(old)  # the old blocks come first
         was_last = blocks.start[:count] == self._last_made[blocks.thread[:count]]
-        if self._sample_bytes is None:  # else the agent knows
+        if self._sample_bytes is None:  # in samples, the agent marks temporary blocks
             blocks.temporary[:count] &= was_last
         new = slice(count, None)
         self._last_made[blocks.thread[new]] = blocks.start[new]
@@ -312,7 +315,7 @@ class Aggregate(Sink):
         self._live = BlockEvents(units[order], thread[order], threads)
 
     def _add(self, blocks: MatchedBlocks, old: int) -> None:
-        """Add matched blocks up, the `old` first of which are known already."""
+        """Add matched blocks to the sums. The first `old` of them are already counted as made."""
         rows, new, size = self._rows, slice(old, None), blocks.bytes
         self._samples += len(blocks) - old
         places = rows.places(blocks.thread.astype(np.int64) << 32 | blocks.stack)
@@ -330,10 +333,10 @@ class Aggregate(Sink):
         self._rates.freed(blocks.end[gone], blocks.count[gone], size[gone])
 
     def _find_peak(self, blocks: MatchedBlocks, old: int, places: Integers) -> None:
-        """See whether there were more bytes than ever; then take note of what was there."""
+        """Find a new peak of bytes among the events, and take note of what was alive then."""
         gone = np.flatnonzero(blocks.end != FOREVER)
         new = np.arange(old, len(blocks))
-        which = np.concatenate((gone, new))  # what goes at a time goes first
+        which = np.concatenate((gone, new))  # at equal times, ends come first
         times = np.concatenate((blocks.end[gone], blocks.start[new]))
         sign = np.concatenate((np.full(len(gone), -1.0), np.ones(len(new))))
         order = np.argsort(times, kind="stable")
@@ -353,7 +356,7 @@ class Aggregate(Sink):
             self._count += float((blocks.count[which] * sign).sum())
 
     def _find_old(self) -> None:
-        """Sum up what is alive and older than asked for."""
+        """Add up the blocks that are alive and older than the limit."""
         blocks = MatchedBlocks(self._live, self._sample_bytes)
         old = np.flatnonzero(blocks.start <= self._latest())
         places = self._rows.places(blocks.thread[old].astype(np.int64) << 32 | blocks.stack[old])
@@ -364,7 +367,7 @@ class Aggregate(Sink):
     # ---- writing ----
 
     def _write(self) -> None:
-        """Hand the sums to the recording."""
+        """Write the sums to the recording."""
         mapped = self._mappings
         size, count, tsc = self._peak
         head: dict[str, object] = {
@@ -390,14 +393,14 @@ class Aggregate(Sink):
         self._recording.sums(self._rows.pack(head))
 
     def _until(self) -> int:
-        """Return the time (tsc) up to which the sums go."""
+        """Return the time (tsc) up to which the sums are complete."""
         return (self._end or self._newest[0]) if self._is_over else self._staged_until
 
     def _time(self, tsc: int) -> int | None:
         return self._clock.time_ns(tsc) if tsc else None
 
     def _latest(self) -> int:
-        """Return the latest time (tsc) of blocks that are old enough."""
+        """Return the latest time (tsc) at which a block counts as old."""
         end = self._end or self._collector.newest
         return end - round(self._older_ns / self._clock.rate)
 
@@ -411,10 +414,10 @@ _UNIT = np.dtype(
 
 
 def _frees_behind(events: BlockEvents, near: Integers, is_before: Booleans) -> Integers:
-    """Return frees behind a moment that belong in front of a block before it.
+    """Return the frees after a moment that belong before a block from before the moment.
 
-    `near` are the events around the moment. Clocks differ a little: the block is another thread's,
-    and has the memory already.
+    `near` are the events around the moment. The clocks of processors differ a little, so the
+    memory may seem to belong to its next owner, another thread, before it was freed.
     """
     kind, addr, thread = events.kind[near], events.units["addr"][near], events.thread[near]
     made = is_before & (kind == layout.UNIT_BLOCK)
@@ -431,7 +434,7 @@ def _area(area: MappedArea, size: int, is_old: bool) -> list[object]:
 
 
 def _touched(live: npt.NDArray[np.uint64], addr: npt.NDArray[np.uint64]) -> Booleans:
-    """Say which of the addresses that are alive, in order, events are about."""
+    """Return a mask of the live addresses (sorted) that occur among the events' addresses."""
     wanted = np.unique(addr)
     marks = np.zeros(len(live) + 1, np.int64)
     np.add.at(marks, np.searchsorted(live, wanted, "left"), 1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks instrument: each block and mapping that comes and goes, by the stack of its call.
+"""The blocks instrument: all blocks and mappings that come and go, by the stack of the call.
 
-It has the calls of all images hooked, those of the C and C++ libraries among each other included:
-what strdup(3) allocates is a block, too. The agent says which function the program called.
+The calls of all images are hooked, also the calls between the C and C++ libraries: what strdup(3)
+allocates is a block, too. The agent records which function the program itself has called.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from soscope.recording.sink import Sink
     from soscope.wire.block import ControlBlock
 
-# What the functions are called that free a block, or make one.
+# Names of the functions that make or free a block.
 _C = (
     "malloc",
     "calloc",
@@ -56,9 +56,9 @@ _THREADS = (
     "thrd_join",
     "thrd_detach",
 )
-# Mangled by the Itanium C++ ABI: new and new[], with their parameters behind the size
+# new and new[], mangled by the Itanium C++ ABI: the parameters after the size
 _NEW = ("", "St11align_val_t", "RKSt9nothrow_t", "St11align_val_tRKSt9nothrow_t")
-# delete and delete[], behind the address
+# delete and delete[]: the parameters after the address
 _DELETE = ("", "m", "St11align_val_t", "mSt11align_val_t", "RKSt9nothrow_t", _NEW[-1])
 FUNCTIONS = (
     *_C,
@@ -68,8 +68,8 @@ FUNCTIONS = (
     *(f"_Zd{kind}Pv{rest}" for kind in "la" for rest in _DELETE),
 )
 
-_FEW_BITS, _FEW_WORDS = 6, 63  # where stacks have no frames
-_ARRAYS = 512  # threads that count in an array of their own
+_FEW_BITS, _FEW_WORDS = 6, 63  # sizes of the stack table if stacks have no frames
+_ARRAYS = 512  # threads that can have an array of counters of their own
 
 _OWN_ALLOCATOR = (
     "the program has an allocator of its own: what it allocates itself goes through no slot"
@@ -84,9 +84,10 @@ _MODES = {
 
 
 def own_memory(mode: str = EXACT, sample_bytes: int | None = None) -> tuple[bytes, int]:
-    """Return what the instrument's own memory begins with, and its size; it is sparse.
+    """Return the first bytes of the instrument's memory, and the size of that memory.
 
-    With SAMPLED, one in `sample_bytes` bytes is chosen.
+    Most of the memory stays untouched (sparse). In mode SAMPLED, one in `sample_bytes` bytes is
+    chosen.
     """
     counts = mode == COUNT
     bits, words = (_FEW_BITS, _FEW_WORDS) if counts else (BITS, WORDS)
@@ -101,10 +102,11 @@ def own_memory(mode: str = EXACT, sample_bytes: int | None = None) -> tuple[byte
 
 
 class BlocksInstrument(Instrument):
-    """Records every block, or by chance those that have one in `sample_bytes` bytes.
+    """Records every block, or with `sample_bytes` blocks with a byte that was chosen by chance.
 
-    `threads_lost` counts threads whose own stacks are not known. With `counts`, the agent counts
-    blocks by function and size class, and records mappings alone.
+    One in `sample_bytes` bytes is chosen. `threads_lost` counts threads whose own stacks are not
+    known. With `counts`, the agent counts blocks by function and size class, and records only
+    mappings.
     """
 
     name = "blocks"
@@ -118,9 +120,10 @@ class BlocksInstrument(Instrument):
         aggregates: bool = False,
         older_ns: int = 0,
     ) -> None:
-        """`command` are the words of a process that runs already. `aggregates`: sums are kept.
+        """Make the hooks. `command` is the command line of a process that runs already.
 
-        `older_ns`: of blocks that are older at the end, too.
+        With `aggregates`, sums are recorded, also separate sums of blocks that are older than
+        `older_ns` at the end.
         """
         self.sample_bytes = sample_bytes
         self._command = command
@@ -129,14 +132,14 @@ class BlocksInstrument(Instrument):
         self._counted: CountedBlocks | None = None
         self._older_ns = older_ns
         self._aggregate: Aggregate | None = None
-        self._blocks: dict[int, ControlBlock] = {}  # by id
+        self._blocks: dict[int, ControlBlock] = {}  # by id()
         self._are_many = False
         own, size = own_memory(self.mode, sample_bytes)
         self.hooks: Hooks = Hooks(
             layout.INSTRUMENT_BLOCKS,
             compile_selection(list(FUNCTIONS), [ALL], is_exact=True),
             load(),
-            entry_only=True,  # the functions are called by the agent: they return to it
+            entry_only=True,  # the agent itself calls the functions, so they return to it
             own_size=size,
             own=own,
         )
@@ -145,7 +148,7 @@ class BlocksInstrument(Instrument):
         self._has_allocator = False
 
     def options(self) -> dict[str, object]:
-        """Return how blocks were recorded, for a recording."""
+        """Return how blocks are recorded, for the options of a recording."""
         said: dict[str, object] = {"mode": self.mode, "sample_bytes": self.sample_bytes}
         said["aggregate"] = self._aggregates
         if self._command is not None:
@@ -153,7 +156,7 @@ class BlocksInstrument(Instrument):
         return {"blocks": said}
 
     def recorder(self, recording: Sink, beat: Callable[[], object]) -> Sink:
-        """Add events up in front of a recording, if that is wanted."""
+        """Return a sink that adds events up before a recording, or the recording itself."""
         if not self._aggregates:
             return recording
         # numpy takes a while to import
@@ -172,15 +175,15 @@ class BlocksInstrument(Instrument):
         return self._aggregate
 
     def begun(self) -> None:
-        """Take note of when all was hooked."""
+        """Take note of the time at which all calls were hooked."""
         if self._aggregate is not None:
             self._aggregate.begun()
 
     def process(self, pid: int, block: ControlBlock) -> None:
-        """Take note of a program; of several, each event has its time by the clock.
+        """Take note of a program. As soon as there are two, all events get times of the clock.
 
-        There is one order of all their events, and a thread that numbers its own cannot see that
-        of another program.
+        The events of all programs have one order. A thread that numbers its events itself cannot
+        know about events of another program.
         """
         if self._counted is not None:
             self._counted.add(block)
@@ -198,27 +201,27 @@ class BlocksInstrument(Instrument):
         return [_OWN_ALLOCATOR] if any(map(_has_allocator, blocks)) else []
 
     def catch_up(self) -> bool:
-        """Add up what has been drained, if there is a lot of it."""
+        """Add up the drained events if there are many."""
         return self._aggregate is not None and self._aggregate.catch_up()
 
     def move(self) -> bool:
-        """Add up what has been drained, now and then."""
+        """Add up the drained events at intervals."""
         return self._aggregate is not None and self._aggregate.move()
 
     def finish(self) -> list[str]:
-        """Add up what is left."""
+        """Add up the remaining events."""
         if self._aggregate is not None:
             self._aggregate.finish()
         return []
 
     def totals(self) -> dict[str, object]:
-        """Return what had no room, for a recording."""
+        """Return the losses for lack of room, for the end of a recording."""
         why = self._losses.notes() + ([_OWN_ALLOCATOR] if self._has_allocator else [])
         lost = {"stacks_lost": self._losses.lost, "threads_lost": self.threads_lost}
         return {"blocks": {**lost, "notes": why}}
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Add what found no room in one program, and what its threads have counted."""
+        """Add the losses of one program, and the blocks that its threads have counted."""
         self._blocks.pop(id(block), None)
         if self._counted is not None:
             self._counted.take(block)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks that the agent has counted by function and size class, without looking at each."""
+"""Blocks that the agent has only counted, by function and size class."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.wire.block import ControlBlock
 
-# process (as it calls itself), thread, api, size class, made, bytes, freed, bytes
+# process (its own pid), thread, api, size class, made, bytes, freed, bytes
 CountedRow = list[int]
 _COARSE = blocklayout.SIZES_FINE // blocklayout.SIZES_STEP
 _WORDS = blocklayout.SIZES.size // 8
 _HEAD = blocklayout.SIZES.offset("classes") // 8
 _CELL = blocklayout.SIZE_CLASS.size // 8
-_EACH_NS = 8  # what it takes to make a block, at least
-_MOST_BYTES = 1 << 47  # of a block: a process has no more addresses
-_MOST_SUM = 1 << 56  # bytes of many blocks: more than a program asks for in its life
+_EACH_NS = 8  # ns that making a block takes at least
+_MOST_BYTES = 1 << 47  # largest block: a process has no more addresses
+_MOST_SUM = 1 << 56  # bytes of all blocks: more than a program asks for in its life
 
 
 def class_sizes(number: int) -> tuple[int, int]:
@@ -39,29 +39,29 @@ def class_sizes(number: int) -> tuple[int, int]:
 
 
 class CountedBlocks:
-    """What the threads of all programs have counted; programs that have ended included.
+    """The counts of the threads of all programs, also of programs that have ended.
 
-    If a process executes another program, what it had in use is gone: it counts as freed.
-    `strange` are frees of blocks that were not known, `untracked` blocks (and their bytes) whose
-    end nobody would have seen. `damaged` counts numbers that cannot be, and are left out: the
-    program has written over them.
+    If a process executes another program, the blocks that it had in use count as freed. `strange`
+    counts frees of unknown blocks, and `untracked` blocks (and their bytes) whose end could not
+    be seen. `damaged` counts impossible numbers, which are left out because the program has
+    written over them.
     """
 
     __slots__ = ("_ended", "_lost", "_programs", "_running")
 
     def __init__(self) -> None:
-        self._running: dict[int, tuple[int, ControlBlock]] = {}  # the number of its program
+        self._running: dict[int, tuple[int, ControlBlock]] = {}  # (program number, block)
         self._ended: list[tuple[int, list[CountedRow]]] = []
         self._programs = 0
         self._lost = [0] * 4
 
     def add(self, block: ControlBlock) -> None:
-        """Look at a program from now on."""
+        """Include a program from now on."""
         self._running[id(block)] = self._programs, block
         self._programs += 1
 
     def take(self, block: ControlBlock) -> None:
-        """Keep what there is of a program: its block is closed next."""
+        """Keep the final counts of a program, whose block is closed next."""
         known = self._running.pop(id(block), None)
         if known is not None:
             rows, lost = _read(block)
@@ -69,14 +69,14 @@ class CountedBlocks:
             self._lost = _plus(self._lost, lost)
 
     def said(self) -> dict[str, object]:
-        """Return what there is at this moment, for a recording."""
+        """Return the present counts, for a recording."""
         programs, lost = [*self._ended], self._lost
         for number, block in self._running.values():
             more, others = _read(block)
             programs.append((number, more))
             lost = _plus(lost, others)
         rows: list[CountedRow] = []
-        newer: set[int] = set()  # processes that have begun with a later program
+        newer: set[int] = set()  # processes that have executed a later program
         for _, of_program in sorted(programs, reverse=True):
             rows += [row[:6] + row[4:6] if row[0] in newer else row for row in of_program]
             newer |= {row[0] for row in of_program}
@@ -94,7 +94,7 @@ def _plus(left: list[int], right: list[int]) -> list[int]:
 
 
 def _read(block: ControlBlock) -> tuple[list[CountedRow], list[int]]:
-    """Return the rows of a program, and `strange`, `untracked`, its bytes and `damaged`."""
+    """Return the rows of a program, and [`strange`, `untracked`, its bytes, `damaged`]."""
     rows: list[CountedRow] = []
     lost = [0] * 4
     most = block.bounds.calls(_EACH_NS)
@@ -125,9 +125,9 @@ def _read(block: ControlBlock) -> tuple[list[CountedRow], list[int]]:
 
 
 def _can_be(size_class: int, amounts: list[int], most: int) -> bool:
-    """Return whether blocks of a class can be as many by now, and have so many bytes.
+    """Return whether the numbers of a size class are possible by now.
 
-    Their number may have been counted, and their bytes not yet.
+    A block may have been added to the count and not yet to the bytes.
     """
     smallest, largest = class_sizes(size_class)
     return smallest <= _MOST_BYTES and all(
@@ -137,7 +137,10 @@ def _can_be(size_class: int, amounts: list[int], most: int) -> bool:
 
 
 def summed(rows: Iterable[CountedRow]) -> dict[tuple[int, int, int], list[int]]:
-    """Return by (process, api, size class) the sums of rows, and who made all: 0, if several."""
+    """Return the sums of rows by (process, api, size class), and the thread that made all blocks.
+
+    The thread is 0 if several threads made blocks.
+    """
     sums: dict[tuple[int, int, int], list[int]] = {}
     for pid, tid, api, size_class, *amounts in rows:
         row = sums.get((pid, api, size_class))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two recordings, or two documents of what they say, compared by file, line and type."""
+"""Comparison of two recordings, or of their reports as JSON, by file, line and type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOTHING: _Sum = (0, 0)
 
 
 class MemSums:
-    """Counts and bytes by file, line and type; `live` is how many there were in all."""
+    """Counts and bytes by file, line and type. `live` is how many things are alive in all."""
 
     __slots__ = ("by_place", "live")
 
@@ -33,21 +33,22 @@ class MemSums:
         self.by_place: dict[Place, _Sum] = {}
 
     def add(self, place: Place, count: int, size: int) -> None:
-        """Add `count` things of `size` bytes in all."""
+        """Add `count` things with `size` bytes in total."""
         before = self.by_place.get(place, _NOTHING)
         self.by_place[place] = before[0] + count, before[1] + size
 
     @property
     def total(self) -> _Sum:
-        """The count and the bytes of all rows."""
+        """Return the count and the bytes of all rows."""
         rows = self.by_place.values()
         return sum(count for count, _ in rows), sum(size for _, size in rows)
 
 
 class MemSide:
-    """What the file `path` says: `objects` and `blocks` are None where they were not recorded.
+    """One side of a comparison: the content of the file `path`.
 
-    `state` and `notes` are those of its report.
+    `objects` and `blocks` are None if they were not recorded. `state` and `notes` are those of
+    its report.
     """
 
     __slots__ = ("blocks", "notes", "objects", "path", "state")
@@ -60,7 +61,7 @@ class MemSide:
         self.blocks: MemSums | None = None
 
     def sums(self, what: str) -> MemSums | None:
-        """Return what there is of OBJECTS or BLOCKS."""
+        """Return the sums of OBJECTS or BLOCKS, None if they were not recorded."""
         return self.objects if what == OBJECTS else self.blocks
 
 
@@ -76,21 +77,21 @@ class DiffRow(Record):
 
     @property
     def growth(self) -> _Sum:
-        """How many more things there are, and how many more bytes."""
+        """Return by how many things and by how many bytes side b has more."""
         return self.count_b - self.count_a, self.bytes_b - self.bytes_a
 
 
 class MemDiff:
-    """The `rows` of two sides, what has grown most first; `what` is OBJECTS or BLOCKS.
+    """The `rows` of two sides, sorted by growth. `what` is OBJECTS or BLOCKS.
 
-    `total_a` and `total_b` are count and bytes of all. `is_complete`: both sides go on to the end
-    of what they tell of. `notes` say what is missing.
+    `total_a` and `total_b` are the count and the bytes of all rows. `is_complete` means that both
+    recordings reach the end of their programs. `notes` tell what is missing.
     """
 
     __slots__ = ("is_complete", "notes", "paths", "rows", "total_a", "total_b", "what")
 
     def __init__(self, what: str, a: MemSide, b: MemSide) -> None:
-        """Compare them. Raises RecordingError where a side does not know of it."""
+        """Compare two sides. Raises RecordingError if a side has no objects or blocks."""
         self.what = what
         self.paths = a.path, b.path
         of_a, of_b = _sums(a, what), _sums(b, what)
@@ -109,10 +110,10 @@ class MemDiff:
 
 
 def compare(path_a: str, path_b: str, *, blocks: bool = False) -> MemDiff:
-    """Compare the objects of two files; their blocks if no file has objects, or `blocks` is True.
+    """Compare the objects of two files, or their blocks.
 
-    Raises RecordingError or FormatError where a file is none of soscope mem's, or where the two
-    have nothing in common.
+    Blocks are compared if `blocks` is True or no file has objects. Raises RecordingError or
+    FormatError if a file does not come from soscope mem, or if the two have nothing in common.
     """
     a, b = read_side(path_a), read_side(path_b)
     has_objects = a.objects is not None or b.objects is not None
@@ -129,7 +130,7 @@ def _sums(side: MemSide, what: str) -> MemSums:
 
 
 def changes(a: MemSums, b: MemSums) -> list[DiffRow]:
-    """Return a row for each place of either side, what has grown most first."""
+    """Return a row for each place of either side, those with most growth first."""
     rows = [
         DiffRow(place, a.by_place.get(place, _NOTHING), b.by_place.get(place, _NOTHING))
         for place in a.by_place.keys() | b.by_place.keys()
@@ -138,7 +139,7 @@ def changes(a: MemSums, b: MemSums) -> list[DiffRow]:
 
 
 def _order(row: DiffRow) -> tuple[int, int, str, int, str]:
-    """Put what has grown most in front: by count, then by bytes."""
+    """Return a sort key: most growth first, by count, then by bytes."""
     count, size = row.growth
     return -count, -size, row.file or "", row.line, row.type
 
@@ -147,16 +148,16 @@ def _order(row: DiffRow) -> tuple[int, int, str, int, str]:
 
 
 def read_side(path: str) -> MemSide:
-    """Return what a recording, or a document of the schema SCHEMA, says.
+    """Return the content of a recording, or of a JSON document of the schema SCHEMA.
 
-    Its content tells which of them it is. Raises RecordingError, FormatError.
+    The content of the file decides which of them it is. Raises RecordingError, FormatError.
     """
     text = document_text(path)
     return _of_recording(path) if text is None else _of_document(path, text)
 
 
 def _of_recording(path: str) -> MemSide:
-    from soscope.instruments.mem.report import report_of  # it needs numpy, a document does not
+    from soscope.instruments.mem.report import report_of  # needs numpy, which documents do without
     from soscope.recording.reader import RecordingFile
 
     with RecordingFile.open(path) as recording:
@@ -171,7 +172,7 @@ def _of_recording(path: str) -> MemSide:
 
 
 def sums_of(report: MemReport) -> MemSums | None:
-    """Return the objects of a report, None where they were not recorded."""
+    """Return the sums of the objects of a report, None if no objects were recorded."""
     if report.object_totals is None:
         return None
     sums = MemSums(report.object_totals.live)
@@ -192,9 +193,9 @@ def _of_document(path: str, text: bytes) -> MemSide:
 
 
 def _side_of(path: str, said: dict[str, Any]) -> MemSide:
-    """Return what a document says.
+    """Return the content of a JSON document.
 
-    Raises LookupError or TypeError where a member is missing, or of another type.
+    Raises LookupError if a member is missing, and TypeError if it has another type.
     """
     side = MemSide(path, text_of(said["state"]), [text_of(note) for note in said["notes"]])
     totals = said["totals"]
@@ -225,9 +226,9 @@ def _frame(said: dict[str, Any]) -> StackFrame:
 
 
 def place_of(api: str, frames: tuple[StackFrame, ...]) -> Place:
-    """Return where a block was made: at the innermost line that is known, else in a function.
+    """Return the place where a block was made: the innermost known line, else a function.
 
-    Where a script's line has led to it, lines of its interpreter's own source are none.
+    If a script's line has led to the call, lines of the interpreter's own source do not count.
     """
     interpreter = _interpreter(frames)
     source = _source(frame.file for frame in frames if frame.image == interpreter)
@@ -246,7 +247,11 @@ def place_of(api: str, frames: tuple[StackFrame, ...]) -> Place:
 
 
 def _interpreter(frames: tuple[StackFrame, ...]) -> str | None:
-    """Return the image that runs a script's frames: it alone calls its own evaluator."""
+    """Return the image of the interpreter that runs a script's frames, None if there is none.
+
+    Only the interpreter itself calls its evaluator, so it is the image of the frame that calls a
+    frame of a script.
+    """
     for callee, caller in itertools.pairwise(frames):
         if callee.image is None and callee.file is not None and caller.image is not None:
             return caller.image
@@ -254,7 +259,7 @@ def _interpreter(frames: tuple[StackFrame, ...]) -> str | None:
 
 
 def _source(files: Iterable[str | None]) -> str | None:
-    """Return the folder that an interpreter was built from, with the modules that come with it."""
+    """Return the folder with the sources of an interpreter and of its own modules."""
     folders = {posixpath.normpath(posixpath.dirname(file)) for file in files if file}
     shared = posixpath.commonpath(folders) if len({*map(posixpath.isabs, folders)}) == 1 else ""
     return shared if shared.strip("/") else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the processes of a recording ended, and whether the recording goes on to there."""
+"""Ends of the processes of a recording, and whether the recording reaches them."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def processes_of(recording: RecordingFile) -> list[MemProcess]:
 
 
 def judge(recording: RecordingFile, process: MemProcess) -> None:
-    """Return whether all of a process is in the recording, and what cut it.
+    """Set the state of a process: whether all of it is in the recording, and else what cut it.
 
-    Damage to what was recorded one by one is known when that has been read.
+    Damage to records of single events is only known when the records have been read.
     """
     full = recording.trouble
     if full is not None:
@@ -49,7 +49,7 @@ def judge(recording: RecordingFile, process: MemProcess) -> None:
         process.cut = Cut(full.at_byte, full.why)
     elif (
         recording.damage is None
-        and recording.end is not None  # what is known of a process may come after its end
+        and recording.end is not None  # facts about a process may be recorded after its end
         and (process.exit is not None or _was_left(recording))
     ):
         process.state = COMPLETE
@@ -61,7 +61,7 @@ def judge(recording: RecordingFile, process: MemProcess) -> None:
 
 
 def _was_left(recording: RecordingFile) -> bool:
-    """Return whether a recording of running processes goes on to where soscope let go of them."""
+    """Return whether a recording of running processes reaches the moment of detaching."""
     options = recording.meta.get("options")
     is_attached = isinstance(options, dict) and bool(options.get("processes"))
     end = recording.end
@@ -69,7 +69,7 @@ def _was_left(recording: RecordingFile) -> bool:
 
 
 def command_of(recording: RecordingFile) -> list[str]:
-    """Return the words that a recording is about: those of a process that ran already, too."""
+    """Return the command line of a recording, also that of a process that ran already."""
     words = recording.meta.get("command")
     options = recording.meta.get("options")
     blocks = options.get("blocks") if isinstance(options, dict) else None

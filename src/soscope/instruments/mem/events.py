@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The units of blocks and mappings in a recording, as columns."""
+"""The units of a recording that are about blocks and mappings, as columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNIT = np.dtype(
     [("commit", "<u4"), ("stack", "<u4"), ("tsc", "<u8"), ("addr", "<u8"), ("size", "<u8")]
 )
 _KINDS = layout.UNIT_KEPT - layout.UNIT_BLOCK + 1
-_MOST = 1 << 62  # no time (tsc) and no size of a block is as much
+_MOST = 1 << 62  # more than any time (tsc) and any size of a block
 _TICKS = (1 << blocklayout.BLOCK_TICKS) - 1
 _PID, _TID = (layout.CHUNK.offset(name) // 4 for name in ("pid", "tid"))
 
@@ -23,11 +23,12 @@ Units = npt.NDArray[np.void]
 
 
 class BlockEvents:
-    """Units BLOCK … KEPT of a recording: those of one thread in its order.
+    """Units BLOCK … KEPT of a recording. The units of one thread are in its order.
 
-    `units` has columns `commit`, `stack`, `tsc`, `addr` and `size` (of a FREED one, where blocks
-    are sampled: 1 if its thread made none since); `thread` is for each of them
-    an index into `threads`, which are (program, pid, tid). `kind` is the type of each.
+    `units` has the columns `commit`, `stack`, `tsc`, `addr` and `size`. If blocks are sampled,
+    the size of a FREED unit is 1 if its thread has made no block in between. `thread` is, for
+    each unit, an index into `threads`, which are (program, pid, tid). `kind` is the type of each
+    unit.
     """
 
     __slots__ = ("kind", "thread", "threads", "units")
@@ -47,14 +48,14 @@ class BlockEvents:
         return len(self.units)
 
     def some(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.signedinteger]) -> BlockEvents:
-        """Return those that are chosen, by a mask or by their indices."""
+        """Return the events that a mask or an array of indices chooses."""
         return BlockEvents(self.units[which], self.thread[which], self.threads)
 
 
 def replaced(threads: list[tuple[int, int, int]]) -> list[int]:
     """Return the indices of (program, pid, tid) whose process has executed another program since.
 
-    The kernel has taken all memory of the program before from it.
+    At the exec, the kernel has released all memory of the earlier program.
 
     >>> from soscope.instruments.mem.events import replaced
     >>> replaced([(0, 700, 700), (1, 700, 700), (0, 701, 701)])
@@ -67,10 +68,10 @@ def replaced(threads: list[tuple[int, int, int]]) -> list[int]:
 
 
 class Collector(Sink):
-    """Keeps the units that are about blocks and mappings; `count` is how many it has.
+    """Keeps the units that are about blocks and mappings. `count` is how many it has.
 
-    `newest` is the latest time (tsc) of all that it was given. `strange` are those that it left
-    out, because a program has written over them.
+    `newest` is the latest time (tsc) of all units. `strange` counts the units that it left out
+    because the program has written over them.
     """
 
     def __init__(self) -> None:
@@ -80,7 +81,7 @@ class Collector(Sink):
         self.count = self.newest = self.strange = 0
 
     def take(self) -> BlockEvents:
-        """Return all of them, but for calls that have failed; it has none then."""
+        """Return all units except for failed calls, and forget them."""
         units = np.concatenate(self.units) if self.units else np.empty(0, _UNIT)
         thread = np.concatenate(self.thread) if self.thread else np.empty(0, np.int32)
         self.units.clear()
@@ -89,7 +90,7 @@ class Collector(Sink):
         return _without_failures(BlockEvents(units, thread, list(self.threads)))
 
     def give_back(self, events: BlockEvents) -> None:
-        """Take events back, in front of all that follows."""
+        """Take units back, in front of all that follow."""
         self.units.insert(0, events.units)
         self.thread.insert(0, events.thread)
         self.count += len(events)
@@ -125,7 +126,7 @@ class Collector(Sink):
 
 
 def _ends(units: Units) -> Units:
-    """Return FREED units for BLOCK_OVER ones that have been handed over before, as BLOCK."""
+    """Return FREED units for BLOCK_OVER units that were handed over before, as BLOCK."""
     over: Units = units[units["commit"] >> 28 == layout.UNIT_BLOCK_OVER].copy()
     over["tsc"] += over["commit"] & _TICKS
     over["commit"] = layout.UNIT_FREED << 28
@@ -134,9 +135,9 @@ def _ends(units: Units) -> Units:
 
 
 def collect(recording: RecordingFile) -> BlockEvents:
-    """Return what a recording has of blocks and mappings, up to its damage.
+    """Return the units of a recording about blocks and mappings, up to damage in it.
 
-    The recording's losses then have those that a program has written over.
+    The units that the program has written over are then counted among the recording's losses.
     """
     collector = Collector()
     for _ in recording.replay(collector):
@@ -146,7 +147,7 @@ def collect(recording: RecordingFile) -> BlockEvents:
 
 
 def _without_failures(events: BlockEvents) -> BlockEvents:
-    """Take out each FREED and UNMAPPED of a call that has failed, and what says that it has."""
+    """Remove the FREED and UNMAPPED units of calls that have failed, and their KEPT units."""
     failed = np.flatnonzero(events.kind == layout.UNIT_KEPT)
     if not len(failed):
         return events

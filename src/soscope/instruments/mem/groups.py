@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a report added up: by line, type, image, thread, or over time."""
+"""Rows of a report, added up by line, type, image or thread, or over time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Group = dict[str, object]
 
 
 def groups_of(report: MemReport, way: str) -> list[Group]:
-    """Return the groups of a report by LINE, … or TIME.
+    """Return the groups of a report by LINE, TYPE, IMAGE, THREAD or TIME.
 
-    Those with most bytes are first, but by TIME the earliest.
+    The groups with most bytes come first, but by TIME the earliest ones.
 
-    Each has `count` and `bytes` of what is alive, and what it is of: `what` is OBJECTS or NATIVE,
-    `name` a line, a type or an image. By THREAD it has `pid`, `thread`, and what the thread made,
-    `allocations` and `allocated_bytes`, by TIME `begin_ns` and `end_ns`, and what was made and
-    freed between.
+    Each group has `count` and `bytes` of what is alive. `what` is OBJECTS or NATIVE, and `name`
+    is a line, a type or an image. By THREAD a group has `pid`, `thread`, and what the thread
+    made, `allocations` and `allocated_bytes`. By TIME it has `begin_ns` and `end_ns`, and what
+    was made and freed between them.
     """
     if way == TIME:
         return [
@@ -66,7 +66,7 @@ def _named(report: MemReport, way: str) -> dict[tuple[str, str | None], list[int
     for survivor in report.survivors:
         kind = survivor.qualname if report.uses_qualname else survivor.type
         line = None if survivor.file is None else f"{survivor.file}:{survivor.line}"
-        if way != IMAGE:  # an interpreter's code is in none
+        if way != IMAGE:  # an interpreter's code belongs to no image
             add(OBJECTS, line if way == LINE else kind, survivor.count, survivor.bytes)
     for native in report.native:
         if way == TYPE:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope_mem` and `memprof` have to know of the agent, as the text of their own files.
+"""Writes the tables that `soscope_mem` and `memprof` need to talk to the agent.
 
-Those count inside programs, in which soscope itself does not run, and are installed without it. So
-they have a copy, and so has the agent of the number that stands for all of it: whoever meets
-another number is of another version. A test compares the copies with what this writes:
+Those two packages count inside programs, in which soscope itself does not run, and they are
+installed without soscope. So they have copies of soscope's layouts as files of their own. A
+number, the fingerprint, stands for all layouts, and the agent has a copy of it: two sides with
+different fingerprints have different versions. A test compares the copies with the output of
+this:
 
     python -m soscope.instruments.mem.inside FOLDER_OF_THE_SOURCES
 """
@@ -21,7 +23,7 @@ from soscope.wire import layout as wire
 from soscope.wire import objectlayout as layout
 from soscope.wire import tallylayout as tally
 
-# To be raised when a field means something else, and lies where it has lain.
+# Increased when a field changes its meaning and keeps its place.
 _MEANING = 1
 _HEAD = '''\
 # SPDX-License-Identifier: Apache-2.0
@@ -57,7 +59,7 @@ _NUMBERS = {
     "LAYOUT_SIZE": layout.PYTHON.size,
     "WIRE_VERSION": wire.WIRE_VERSION,
     "INSIDE_MAGIC": wire.INSIDE_MAGIC,
-    "INSIDE_AT": wire.BLOB_DATA,  # bytes from where an agent begins
+    "INSIDE_AT": wire.BLOB_DATA,  # bytes from the beginning of an agent
 }
 _A_LINE = 40  # bytes
 _PACKED = {"I": "L<", "i": "l<", "Q": "Q<", "q": "q<", "H": "S<", "B": "C", "s": "a", "x": "x"}
@@ -83,7 +85,7 @@ module Memprof
 
 
 def fingerprint() -> int:
-    """Return a number of 60 bits that stands for all layouts and numbers that both sides use."""
+    """Return a number of 60 bits that stands for all layouts and numbers shared with the agent."""
     shared = {name: value for name, value in vars(wire).items() if name.startswith("BLOB_")}
     shared.update(vars(layout), **vars(tally), INSIDE=wire.INSIDE, CHANGE=wire.CHANGE)
     lines = [f"meaning {_MEANING}", f"command {wire.CONTROL.offset('command')}"]
@@ -97,7 +99,7 @@ def fingerprint() -> int:
 
 
 def tables() -> str:
-    """Return the text of the module."""
+    """Return the text of the Python module."""
     lines = [_HEAD, f"FINGERPRINT = {fingerprint()}"]
     lines += [f"{name} = {number}" for name, number in _NUMBERS.items()]
     lines.append("\n# Structs: how they are packed, and the names of their fields.")
@@ -115,7 +117,7 @@ def tables() -> str:
 
 
 def ruby_tables() -> str:
-    """Return the text of Ruby's file."""
+    """Return the text of the Ruby file."""
     numbers = {"FINGERPRINT": fingerprint()}
     for name in ("WIRE_VERSION", "INSIDE_MAGIC", "INSIDE_AT"):
         numbers[name] = _NUMBERS[name]
@@ -130,18 +132,18 @@ def ruby_tables() -> str:
 
 
 def _packed(form: str) -> str:
-    """Return a format of Python's struct as Ruby's pack has it."""
+    """Return a format of Python's struct as a format of Ruby's Array#pack."""
     parts = re.findall(r"(\d*)([a-zA-Z])", form)
     return "".join(f"{_PACKED[code]}{count}" for count, code in parts if count != "0")
 
 
 def header() -> str:
-    """Return the text of the agent's file."""
+    """Return the text of the agent's C header."""
     return f"{_C_HEAD}#define SOSC_TABLES {fingerprint():#x}ull\n\n#endif\n"
 
 
 def files() -> dict[str, str]:
-    """Return all texts, by the paths of the files below the folder of the sources."""
+    """Return all texts by their paths below the folder of the sources."""
     return {
         "integrations/python/soscope_mem/_tables.py": tables(),
         "integrations/ruby/lib/memprof/tables.rb": ruby_tables(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent gives Ruby programs of soscope's."""
+"""The file of soscope's that the agent loads into Ruby programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from soscope import errors
 
 
 def ruby_library() -> bytes:
-    """Return the path of soscope_memprof.rb, with a NUL behind it; b"" where there is none."""
+    """Return the path of soscope_memprof.rb with a NUL behind it, b"" if there is no such file."""
     folder = os.path.dirname(os.path.abspath(errors.__file__))
     path = os.path.join(folder, "_agent", "ruby", "soscope_memprof.rb")
     return os.fsencode(path) + b"\0" if os.path.exists(path) else b""

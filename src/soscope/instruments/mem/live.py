@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What grows in a running process, by file, line and type: one look after the other."""
+"""Growth in a running process, by file, line and type, by repeated looks at its objects."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     from soscope.instruments.mem.diff import Place
     from soscope.model.stackframe import StackFrame
 
-WINDOW = 60.0  # seconds that a rate is about
+WINDOW = 60.0  # seconds that a rate covers
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MINUTE = 60.0
 
 
 class Growth:
-    """What has changed within `seconds`: `rows`, what has grown most first, of process `pid`.
+    """The changes in process `pid` within `seconds`. The `rows` are sorted by growth.
 
-    `what` are OBJECTS or BLOCKS, `live` and `live_bytes` all of them at the end, `notes` say what
-    is not known. `frames` are, for the place of a row of blocks (file, line, type), the frames of
-    the stack there that has grown most, the innermost first. Of objects, `grown` is how many more
-    bytes all of them have, `resident` how many more the process has in memory that is no file's,
-    and `goes_on`: the process counts on afterwards.
+    `what` is OBJECTS or BLOCKS. `live` and `live_bytes` are count and bytes of all that is alive
+    at the end. `notes` tell what is not known. For rows of blocks, `frames` has for each place
+    (file, line, type) the stack that has grown most there, with the innermost frame first. For
+    objects, `grown` is by how many bytes all objects together have grown, and `resident` by how
+    many bytes the anonymous resident memory of the process has. `goes_on` means that the process
+    continues to count afterwards.
     """
 
     __slots__ = (
@@ -65,20 +66,21 @@ class Growth:
         self.goes_on = True
 
     def per_minute(self, count: int) -> float:
-        """Return what `count` things within the time are in a minute."""
+        """Return how many things a minute `count` things within `seconds` are."""
         return count * _MINUTE / self.seconds
 
 
 class LiveObjects:
     """The objects of a process that counts them, watched from the first `look` on.
 
-    A rate is that of the last minute, or of the time since the first look.
+    A rate covers the last minute, or the time since the first look if that is shorter.
     """
 
     def __init__(self, pid: int, *, collect: bool, qualname: bool, goes_on: bool) -> None:
-        """`collect`: garbage is collected before each look; `qualname`: qualified names.
+        """Prepare to watch process `pid`.
 
-        `goes_on`: the process counts on when nobody looks any more.
+        With `collect`, garbage is collected before each look. With `qualname`, types have
+        qualified names. With `goes_on`, the process continues to count afterwards.
         """
         self.pid = pid
         self._goes_on = goes_on
@@ -87,7 +89,10 @@ class LiveObjects:
         self._looks: list[tuple[float, MemSums, int]] = []
 
     def look(self) -> Growth | None:
-        """Look, and return what has changed; None at the first look. Raises as `snapshot`."""
+        """Look at the objects and return the changes, None at the first look.
+
+        Raises as `snapshot`.
+        """
         report = snapshot(self.pid, collect=self._collect, qualname=self._qualname)
         now, sums = time.monotonic(), sums_of(report)
         assert sums is not None
@@ -108,16 +113,16 @@ class LiveObjects:
 
 
 def _anonymous(pid: int) -> int:
-    """Return how many bytes of a process are resident that are no file's; 0: nobody says."""
+    """Return the resident anonymous bytes of a process, 0 if they are not known."""
     said = read_status(pid).get("RssAnon", "")
     return int(said.split()[0]) * 1024 if said else 0
 
 
 @contextmanager
 def counting(pid: int) -> Iterator[bool]:
-    """Have a process count its objects meanwhile; one that did so before, which is given, goes on.
+    """Let a process count its objects meanwhile. Yield whether it did so before.
 
-    Raises as `attach`.
+    If it did, it continues to count afterwards. Raises as `attach`.
     """
     did_before, _ = attach(pid)
     try:
@@ -129,7 +134,7 @@ def counting(pid: int) -> Iterator[bool]:
 
 @contextmanager
 def unhurried() -> Iterator[None]:
-    """Keep signals that end soscope until `waited` asks for them: nothing is left half done."""
+    """Block signals that end soscope until `waited` asks for them, so that no work is cut short."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
@@ -138,5 +143,5 @@ def unhurried() -> Iterator[None]:
 
 
 def waited(seconds: float) -> bool:
-    """Wait; return False at once where a signal, which is taken, asks for an end."""
+    """Wait. Return False as soon as a signal asks for an end; the signal is consumed."""
     return signal.sigtimedwait(_ENDING, seconds) is None

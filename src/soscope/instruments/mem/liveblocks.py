@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which native blocks of a running process become more: what a recording with sums says meanwhile.
+"""Growth of native blocks in a running process, read from a recording with sums meanwhile.
 
-The recording is of this moment: what it adds up begins with nothing when all calls are hooked.
+The recording has just begun: its sums begin with 0 when all calls are hooked.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from soscope.recording.reader import RecordingFile
 
 _NS = 1_000_000_000
 _NOTHING = 0, 0
-# functions that an interpreter alone has, as the agent knows it
+# Functions that only an interpreter has. The agent recognises one by the same functions.
 _INTERPRETERS = (("Py_IsInitialized", "PyList_New"), ("rb_tracepoint_new", "ruby_native_thread_p"))
 
-_Stack = tuple[str, tuple[StackFrame, ...]]  # the function that was called, and from where
+_Stack = tuple[str, tuple[StackFrame, ...]]  # the called function, and the stack of its caller
 _Sums = dict[_Stack, tuple[int, int]]  # count, bytes
 
 
 def has_interpreter(pid: int) -> bool:
-    """Return whether a process has Python or Ruby in it. Raises NoSuchProcess, NotPermitted."""
+    """Return whether a process contains Python or Ruby. Raises NoSuchProcess, NotPermitted."""
     with Process(pid) as process:
         return any(
             all(image.symbols.lookup(name) is not None for name in names)
@@ -35,19 +35,19 @@ def has_interpreter(pid: int) -> bool:
 
 
 class LiveBlocks:
-    """The blocks of process `pid`, watched by the recording with sums that is made of it at `path`.
+    """The blocks of process `pid`, watched by a recording of it with sums at `path`.
 
-    A rate is that of the last minute, or of the time since the recording's begin.
+    A rate covers the last minute, or the time since the beginning of the recording.
     """
 
     def __init__(self, pid: int, path: str) -> None:
         self._pid = pid
         self._path = path
         self._names = FrameNames()
-        self._looks: list[tuple[int, _Sums]] = []  # by CLOCK_REALTIME ns
+        self._looks: list[tuple[int, _Sums]] = []  # (CLOCK_REALTIME ns, sums)
 
     def look(self) -> Growth | None:
-        """Look, and return what has changed; None as long as nothing is known.
+        """Read the recording and return the changes, None if it has no sums yet.
 
         Raises RecordingError.
         """
@@ -84,7 +84,7 @@ class LiveBlocks:
 
 
 class _Fastest:
-    """Of each place, the stack that has grown most."""
+    """For each place, the stack that has grown most."""
 
     def __init__(self) -> None:
         self.by_place: dict[Place, tuple[StackFrame, ...]] = {}
@@ -97,7 +97,7 @@ class _Fastest:
 
 
 def _sums(report: MemReport) -> _Sums:
-    """Return what is alive, by stack."""
+    """Return count and bytes of what is alive, by stack."""
     sums: _Sums = {}
     for row in report.native:
         before = sums.get((row.api, row.frames), _NOTHING)
@@ -106,10 +106,10 @@ def _sums(report: MemReport) -> _Sums:
 
 
 def place_in(main: str, api: str, frames: tuple[StackFrame, ...]) -> Place:
-    """Return where a block was made: at the innermost line that is known.
+    """Return the place where a block was made: the innermost line that is known.
 
-    Else it is an instruction: the innermost one of the program, whose image is `main`, or the
-    caller of `api`.
+    If no line is known, return an instruction: the innermost one in the program, whose image is
+    `main`, or else the caller of `api`.
     """
     file, line, _ = place_of(api, frames)
     if line or not frames:

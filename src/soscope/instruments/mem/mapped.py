@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mappings: addresses that come and go in parts."""
+"""Mappings: ranges of addresses, which can be unmapped in parts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PAGE = 4096
 
 
 class MappedArea:
-    """One mapping: `size` is what was asked for, `left` how many bytes of its pages are there.
+    """One mapping. `size` is the number of bytes asked for, and `left` the bytes still mapped.
 
-    `whole` are all bytes of its pages, `tsc` says when it was made.
+    `whole` are the bytes of all its pages when it was made, at the time `tsc`.
     """
 
     __slots__ = ("left", "size", "stack", "thread", "tsc", "whole")
@@ -30,12 +30,12 @@ class MappedArea:
 
     @property
     def bytes(self) -> int:
-        """The bytes that are there of those that were asked for."""
+        """Return the bytes still mapped, of the bytes that were asked for."""
         return self.size if self.left == self.whole else self.left
 
 
 class _Space:
-    """The mappings of one process: parts that do not overlap, in order."""
+    """The mappings of one process, as sorted parts that do not overlap."""
 
     __slots__ = ("ends", "of", "starts")
 
@@ -45,7 +45,7 @@ class _Space:
         self.of: list[MappedArea] = []
 
     def cut(self, start: int, end: int) -> list[MappedArea]:
-        """Take [start, end) out; return the mappings that had a part of it."""
+        """Remove [start, end). Return the mappings that had a part of it."""
         first = bisect_right(self.ends, start)
         last = bisect_left(self.starts, end)
         touched = self.of[first:last]
@@ -63,7 +63,7 @@ class _Space:
         return touched
 
     def add(self, start: int, end: int, mapping: MappedArea) -> None:
-        """Put a mapping where nothing is."""
+        """Add a mapping to a range without mappings."""
         at = bisect_left(self.starts, start)
         self.starts.insert(at, start)
         self.ends.insert(at, end)
@@ -71,9 +71,10 @@ class _Space:
 
 
 class Mappings:
-    """The mappings of all processes; `alive` are those that are left, `peak_tsc` when most were.
+    """The mappings of all processes. `alive` are the mappings that are left.
 
-    `at_peak` are (mapping, its bytes then), `temporary` counts and bytes by (thread, stack).
+    `peak_tsc` is the time when most bytes were mapped. `at_peak` are pairs of a mapping and its
+    bytes at that time. `temporary` has counts and bytes by (thread, stack).
     """
 
     __slots__ = (
@@ -92,7 +93,10 @@ class Mappings:
     )
 
     def __init__(self, is_heap: Callable[[int, int], bool]) -> None:
-        """`is_heap` says of (program, stack) whether brk or sbrk was called: bytes, not pages."""
+        """Begin without mappings. `is_heap` tells whether a (program, stack) called brk or sbrk.
+
+        Such calls count in bytes, not in pages.
+        """
         self.totals = NativeTotals()
         self.alive: dict[MappedArea, None] = {}
         self.at_peak: list[tuple[MappedArea, int]] = []
@@ -101,11 +105,11 @@ class Mappings:
         self._is_heap = is_heap
         self._bytes = self._count = self._most = 0
         self._spaces: dict[tuple[int, int], _Space] = {}
-        self._newest: dict[int, tuple[int, _Space]] = {}  # of each process: its last program
-        self._last: dict[int, MappedArea] = {}  # of each thread
+        self._newest: dict[int, tuple[int, _Space]] = {}  # for each process: its last program
+        self._last: dict[int, MappedArea] = {}  # for each thread: its last mapping
 
     def add(self, events: BlockEvents) -> None:
-        """Go on with events, all of which are later than those before."""
+        """Continue with events, all of which are later than the events before."""
         chosen = events.some(
             (events.kind == layout.UNIT_MAPPED) | (events.kind == layout.UNIT_UNMAPPED)
         )
@@ -141,7 +145,7 @@ class Mappings:
         self.totals.live_bytes = self._bytes
 
     def _space(self, program: int, pid: int, thread: int) -> _Space:
-        """Return the mappings of a process; those of the program before go when another begins."""
+        """Return the mappings of a process. After an exec, its old mappings end."""
         space = self._spaces.get((program, pid))
         if space is None:
             space = self._spaces[program, pid] = _Space()
@@ -160,11 +164,11 @@ class Mappings:
     def _cut(
         self, space: _Space, start: int, end: int, thread: int, last: dict[int, MappedArea]
     ) -> None:
-        """Unmap; a mapping has gone when none of it is left."""
+        """Unmap a range. A mapping ends when no part of it is left."""
         first = bisect_right(space.ends, start)
         until = bisect_left(space.starts, end)
         if first < until and self._bytes > self._most:
-            self._keep_peak()  # as long as it grows nobody need look
+            self._keep_peak()  # the peak lies before a decrease
         before = sum(mapping.bytes for mapping in {*space.of[first:until]})
         touched = {*space.cut(start, end)}
         self._bytes += sum(mapping.bytes for mapping in touched) - before

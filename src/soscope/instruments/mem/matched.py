@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks with the times at which they came and went, of the events of all processes.
+"""Blocks with the times at which they were made and freed, from the events of all processes.
 
-A block belongs to the process that made it. What a forked child frees of its parent's is not its
-own, and no event of its parent's.
+A block belongs to the process that made it. If a forked child frees a block of its parent, that
+is no block of its own, and no event of the parent's.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from soscope.wire import blocklayout, layout
 Integers = npt.NDArray[np.int64]
 FOREVER = np.iinfo(np.int64).max
 _TICKS = (1 << blocklayout.BLOCK_TICKS) - 1
-# A processor may read its clock some hundred instructions early: the next owner of a block may
-# seem to have it before it was freed by another thread.
+# A processor may read its clock some hundred instructions early. Then the next owner of a block
+# seems to have it before another thread has freed it.
 EARLY = 2000  # ticks
 
 
 class MatchedBlocks:
-    """All blocks of a recording, in columns, and the ends that belong to none of them.
+    """All blocks of a recording, in columns, and a count of frees that belong to no block.
 
-    `start` and `end` are times (tsc; FOREVER: it is alive), `size` bytes, `stack` a number of its
-    program's, `thread` an index into the events' threads, `temporary` whether its thread freed it
-    before it made another. Where blocks were chosen by chance, each stands for `count` of them,
-    else for 1.0; `variance` is that of its bytes. `unseen` counts blocks whose end was not seen,
-    but whose memory came back as another block's; `strange` frees of what is no block here, but
-    for those of forked children: they free what their parent has made.
+    `start` and `end` are times (tsc), with FOREVER as the end of blocks that are alive. `size` is
+    in bytes. `stack` is a number in its program, and `thread` an index into the events' threads.
+    `temporary` tells whether the thread freed the block before it made another one. If blocks
+    were sampled, each one stands for `count` blocks, else for 1.0; `variance` is the variance of
+    its bytes. `unseen` counts blocks whose end was not seen, but whose memory was given out
+    again. `strange` counts frees of unknown blocks, except in forked children, which free what
+    their parent has made.
     """
 
     __slots__ = (
@@ -63,7 +64,8 @@ class MatchedBlocks:
         self.temporary = is_over[made]
         self.end: Integers = np.full(len(made), FOREVER, np.int64)
         ticks = (units["commit"][made] & _TICKS).astype(np.int64)
-        # a thread that records alone reads no clock then: it is over before all that follows
+        # A thread that records alone reads no clock at the free, which comes before all later
+        # events.
         self.end[self.temporary] = (self.start + np.maximum(ticks, 1))[self.temporary]
         self.unseen = self.strange = 0
         rank = np.full(len(events), -1, np.int64)
@@ -73,7 +75,7 @@ class MatchedBlocks:
         self._end_replaced(events)
 
     def _match(self, events: BlockEvents, processes: Integers, rank: Integers) -> None:
-        """Give each BLOCK the end that is the next event of its address."""
+        """Give each BLOCK event its end, the next event about its address."""
         kind = events.kind
         rows = np.flatnonzero((kind == layout.UNIT_BLOCK) | (kind == layout.UNIT_FREED))
         if not len(rows):
@@ -84,7 +86,7 @@ class MatchedBlocks:
         order = np.lexsort((tsc, addr, where))
         rows, addr, tsc, where = rows[order], addr[order], tsc[order], where[order]
         frees = kind[rows] == layout.UNIT_FREED
-        same = np.zeros(len(rows), np.bool_)  # the next row is about the same address
+        same = np.zeros(len(rows), np.bool_)  # whether the next row is about the same address
         same[:-1] = (addr[1:] == addr[:-1]) & (where[1:] == where[:-1])
         _put_right(rows, tsc, frees, same, events.thread)
         frees = kind[rows] == layout.UNIT_FREED
@@ -93,7 +95,7 @@ class MatchedBlocks:
         known = np.zeros(len(rows), np.bool_)
         known[ended + 1] = True
         others = _first_processes(events)
-        if not self._is_sampled:  # else it may be a free of what was not chosen
+        if not self._is_sampled:  # in samples it may free a block that was not chosen
             self.strange = int((frees & ~known & np.isin(where, others)).sum())
         replaced = np.flatnonzero(~frees[:-1] & same[:-1] & ~frees[1:])
         self.end[rank[rows[replaced]]] = tsc[replaced + 1]
@@ -103,9 +105,9 @@ class MatchedBlocks:
     def _find_temporary(
         self, events: BlockEvents, rank: Integers, made: Integers, freed: Integers
     ) -> None:
-        """Say of blocks with an event for each end which were their thread's last ones."""
+        """Mark the temporary blocks among blocks that have both events, BLOCK and FREED."""
         own = events.thread[made] == events.thread[freed]
-        if self._is_sampled:  # the agent knows of the blocks in between
+        if self._is_sampled:  # the agent has marked those without blocks in between
             own &= events.units["size"][freed] == 1
             self.temporary[rank[made[own]]] = True
             return
@@ -115,31 +117,31 @@ class MatchedBlocks:
         order = np.argsort(events.thread, kind="stable")
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        # how many blocks there were in front of each event, in the order of threads
+        # The number of blocks before each event, in the order of each thread.
         count = np.cumsum(rank[order] >= 0)
         short = count[place[freed]] == count[place[made]]
         self.temporary[rank[made[short]]] = True
 
     def _end_replaced(self, events: BlockEvents) -> None:
-        """End the blocks of a program when its process begins with another one."""
+        """End the blocks of a program when its process executes another one."""
         old = replaced(events.threads)
         which = np.flatnonzero((self.end == FOREVER) & np.isin(self.thread, old))
         if not len(which):
             return
-        first = np.full(len(events.threads), FOREVER, np.int64)  # of each thread: its first event
+        first = np.full(len(events.threads), FOREVER, np.int64)  # for each thread: its first event
         np.minimum.at(first, events.thread, events.units["tsc"].astype(np.int64))
-        begun: dict[int, list[tuple[int, int]]] = {}  # of each process: its programs and when
+        begun: dict[int, list[tuple[int, int]]] = {}  # by process: programs, begins
         for (program, pid, _), tsc in zip(events.threads, first.tolist(), strict=True):
             begun.setdefault(pid, []).append((program, tsc))
         ends = np.zeros(len(events.threads), np.int64)
         for at in np.unique(self.thread[which]).tolist():
             program, pid, _ = events.threads[at]
             later = min(tsc for number, tsc in begun[pid] if number > program)
-            ends[at] = 0 if later == FOREVER else later  # nothing of it is among these events
+            ends[at] = 0 if later == FOREVER else later  # 0: the later program has no events here
         self.end[which] = np.maximum(self.start[which] + 1, ends[self.thread[which]])
 
     def _find_unseen(self, addr: npt.NDArray[np.uint64], where: Integers) -> None:
-        """End blocks that seem alive, but whose memory was a temporary block's later."""
+        """End blocks that seem alive, but whose memory was used by a temporary block later."""
         alive = np.flatnonzero(self.end == FOREVER)
         over = np.flatnonzero(self.temporary)
         if not len(alive) or not len(over):
@@ -164,12 +166,12 @@ class MatchedBlocks:
 
     @property
     def bytes(self) -> npt.NDArray[np.float64]:
-        """The bytes that each one stands for."""
+        """Return the bytes that each recorded block stands for."""
         total: npt.NDArray[np.float64] = self.size * self.count
         return total
 
     def alive_at(self, tsc: int) -> npt.NDArray[np.int64]:
-        """Return the blocks that were there behind everything that happened at `tsc`."""
+        """Return the blocks that were alive after all events at `tsc`."""
         return np.flatnonzero((self.start <= tsc) & (self.end > tsc))
 
     def alive(self) -> npt.NDArray[np.int64]:
@@ -181,14 +183,14 @@ class MatchedBlocks:
         return np.flatnonzero(self.end != FOREVER)
 
     def peak(self) -> tuple[int, int, int]:
-        """Return (bytes, blocks, tsc) of the moment when most bytes were there.
+        """Return (bytes, blocks, tsc) of the moment with most bytes alive.
 
-        Bytes and blocks are those that the recorded ones stand for.
+        If blocks were sampled, bytes and blocks are estimates.
         """
         if not len(self.start):
             return 0, 0, 0
         gone = self.gone()
-        times = np.concatenate((self.end[gone], self.start))  # what goes at a time goes first
+        times = np.concatenate((self.end[gone], self.start))  # at equal times, ends come first
         order = np.argsort(times, kind="stable")
         sizes = self.bytes if self._is_sampled else self.size
         total = np.cumsum(np.concatenate((-sizes[gone], sizes))[order])
@@ -199,14 +201,17 @@ class MatchedBlocks:
 
 
 def _processes(events: BlockEvents) -> Integers:
-    """Return a number of the process of each thread."""
+    """Return a number for the process of each thread."""
     numbers: dict[tuple[int, int], int] = {}
     pairs = [(program, pid) for program, pid, _ in events.threads]
     return np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs], np.int64)
 
 
 def _first_processes(events: BlockEvents) -> list[int]:
-    """Return the numbers of the processes that have executed their program themselves."""
+    """Return the numbers of the processes that have executed their program themselves.
+
+    Other processes are forked children.
+    """
     first: dict[int, int] = {}
     numbers = _processes(events).tolist()
     for (program, _, _), number in zip(events.threads, numbers, strict=True):
@@ -221,7 +226,7 @@ def _put_right(
     same: npt.NDArray[np.bool_],
     thread: npt.NDArray[np.int32],
 ) -> None:
-    """Put a free in front of the block that came hardly earlier, if another one was there."""
+    """Move a free before a slightly earlier block at its address, if that was taken until then."""
     third = np.flatnonzero(~frees[:-2] & ~frees[1:-1] & frees[2:] & same[:-2] & same[1:-1]) + 2
     early = tsc[third] - tsc[third - 1] < EARLY
     other = thread[rows[third]] != thread[rows[third - 1]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recording of memory says: objects and blocks that stay alive, and how much there was."""
+"""The report of a recording of memory: objects and blocks that stay alive, and totals."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from soscope.control.outcome import ChildPrograms
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
 
-SCHEMA = "soscope/mem-report/1"  # of a report as a document
+SCHEMA = "soscope/mem-report/1"  # schema of a report as a JSON document
 
 COMPLETE = "complete"
 CUT = "cut"
 DISK_FULL = "disk-full"
-STATES = (COMPLETE, CUT, DISK_FULL)  # the worst is the last
+STATES = (COMPLETE, CUT, DISK_FULL)  # from the best state to the worst
 
-ALIVE = "alive"  # the native rows: at the end,
-PEAK = "peak"  # when most bytes were there,
-TEMPORARY = "temporary"  # or blocks that were freed at once
+ALIVE = "alive"  # choices of native rows: blocks alive at the end,
+PEAK = "peak"  # blocks alive when most bytes were,
+TEMPORARY = "temporary"  # or blocks that their thread freed before it made another one
 
 
 class Survivor(Record):
     """Objects of one type that were made at one line and are alive.
 
-    `file` is None where no frame was running. `error_count` and `error_bytes` are half widths of
-    the 95 % interval where objects were sampled, else None.
+    `file` is None if no frame was running. `error_count` and `error_bytes` are half widths of the
+    95 % interval if objects were sampled, else None.
     """
 
     __slots__ = (
@@ -65,10 +65,11 @@ class Survivor(Record):
 class NativeRow(Record):
     """Blocks or mappings of one stack. `api` is the function that the program called.
 
-    `thread` made all of them, None: several did. `frames` begin with the caller of `api`.
-    `error_bytes` is the half width of the 95 % interval of `bytes` where blocks were sampled (of
-    mappings, which are not: 0), else None. `sizes` are the smallest and largest size of the blocks
-    where they were counted by size class alone, and `frames` empty; else None.
+    `thread` is the thread that made all of them, None if several did. `frames` begin with the
+    caller of `api`. `error_bytes` is the half width of the 95 % interval of `bytes` if blocks
+    were sampled, else None. Mappings are not sampled, so theirs is 0. If blocks were only counted
+    by size class, `sizes` are the smallest and largest size of the class, and `frames` is empty;
+    else `sizes` is None.
     """
 
     __slots__ = ("api", "bytes", "count", "error_bytes", "frames", "pid", "sizes", "thread")
@@ -95,12 +96,12 @@ class NativeRow(Record):
 
 
 class NativeTotals(Record):
-    """How many blocks, or mappings, there were, and how many bytes were asked for.
+    """Total numbers of blocks or mappings, and the bytes that were asked for.
 
-    `peak` and `peak_bytes` are what was alive when most bytes were, at `peak_time_ns` of
-    CLOCK_REALTIME. `temporary` counts those that their thread freed before it made another one.
-    `error_bytes` is the half width of the 95 % interval of `live_bytes`, None: they are exact.
-    Of blocks that were only counted nobody knows peaks and temporary ones: None.
+    `peak` and `peak_bytes` are the blocks and bytes alive when most bytes were, at `peak_time_ns`
+    of CLOCK_REALTIME. `temporary` counts blocks that their thread freed before it made another
+    one. `error_bytes` is the half width of the 95 % interval of `live_bytes`, None if these are
+    exact. If blocks were only counted, the peaks and `temporary` are None, as they are not known.
     """
 
     __slots__ = (
@@ -143,7 +144,7 @@ class NativeTotals(Record):
 
 
 class ObjectTotals(Record):
-    """How many objects there were."""
+    """Total numbers of objects: alive, created and destroyed."""
 
     __slots__ = ("created", "destroyed", "live", "live_bytes")
 
@@ -157,27 +158,27 @@ class ObjectTotals(Record):
 
 
 class RssParts(Record):
-    """Resident bytes, each of them in one part.
+    """The resident bytes of a process, divided into parts.
 
-    `objects` are blocks of objects, `native` other blocks in use, `slack` what allocators keep
-    free; `other` is all that is none of these.
+    `objects` are blocks of objects, `native` are other blocks in use, and `slack` is free memory
+    that allocators keep. `other` is all the rest.
     """
 
     __slots__ = ("objects", "native", "slack", "files", "stacks", "other")  # noqa: RUF023  an order
 
     def __init__(self, *parts: int) -> None:
-        """Take the parts in order. Raises ValueError where they are not six."""
+        """Take the parts in order. Raises ValueError if there are not six."""
         for name, part in zip(self.__slots__, parts, strict=True):
             setattr(self, name, part)
 
     @property
     def total(self) -> int:
-        """All of them: RSS."""
+        """Return the sum of all parts, which is RSS."""
         return sum(getattr(self, name) for name in self.__slots__)
 
 
 class EndOf(Record):
-    """How a process ended: `status`, or the name of a `signal`; both None: it is not known."""
+    """The end of a process: `status`, or the name of a `signal`. Both are None if not known."""
 
     __slots__ = ("signal", "status")
 
@@ -187,7 +188,7 @@ class EndOf(Record):
 
 
 class Cut(Record):
-    """Where a recording ends before its program: behind `at_byte`, and `by` what."""
+    """The place behind byte `at_byte` where a recording is cut off. `by` is the cause."""
 
     __slots__ = ("at_byte", "by")
 
@@ -211,7 +212,7 @@ class MemProcess(Record):
 
 
 class Younger(Record):
-    """Blocks and mappings that are alive, and not older than `than_ns`."""
+    """Blocks and mappings that are alive and not older than `than_ns`."""
 
     __slots__ = ("bytes", "count", "than_ns")
 
@@ -222,18 +223,19 @@ class Younger(Record):
 
 
 class MemReport(Record):
-    """All that is shown of one recording.
+    """Everything that is shown of one recording.
 
     `objects_mode` and `native_mode` are "exact", "types", "count", "sampled" or "off". `runtime`
-    is what the interpreter says of itself. `native_totals` and `mapped_totals` are None where
-    blocks were not recorded. `rss` is that of all processes together, each at its last look, None
-    where nobody could look. `rates` is what `Rates.said` returns of
-    blocks. `threads` are by (pid, tid): blocks and mappings that are alive, their bytes, blocks
-    that the thread made, and their bytes. `follows`: other processes than the first are in it.
-    `uses_qualname`: types are shown by their qualified names. `span` is from when to when (ns of
-    CLOCK_REALTIME) blocks were summed up, None where there are no sums. `has_two_moments`: there
-    are native rows of blocks, of one moment, and rows of mappings, of another one. `younger` is
-    what is alive and not among the rows for its age, None if nobody asked for an age.
+    is the name and version that the interpreter reports. `native_totals` and `mapped_totals` are
+    None if blocks were not recorded. `rss` is the sum for all processes, each at its last look,
+    None if there was no look. `rates` is the result of `Rates.said` for blocks. `threads` has by
+    (pid, tid): blocks and mappings that are alive, their bytes, blocks that the thread made, and
+    their bytes. `follows` means that the recording has other processes than the first.
+    `uses_qualname` means that types are shown by their qualified names. `span` is the time (begin
+    and end, ns of CLOCK_REALTIME) that sums of blocks cover, None if there are no sums.
+    `has_two_moments` means that the native rows of blocks and those of mappings belong to
+    different moments. `younger` are the blocks and mappings that are alive and too young for the
+    rows, None if no age was asked for.
     """
 
     __slots__ = (
@@ -270,8 +272,8 @@ class MemReport(Record):
         self.command = command
         self.pid = pid
         self.exit: EndOf | None = None
-        self.cost: Price | None = None  # what it has cost the programs
-        self.executed = ChildPrograms()  # programs that children have executed, not followed
+        self.cost: Price | None = None  # cost of the recording for the programs
+        self.executed = ChildPrograms()  # programs executed by children that were not followed
         self.runtime: dict[str, object] = {}
         self.state = CUT
         self.cut: Cut | None = None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native half of a report: which blocks and mappings there are, by stack.
+"""The native half of a report: blocks and mappings, by stack.
 
-It is made of the events of a recording, or of the sums that stand for them.
+It comes from the events of a recording, or from the sums that a recording has in place of events.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ from soscope.recording.reader import RecordingFile
 
 # program, pid, api, the words of a stack
 _Key = tuple[int, int, int, tuple[int, ...]]
-# index of a thread, number of a stack, how many, their bytes, the variance of these
+# Index of a thread, number of a stack, count, bytes, variance of the bytes.
 Amount = tuple[int, int, float, float, float]
 _MAPPINGS = {ALIVE: "mappings", PEAK: "mappings_at_peak"}
 _COLUMN = {ALIVE: sums.LIVE, PEAK: sums.PEAK, TEMPORARY: sums.TEMPORARY}
 
 
 class _Sum:
-    """What is added up for a row; `threads` are those that made it, `variance` is of its bytes."""
+    """The sums of a row. `threads` are the threads that made the blocks.
+
+    `variance` is the variance of the bytes.
+    """
 
     __slots__ = ("bytes", "count", "threads", "variance")
 
@@ -51,7 +54,7 @@ class _Sum:
         self.threads: set[int] = set()
 
     def add(self, other: _Sum) -> None:
-        """Add what another one has."""
+        """Add another sum."""
         self.count += other.count
         self.bytes += other.bytes
         self.variance += other.variance
@@ -61,7 +64,10 @@ class _Sum:
 def add_native(
     recording: RecordingFile, report: MemReport, native: str, older_ns: int, names: FrameNames
 ) -> None:
-    """Add rows of what `native` chooses, totals and notes. Raises RecordingError."""
+    """Add the rows that `native` chooses, totals and notes to a report.
+
+    Raises RecordingError.
+    """
     if recording.sums is not None:
         source: _Source = _Added(recording, report, recording.sums)
     else:
@@ -103,14 +109,14 @@ def add_native(
 
 
 def _younger(source: _Source, old: list[Amount], native: str, older_ns: int) -> Younger:
-    """Return how much is there that is not older than `older_ns`."""
+    """Return how many blocks and bytes are alive and not older than `older_ns`."""
     every = source.amounts(native, 0)
     count, size = (sum(row[at] for row in every) - sum(row[at] for row in old) for at in (2, 3))
     return Younger(older_ns, round(count), round(size))
 
 
 def _add_threads(report: MemReport, source: _Source, amounts: Iterable[Amount]) -> None:
-    """Add up by thread what is alive, and what was made."""
+    """Add up by thread what is alive and what was made."""
     for columns, rows in ((0, amounts), (2, source.made())):
         for thread, _, count, size, _ in rows:
             _, pid, tid = source.threads[thread]
@@ -133,7 +139,7 @@ def _name(
     amounts: Iterable[Amount],
     names: FrameNames,
 ) -> None:
-    """Make rows of the report: of those with the same stack, one."""
+    """Make rows of the report, one for each stack."""
     rows: dict[_Key, _Sum] = {}
     programs = recording.programs
     for thread, stack, count, size, variance in amounts:
@@ -170,7 +176,7 @@ def _name(
 
 
 class _Source:
-    """What rows are made of. `threads` are (program, pid, tid); `counted` are rows as they are."""
+    """A source of rows. `threads` are (program, pid, tid), and `counted` are finished rows."""
 
     samples = unseen = strange = 0
 
@@ -180,11 +186,11 @@ class _Source:
         self.counted: list[NativeRow] = []
 
     def amounts(self, native: str, older_ns: int) -> list[Amount]:
-        """Return what there is of each thread and stack, a pair maybe several times."""
+        """Return amounts of each thread and stack. A pair may occur several times."""
         raise NotImplementedError
 
     def made(self) -> list[Amount]:
-        """Return the same of all blocks that were made."""
+        """Return the amounts of all blocks that were made, also by thread and stack."""
         raise NotImplementedError
 
 
@@ -196,7 +202,7 @@ def _rounded(column: npt.NDArray[np.float64]) -> int:
 
 
 class _Events(_Source):
-    """The events of a recording, matched all at once."""
+    """The events of a recording, all matched at once."""
 
     def __init__(self, recording: RecordingFile, report: MemReport) -> None:
         super().__init__()
@@ -239,7 +245,7 @@ class _Events(_Source):
         return stack_at(self._recording.programs[program], stack)[0] in HEAP_APIS
 
     def amounts(self, native: str, older_ns: int) -> list[Amount]:
-        """Return what there is of each thread and stack."""
+        """Return amounts of each thread and stack."""
         blocks = self._blocks
         mappings = self._mappings
         if native == PEAK:
@@ -262,11 +268,11 @@ class _Events(_Source):
         return rows
 
     def made(self) -> list[Amount]:
-        """Return what was made by each thread and stack."""
+        """Return the amounts that were made by each thread and stack."""
         return self._of(np.arange(len(self._blocks)))
 
     def _latest(self, older_ns: int) -> int:
-        """Return the latest time (tsc) of blocks that are old enough at the end."""
+        """Return the latest time (tsc) at which a block is old enough at the end."""
         clock = self._recording.clock
         return max(self._last, clock.newest) - round(older_ns / clock.rate)
 
@@ -289,7 +295,7 @@ class _Events(_Source):
 
 
 class _Added(_Source):
-    """The sums of a recording with --aggregate."""
+    """The sums of a recording that was made with --aggregate."""
 
     def __init__(self, recording: RecordingFile, report: MemReport, data: bytes) -> None:
         super().__init__()
@@ -339,7 +345,7 @@ class _Added(_Source):
             )
 
     def _read_counted(self, report: MemReport, said: dict[str, Any]) -> None:
-        """Take blocks that were counted by function and size class."""
+        """Read the blocks that were counted by function and size class."""
         self.strange = said["strange"]
         untracked, untracked_bytes = said["untracked"]
         totals = np.zeros(4, np.int64)
@@ -370,7 +376,7 @@ class _Added(_Source):
             )
 
     def amounts(self, native: str, older_ns: int) -> list[Amount]:
-        """Return what there is of each thread and stack. Raises RecordingError."""
+        """Return amounts of each thread and stack. Raises RecordingError."""
         if "counted" in self._head and (native != ALIVE or older_ns):
             raise RecordingError("a recording with --mode count says only what is alive")
         first = _COLUMN[native]
@@ -387,11 +393,11 @@ class _Added(_Source):
         return rows
 
     def made(self) -> list[Amount]:
-        """Return what was made by each thread and stack."""
+        """Return the amounts that were made by each thread and stack."""
         return self._of(sums.MADE)
 
     def _of(self, first: int) -> list[Amount]:
-        """Return three columns from the `first` on."""
+        """Return the amounts of three columns, beginning with column `first`."""
         columns = self._values[:, first : first + 3]
         there = np.flatnonzero(columns[:, 0] > 0.5)
         return [

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The objects instrument: which objects of an interpreter are alive, and where they were made.
 
-The agent keeps a table in the process's own memory. soscope reads it from outside at moments
-at which the process waits: it asks for that when its program has ended of itself, or stands
-still because a signal, or a call of `_exit`, is about to end it.
+The agent keeps a table of objects in the process's own memory. soscope reads the table from
+outside while the process waits. The agent asks for that when the program has ended by itself.
+soscope also reads the table of a process that is stopped because a signal or a call of `_exit` is
+about to end it.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from soscope.recording.sink import Sink
     from soscope.wire.block import ControlBlock
 
-# Calls at which the agent looks for a way in: an interpreter makes some of them soon after its
-# start. Those of the exec family end a program while its objects are alive.
+# Calls at which the agent tries to enter an interpreter, which makes some of them soon after its
+# start. Functions of the exec family end a program while its objects are alive.
 _CALLS = (
     "read,open,open64,openat,openat64,fopen,fopen64,fstat,fstat64,stat,stat64,lseek,lseek64,"
     "malloc,calloc,mmap,mmap64,readlink,getcwd,"
@@ -42,7 +43,7 @@ _CALLS = (
 )
 _NONE = "soscope-hooks-nothing"
 _SHORT = 0.3  # seconds in which a program hardly makes many objects
-_PULSE = 0.2  # seconds between heartbeats during a look: the agent waits for three without any
+_PULSE = 0.2  # seconds between heartbeats during a look; the agent waits for three of them
 
 REFUSALS = {
     layout.OBJECTS_NO_FUNCTION: "it does not define {text}",
@@ -61,12 +62,13 @@ REFUSALS = {
 
 
 class ObjectsInstrument(Instrument):
-    """Looks at the objects of all processes of a session when they end.
+    """Reads the objects of all processes of a session when they end.
 
-    `collect`: garbage is collected before. `types`: objects are told by type alone. `qualname`:
-    types are shown by qualified names. One in `sample_bytes` bytes is chosen, and the object that
-    it belongs to is counted; None: each one is. `survivors` are those of each process, by its
-    number; `refusals` say why others have none.
+    With `collect`, garbage is collected before. With `types`, objects are told apart by type
+    only. With `qualname`, types are shown by qualified names. With `sample_bytes`, one in so many
+    bytes is chosen, and the object that it belongs to is counted; if it is None, all objects are.
+    `survivors` are the objects of each process, by pid. `refusals` has the reasons why other
+    processes have none.
     """
 
     name = "objects"
@@ -83,9 +85,9 @@ class ObjectsInstrument(Instrument):
         is_visit: bool = False,
         rss: RssInstrument | None = None,
     ) -> None:
-        """`is_visit`: nothing is hooked; the interpreter is given orders.
+        """Make the hooks. With `is_visit` nothing is hooked; the interpreter gets orders instead.
 
-        `rss` looks at the memory of each process when its objects are looked at.
+        `rss` measures the resident memory of each process when its objects are read.
         """
         flags = layout.OBJECTS_COLLECT * collect | layout.OBJECTS_TYPES * types
         if sample_bytes is not None:
@@ -125,13 +127,13 @@ class ObjectsInstrument(Instrument):
         self.survivors: dict[int, Survivors] = {}
         self.refusals: dict[int, str] = {}
         self._blocks: dict[int, ControlBlock] = {}
-        self._due: float | None = None  # when to prepare for many objects; None: it is done
-        self._inner: dict[tuple[int, int], int] = {}  # id of a block, a process's own number
+        self._due: float | None = None  # when to prepare for many objects, None if that is done
+        self._inner: dict[tuple[int, int], int] = {}  # (id of block, the process's own pid): pid
 
     # ---- processes ----
 
     def begun(self) -> None:
-        """Import what a look at few objects needs while the program starts."""
+        """Import what is needed to read few objects, while the program starts."""
         from soscope.instruments.mem import survivors
 
         del survivors
@@ -143,10 +145,10 @@ class ObjectsInstrument(Instrument):
         try:
             self._inner[id(block), status.inner_pid(pid)] = pid
         except SoscopeError:
-            self._inner[id(block), pid] = pid  # it has ended
+            self._inner[id(block), pid] = pid  # the process or thread has ended
 
     def move(self) -> bool:
-        """Look at the objects of the processes that ask for it."""
+        """Read the objects of the processes whose agents ask for it."""
         has_moved = False
         for block in {id(block): block for block in self._blocks.values()}.values():
             for place in ObjectsPlace.all(block):
@@ -161,22 +163,22 @@ class ObjectsInstrument(Instrument):
         return has_moved
 
     def _prepare(self, place: ObjectsPlace, block: ControlBlock) -> None:
-        """Import what a look at many objects needs, while they are made: numpy, which is slow."""
+        """Import what is needed for many objects (numpy, which is slow) while they are made."""
         is_ruby = place.runtime == layout.RUNTIME_RUBY
         if self._due is None or place.asked or not (is_ruby or time.monotonic() >= self._due):
             return
         self._due = None
-        with beating(block):  # a busy machine may need seconds, in which the program may end
+        with beating(block):  # a busy machine needs seconds, in which the program may end
             from soscope.instruments.mem import rubyobjects
             from soscope.live.python import objects
 
         del rubyobjects, objects
 
     def ending(self, pid: int, block: ControlBlock) -> None:
-        """Look at the objects of a process that ends otherwise than by its last statement."""
+        """Read the objects of a process that a signal or `_exit` ends."""
         places = ObjectsPlace.all(block)
         own = [place for place in places if self._inner.get((id(block), place.pid)) == pid]
-        for place in own or places[:1]:  # a forked child may never have noticed that it is one
+        for place in own or places[:1]:  # a forked child may not have a place of its own
             if place.state == layout.OBJECTS_COUNTING and place.reason != layout.OBJECTS_AT_END:
                 self._look(pid, place)
 
@@ -197,7 +199,7 @@ class ObjectsInstrument(Instrument):
             memory.close()
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Write the survivors of one program's processes down."""
+        """Write the survivors of one program's processes to the sink."""
         shared = any(image.name.startswith("libpython") for image in program.images)
         libpython = "shared" if shared else "static"
         places = ObjectsPlace.all(block)
@@ -222,17 +224,17 @@ class ObjectsInstrument(Instrument):
         return {"objects": said}
 
     def totals(self) -> dict[str, object]:
-        """Return what a recording has to say at its end beside the objects."""
+        """Return notes for the end of a recording."""
         return {"notes": self.notes()}
 
     def refused(self) -> list[str]:
-        """Say of which processes there are no objects, and why."""
+        """Return for which processes the objects are not known, with the reasons."""
         return [
             f"process {pid}: its objects are not known: {why}" for pid, why in self.refusals.items()
         ]
 
     def notes(self) -> list[str]:
-        """Say whose objects are not known, and why."""
+        """Return notes about objects that are not known."""
         notes = [*self.refused(), *self._said]
         if not self._has_counted and not self.refusals:
             notes.append("no interpreter whose objects can be counted has run any code")
@@ -242,7 +244,7 @@ class ObjectsInstrument(Instrument):
 
 
 def _head(own: memoryview | bytes) -> dict[str, int]:
-    """Return the fields that the instrument's own bytes begin with, zeros where there are none."""
+    """Return the fields at the beginning of the instrument's own memory, or zeros without one."""
     fields = layout.OBJECTS.fields
     if len(own) < layout.OBJECTS.size:
         return dict.fromkeys(fields, 0)
@@ -250,7 +252,7 @@ def _head(own: memoryview | bytes) -> dict[str, int]:
 
 
 class ObjectsPlace:
-    """What the agent says of one process, as it was when this was made."""
+    """The agent's data about the objects of one process, as read when this was made."""
 
     def __init__(self, block: ControlBlock, own: memoryview, at: int) -> None:
         self._block = block
@@ -274,7 +276,7 @@ class ObjectsPlace:
 
     @classmethod
     def all(cls, block: ControlBlock) -> list[ObjectsPlace]:
-        """Return what the agent says of each process of a program."""
+        """Return the agent's data about each process of a program."""
         try:
             with block.own(wire.INSTRUMENT_OBJECTS) as own:
                 said = _head(block.given(wire.INSTRUMENT_OBJECTS))
@@ -282,24 +284,27 @@ class ObjectsPlace:
                 ats = range(first, first + count * layout.OBJECTS_PLACE.size)
                 return [cls(block, own, at) for at in ats[:: layout.OBJECTS_PLACE.size]]
         except ValueError:
-            return []  # closed
+            return []  # the block is closed
 
     @staticmethod
     def missing(block: ControlBlock) -> int:
-        """Return how many processes of a program found no place."""
+        """Return for how many processes of a program the agent had no room."""
         with block.own(wire.INSTRUMENT_OBJECTS) as own:
             used = _head(own)["places_used"]
         return max(used - _head(block.given(wire.INSTRUMENT_OBJECTS))["places"], 0)
 
     def answer(self) -> None:
-        """Let the process go on, which has asked."""
+        """Let the process that has asked go on."""
         with self._block.own(wire.INSTRUMENT_OBJECTS) as own:
             at = self._at + layout.OBJECTS_PLACE.offset("answered")
             own[at : at + 4] = self.asked.to_bytes(4, "little")
 
 
 class beating:  # noqa: N801  a context manager; contextlib and threading are slow to import
-    """Have the agent wait: it goes on where it takes soscope for gone, in the middle of a look."""
+    """Send heartbeats meanwhile, so that the agent waits until the look is over.
+
+    Without heartbeats the agent takes soscope for dead and lets the process go on.
+    """
 
     def __init__(self, block: ControlBlock) -> None:
         self._block = block
@@ -326,10 +331,10 @@ class beating:  # noqa: N801  a context manager; contextlib and threading are sl
 def survivors_of(
     memory: ByteSource, place: ObjectsPlace, chances: Chances | None = None
 ) -> Survivors:
-    """Return the survivors of a process that stands still, whichever interpreter it runs.
+    """Return the survivors of a stopped process, whichever interpreter it runs.
 
-    `chances`: how likely each one was to be counted; None: all were.
-    Raises ValueError where what the agent keeps in its memory cannot be read.
+    `chances` tells how likely each object was to be counted, None if all objects were. Raises
+    ValueError if the agent's tables cannot be read.
     """
     if place.runtime == layout.RUNTIME_RUBY:
         from soscope.instruments.mem.rubyobjects import look_at_ruby
@@ -341,6 +346,6 @@ def survivors_of(
 
 
 def refusal(place: ObjectsPlace) -> str:
-    """Say why the objects of a process are not counted."""
-    first, _, _ = place.text.partition("\n")  # of a version, the compiler's is behind it
+    """Return why the objects of a process are not counted."""
+    first, _, _ = place.text.partition("\n")  # line 2 of a version is the compiler's
     return REFUSALS.get(place.refusal, "the agent has not said why").format(text=first.strip())

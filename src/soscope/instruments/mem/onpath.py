@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a Python that soscope starts finds `soscope_mem`, whether it is installed there or not.
+"""How a Python that soscope starts finds `soscope_mem`, also if it is not installed there.
 
-The agent runs a few lines of Python in it, before objects are counted. They put a finder behind
-all others, which knows this package alone, and tells it where the agent's file is: the program
-may load that as a library, too. So neither the environment nor `sys.path` differs from
-that of a program that nobody looks at, and what the program itself has installed comes first.
+The agent runs a few lines of Python in the program before objects are counted. They add a finder
+behind all others, which knows only this package, and tell the package the path of the agent's
+file, because the program may load the agent as a library, too. So the environment and `sys.path`
+are the same as without soscope, and packages that the program has installed itself come first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ sys.meta_path.append(SoscopeFinder)
 
 
 def finder_source() -> bytes:
-    """Return the lines, with a NUL behind them; b"" where this soscope has no such package."""
+    """Return the Python lines with a NUL behind them, b"" if this soscope lacks the package."""
     for folder in sys.path:
         if os.path.isfile(os.path.join(folder, _PACKAGE, "__init__.py")):
             source = _SOURCE.format(

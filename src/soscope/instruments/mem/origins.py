@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins: where in its code a process made objects, as the agent has taken it down."""
+"""Origins: the places in the code where a process made objects, as recorded by the agent."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
     from soscope.instruments.mem.sidetable import Tally
 
-NO_ROOM = 0  # the number of an origin that had no room
-_MOST_CODE = 256 << 20  # bytes of copies that are kept; a damaged address may lead to any memory
-_FIRST = 2  # of those that have a place: below, there was no room, or no frame ran
+NO_ROOM = 0  # number of an origin for which there was no room
+_MOST_CODE = 256 << 20  # limit for bytes of cached copies, as a damaged address may lead anywhere
+_FIRST = 2  # number of the first real origin; smaller ones mean no room, or that no frame ran
 
-Place = tuple[str | None, int]  # file and line; no file: (None, 0)
+Place = tuple[str | None, int]  # file and line, (None, 0) if there is no file
 
 
 class Origins:
-    """The origins of a process, by number; read once, looked up when they are asked for.
+    """The origins of a process, by number. The table is read once, places when asked for.
 
-    `line` makes a line of a code object and the bytes between its first instruction and that
-    which ran; None: that instruction belongs to no line.
+    `line` returns the line for a code object and the bytes from its first instruction to the one
+    that ran, None if that instruction belongs to no line.
     """
 
     __slots__ = ("_codes", "_data", "_left", "_line", "_memory")
@@ -59,7 +59,7 @@ class Origins:
         return code.file, first_line if line is None else line
 
     def sizes(self, numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Return by which sizes the objects of origins were chosen; 0: each one is counted."""
+        """Return the sizes by which objects of origins were sampled, 0 if each one was counted."""
         import numpy as np
 
         size = layout.ORIGIN.size

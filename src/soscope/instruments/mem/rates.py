@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many blocks, and bytes, are made and freed in each of a number of equal times."""
+"""Rates: blocks and bytes that are made and freed in each of a number of equal intervals."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy.typing as npt
 
 from soscope.recording.clock import Clock
 
-_MOST = 240  # times
-_FIRST = 1 << 26  # ticks of one, to begin with: some hundredths of a second
+_MOST = 240  # intervals
+_FIRST = 1 << 26  # ticks of the first interval: some hundredths of a second
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 
 
 class Rates:
-    """Sums by time: a time becomes twice as long whenever there are too many of them.
+    """Sums by time. Whenever there are too many intervals, their length doubles.
 
     >>> import numpy as np
     >>> from soscope.instruments.mem.rates import Rates
@@ -29,9 +29,9 @@ class Rates:
     __slots__ = ("_first", "_width", "sums")
 
     def __init__(self) -> None:
-        self._first = 0  # the tsc where the first time begins; 0: there was nothing yet
+        self._first = 0  # tsc where the first interval begins, 0 if there is none yet
         self._width = _FIRST
-        # blocks made, their bytes, blocks freed, their bytes
+        # Blocks made, their bytes, blocks freed, their bytes.
         self.sums: Numbers = np.zeros((0, 4))
 
     def made(self, tsc: Integers, count: Numbers, size: Numbers) -> None:
@@ -51,7 +51,7 @@ class Rates:
         end = max(last, self._first + len(self.sums) * self._width)
         while (end - min(first, self._first)) // self._width >= _MOST - 1:
             self._halve()
-        if first < self._first:  # a record that came late
+        if first < self._first:  # a record has come late
             more = -(-(self._first - first) // self._width)
             self._first -= more * self._width
             self.sums = np.concatenate((np.zeros((more, 4)), self.sums))
@@ -62,13 +62,13 @@ class Rates:
         self.sums[:, column + 1] += np.bincount(at, size, most)
 
     def _halve(self) -> None:
-        """Make one time of two."""
+        """Join neighbouring intervals in pairs."""
         self._width *= 2
         odd = np.zeros((len(self.sums) % 2, 4))
         self.sums = np.concatenate((self.sums, odd)).reshape(-1, 2, 4).sum(1)
 
     def said(self, clock: Clock) -> list[list[int]]:
-        """Return [begin, end (CLOCK_REALTIME ns), made, bytes, freed, bytes] of each time."""
+        """Return [begin, end (CLOCK_REALTIME ns), made, bytes, freed, bytes] of each interval."""
         rows = []
         for number, sums in enumerate(self.sums.tolist()):
             begin = self._first + number * self._width

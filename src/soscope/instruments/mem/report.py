@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a recording to a report: what is alive, and where it was made."""
+"""Makes a report of a recording: what is alive, and where it was made."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
     from soscope.frames.names import FrameNames
 
-SAMPLED = "sampled"  # the mode of objects that were chosen by chance
-_OFF = "off"  # that of no objects
-_FIELDS = 6  # of a survivor's row
-_TOO_MANY = 1 << 64  # objects or bytes; nor is anything below it infinite
-_MORE = 2  # of one that is an estimate: what the squares of its errors are expected to be
-_PAIR = 2  # a process and its parts, a program and why it has none
+SAMPLED = "sampled"  # mode: objects were chosen by chance
+_OFF = "off"  # mode: no objects
+_FIELDS = 6  # fields of a survivor's row
+_TOO_MANY = 1 << 64  # limit for objects and bytes; numbers below it are finite
+_MORE = 2  # further fields of an estimate: expected squares of its two errors
+_PAIR = 2  # [process, its parts] or [program, why it has none]
 
 
 def report_of(
@@ -45,11 +45,11 @@ def report_of(
     older_ns: int = 0,
     names: FrameNames | None = None,
 ) -> MemReport:
-    """Return what a recording of `soscope mem` says; `native` chooses its native rows.
+    """Return the report of a recording of `soscope mem`. `native` chooses its native rows.
 
-    Of those that are alive, `older_ns` leaves out which are not older. `names` are those that were
-    found before, in the same recording. Raises RecordingError for a recording of something else,
-    or one whose blocks have no ages.
+    If `older_ns` is not 0, blocks that are alive and not older are left out. `names` are names
+    that were found before in the same recording. Raises RecordingError if the recording is about
+    something else, or if its blocks have no ages.
     """
     recording.expect("mem")
     options = recording.meta.get("options")
@@ -91,7 +91,7 @@ def report_of(
 
 
 def _add_states(recording: RecordingFile, report: MemReport) -> None:
-    """Say how far the recording goes, as it is known by now."""
+    """Set how far the recording reaches, as far as that is known by now."""
     if report.processes:
         worst = max(report.processes, key=lambda process: STATES.index(process.state))
         report.state, report.cut = worst.state, worst.cut
@@ -103,7 +103,7 @@ def _add_states(recording: RecordingFile, report: MemReport) -> None:
 
 
 def _add_objects(recording: RecordingFile, report: MemReport) -> None:
-    """Add the survivors, by what was said last of each process."""
+    """Add the survivors, with the last data of each process."""
     newest: dict[int, list[dict[str, Any]]] = {}
     for _, said in recording.objects:
         pid = said.get("pid")
@@ -112,7 +112,7 @@ def _add_objects(recording: RecordingFile, report: MemReport) -> None:
             newest[pid] = [*newest[pid], said] if is_further else [said]
     if newest:
         add_survivors(report, newest)
-    elif report.state == COMPLETE:  # nobody's objects are known, which is not that there are none
+    elif report.state == COMPLETE:  # no objects are known, which differs from zero objects
         report.objects_mode, report.sample_bytes = _OFF, None
     if report.objects_mode == SAMPLED:
         report.notes.append(
@@ -123,9 +123,9 @@ def _add_objects(recording: RecordingFile, report: MemReport) -> None:
 
 
 def add_survivors(report: MemReport, by_pid: dict[int, list[dict[str, Any]]]) -> None:
-    """Add what OBJECTS blocks say of processes: a process's first has more than rows.
+    """Add the survivors from OBJECTS blocks. A process's first block has more than rows.
 
-    Types that are shown by the same name are one.
+    Types that are shown by the same name become one row.
     """
     rows: dict[tuple[int, str | None, int, str], Survivor] = {}
     sums: dict[tuple[int, str | None, int, str], list[float]] = {}
@@ -168,7 +168,7 @@ def add_survivors(report: MemReport, by_pid: dict[int, list[dict[str, Any]]]) ->
 
 
 def _rows(said: dict[str, Any]) -> list[list[Any]]:
-    """Return what an OBJECTS block has as rows, whatever that is."""
+    """Return the rows of an OBJECTS block, of whatever form, or [] if there is no list."""
     rows = said.get("rows")
     return rows if isinstance(rows, list) else []
 
@@ -187,7 +187,7 @@ def _is_row(row: object) -> bool:
 
 
 def _add_rss(recording: RecordingFile, report: MemReport) -> None:
-    """Add up what was resident of all processes."""
+    """Add up the resident memory of all processes."""
     said = _totals_of(recording).get("rss")
     rows = said if isinstance(said, list) else []
     parts = [row[1] for row in rows if isinstance(row, list) and len(row) == _PAIR]
@@ -200,7 +200,7 @@ def _add_rss(recording: RecordingFile, report: MemReport) -> None:
 
 
 def _is_rss(parts: object) -> bool:
-    """Return whether a recording has the bytes of each part of RSS."""
+    """Return whether `parts` are valid byte counts of the parts of RSS."""
     return (
         isinstance(parts, list)
         and len(parts) == len(RssParts.__slots__)
@@ -214,13 +214,13 @@ def _totals_of(recording: RecordingFile) -> dict[str, Any]:
 
 
 def _sum(counts: list[object]) -> int | None:
-    """Return the sum of counts, None where one of them is not known."""
+    """Return the sum of counts, None if one of them is not known."""
     known = [count for count in counts if isinstance(count, int)]
     return sum(known) if known and len(known) == len(counts) else None
 
 
 def _add_losses(recording: RecordingFile, report: MemReport) -> None:
-    """Add what is missing from the recording."""
+    """Add the losses of the recording to the report."""
     losses = recording.losses
     lost = sum(losses.total(kind) for kind in range(EXITS + 1))
     report.dropped += lost + losses.file_entries + losses.spoiled
@@ -232,7 +232,7 @@ def _add_losses(recording: RecordingFile, report: MemReport) -> None:
 
 
 def _add_untraced(recording: RecordingFile, report: MemReport) -> None:
-    """Say of which programs nothing was recorded."""
+    """Add notes about programs of which nothing was recorded."""
     untraced = (recording.end or {}).get("untraced")
     for program in untraced if isinstance(untraced, list) else []:
         if isinstance(program, list) and len(program) == _PAIR:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of each process is resident, at its end: a look from outside while it stands still."""
+"""The resident memory of each process at its end, read from outside while it is stopped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from soscope.live.heap.blockpages import BlockPages
     from soscope.wire.block import ControlBlock
 
-# Of a process, and blocks that are known to be objects': the six parts of RssParts, None: not known
+# Takes a pid and the known blocks of objects. Returns the six parts of RssParts, None if not
+# known.
 Divide: TypeAlias = "Callable[[int, BlockPages | None], list[int] | None]"
 
 
@@ -23,11 +24,12 @@ _PATIENCE = 5.0  # seconds for which all processes but the first may be held up 
 
 
 class RssInstrument(Instrument):
-    """Looks at the resident memory of all processes, by `divide`, when they end.
+    """Measures the resident memory of all processes by `divide` when they end.
 
-    Where objects are counted, it looks when they are: `measure`. Of thousands of children the last
-    ones are not looked at: that would take longer than they do. `is_visit`: at processes that go
-    on, when they are let go of. `prepare` is called once, when they run.
+    If objects are counted, `measure` is called when they are read. Of thousands of children the
+    last ones are not measured, as that would take longer than they run. With `is_visit`,
+    processes that go on are measured when soscope detaches. `prepare` is called once while the
+    processes run.
     """
 
     name = "rss"
@@ -55,20 +57,20 @@ class RssInstrument(Instrument):
         self._parts[pid] = None
 
     def move(self) -> bool:
-        """Prepare for the end, once."""
+        """Call `prepare`, the first time only."""
         prepare, self._prepare = self._prepare, None
         if prepare is not None:
             prepare()
         return False
 
     def ending(self, pid: int, block: ControlBlock) -> None:
-        """Look at a process whose objects nobody has counted."""
+        """Measure a process whose objects were not counted."""
         del block
         if pid not in self._measured:
             self.measure(pid, None)
 
     def measure(self, pid: int, objects: BlockPages | None) -> None:
-        """Look at a process; `objects` are the blocks of its objects."""
+        """Measure a process. `objects` are the blocks of its objects."""
         self._measured.add(pid)
         is_first = pid == next(iter(self._parts), pid)
         if is_first or self._left > 0:
@@ -77,7 +79,7 @@ class RssInstrument(Instrument):
             self._left -= 0 if is_first else time.monotonic() - begin
 
     def finish(self) -> list[str]:
-        """Look at what goes on without us."""
+        """Measure processes that continue to run without soscope."""
         for pid in [*self._parts] if self._is_visit else ():
             if pid not in self._measured:
                 self.measure(pid, None)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ruby's objects that are alive, by file, line and class.
+"""Live objects of Ruby, by file, line and class.
 
 At the end of its program Ruby has counted them itself, as ObjectSpace does. A process that was
-killed cannot be asked any more: then flags and classes are read from the objects, and names are
-those that Ruby gave the agent before.
+killed cannot do so. Then flags and classes are read from its objects, and names are those that
+Ruby gave the agent before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from soscope.instruments.mem.objects import ObjectsPlace
 
 ANONYMOUS = "#<Class>"  # a class without a name
-# RUBY_T_..., and what its objects are called that have no class.
+# RUBY_T_… numbers, with names for objects that have no class.
 _KINDS = {
     1: "object",
     2: "class",
@@ -47,7 +47,7 @@ _KINDS = {
     27: "node",
     28: "iclass",
 }
-# Classes that objects of a kind have, where a program has made none below them.
+# The classes of objects of a kind, unless a program has derived classes from them.
 _USUAL = {
     2: "Class",
     3: "Module",
@@ -63,21 +63,21 @@ _USUAL = {
     20: "Symbol",
 }
 _CLASS, _IMEMO, _ICLASS = 2, 26, 28
-_SUPER = 16  # bytes from a class
+_SUPER = 16  # offset of the superclass in a class
 _SUPERS_MAX = 64
-_SLOT = 40  # bytes, where all slots have the same size
-_HEAP_PAGE = 1 << 16  # bytes of those that have slots of one of several sizes
-_FIRST_WITH_SIZES = 302  # Ruby 3.2
+_SLOT = 40  # bytes of a slot, if all slots have the same size
+_HEAP_PAGE = 1 << 16  # bytes of a heap page with slots of one of several sizes
+_FIRST_WITH_SIZES = 302  # Ruby 3.2, the first with slots of several sizes
 
 
 def look_at_ruby(
     memory: ByteSource, place: ObjectsPlace, chances: Chances | None = None
 ) -> Survivors:
-    """Return the survivors of the Ruby process whose memory this is, which stands still.
+    """Return the survivors of a stopped Ruby process, read from its memory.
 
-    `chances`: how likely each one was to be counted; None: all were.
+    `chances` tells how likely each object was to be counted, None if all objects were.
 
-    Raises ValueError where what the agent keeps there cannot be read.
+    Raises ValueError if the agent's tables cannot be read.
     """
     tally = Tally(memory, place.tally)
     own = read_table(memory, place.ruby, layout.RUBY.size)
@@ -99,7 +99,7 @@ def look_at_ruby(
     live = round(sum(total[0] for total in merged.values()))
     lost = tally.lost + rows_lost
     notes = notes_of_room(lost, without_line)
-    if moved and chances is None:  # else it is told of objects that were never counted
+    if moved and chances is None:  # in samples, objects that were never counted move, too
         notes.append(f"compaction has moved {moved:,} objects to where nobody knows")
     if names.unknown:
         notes.append(f"{names.unknown:,} objects are told by kind, not by class")
@@ -107,7 +107,7 @@ def look_at_ruby(
         [[*key, key[-1], *numbers_of(total)] for key, total in merged.items()],
         (RUBY, f"{place.minor // 100}.{place.minor % 100}"),
         tally.created,
-        max(tally.created - live, 0),  # what is condemned is not freed yet
+        max(tally.created - live, 0),  # objects that wait for their free are destroyed, too
         lost,
         notes,
         blocks,
@@ -115,7 +115,7 @@ def look_at_ruby(
 
 
 class RubyNames:
-    """What objects are called, by kind and class. `unknown`: of how many the class is not known."""
+    """Names of objects, by kind and class. `unknown` counts objects whose class is not known."""
 
     def __init__(self, memory: ByteSource, addr: int) -> None:
         self._memory = memory
@@ -137,7 +137,7 @@ class RubyNames:
         return self._memory.read(addr, size).decode("utf-8", "replace") if addr else ANONYMOUS
 
     def of_row(self, type_number: int) -> str:
-        """Return the name for a type of a row."""
+        """Return the name for the type number of a row."""
         if type_number >= layout.RUBY_BUILTIN:
             return self._name(type_number - layout.RUBY_BUILTIN)
         return _hidden(type_number)
@@ -155,12 +155,12 @@ class RubyNames:
         return name
 
     def of_itself(self, addr: int) -> str | None:
-        """Return the name of a class or module, None: it has none, or Ruby was not asked for it."""
+        """Return the name of a class or module, None if it has none or if the name is not known."""
         name = self._classes.get(addr)
         return None if name == ANONYMOUS else name
 
     def _nearest(self, addr: int) -> str | None:
-        """Return the name of the first class above a singleton one that is known."""
+        """Return the name of the first known class above a singleton class."""
         for _ in range(_SUPERS_MAX):
             if addr in self._classes:
                 return self._classes[addr]
@@ -176,7 +176,7 @@ def _hidden(kind: int) -> str:
 
 
 def ruby_types(memory: ByteSource, place: ObjectsPlace) -> int:
-    """Return where the agent keeps the classes of a Ruby. Raises ValueError."""
+    """Return the address of the agent's table of classes of a Ruby. Raises ValueError."""
     own = read_table(memory, place.ruby, layout.RUBY.size)
     types: int = layout.RUBY.struct.unpack(own)[0]
     return types
@@ -186,7 +186,7 @@ Group = tuple[int, str, int, int, int]  # origin, type, objects, bytes, squares 
 
 
 def _counted(memory: ByteSource, addr: int, count: int, names: RubyNames) -> list[Group]:
-    """Return what Ruby itself has counted."""
+    """Return the groups of objects that Ruby itself has counted."""
     import numpy as np
 
     numbers = [(name, "<u8") for name in ("count", "bytes", "squares")]
@@ -200,7 +200,7 @@ def _counted(memory: ByteSource, addr: int, count: int, names: RubyNames) -> lis
 
 
 class RubySlots:
-    """The slots of objects that are alive, as columns; `classes` are addresses."""
+    """The slots of live objects, as columns. `classes` are addresses."""
 
     def __init__(self, memory: ByteSource, table: SideTable, version: int) -> None:
         import numpy as np
@@ -217,7 +217,7 @@ class RubySlots:
 
 
 def _seen(slots: RubySlots, names: RubyNames) -> list[Group]:
-    """Return what the objects themselves say."""
+    """Return the groups of objects, read from the objects themselves."""
     import numpy as np
 
     keys = np.stack([slots.origins, slots.kinds, slots.classes], axis=1)
@@ -236,7 +236,7 @@ def _seen(slots: RubySlots, names: RubyNames) -> list[Group]:
 def _numbers(
     groups: list[Group], origins: Origins, chances: Chances | None
 ) -> list[tuple[float, ...]]:
-    """Return what each group adds to the numbers of its row."""
+    """Return the numbers that each group of objects adds to its row."""
     if chances is None:
         return [(count, size) for _, _, count, size, _ in groups]
     import numpy as np
@@ -253,7 +253,7 @@ def _numbers(
 
 
 def _slot_sizes(memory: ByteSource, addrs: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the size of each slot, which its page's description begins with."""
+    """Return the size of each slot, read from the descriptor of its page."""
     import numpy as np
 
     pages, inverse = np.unique(addrs & ~np.uint64(_HEAP_PAGE - 1), return_inverse=True)
@@ -266,7 +266,7 @@ def _slot_sizes(memory: ByteSource, addrs: NDArray[np.uint64]) -> NDArray[np.uin
 
 
 def read_table(memory: ByteSource, addr: int, size: int) -> bytes:
-    """Return `size` bytes of what the agent keeps. Raises ValueError where they cannot be read."""
+    """Return `size` bytes of an agent's table. Raises ValueError if they cannot be read."""
     data = memory.read(addr, size)
     if len(data) < size:
         raise ValueError("the tables of Ruby's objects cannot be read")

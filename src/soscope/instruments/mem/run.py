@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a command, or go into a process, in a session that records memory."""
+"""Run a command, or attach to a process, in a session that records memory."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# They execute what stands behind their own words, in the same process: the options of each that
-# have a value, as the manual pages of coreutils and util-linux say.
+# Programs that execute the command behind their own arguments, in the same process: the options of
+# each that take a value, from the manual pages of coreutils and util-linux.
 _EXECUTING = {
     "env": "-u --unset -C --chdir -a --argv0 -S --split-string",
     "nice": "-n --adjustment",
@@ -35,22 +35,22 @@ _EXECUTING = {
     "setarch": "",
 }
 _INTERPRETERS = frozenset((b"python", b"pypy", b"ruby", b"irb", b"pytest", b"gunicorn"))
-_FIRST_LINE = 256  # bytes of a script that are looked at
+_FIRST_LINE = 256  # bytes of a script that are read
 
 
 class MemSettings:
     """What to record of the memory of a command, or of a process that runs already.
 
-    `objects` and `blocks`: which of them, `types`: counts by type, or by size class, alone. One
-    in `sample_bytes` bytes of objects and blocks is chosen, None: all. `collect`: garbage first,
-    `qualname`: types by qualified name. `record` is the path of the recording. `divide` tells the
-    parts of a process's resident memory, None: nobody asks; `prepare` is called once before, while
-    it runs. `pid` is a process in the place of
-    `command`;
-    `duration_ns`: for how long, None: to its end, or until somebody stops soscope. `aggregate`:
-    sums in the place of each block, where those that are older than `older_ns` at the end, which
-    may be set, are summed up apart. `refused` says behind a session of which processes there are
-    no objects, and why.
+    `objects` and `blocks` tell which of them are recorded. With `types`, only counts by type or
+    by size class are. With `sample_bytes`, one in so many bytes of objects and blocks is chosen.
+    If it is None, all are. With `collect`, garbage is collected first. With `qualname`, types
+    have qualified names. `record` is the path of the recording. `divide` finds the parts of a
+    process's resident memory, and is None if they are not wanted; `prepare` is called once before
+    that, while the process runs. `pid` is a process to attach to, in place of `command`.
+    `duration_ns` is for how long. If it is None, the recording goes on to the end of the process,
+    or until soscope is interrupted. With `aggregate`, sums are recorded in place of blocks. If
+    `older_ns` is set, blocks that are older at the end are also added up separately. After a
+    session, `refused` tells for which processes there are no objects, and why.
     """
 
     __slots__ = (
@@ -109,9 +109,9 @@ class MemSettings:
 
 
 def is_interpreter(command: Sequence[str]) -> bool:
-    """Return whether a command runs a known interpreter: by its name, or `#!`.
+    """Return whether a command runs a known interpreter, judged by its name or `#!` line.
 
-    A command like env(1) does when the one that it executes in its own place does.
+    A command like env(1) counts if the command that it executes is an interpreter.
     """
     import shutil
 
@@ -128,15 +128,15 @@ def is_interpreter(command: Sequence[str]) -> bool:
         with open(path, "rb") as file:
             first = file.read(_FIRST_LINE).split(b"\n", 1)[0]
     except OSError:
-        return False  # the launch will say what is wrong
+        return False  # the launch will report what is wrong
     return first.startswith(b"#!") and any(map(_is_interpreter_name, first[2:].split()))
 
 
 def _executed_by(name: str, words: Sequence[str]) -> list[str]:
-    """Return the command that one of _EXECUTING is to execute, which has these words."""
+    """Return the command that program `name` of _EXECUTING executes, from its arguments."""
     left = list(words)
     if name == "setarch" and left and not left[0].startswith("-"):
-        del left[0]  # an architecture
+        del left[0]  # name of an architecture
     valued = _EXECUTING[name].split()
     while left and left[0].startswith("-"):
         word = left.pop(0)
@@ -151,19 +151,19 @@ def _executed_by(name: str, words: Sequence[str]) -> list[str]:
             try:
                 left = shlex.split(value) + left
             except ValueError:
-                return []  # env(1) will say what is wrong
+                return []  # env(1) will report what is wrong
     if name == "env":
         while left and "=" in left[0]:
-            del left[0]  # a variable
+            del left[0]  # it is a variable
     elif left and (name == "taskset" or (name == "chrt" and left[0].isdigit())):
-        del left[0]  # the processors, the priority
+        del left[0]  # mask of processors, or priority
     return left
 
 
 def _option(word: str, valued: Sequence[str]) -> tuple[str, str | None]:
-    """Return the option of a word that has a value, "" if none has, and the value, if it is there.
+    """Return the option of a word that takes a value ("" if none), and the value, if it has one.
 
-    As getopt_long(3) does: a long name may be cut short, letters share a word.
+    As in getopt_long(3), a long name may be cut short, and letters may share a word.
     """
     if word.startswith("--"):
         name, equals, value = word.partition("=")
@@ -180,19 +180,19 @@ def _is_interpreter_name(path: bytes) -> bool:
 
 
 def _started_by(path: str, command: Sequence[str]) -> str | None:
-    """Return the program that a command starts whose first word is a loader, None for others."""
+    """Return the program that a loader as first word starts, None for other commands."""
     try:
         with open(path, "rb", buffering=0) as file:
             image = ElfImage.from_descriptor(file.fileno(), path)
             if image.interpreter is None and is_loader(image):
                 return program_of(list(command))
     except (OSError, FormatError):
-        return None  # a script, or what the launch will refuse
+        return None  # a script, or a file that the launch will refuse
     return None
 
 
 def instruments_of(settings: MemSettings) -> list[Instrument]:
-    """Return the instruments that record what is wanted. Raises UsageError."""
+    """Return the instruments for the settings. Raises UsageError."""
     instruments: list[Instrument] = []
     is_visit = settings.pid is not None
     rss = None
@@ -231,7 +231,7 @@ def _objects(settings: MemSettings, rss: RssInstrument | None) -> Instrument:
 
 
 class _MemSession(Session):
-    """Says of which programs nothing can be recorded while they run, which may be long."""
+    """Reports at once which programs cannot be recorded, as they may run for long."""
 
     def __init__(
         self,
@@ -255,10 +255,10 @@ class _MemSession(Session):
 
 
 def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) -> Outcome:
-    """Run the command to its end, or stay in the process, and record it.
+    """Run the command to its end, or stay attached to the process, and record it.
 
-    What `tell` was told of programs at once is not among the outcome's `untraced`. Raises
-    UsageError, LaunchError, AttachError, AgentError and RecordingError before anything is recorded.
+    Programs that were reported to `tell` are not in the outcome's `untraced`. Raises UsageError,
+    LaunchError, AttachError, AgentError and RecordingError before anything is recorded.
     """
     instruments = instruments_of(settings)
     session = _MemSession(
@@ -268,7 +268,7 @@ def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) ->
             follow=settings.follow,
             record=settings.record,
             duration_ns=settings.duration_ns,
-            # a lost end of a block would make a leak of it: better that a call waits
+            # A lost end of a block would look like a leak, so calls wait if the ring is full.
             when_full="block",
         ),
         instruments,

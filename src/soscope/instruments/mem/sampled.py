@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What objects and blocks stand for that were chosen by chance, and how far off that may be."""
+"""Estimates for objects and blocks that were chosen by chance, and their errors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.float64]
 
-_NORMAL_95 = 1.959964  # standard deviations: 95 % of a normal distribution lie so near
+_NORMAL_95 = 1.959964  # standard deviations that cover 95 % of a normal distribution
 
 
 def scale_of(sample_bytes: int | None) -> int:
-    """Return what the agent is told of `sample_bytes`, so that a byte is chosen with 1 / that.
+    """Return the number that makes the agent choose one in `sample_bytes` bytes.
 
     >>> from soscope.instruments.mem.sampled import scale_of
     >>> scale_of(512 << 10)
@@ -28,10 +28,10 @@ def scale_of(sample_bytes: int | None) -> int:
 
 
 class Chances:
-    """How likely objects and blocks are to be recorded: one in `sample_bytes` bytes is chosen.
+    """The probability that an object or block is recorded if one in `sample_bytes` is chosen.
 
-    One of `size` bytes has one more that may be chosen, so that empty ones are seen. None:
-    each block is recorded.
+    A block of `size` bytes counts as one byte larger, so that empty blocks are seen. If
+    `sample_bytes` is None, all blocks are recorded.
 
     >>> from soscope.instruments.mem.sampled import Chances
     >>> import numpy as np
@@ -53,12 +53,12 @@ class Chances:
         return chance
 
     def count(self, size: npt.NDArray[np.int64]) -> Numbers:
-        """Return how many each one of `size` bytes stands for."""
+        """Return how many blocks a recorded block of each `size` stands for."""
         weight: Numbers = 1 / self._chance(size)
         return weight
 
     def count_variance(self, size: npt.NDArray[np.int64]) -> Numbers:
-        """Return what the square of the error of each one's `count` is expected to be."""
+        """Return the expected square of the error of each block's `count`."""
         import numpy as np
 
         chance = self._chance(size)
@@ -66,7 +66,7 @@ class Chances:
         return variance
 
     def variance(self, size: npt.NDArray[np.int64]) -> Numbers:
-        """Return what the square of each one's error in bytes is expected to be."""
+        """Return the expected square of each block's error in bytes."""
         import numpy as np
 
         return np.square(size.astype(np.float64)) * self.count_variance(size)

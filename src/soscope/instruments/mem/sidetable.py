@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a process's objects begin, and where in its code each was made.
+"""The side table: addresses of a process's objects, and where in its code each was made.
 
-The agent keeps that in the process's own memory (soscope/objects.h); here it is read from
+The agent keeps the table in the process's own memory (soscope/objects.h). Here it is read from
 outside, as columns.
 """
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_SHIFTS = (0, 16, 32, 8)  # bytes from a block to its object, by what a word says
-_TOP, _LEAF, _WORD = 34, 20, 4  # bits of an address below each level
+_SHIFTS = (0, 16, 32, 8)  # offsets of an object in its block, by two bits of its word
+_TOP, _LEAF, _WORD = 34, 20, 4  # address bits below each level
 _PAGE = 4096
 _STEP = 256  # bytes of a table that are compared with zeros at once
 _NONE = bytes(_STEP)
 
 
 class Tally:
-    """What the agent has counted: objects `created` and `destroyed`, those without room."""
+    """The agent's counters: objects `created` and `destroyed`, and those without room."""
 
     __slots__ = ("created", "destroyed", "lost", "origin_count", "origins")
 
     def __init__(self, memory: ByteSource, addr: int) -> None:
-        """Read it. Raises ValueError where it cannot be read."""
+        """Read the counters. Raises ValueError if they cannot be read."""
         packed = layout.OBJECTS_TALLY
         data = memory.read(addr, packed.size)
         if len(data) < packed.size:
@@ -41,11 +41,11 @@ class Tally:
 
 
 class SideTable:
-    """The objects of a process: parallel columns, one element an object.
+    """The objects of a process, as parallel columns with one element for each object.
 
-    `addrs` are the objects' addresses (u64), `origins` numbers of origins (u32), `dying` is true
-    where the interpreter has announced an end. `damaged` are the parts of it that no agent has
-    made: they are left out.
+    `addrs` are the objects' addresses (u64) and `origins` are numbers of origins (u32). `dying`
+    is true for objects whose end the interpreter has announced. `damaged` are the addresses of
+    parts that the agent cannot have made; they are left out.
     """
 
     __slots__ = ("addrs", "damaged", "dying", "origins")
@@ -75,10 +75,10 @@ def few(
     ranges: list[tuple[int, int]],
     damaged: list[int],
 ) -> list[tuple[int, int, bool]] | None:
-    """Return (address, origin, whether its end was announced) of each object; None: over `most`.
+    """Return (address, origin, whether it is dying) of each object, None if there are over `most`.
 
-    It is what `SideTable` has, without numpy. To `ranges` is added where the tables lie, and to
-    `damaged` what is none.
+    This is the content of a `SideTable`, read without numpy. The ranges of the tables are added
+    to `ranges`, and invalid addresses of tables to `damaged`.
     """
     objects: list[tuple[int, int, bool]] = []
     known = {addr}
@@ -107,9 +107,9 @@ def few(
 def _tables(
     words: list[tuple[int, int]], known: set[int], damaged: list[int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield those that can lead to a table: each is a mapping of its own, and is led to once.
+    """Yield the words that can be addresses of tables. Each table begins a page and occurs once.
 
-    The rest is added to `damaged`: the program has written over it.
+    Other words are added to `damaged`, as the program has written over them.
     """
     for at, addr in words:
         if addr % _PAGE or addr >> 47 or addr in known:
@@ -120,7 +120,7 @@ def _tables(
 
 
 def _words_used(data: bytes, form: Literal["I", "Q"]) -> list[tuple[int, int]]:
-    """Return (place, word) of all words that are not 0; a table has whole steps."""
+    """Return (index, word) of all words that are not 0. `data` is a multiple of _STEP bytes."""
     words = memoryview(data).cast(form)
     size = words.itemsize
     used: list[tuple[int, int]] = []
@@ -133,7 +133,7 @@ def _words_used(data: bytes, form: Literal["I", "Q"]) -> list[tuple[int, int]]:
 
 
 def _leaves(memory: ByteSource, addr: int, damaged: list[int]) -> list[tuple[int, int]]:
-    """Return the lowest tables that there are: (first address that one is about, its own)."""
+    """Return the tables of the lowest level: (first address that it covers, its own address)."""
     import numpy as np
 
     def words(start: int, count: int) -> list[tuple[int, int]]:
@@ -149,7 +149,7 @@ def _leaves(memory: ByteSource, addr: int, damaged: list[int]) -> list[tuple[int
 
 
 def _read(memory: ByteSource, addr: int, size: int) -> bytes:
-    """Return `size` bytes; zeros for what cannot be read."""
+    """Return `size` bytes, with zeros for pages that cannot be read."""
     data = memory.read(addr, size)
     if len(data) == size:
         return data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of a running process, at one moment."""
+"""Reads the objects of a running process at one moment."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 
 
 def attach(pid: int) -> tuple[bool, list[str]]:
-    """Have process `pid` count objects from now on, without us.
+    """Let process `pid` count objects from now on, without soscope.
 
-    Return whether it did so before, and what is to be said of the wait.
-
-    Raises NoSuchProcess, NotPermitted, AgentError and AttachError, with the process as it was.
+    Return whether it did so before, and notes about the wait. Raises NoSuchProcess, NotPermitted,
+    AgentError and AttachError; then the process is as it was.
     """
 
     def work(interpreter: VisitedInterpreter, place: ObjectsPlace) -> Plain:
@@ -44,11 +43,14 @@ def attach(pid: int) -> tuple[bool, list[str]]:
 
 
 def detach(pid: int) -> tuple[bool, list[str]]:
-    """Have process `pid` count no more; return whether it did, and notes. Raises as `attach`."""
+    """Let process `pid` stop counting. Return whether it counted, and notes.
+
+    Raises as `attach`.
+    """
 
     def work(interpreter: VisitedInterpreter, place: ObjectsPlace) -> Plain:
         was_counting = place.state == layout.OBJECTS_COUNTING
-        interpreter.stays = not was_counting  # then there is nothing to give back
+        interpreter.stays = not was_counting  # an idle agent has nothing to undo
         return (was_counting,)
 
     return _told(visit_objects(pid, work))
@@ -62,10 +64,11 @@ def _told(visited: tuple[Plain, Price]) -> tuple[bool, list[str]]:
 def snapshot(
     pid: int, *, collect: bool = False, qualname: bool = False, divide: Divide | None = None
 ) -> MemReport:
-    """Return the objects of process `pid`; those that are older than `attach` have no line.
+    """Return the objects of process `pid`. Objects that are older than `attach` have no line.
 
-    `collect`: garbage is collected before. `qualname`: types are shown by their qualified names.
-    `divide` tells the parts of its resident memory, when it goes on again. Raises as `attach`.
+    With `collect`, garbage is collected before. With `qualname`, types have qualified names.
+    `divide` finds the parts of the resident memory when the process runs again. Raises as
+    `attach`.
     """
     command = named.command_words(pid)
 
@@ -106,7 +109,7 @@ def _begin(interpreter: VisitedInterpreter) -> ObjectsPlace:
 def visit_objects(
     pid: int, work: Callable[[VisitedInterpreter, ObjectsPlace], Plain]
 ) -> tuple[Plain, Price]:
-    """Return what `work` makes of an interpreter and its agent's place, and what the process paid.
+    """Return the result of `work` on an interpreter and its agent's data, and the cost.
 
     Raises as `attach`.
     """
@@ -121,7 +124,7 @@ def visit_objects(
 
 
 def place_of(block: ControlBlock) -> ObjectsPlace:
-    """Return what the agent of a visited process says. Raises Refused where it has no place."""
+    """Return the data of a visited process's agent. Raises Refused if there are none."""
     places = ObjectsPlace.all(block)
     if not places:
         raise Refused("its agent has no place for what it knows")

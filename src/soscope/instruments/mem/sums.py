@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums of blocks by stack and thread, which do not grow with the number of events.
 
-What is written of them is a JSON object behind its length (u32), then the rows: see `pack`.
+A recording has them as a JSON object with its length (u32) before it, then the rows: see `pack`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-LIVE, LIVE_BYTES, LIVE_VARIANCE = 0, 1, 2  # what is there
-MADE, MADE_BYTES, MADE_VARIANCE = 3, 4, 5  # all that was made
-TEMPORARY, TEMPORARY_BYTES, TEMPORARY_VARIANCE = 6, 7, 8  # of it, what was freed at once
-PEAK, PEAK_BYTES, PEAK_VARIANCE = 9, 10, 11  # what was there when most bytes were
-OLD, OLD_BYTES, OLD_VARIANCE = 12, 13, 14  # what is there, and older than somebody asks for
+LIVE, LIVE_BYTES, LIVE_VARIANCE = 0, 1, 2  # blocks that are alive
+MADE, MADE_BYTES, MADE_VARIANCE = 3, 4, 5  # all blocks that were made
+TEMPORARY, TEMPORARY_BYTES, TEMPORARY_VARIANCE = 6, 7, 8  # temporary blocks
+PEAK, PEAK_BYTES, PEAK_VARIANCE = 9, 10, 11  # blocks that were alive at the peak of bytes
+OLD, OLD_BYTES, OLD_VARIANCE = 12, 13, 14  # blocks that are alive and old enough
 COLUMNS = 15
 
 Numbers = npt.NDArray[np.float64]
@@ -29,7 +29,7 @@ _VALUE = np.dtype("<f8")
 
 
 class SumRows:
-    """Rows of COLUMNS sums, by keys: a thread's index << 32 | the number of a stack.
+    """Rows of COLUMNS sums, by keys of the form thread index << 32 | stack number.
 
     >>> import numpy as np
     >>> from soscope.instruments.mem.sums import MADE, SumRows
@@ -49,12 +49,12 @@ class SumRows:
 
     @property
     def values(self) -> Numbers:
-        """The sums: a row for each key."""
+        """Return the sums, a row for each key."""
         rows: Numbers = self._room[: len(self.keys)]
         return rows
 
     def places(self, keys: Integers) -> Integers:
-        """Return the row of each key; those that are new have one from now on."""
+        """Return the index of the row of each key. New keys get new rows."""
         unique, inverse = np.unique(keys, return_inverse=True)
         at = np.empty(len(unique), np.int64)
         for number, key in enumerate(unique.tolist()):
@@ -69,19 +69,19 @@ class SumRows:
         return places
 
     def add(self, column: int, places: Integers, amounts: Numbers) -> None:
-        """Add amounts to one column of rows, some of which may be there several times."""
+        """Add amounts to one column of rows. A row may occur several times in `places`."""
         count = len(self.keys)
         self._room[:count, column] += np.bincount(places, amounts, count)
 
     def pack(self, head: dict[str, object]) -> bytes:
-        """Return all of it as bytes; `head` goes in front."""
+        """Return all rows as bytes, with `head` in front."""
         text = json.dumps({**head, "rows": len(self.keys)}, separators=(",", ":")).encode()
         keys = np.array(self.keys, _KEY).tobytes()
         return _LENGTH.pack(len(text)) + text + keys + self.values.astype(_VALUE).tobytes()
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], Integers, Numbers]:
-    """Return the head, the keys and the rows of what `pack` has made. Raises ValueError."""
+    """Return the head, the keys and the rows that `pack` has packed. Raises ValueError."""
     if len(data) < _LENGTH.size:
         raise ValueError(f"sums of {len(data)} bytes")
     (length,) = _LENGTH.unpack_from(data)

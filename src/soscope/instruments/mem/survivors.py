@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of one process that are alive, by file, line and type: read from its memory."""
+"""The live objects of one process, by file, line and type, read from its memory."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ if TYPE_CHECKING:
     from soscope.instruments.mem.objects import ObjectsPlace
 
 _MAJOR = 3
-_EXACT = 2  # numbers of a row where each object was counted
+_EXACT = 2  # numbers of a row if each object was counted
 _FEW = 20_000  # objects, alive or not
-_AT_ONCE = 500  # rows of a block: a recording that is cut has those before
-_NO_SIZE = 1 << 47  # no process has as many bytes
+_AT_ONCE = 500  # rows of a block; a recording that is cut off keeps the blocks before
+_NO_SIZE = 1 << 47  # more bytes than any process has
 UNKNOWN = "?"  # a type that cannot be read
 
 PYTHON, RUBY = "python", "ruby"
 
-# file, line, type, qualified type, count, bytes; of objects that were chosen by chance also what
-# the squares of the errors of count and bytes are expected to be
+# File, line, type, qualified type, count, bytes. If objects were chosen by chance, also the
+# expected squares of the errors of count and bytes.
 Row = list[str | int | float | None]
 
 
 class Survivors:
-    """The survivors of one process: `rows`, most objects first, and how many there were in all.
+    """The survivors of one process: `rows`, most objects first, and totals.
 
-    `runtime` is the interpreter's name and version. `lost` are objects for which there was no
-    room. `notes` are sentences for whoever reads the rows. `blocks` are those of the objects.
+    `runtime` is the interpreter's name and version. `lost` counts objects for which there was no
+    room. `notes` are sentences for the reader of the rows. `blocks` are the blocks of the
+    objects.
     """
 
     __slots__ = ("blocks", "created", "destroyed", "lost", "notes", "rows", "runtime")
@@ -67,19 +68,19 @@ class Survivors:
         self.notes = notes
 
     def plain(self) -> tuple[Any, ...]:
-        """Return all of it as what marshal takes."""
+        """Return all fields as a tuple that marshal can write."""
         said = self.rows, self.runtime, self.created, self.destroyed, self.lost, self.notes
         return *said, self.blocks.plain()
 
     @classmethod
     def of_plain(cls, said: tuple[Any, ...]) -> Survivors:
-        """Return what `plain` has returned elsewhere."""
+        """Return the object that `plain` has turned into a tuple."""
         rows, runtime, created, destroyed, lost, notes, blocks = said
         made = BlockPages.of_plain(*blocks)
         return cls(rows, runtime, created, destroyed, lost, notes, made)
 
     def to_json(self, pid: int, libpython: str | None) -> list[dict[str, Any]]:
-        """Return OBJECTS blocks that hold it."""
+        """Return the survivors as OBJECTS blocks."""
         first: dict[str, Any] = {
             "pid": pid,
             "runtime": {
@@ -97,11 +98,11 @@ class Survivors:
 
 
 def look(memory: ByteSource, place: ObjectsPlace, chances: Chances | None = None) -> Survivors:
-    """Return the survivors of the process whose memory this is, which stands still.
+    """Return the survivors of a stopped process, read from its memory.
 
-    `chances`: how likely each one was to be counted; None: all were.
+    `chances` tells how likely each object was to be counted, None if all objects were.
 
-    Raises ValueError where what the agent keeps there cannot be read.
+    Raises ValueError if the agent's tables cannot be read.
     """
     tally = Tally(memory, place.tally)
     version = _MAJOR, place.minor
@@ -140,7 +141,7 @@ def look(memory: ByteSource, place: ObjectsPlace, chances: Chances | None = None
 
 
 def notes_of_room(lost: int, without_line: int) -> list[str]:
-    """Say what the agent's tables had no room for, in sentences.
+    """Return sentences about what the agent's tables had no room for.
 
     >>> from soscope.instruments.mem.survivors import notes_of_room
     >>> notes_of_room(3, 0)
@@ -155,7 +156,7 @@ def notes_of_room(lost: int, without_line: int) -> list[str]:
 
 
 def _notes_of_damage(odd: int, tables: int) -> list[str]:
-    """Say how many objects have no size, and how much of their table is none."""
+    """Return notes about objects without a valid size, and about damaged parts of their table."""
     notes = []
     if odd:
         notes.append(f"{odd:,} objects are damaged: their sizes cannot be, and are left out")
@@ -171,7 +172,7 @@ def _few_rows(
     origins: Origins,
     blocks: BlockPages,
 ) -> tuple[list[Row], int, int]:
-    """Return what `_rows` does, without numpy."""
+    """Return the same as `_rows`, without numpy."""
     reader = FewReader(memory, layout)
     sums: dict[tuple[int, int], list[float]] = {}
     without_line = odd = 0
@@ -180,7 +181,7 @@ def _few_rows(
         if seen is None:
             continue
         kind, size, own = seen
-        if size >= _NO_SIZE:  # its memory is spoiled
+        if size >= _NO_SIZE:  # the program has overwritten it
             size, own = 0, []
             odd += 1
         row = sums.setdefault((origin, kind), [0, 0])
@@ -206,9 +207,9 @@ def _rows(
     blocks: BlockPages,
     chances: Chances | None,
 ) -> tuple[list[Row], int, int]:
-    """Return the rows, and how many objects have no line, for lack of room, or no size.
+    """Return the rows, and how many objects have no line for lack of room, or no valid size.
 
-    Add the objects' blocks.
+    Add the objects' blocks to `blocks`.
     """
     import numpy as np
 
@@ -242,7 +243,7 @@ def _rows(
 def _columns(
     sizes: NDArray[np.uint64], chosen_by: NDArray[np.int64], chances: Chances | None
 ) -> list[NDArray[np.float64]]:
-    """Return what each object adds to the numbers of its row."""
+    """Return the numbers that each object adds to its row."""
     import numpy as np
 
     size = sizes.astype(np.float64)
@@ -254,7 +255,7 @@ def _columns(
 
 
 def numbers_of(row: list[float]) -> list[int | float]:
-    """Return the numbers of a row: whole ones where each object was counted.
+    """Return the numbers of a row, as integers if each object was counted.
 
     >>> from soscope.instruments.mem.survivors import numbers_of
     >>> numbers_of([2.0, 112.0])

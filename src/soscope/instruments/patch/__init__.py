@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one's own in the place of a library's."""
+"""Patches: functions of the user's own in place of the functions of a library."""

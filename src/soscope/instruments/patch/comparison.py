@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the types of both sides of a replacement come from.
+"""The types of both sides of a replacement: where they are read from, and their comparison.
 
-Those of the function are in its library's DWARF. Those of the symbol are declared in soscope's
-prototypes, or stand in the DWARF of what defines it: in a process, or of a program and its
-libraries, as a loader will find them.
+The types of the user's function are in the DWARF of its library. The types of the replaced
+function are declared in soscope's prototypes, or are in the DWARF of the file that defines the
+symbol. That file is found in a running process, or among a program and its libraries as a loader
+will find them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from soscope.live.process import Process
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC
-# Whose functions soscope declares: another library's of the same name may be another function.
+# Libraries whose functions soscope declares. A function with the same name in another library may
+# be a different one.
 _DECLARED = re.compile(
     r"(libc|libm|libpthread|libdl|librt|libutil|libresolv|libcrypt|libz|libstdc\+\+|libgcc_s)"
     r"[-.0-9]*\.so.*|ld-.*|libc\.musl-.*"
@@ -35,9 +37,9 @@ _DECLARED = re.compile(
 
 
 class NotKnown(Exception):  # noqa: N818  nobody's fault, unless somebody asked
-    """The types of a function are not known; the text says why.
+    """The types of a function are not known; the text tells why.
 
-    `definer` is the name of the file that defines the function, "" where that is not known either.
+    `definer` is the name of the file that defines the function, "" if that is not known either.
     """
 
     def __init__(self, text: str, definer: str = "") -> None:
@@ -46,7 +48,7 @@ class NotKnown(Exception):  # noqa: N818  nobody's fault, unless somebody asked
 
 
 class Comparison:
-    """Compares replacements one after the other; every file is read once."""
+    """Compares replacements one after the other. Each file is read only once."""
 
     def __init__(
         self, prototypes: Prototypes, pid: int | None, command: str, seconds: float
@@ -59,14 +61,14 @@ class Comparison:
         self._libraries: dict[str, _Library] = {}
 
     def close(self) -> None:
-        """Close what was read."""
+        """Close the files and the process that were read."""
         for library in self._libraries.values():
             library.close()
         if self._process is not None:
             self._process.close()
 
     def misfit(self, each: Replacement) -> str:
-        """Say why a function does not fit, "" where it does. Raises NotKnown, SoscopeError."""
+        """Return why a function does not fit, "" if it does. Raises NotKnown, SoscopeError."""
         ours = self._of_library(each)
         theirs = self._prototypes.signature(each.symbol)
         is_declared = theirs is not None
@@ -74,7 +76,7 @@ class Comparison:
             theirs = self._of_symbol(each.symbol)
         wrong = misfit(each.function, ours, each.symbol, theirs)
         if wrong and is_declared:
-            # another function of that name, of the program itself
+            # The symbol may be another function with this name, defined by the program itself.
             try:
                 theirs = self._of_symbol(each.symbol)
                 wrong = misfit(each.function, ours, each.symbol, theirs)
@@ -82,7 +84,7 @@ class Comparison:
                 if reason.definer and not _DECLARED.fullmatch(reason.definer):
                     raise
             except (SoscopeError, OSError):
-                pass  # then the declaration is all there is
+                pass  # then only the declaration is known
         if wrong:
             return wrong
         for name, signature in ((each.function, ours), (each.symbol, theirs)):
@@ -103,21 +105,21 @@ class Comparison:
         return library
 
     def _of_symbol(self, symbol: str) -> Signature:
-        """Return the types of what is called by the name `symbol`. Raises NotKnown."""
+        """Return the types of the function that `symbol` will be bound to. Raises NotKnown."""
         unknown = f"the types of '{symbol}' are not known: "
         if self._pid is not None:
             return self._of_process(symbol, self._pid, unknown)
         try:
             path = _provider(self._command, symbol)
         except (SoscopeError, OSError):
-            path = None  # a script, or not there: which is somebody else's to say
+            path = None  # a script, or no such file: the launch reports that
         if path is None:
             raise NotKnown(f"{unknown}soscope has no declaration of it")
         return self._library(path).signature(symbol, self._seconds, unknown)
 
     def _of_process(self, symbol: str, pid: int, unknown: str) -> Signature:
         if self._process is None:
-            # only for what is declared nowhere, or otherwise
+            # Only needed if the function is not declared, or its declaration does not fit.
             from soscope.live.process import Process
 
             self._process = Process(pid)
@@ -137,7 +139,7 @@ class Comparison:
 
 
 class _Library:
-    """The file of a replacement; it stays open until `close`."""
+    """The file of a library with functions to compare. It stays open until `close`."""
 
     def __init__(self, path: str) -> None:
         self.name = os.path.basename(path)
@@ -158,17 +160,17 @@ class _Library:
         symbol = self._image.symbol(function)
         if symbol is None:
             raise NotKnown(f"{unknown}{self.name} does not define it")
-        # at the address of an IFUNC lies what chooses the function, another one
+        # At the address of an IFUNC lies its resolver, which has other types than the function.
         vaddr = None if symbol.type == elf.STT_GNU_IFUNC else symbol.value
         return _signature(self._names, vaddr, function, seconds, unknown, self.name)
 
 
 def _provider(command: str, symbol: str) -> str | None:
-    """Return the file of a program, or of its libraries, that will define a symbol, None: none.
+    """Return the file of a program or of its libraries that will define a symbol, None if none.
 
-    Raises OSError, FormatError where the program is no ELF file.
+    Raises OSError, or FormatError if the program is no ELF file.
     """
-    # only for what is declared nowhere, or otherwise
+    # Only needed if the function is not declared, or its declaration does not fit.
     from shutil import which
 
     from soscope.linker.library import open_image
@@ -197,7 +199,7 @@ def _signature(
 
 
 def _missing(signature: Signature) -> str:
-    """Say what is not known of a signature."""
+    """Return which part of a signature is not known."""
     if signature.arguments is None:
         return "it has no prototype"
     for number, argument in enumerate(signature.arguments, 1):

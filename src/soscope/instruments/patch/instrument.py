@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The patch instrument: launched programs have functions of one's own in the place of others."""
+"""The patch instrument: it replaces functions by functions of the user's own."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 class PatchInstrument(Instrument):
     """Puts `wanted` in place before `main` runs, for calls by `callers` (none: all images).
 
-    `failure` says why the command did not run: one of them could not be put in place. `notes`
-    are of its children, where nothing could be replaced, of symbols that nobody calls, and of a
-    command that died inside one of the libraries.
+    `failure` tells which replacement could not be put in place, if the command did not run for
+    that reason. `notes` tell of child programs in which nothing could be replaced, of symbols
+    that no image calls, and of a command that died inside one of the libraries.
     """
 
     name = "patch"
     wants_signals = True
 
     def __init__(self, wanted: list[Replacement], callers: list[Caller]) -> None:
-        """Make the table. Raises UsageError where it is too large."""
+        """Make the table. Raises UsageError if it is too large."""
         table = PatchTable()
         try:
             for each in wanted:
@@ -49,11 +49,11 @@ class PatchInstrument(Instrument):
         self._libraries = {os.path.basename(each.library) for each in wanted}
 
     def sinks(self) -> list[Sink]:
-        """Return what hears of signals."""
+        """Return the sink that records fatal signals."""
         return [self._crash]
 
     def end(self, outcome: Outcome) -> None:
-        """Say that a replacement was the end of the command, if it was."""
+        """Add a note if the command died inside a replacement."""
         from signal import Signals  # slow to import, and most commands end well
 
         for frame in self._crash.stack(outcome.signal):
@@ -63,7 +63,7 @@ class PatchInstrument(Instrument):
                 return
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Hear what became of them in one program."""
+        """Take note of how the replacements went in one program."""
         del sink
         is_first, self._has_taken = not self._has_taken, True
         _, size = block.section(layout.SEC_PATCHED)

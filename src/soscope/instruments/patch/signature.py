@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a function can stand in the place of another: what both take and give.
+"""Whether a function can stand in place of another one, by the types of arguments and results.
 
-Refused is what surely breaks: another number of arguments, an argument or a result of another
-size or in another kind of register. Where the types of one of them are not known there is
-nothing to compare, which is a fault only where somebody asked for the comparison.
+A replacement that surely breaks is refused: another number of arguments, or an argument or a
+result of another size or in another kind of register. If the types of one function are not known,
+there is nothing to compare. That is an error only if the user asked for the comparison.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from soscope.model.signature import INTEGER, MEMORY, RECORD, VOID, WORD, PassedT
 from soscope.prototypes import Prototypes, load
 from soscope.wire import layout
 
-_SECONDS = 2.0  # for the DWARF of one image
+_SECONDS = 2.0  # time limit for reading the DWARF of one image
 _SECONDS_ASKED = 30.0
 _EXTRA = "pip install 'soscope[lines]'"
 _SECTIONS = (".debug_info", ".zdebug_info", ".gnu_debuglink")
@@ -32,11 +32,12 @@ def check_replacements(
     command: str = "",
     is_asked: bool = False,
 ) -> None:
-    """Make sure that each function can stand in the place of its symbol.
+    """Make sure that each function can stand in place of its symbol.
 
-    The symbols are those of process `pid`, or else those that `command` will have when it is
-    loaded. Raises UsageError for what cannot work, where `is_asked` for what is not known, too,
-    and then NoSuchProcess and NotPermitted.
+    The symbols are looked up in process `pid`, or else where `command` will find them when it is
+    loaded. Raises UsageError if a replacement cannot work. If the user has asked for the
+    comparison (`is_asked`), UsageError is also raised for types that are not known, and
+    NoSuchProcess and NotPermitted can come.
     """
     prototypes = load()
     for each in wanted:
@@ -48,7 +49,7 @@ def check_replacements(
     if not wanted:
         return
 
-    # a library without types needs none of it
+    # Not needed for a library without types.
     from soscope.instruments.patch.comparison import Comparison, NotKnown
 
     seconds = _SECONDS_ASKED if is_asked else _SECONDS
@@ -70,21 +71,21 @@ def check_replacements(
 
 
 def _may_have_types(path: str) -> bool:
-    """Return whether a library has debug information, or a file of its own for that."""
+    """Return whether a library has debug information, or a separate file with it."""
     try:
         with open(path, "rb", buffering=0) as file:
             image = ElfImage.from_descriptor(file.fileno(), path)
             sections = Sections.read(image)
             build_id = image.build_id
     except (SoscopeError, OSError):
-        return False  # the loader will say what is wrong
+        return False  # the loader will report what is wrong
     if any(sections.named(name) is not None for name in _SECTIONS):
         return True
     return len(build_id) > 1 and os.path.exists(debuglink.build_id_path(build_id))
 
 
 def misfit(name: str, ours: Signature, symbol: str, theirs: Signature) -> str:
-    """Say why function `name` cannot stand in the place of `symbol`, "" where nothing is known."""
+    """Return why function `name` cannot replace `symbol`, "" if no reason is known."""
     if ours.arguments is not None and theirs.arguments is not None:
         wrong = _misfit_of_arguments(name, ours, symbol, theirs)
         if wrong:
@@ -93,7 +94,7 @@ def misfit(name: str, ours: Signature, symbol: str, theirs: Signature) -> str:
     if not result.is_known or not wanted.is_known:
         return ""
     if wanted.kind == VOID:
-        # its caller gives no place for what is too large for registers
+        # the caller of a void function passes no address for a result in memory
         is_misfit = MEMORY in result.classes
     elif result.kind == VOID:
         is_misfit = True
@@ -126,7 +127,7 @@ def _misfit_of_arguments(name: str, ours: Signature, symbol: str, theirs: Signat
 
 
 def _fits_tail(tail: tuple[PassedType, ...], theirs: Signature) -> bool:
-    """Return whether named arguments can take what a variadic function takes behind its own."""
+    """Return whether named arguments can take the variadic arguments of the replaced function."""
     if not tail:
         return False
     if any(
@@ -158,7 +159,7 @@ def _sized(of: PassedType) -> str:
 
 
 def _where(of: PassedType) -> str:
-    """Say what kind of registers a type takes."""
+    """Return the kind of registers that a type is passed in."""
     if of.kind == RECORD:
         return f"a structure: {'+'.join(of.classes)}"
     return {(INTEGER,): "an integer", (INTEGER, INTEGER): "an integer"}.get(of.classes, of.kind)
@@ -170,7 +171,7 @@ def _refusal(each: Replacement, text: str) -> UsageError:
 
 
 def _check_special(each: Replacement, prototypes: Prototypes) -> None:
-    """Refuse what no function in C can stand in the place of."""
+    """Refuse functions that no function written in C can replace."""
     flags = prototypes.treatment(each.symbol)
     if flags & layout.FN_TWICE:
         raise _refusal(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to stand in whose place: SYMBOL=LIB.so:FUNCTION, and the images whose calls go there.
+"""Parsing of replacements, SYMBOL=LIB.so:FUNCTION, and of the images whose calls they take.
 
-What can be seen in the library's file is looked at before anything starts.
+What the library's file tells is checked before anything starts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FORM = "SYMBOL=LIB.so:FUNCTION, as in malloc=./count.so:my_malloc"
 
 
 def parse_replacement(text: str) -> Replacement:
-    """Parse SYMBOL=LIB.so:FUNCTION. Raises UsageError for what can never work."""
+    """Parse SYMBOL=LIB.so:FUNCTION. Raises UsageError if it can never work."""
     symbol, equals, rest = text.partition("=")
     path, colon, function = rest.rpartition(":")
     if not equals or not colon or not (symbol and path and function):
@@ -38,7 +38,7 @@ def parse_replacement(text: str) -> Replacement:
 
 
 def _check(text: str, path: str, function: str) -> None:
-    """Make sure that a library of this machine defines the function."""
+    """Make sure that the library is for this machine and defines the function."""
     try:
         with open(path, "rb", buffering=0) as file:
             image = ElfImage.from_descriptor(file.fileno(), path)
@@ -61,7 +61,10 @@ def _check(text: str, path: str, function: str) -> None:
 
 
 def parse_callers(texts: list[str]) -> list[Caller]:
-    """Compile the arguments of all --from; none stands for all images. Raises UsageError."""
+    """Compile the arguments of all --from options. If there are none, all images call.
+
+    Raises UsageError.
+    """
     words = [word for text in texts for word in expression.split_commas(text)]
     if ALL in words:
         return []

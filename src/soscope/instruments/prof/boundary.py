@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls through the slots of all images: how often, and for how long.
+"""The boundary instrument: counts or times of the calls through the slots of all images.
 
-images ─► hooks of COUNT or STATS        a program's block ─► counts or statistics by slot
+    images ─► hooks of COUNT or STATS        a program's block ─► counts or statistics by slot
+
+The agent writes the numbers to the block, and soscope reads them there.
 """
 
 from __future__ import annotations
@@ -25,12 +27,18 @@ _KINDS = {COUNT: layout.INSTRUMENT_COUNT, TIME: layout.INSTRUMENT_STATS}
 
 
 class BoundaryInstrument(Instrument):
-    """Sees the calls that one image makes into another one; `way` is COUNT or TIME."""
+    """Counts or times the calls that one image makes into another one.
+
+    `way` is COUNT or TIME.
+    """
 
     name = "boundary"
 
     def __init__(self, way: str, images: list[str]) -> None:
-        """Take calls into `images`, patterns as of `-l`; []: into all. Raises UsageError."""
+        """Make the hooks for calls into `images`, patterns as of `-l` ([]: all images).
+
+        Raises UsageError.
+        """
         self.way = way
         self.hooks = Hooks(
             _KINDS[way],
@@ -40,16 +48,16 @@ class BoundaryInstrument(Instrument):
             methods=True,
         )
         self._calls = 0
-        self._ticks = 0  # that hooks have added to the calls
-        # at the moment of a stop
+        self._ticks = 0  # ticks that hooks have added to the calls
+        # Counters as they were when soscope stopped counting.
         self._counted: dict[ControlBlock, tuple[dict[int, int] | None, Stats | None]] = {}
 
     def stopped(self, block: ControlBlock) -> None:
-        """Keep what the counters hold."""
+        """Keep the present values of a program's counters."""
         self._counted[block] = self._counters(block)
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Have the recording keep what was counted."""
+        """Write the counts of a program to the recording."""
         if block not in self._counted:
             self._counted[block] = self._counters(block)
         counts, stats = self._counted.pop(block)
@@ -59,11 +67,11 @@ class BoundaryInstrument(Instrument):
             sink.stats(program.index, stats)
         calls = sum((counts or {}).values()) + sum(cell[1] for cell in (stats or {}).values())
         self._calls += calls
-        # what a call costs among others is 0 if it was measured in no time at all
+        # The cost among other calls is 0 if it was too small to be measured.
         self._ticks += calls * max(block.cost_call, block.cost_outer)
 
     def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
-        """Add what hooks added to the calls, as the agents have measured it."""
+        """Add the time that hooks added to the calls, as the agents have measured it."""
         del units
         if self._ticks:
             cost.call_ns = round(self._ticks / self._calls * ns_per_tick, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was counted by call site, as arcs between functions."""
+"""Calls through slots, counted by call site, as arcs between functions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from soscope.wire import layout
 
 
 def add_boundary(recording: RecordingFile, sums: ArcSums, names: RecordedNames) -> None:
-    """Add the calls through slots: the function around a call site has called.
+    """Add the calls through slots. The caller is the function that contains the call site.
 
-    An image stands for its functions, with "" as symbol, where a call has no site: the function
-    looks at its return address, the table of sites was full, or the site is outside of the image
-    and several images lay there in turn: a count has no time. Time of a function that calls
-    itself through slots is counted for each of its calls. Calls of functions that report them
-    themselves are in `sums` already.
+    If a call has no site, its image stands for the calling function, with "" as symbol. A call
+    has no site if the callee uses its return address, if the table of sites was full, or if the
+    site is outside of the image and several images lay there one after the other (a count has no
+    time to tell which). If a function calls itself through slots, its time is counted for each of
+    its calls. Calls of functions that report them themselves are in `sums` already.
     """
     reported = sums.callees
     rate = recording.clock.rate
@@ -42,7 +42,7 @@ def add_boundary(recording: RecordingFile, sums: ArcSums, names: RecordedNames) 
 
 
 def unseen_tables(programs: Iterable[RecordedProgram]) -> list[str]:
-    """Return a note for each image whose method tables were not looked for."""
+    """Return a note for each image whose method tables were not searched."""
     labels = {
         image.label
         for program in programs
@@ -56,7 +56,7 @@ def unseen_tables(programs: Iterable[RecordedProgram]) -> list[str]:
 
 
 class _ArcEnds:
-    """Who has called, and what was called, by what a count stands for in one program."""
+    """Finds the caller and the callee of each count of one program."""
 
     def __init__(self, program: RecordedProgram, sums: ArcSums, names: RecordedNames) -> None:
         self._program = program
@@ -65,7 +65,7 @@ class _ArcEnds:
         self._callees: dict[int, int] = {}
 
     def of(self, index: int) -> tuple[int, int]:
-        """Return the places of caller and callee in the profile."""
+        """Return the indices of the caller and the callee in the profile."""
         number, addr = index, 0
         if index >= layout.MAX_SLOTS:
             number, addr = self._program.call_site(index - layout.MAX_SLOTS)
@@ -73,7 +73,7 @@ class _ArcEnds:
         return self._caller(slot, addr), self._callee(slot)
 
     def _caller(self, slot: TracedSlot, addr: int) -> int:
-        """Return the function whose call returns to `addr`; 0: nobody knows where it was."""
+        """Return the function whose call returns to `addr`, 0 if its image is not known."""
         image = slot.caller
         if image is None or not image.start < addr <= image.end:
             image = self._program.image_at(addr - 1) if addr else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as trees of functions: who is called by whom, by which way, and how long that took."""
+"""A profile as trees of functions: call paths, with counts and times."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from soscope.instruments.prof.model import NOBODY, Profile
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
 
-# says whether a function is meant
+# Tells whether a frame's function is one of the wanted functions.
 Matches = Callable[[StackFrame], bool]
 
 
 class Context:
-    """A function on one way; `children` are by whatever tells them apart.
+    """A function on one call path. `children` are by place, or by another key.
 
-    `count` is a number of calls or of samples, `total_ns` is with what is below, `self_ns` without;
-    None: not known. `total_doubt_ns` and `doubt_ns` are by how much these may be wrong.
+    `count` is a number of calls or of samples. `total_ns` includes the time of callees, and
+    `self_ns` does not. `total_doubt_ns` and `doubt_ns` are the possible errors of these times.
+    None means not known.
     """
 
     __slots__ = (
@@ -51,7 +52,7 @@ class Context:
         self.children: dict[Hashable, Context] = {}
 
     def below(self, place: Hashable, frame: StackFrame) -> Context:
-        """Return the child for a function, made where there is none."""
+        """Return the child for a function, which is made if there is none."""
         child = self.children.get(place)
         if child is None:
             child = self.children[place] = Context(frame)
@@ -65,7 +66,7 @@ class Context:
         doubt_ns: int | None = None,
         total_doubt_ns: int | None = None,
     ) -> None:
-        """Add what is known of more calls."""
+        """Add the numbers of further calls."""
         self.count = added(self.count, count)
         self.total_ns = added(self.total_ns, total_ns)
         self.self_ns = added(self.self_ns, self_ns)
@@ -73,16 +74,16 @@ class Context:
         self.total_doubt_ns = added(self.total_doubt_ns, total_doubt_ns)
 
     def take(self, other: Context) -> None:
-        """Add what is known of the calls of another one."""
+        """Add the numbers of another context."""
         self.add(other.count, other.total_ns, other.self_ns, other.doubt_ns, other.total_doubt_ns)
 
 
 class View(Record):
-    """A tree. `root` is no function: its sums are those of the whole, not of what is shown.
+    """A tree. `root` is no function; its sums are those of everything, not only of what is shown.
 
-    `what` is counted, CALLS or SAMPLES. `is_whole`: ways are known from the first function on,
-    and not only who has called: then a caller has no sums of its own. `is_inverted`: callers are
-    below what they call.
+    `what` tells what is counted, CALLS or SAMPLES. `is_whole` means that call paths are complete
+    from the first function on. Else only pairs of caller and callee are known, and callers have
+    no sums of their own. `is_inverted` means that callers are below what they call.
     """
 
     __slots__ = ("is_inverted", "is_whole", "root", "what")
@@ -97,10 +98,10 @@ class View(Record):
 
 
 def trees_of(profile: Profile, *, threads: bool = False) -> list[View]:
-    """Return a tree for each source of the profile: ways of calls, single calls, samples.
+    """Return a tree for each source of the profile: call paths, pairs of functions, and samples.
 
-    With `threads` each thread has a tree of its own in those that tell them apart. Samples come
-    first where soscope chose how to record: they tell of all that ran.
+    With `threads`, each thread has a tree of its own, if the source tells threads apart. If
+    soscope chose how to record, samples come first, as they cover everything that ran.
     """
     views = []
     if profile.nodes:
@@ -114,7 +115,7 @@ def trees_of(profile: Profile, *, threads: bool = False) -> list[View]:
 
 
 def callees_of(profile: Profile, matches: Matches) -> list[View]:
-    """Return trees that begin with the functions that `matches` wants, whoever called them."""
+    """Return trees that begin with the functions that `matches` accepts, whoever called them."""
     views = []
     for view in trees_of(profile):
         root = _whole(view)
@@ -128,10 +129,10 @@ def callees_of(profile: Profile, matches: Matches) -> list[View]:
 
 
 def callers_of(profile: Profile, matches: Matches) -> list[View]:
-    """Return trees that begin with the functions that `matches` wants, and go on to callers.
+    """Return trees that begin with the functions that `matches` accepts, and go on to callers.
 
-    What stands beside a caller is what it has had from those functions. Of a function inside of
-    itself there is a count, and no time again.
+    The numbers of a caller are those of the matching functions that it has called. If a matching
+    function is called inside another one, its call counts, but its total time is not added again.
     """
     views = []
     for view in trees_of(profile):
@@ -152,14 +153,17 @@ def callers_of(profile: Profile, matches: Matches) -> list[View]:
 
 
 def _whole(view: View) -> Context:
-    """Return a root for functions of a tree, with the sums of all of it."""
+    """Return a new root with the sums of the whole tree."""
     root = Context(view.root.frame)
     root.take(view.root)
     return root
 
 
 def _walk(root: Context) -> Iterable[tuple[Context, list[Context]]]:
-    """Give each function below the root, with those above it; the lists are one that changes."""
+    """Yield each function below the root, with the functions above it.
+
+    The list of functions above is one list that changes.
+    """
     above: list[Context] = []
     rest: list[Context | None] = [*root.children.values()]
     while rest:
@@ -173,7 +177,7 @@ def _walk(root: Context) -> Iterable[tuple[Context, list[Context]]]:
 
 
 def _merge(source: Context, target: Context, *, is_called: bool) -> None:
-    """Add a tree to another one; its first function has sums of its own if it `is_called`."""
+    """Add a tree to another one. The numbers of its first function are added if it `is_called`."""
     rest = [(source, target)]
     while rest:
         context, into = rest.pop()
@@ -209,7 +213,7 @@ def _of_nodes(profile: Profile, *, threads: bool) -> Context:
 
 
 def _of_arcs(profile: Profile) -> Context | None:
-    """Return callers with what they call, as far as no way has that caller and callee."""
+    """Return callers with their callees, for pairs that no call path contains."""
     functions = [node.function for node in profile.nodes]
     known = {
         (NOBODY if node.parent == NOBODY else functions[node.parent], node.function)

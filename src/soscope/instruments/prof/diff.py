@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two profiles, or the documents of two, compared function by function."""
+"""Comparison of two profiles, or of their reports as JSON, function by function."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from soscope.model.stackframe import StackFrame
 from soscope.model.stats import importance
 from soscope.recording.side import document_of, document_text, number_of, text_of
 
-TIMES = "times"  # of calls; else CALLS are compared, or SAMPLES
+TIMES = "times"  # times of calls; the others are CALLS and SAMPLES
 
 NEW, GONE = "new", "gone"
 SLOWER, FASTER = "slower", "faster"
-MORE, FEWER = "more", "fewer"  # calls
-LONGER, SHORTER = "longer", "shorter"  # nobody knows why
+MORE, FEWER = "more", "fewer"  # number of calls
+LONGER, SHORTER = "longer", "shorter"  # for an unknown reason
 SAME = ""
 
 _GMON_MAGIC = b"gmon"
 _GMON_HINT = "soscope prof report --json --image IMAGE FILE makes a document of a file of gprof's"
 
-# image, symbol, file of an interpreter's
+# image, symbol, file of an interpreter's function
 Place = tuple[str, str, str]
 
 
 class ProfSide:
-    """What the file `path` says: functions by their calls, and by samples, as far as there are any.
+    """One side of a comparison: the functions of the file `path`, by calls and by samples.
 
-    `state` and `notes` are those of its report, as is `is_chosen`.
+    `state` and `notes` are those of its report, and so is `is_chosen`.
     """
 
     __slots__ = ("calls", "is_chosen", "notes", "path", "samples", "state")
@@ -63,19 +63,19 @@ class ProfSide:
 
     @property
     def knows(self) -> list[str]:
-        """What can be compared."""
+        """Return what can be compared: TIMES, CALLS, SAMPLES."""
         known = [TIMES] if any(row.self_ns is not None for row in self.calls.values()) else []
         return known + [CALLS] * bool(self.calls) + [SAMPLES] * bool(self.samples)
 
 
 class ProfDiffRow(Record):
-    """A function on both sides, None: it is not there.
+    """A function on both sides; a side without the function is None.
 
-    `change` is the difference in nanoseconds of its own time, or in calls where those are compared;
-    `why` is one of this module's words, for the larger part of it. `doubt_ns` is by how much the
-    change of a time may be wrong: as much as the two times together. If only one side knows its
-    doubt, the change may be wrong by that at least. None: nobody knows, or calls are compared,
-    which are exact.
+    `change` is the difference of its own time in ns, or of its calls if calls are compared. `why`
+    is one of this module's words, the cause of the larger part of the change. `doubt_ns` is the
+    possible error of a change of time: the sum of the errors of both times, or at least the one
+    error that is known. It is None if neither is known, or if calls are compared, which are
+    exact.
     """
 
     __slots__ = ("a", "b", "change", "doubt_ns", "frame", "why")
@@ -94,11 +94,11 @@ class ProfDiffRow(Record):
 
 
 class ProfDiff:
-    """The `rows` of two sides, what has changed most first; `what` is TIMES, CALLS or SAMPLES.
+    """The `rows` of two sides, largest change first. `what` is TIMES, CALLS or SAMPLES.
 
-    Changes that are no more than their doubt come behind others that matter.
-    `total_a` and `total_b` are the sums of what is compared. `is_complete`: both sides go on to
-    the end of what they tell of. `notes` say what is missing.
+    Changes that are no larger than their error come last. `total_a` and `total_b` are the sums of
+    what is compared. `is_complete` means that both recordings reach the end of their programs.
+    `notes` tell what is missing.
     """
 
     __slots__ = ("is_complete", "notes", "paths", "rows", "total_a", "total_b", "what")
@@ -127,11 +127,12 @@ class ProfDiff:
 
 
 def compare(path_a: str, path_b: str, *, samples: bool = False) -> ProfDiff:
-    """Compare the times of calls in two files; their counts, or samples, if not both have more.
+    """Compare the times of calls in two files, or their counts or samples.
 
-    With `samples` those are compared, and where soscope chose how to record both: they tell of all
-    that ran. Raises RecordingError or FormatError where a file is no
-    profile, or the two have nothing in common.
+    Counts or samples are compared if not both files have times. Samples are compared with
+    `samples`, or if soscope chose how to record both files, as samples cover everything that ran.
+    Raises RecordingError or FormatError if a file is no profile, or if the two have nothing in
+    common.
     """
     a, b = read_side(path_a), read_side(path_b)
     common = [what for what in a.knows if what in b.knows]
@@ -144,14 +145,14 @@ def compare(path_a: str, path_b: str, *, samples: bool = False) -> ProfDiff:
         known = (f"'{side.path}' has {' and '.join(side.knows) or 'nothing'}" for side in (a, b))
         raise RecordingError(f"there is nothing to compare: {', '.join(known)}")
     are_chosen = a.is_chosen and b.is_chosen
-    # times say more than counts
+    # Times tell more than counts do.
     if SAMPLES in common and (common[0] == CALLS or are_chosen):
         return ProfDiff(SAMPLES, a, b)
     return ProfDiff(common[0], a, b)
 
 
 def _by_place(rows: list[FlatRow]) -> dict[Place, FlatRow]:
-    """Return rows by what is the same in two runs; functions of one name are added up."""
+    """Return rows by a key that is equal in two runs. Functions of one name are added up."""
     known: dict[Place, FlatRow] = {}
     for row in rows:
         frame = row.frame
@@ -183,7 +184,8 @@ def _why(row: ProfDiffRow, what: str) -> str:
         return MORE if row.change > 0 else FEWER
     if what == SAMPLES or not row.a.count or not row.b.count:
         return LONGER if row.change > 0 else SHORTER
-    # what the other calls have taken at the old price; the rest is of the price
+    # The time of the additional calls at the old time per call. The rest is due to the new time
+    # per call.
     by_calls = (row.b.count - row.a.count) * (row.a.self_ns or 0) / row.a.count
     by_price = row.change - by_calls
     if abs(by_calls) > abs(by_price):
@@ -195,16 +197,16 @@ def _why(row: ProfDiffRow, what: str) -> str:
 
 
 def read_side(path: str) -> ProfSide:
-    """Return what a recording, or a document of the schema SCHEMA, says.
+    """Return the content of a recording, or of a JSON document of the schema SCHEMA.
 
-    Its content tells which of them it is. Raises RecordingError, FormatError.
+    The content of the file decides which of them it is. Raises RecordingError, FormatError.
     """
     text = document_text(path)
     return _of_recording(path) if text is None else _of_document(path, text)
 
 
 def _of_recording(path: str) -> ProfSide:
-    from soscope.instruments.prof.report import profile_of  # a document does not need it
+    from soscope.instruments.prof.report import profile_of  # documents do without it
     from soscope.recording.reader import RecordingFile
 
     with RecordingFile.open(path) as recording:
@@ -247,7 +249,7 @@ def _of_document(path: str, text: bytes) -> ProfSide:
 
 
 def _row(said: dict[str, Any], count: str) -> FlatRow:
-    """Return a row. Raises LookupError, TypeError or ValueError where it is none."""
+    """Return a row of a document. Raises LookupError, TypeError or ValueError if it is none."""
     image, symbol, file = (
         None if said[name] is None else text_of(said[name]) for name in ("image", "symbol", "file")
     )
@@ -257,7 +259,7 @@ def _row(said: dict[str, Any], count: str) -> FlatRow:
         StackFrame(image or None, None if offset is not None else symbol, offset, file, None)
     )
     counted, total, own = (_number(said[name]) for name in (count, "total_ns", "self_ns"))
-    # older documents say nothing of doubts
+    # older documents have no errors of times
     row.add(counted, total, own, doubt_ns=_number(said.get("doubt_ns")))
     return row
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as rows of functions, of images or of threads: by its calls, or by its samples."""
+"""A profile as rows of functions, images or threads, by calls or by samples."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ GROUPS = (BY_FUNCTION, BY_IMAGE, BY_THREAD)
 UNKNOWN = "?"
 ANY = "(any)"
 
-_INTERNAL = "<internal:"  # a file that Ruby itself has
+_INTERNAL = "<internal:"  # path of a file inside of Ruby
 
 
 class FlatRow(Record):
-    """What is known of a function, of an image or of a thread; None: it is not.
+    """The numbers of a function, an image or a thread; unknown ones are None.
 
-    `frame` names it. `count` is a number of calls or of samples. `total_ns` is the time with what
-    it calls, `self_ns` is without; `overhead_ns` is what has been taken off both.
-    `doubt_ns` is by how much `self_ns` may be wrong.
+    `frame` names the function. `count` is a number of calls or of samples. `total_ns` includes
+    the time of callees, and `self_ns` does not. `overhead_ns` is what has been subtracted from
+    both. `doubt_ns` is the possible error of `self_ns`.
     """
 
     __slots__ = ("count", "doubt_ns", "frame", "overhead_ns", "self_ns", "total_ns")
@@ -48,7 +48,7 @@ class FlatRow(Record):
         overhead_ns: int | None = None,
         doubt_ns: int | None = None,
     ) -> None:
-        """Add what is known of more of it."""
+        """Add the numbers of further calls or samples."""
         self.count = added(self.count, count)
         self.total_ns = added(self.total_ns, total_ns)
         self.self_ns = added(self.self_ns, self_ns)
@@ -57,14 +57,14 @@ class FlatRow(Record):
 
     @property
     def is_told(self) -> bool:
-        """Return whether `self_ns` is more than it may be wrong by."""
+        """Return whether `self_ns` is larger than its possible error."""
         return is_told(self.self_ns, self.doubt_ns)
 
 
 class JoinedRow(Record):
-    """What samples and calls say of one function, image or thread; None: nothing, not both.
+    """Samples and calls of one function, image or thread; one of the two may be None.
 
-    Times of `sampled` are processor time; those of `called` have what was waited for in it.
+    Times of `sampled` are processor time. Times of `called` include waiting.
     """
 
     __slots__ = ("called", "sampled")
@@ -75,24 +75,24 @@ class JoinedRow(Record):
 
     @property
     def frame(self) -> StackFrame:
-        """What it is called."""
+        """Return the frame that names it."""
         known = self.sampled or self.called
         assert known is not None
         return known.frame
 
     @property
     def is_told(self) -> bool:
-        """Return whether the time of its calls, if known, is more than it may be wrong by."""
+        """Return whether the time of its calls is not known or larger than its possible error."""
         return self.called is None or self.called.is_told
 
 
 def added(known: int | None, more: int | None) -> int | None:
-    """Return the sum of what is known of two things."""
+    """Return the sum of two numbers; None counts as 0, unless both are None."""
     return known if more is None else more + (known or 0)
 
 
 def frame_of(function: ProfFunction) -> StackFrame:
-    """Return a function as a frame; one without a name has its address as offset."""
+    """Return a function as a frame. A function without a name has its address as offset."""
     image = function.image or None
     if function.symbol == UNKNOWN and function.size:
         return StackFrame(image, None, function.addr)
@@ -100,9 +100,9 @@ def frame_of(function: ProfFunction) -> StackFrame:
 
 
 def frames_of(sample: ProfSample) -> list[StackFrame]:
-    """Return a sample's frames as those of functions: what is in none is UNKNOWN of its image.
+    """Return a sample's frames. A frame in no known function is UNKNOWN of its image.
 
-    The offset of one without a name is its address.
+    A function without a name has its address as offset.
     """
     frames = sample.frames or (StackFrame(None, UNKNOWN, None),)
     return [
@@ -114,14 +114,14 @@ def frames_of(sample: ProfSample) -> list[StackFrame]:
 
 
 def place_of(frame: StackFrame) -> Hashable:
-    """Return what is the same for all frames of one function."""
-    if frame.image is None:  # an interpreter's: many files have a function of this name
+    """Return a key that is equal for all frames of one function."""
+    if frame.image is None:  # an interpreter's: the name may occur in many files
         return frame.symbol, frame.file
     return frame.image, frame.offset if frame.symbol is None else frame.symbol
 
 
 def image_name(frame: StackFrame) -> str:
-    """Return the image of a frame, of an interpreter's the file's name; "" where nobody knows."""
+    """Return the name of a frame's image, or of an interpreter's file, "" if neither is known."""
     return frame.image or file_name(frame.file or "")
 
 
@@ -129,19 +129,19 @@ def file_name(file: str) -> str:
     """Return the last part of the path of an interpreter's file."""
     last = os.path.basename(file)
     if file.startswith(_INTERNAL) and last != file:
-        return _INTERNAL + last  # its closing bracket is in the last part
+        return _INTERNAL + last  # the last part has the closing bracket
     return last
 
 
 def function_name(frame: StackFrame) -> str:
-    """Return what a function is called; ANY is an image that stands for all its functions."""
+    """Return a function's name, or ANY for an image that stands for all its functions."""
     if frame.symbol is None and frame.offset is not None:
         return f"{frame.offset:#x}"
     return frame.symbol or (ANY if frame.symbol == "" and frame.image else UNKNOWN)
 
 
 def function_rows(profile: Profile) -> list[FlatRow]:
-    """Return a row for each function of which calls or times are known; the largest first."""
+    """Return a row for each function with known calls or times, largest first."""
     rows = []
     for function, sums in zip(profile.functions, profile.sums, strict=True):
         if any(value is not None for value in sums.values()):
@@ -152,9 +152,9 @@ def function_rows(profile: Profile) -> list[FlatRow]:
 
 
 def sample_rows(profile: Profile) -> list[FlatRow]:
-    """Return a row for each function of any sample; the largest first.
+    """Return a row for each function that occurs in a sample, largest first.
 
-    `count` are the samples in the function itself.
+    `count` is the number of samples in the function itself.
     """
     rows: dict[Hashable, FlatRow] = {}
     for sample in profile.samples:
@@ -168,12 +168,12 @@ def sample_rows(profile: Profile) -> list[FlatRow]:
 
 
 def sampled_ns(profile: Profile, weight: int) -> int | None:
-    """Return the time that so many samples stand for."""
+    """Return the time that `weight` samples stand for, None if that is not known."""
     return None if profile.sample_ns is None else weight * profile.sample_ns
 
 
 def by_image(rows: list[FlatRow]) -> list[FlatRow]:
-    """Add rows of functions up; images contain each other's calls, and so have no total."""
+    """Add up rows of functions by image. Images call each other, so they have no total time."""
     images: dict[str, FlatRow] = {}
     for row in rows:
         name = image_name(row.frame)
@@ -183,7 +183,7 @@ def by_image(rows: list[FlatRow]) -> list[FlatRow]:
 
 
 def by_thread(profile: Profile, what: str) -> list[FlatRow]:
-    """Return a row for each thread; none where the threads were not told apart."""
+    """Return a row for each thread, none if threads were not told apart."""
     threads: dict[int, FlatRow] = {}
 
     def row_of(at: int) -> FlatRow:
@@ -199,7 +199,7 @@ def by_thread(profile: Profile, what: str) -> list[FlatRow]:
 
 
 def tables_of(profile: Profile, by: str = BY_FUNCTION) -> dict[str, list[FlatRow]]:
-    """Return the rows of calls and of samples by what is counted; `by` is one of GROUPS."""
+    """Return the rows of CALLS and of SAMPLES. `by` is one of GROUPS."""
     if by == BY_THREAD:
         return {what: by_thread(profile, what) for what in (CALLS, SAMPLES)}
     tables = {CALLS: function_rows(profile), SAMPLES: sample_rows(profile)}
@@ -209,10 +209,10 @@ def tables_of(profile: Profile, by: str = BY_FUNCTION) -> dict[str, list[FlatRow
 
 
 def joined(tables: dict[str, list[FlatRow]]) -> list[JoinedRow]:
-    """Return rows of `tables_of` with one row for each function, image or thread.
+    """Return the rows of `tables_of` with one row for each function, image or thread.
 
-    Those with the most samples of their own come first; then what took longest, whichever of the
-    two says so.
+    Rows with most samples of their own come first, then those with the longest time by samples or
+    calls.
     """
     sampled = {place_of(row.frame): row for row in tables[SAMPLES]}
     called: dict[Hashable, FlatRow] = {}
@@ -233,7 +233,7 @@ def _joined_rank(row: JoinedRow) -> tuple[object, ...]:
 
 
 def thread_frame(profile: Profile, at: int) -> StackFrame:
-    """Return what stands for a thread where functions stand otherwise."""
+    """Return a frame that stands for a thread in a table of frames."""
     thread = profile.threads[at]
     name = f" ({thread.name})" if thread.name else ""
     return StackFrame(None, f"thread {thread.tid} of process {thread.pid}{name}", None)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a gmon.out to a profile of the program, or of one library.
+"""Makes a profile of a gmon.out, for the program or for one library.
 
-glibc writes the addresses that code had in the process, less the program's load bias. So those of
-a library are off by its own load bias, less that of the program; see `gmon_profile`.
+glibc writes addresses as they were in the process, minus the program's load bias. So addresses of
+a library differ from link-time addresses by the library's load bias minus the program's. See
+`gmon_profile`.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MOST_NAMES = 4  # in a note
+_MOST_NAMES = 4  # names in a note
 
 
 def gmon_profile(
     gmon: GmonFile, functions: ImageFunctions, *, load_bias: int = 0, program_bias: int = 0
 ) -> Profile:
-    """Return what a file says of the image that has these functions.
+    """Return the profile of the image with these functions, from a gmon.out.
 
-    `load_bias` is the image's own, `program_bias` that of a program that is a PIE: glibc has taken
-    it off. Both are 0 for the program itself. Where they cannot be right, the place is taken at
-    which the code fits, and a note says so. Raises SoscopeError where there is none.
+    `load_bias` is the image's own. `program_bias` is the load bias of a program that is a PIE,
+    which glibc has subtracted. Both are 0 for the program itself. If the two cannot be right, the
+    load bias at which the code fits is used, and a note tells so. Raises SoscopeError if there is
+    none.
     """
     elf = functions.elf
     if elf is None:
@@ -91,7 +93,7 @@ def gmon_profile(
 
 
 def _code(elf: ElfImage) -> Code:
-    """Return where its code lies, as link-time addresses."""
+    """Return the ranges of an image's code, as link-time addresses."""
     return [
         (segment.vaddr, segment.vaddr + segment.memsz)
         for segment in elf.segments

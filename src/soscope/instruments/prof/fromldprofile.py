@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a file of LD_PROFILE to a profile.
+"""Makes a profile of a file written by LD_PROFILE.
 
-What such a file tells is less than it seems. The recorder looks a call up by its return address
-in a chain of calls to the same 32 bytes of code (16 on machines of 32 bits), and never compares
-the callee: calls of another function that begins in those bytes are counted as calls of the first
-one (`_dl_mcount` in glibc's elf/dl-profile.c). When a later run, or another process, goes on with
-a file, it puts what is there into chains of 4 bytes instead, but still looks for 32: calls of a
-function are then added to one that begins an eighth as far behind the start of the code. Not every
-such file shows that it is of several runs. What may have been mixed up has no number here.
+Such a file tells less than it seems. The recorder finds a call by its return address in a chain
+of calls to the same 32 bytes of code (16 on 32-bit machines), and never compares the callee. So
+calls of another function that begins in these bytes are counted as calls of the first one
+(`_dl_mcount` in glibc's elf/dl-profile.c). If a later run or another process continues a file, it
+puts the existing calls into chains of 4 bytes, but still looks for 32. Then calls of a function
+are added to a function that begins an eighth as far behind the start of the code. Not every file
+shows that it comes from several runs. Functions that may have been mixed up have no number of
+calls here.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ _CODE = frozenset((c.STT_NOTYPE, c.STT_FUNC, c.STT_GNU_IFUNC))
 
 
 def ldprofile_profile(counted: LdProfile, functions: ImageFunctions) -> Profile:
-    """Return what a file says of the library that has these functions.
+    """Return the profile of the library with these functions, from such a file.
 
-    Raises SoscopeError where the library's code lies elsewhere: it is another one.
+    Raises SoscopeError if the library's code lies at other addresses, as it is another library
+    then.
     """
     elf = functions.elf
     if elf is None:
@@ -64,7 +66,7 @@ def ldprofile_profile(counted: LdProfile, functions: ImageFunctions) -> Profile:
 
 
 def _code_pages(elf: ElfImage) -> list[tuple[int, int]]:
-    """Return the first and the last address of its code, rounded to pages of each usual size."""
+    """Return the first and last address of a library's code, for each usual page size."""
     code = [
         (segment.vaddr, segment.vaddr + segment.memsz)
         for segment in elf.segments
@@ -79,13 +81,13 @@ def _code_pages(elf: ElfImage) -> list[tuple[int, int]]:
 def _add_arcs(
     profile: Profile, sums: ArcSums, counted: LdProfile, functions: ImageFunctions
 ) -> set[int]:
-    """Add the arcs; return the places of functions of which the number of calls is not known."""
+    """Add the arcs. Return the functions (by index) whose number of calls is not known."""
     low = counted.low
     mixed = _Mixed(counted, _entries(functions))
     callees = functions.at_all([low + to for _, to, _ in counted.arcs])
     callers = functions.at_all([low + max(start - 1, 0) for start, _, _ in counted.arcs])
     for (start, to, count), caller, callee in zip(counted.arcs, callers, callees, strict=True):
-        if count:  # or another thread was about to count it
+        if count:  # 0: another thread was about to count it
             by = NOBODY if start == OUTSIDE else sums.function(caller)
             is_known = low + to not in mixed.groups
             sums.add(by, sums.function(callee), count if is_known else None)
@@ -105,16 +107,17 @@ def _add_arcs(
 
 
 class _Mixed:
-    """Which functions' calls may have been counted as those of others.
+    """Finds functions whose calls may have been counted as calls of other functions.
 
-    `entries` are where functions begin that may have been called. `groups` has those that may have
-    been mixed up, each with itself, or with an earlier one that it may have been mixed up with.
+    `entries` are the addresses of functions that may have been called. `groups` has the functions
+    that may have been mixed up, each with an earlier one of its group, or with itself if it is
+    the first.
     """
 
     def __init__(self, counted: LdProfile, entries: set[int]) -> None:
         self._low = counted.low
         self._arcs = counted.arcs
-        size = 32 if counted.bits == 64 else 16  # bytes that share a chain
+        size = 32 if counted.bits == 64 else 16  # bytes of code with one chain
         keys = {(start, to // size) for start, to, _ in counted.arcs}
         self.has_several_runs = len(keys) < len(counted.arcs)
         self.groups: dict[int, int] = {}
@@ -137,7 +140,7 @@ class _Mixed:
             self.groups[start] = first
 
     def _first(self, start: int) -> int:
-        """Return the first of a group, as far as it has grown."""
+        """Return the first function of a group, as far as the group has grown."""
         way = []
         while (before := self.groups.get(start, start)) != start:
             way.append(start)
@@ -147,7 +150,7 @@ class _Mixed:
         return start
 
     def together(self) -> list[tuple[list[int], int]]:
-        """Return (where functions begin, calls of all of them) for each group."""
+        """Return (addresses of functions, calls of all of them) for each group."""
         starts: dict[int, list[int]] = {}
         for start in sorted(self.groups):
             starts.setdefault(self._first(start), []).append(start)
@@ -159,10 +162,10 @@ class _Mixed:
 
 
 def _entries(functions: ImageFunctions) -> set[int]:
-    """Return where calls from other images, or through slots of its own, may come to.
+    """Return the addresses at which calls from other images or through own slots may arrive.
 
-    An IFUNC's own code is never called so: what it chooses is, which has no symbol of its own that
-    could be told, so all functions of a library with IFUNCs may be it.
+    The resolver of an IFUNC is never called so. The function that it chooses is, but no symbol
+    tells which one that is. So if a library has IFUNCs, any of its functions may be called.
     """
     assert functions.elf is not None
     try:

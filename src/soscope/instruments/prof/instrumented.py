@@ -48,7 +48,7 @@ _MODES = {
 
 
 class ProfHooks(Hooks):
-    """Hooks whose functions are no ordinary calls, which nobody else may have."""
+    """Hooks that no other instrument may have, as they are no ordinary functions."""
 
     def _table(self, patterns: list[Automaton]) -> bytes:
         del patterns
@@ -56,11 +56,11 @@ class ProfHooks(Hooks):
 
 
 class LoggingHooks(ProfHooks):
-    """The same, of which each call is recorded by itself."""
+    """The same hooks, for recording each call by itself."""
 
     @property
     def needs_ring(self) -> bool:
-        """Say so."""
+        """See the base class."""
         return True
 
 
@@ -77,11 +77,12 @@ class InstrumentedCode(Instrument):
         period: int = SAMPLE_PERIOD,
         tables: int = 48,
     ) -> None:
-        """Take the images that `images` name as `--from` does; None: all of them.
+        """Record the images that `images` match, patterns as of `--from`, or all if it is None.
 
-        With MODE_SAMPLE, one call in `period` is timed; it is a power of two. So many threads at
-        once have a `tables` each, less one; others are counted together, and not timed. Raises
-        UsageError for a faulty pattern.
+        With MODE_SAMPLE, one call in `period` is timed, which is a power of two. There are
+        `tables` tables. Each thread has one of its own while there are some, and the last one
+        counts the calls of all further threads together, without times. Raises UsageError for a
+        faulty pattern.
         """
         is_timed = mode in (MODE_SAMPLE, MODE_TIME, MODE_LOG)
         own, size = tree.own_memory(
@@ -96,17 +97,17 @@ class InstrumentedCode(Instrument):
             own_size=size,
             own=own,
         )
-        self._stopped: dict[int, tree.ReportedCalls | None] = {}  # by id of a block
+        self._stopped: dict[int, tree.ReportedCalls | None] = {}  # by id() of a block
         self._calls = 0
-        self._ticks = 0  # that hooks have added to the calls
-        self._least = 0  # that a hook adds to a call of which a record tells
+        self._ticks = 0  # ticks that hooks have added to the calls
+        self._least = 0  # ticks that a hook adds to a recorded call
 
     def stopped(self, block: ControlBlock) -> None:
-        """Take what there is now: its program goes on."""
+        """Read a program's calls now, as the program goes on."""
         self._stopped[id(block)] = _read(block)
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Read what the processes of one program have reported."""
+        """Read the calls that the processes of one program have reported."""
         key = id(block)
         calls = self._stopped.pop(key) if key in self._stopped else _read(block)
         if calls is not None:
@@ -122,7 +123,7 @@ class InstrumentedCode(Instrument):
         self._least = max(self._least, min(known, default=0))
 
     def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
-        """Add what hooks added to the calls, as the agents have measured it."""
+        """Add the time that hooks added to the calls, as the agents have measured it."""
         calls, ticks = self._calls, self._ticks
         if self.hooks.needs_ring:
             calls, ticks = units, units * self._least

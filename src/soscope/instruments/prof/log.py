@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that instrumented code has reported one by one (`--mode log`), as a recording has them.
+"""Calls that instrumented code has reported one by one (`--mode log`), read from a recording.
 
-They are arrays: of millions of calls an object each would take minutes.
+They are arrays, as objects for millions of calls would take minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Booleans = npt.NDArray[np.bool_]
 _UNIT = np.dtype(
     [("commit", "<u4"), ("ticks", "<u4"), ("start", "<i8"), ("function", "<i8"), ("around", "<i8")]
 )
-_Units = npt.NDArray[Any]  # of _UNIT
+_Units = npt.NDArray[Any]  # array of _UNIT
 _HEADER_UNITS = layout.CHUNK_HEADER // layout.UNIT
 _CHUNK_UNITS = layout.CHUNK_SIZE // layout.UNIT
 _FLAGS = (1 << layout.REPORTED_TICKS) - 1
@@ -34,11 +34,11 @@ _HIGH = (0xFFF_FFFF >> layout.REPORTED_TICKS) << layout.REPORTED_TICKS
 class ThreadLog(Record):
     """The calls of one thread, in the order in which they began.
 
-    `start` and `ticks` are of the processor's clock, and have the hooks' own time in them.
-    `function` and `around` are as in `struct sosc_reported`, and `flags` are REPORTED_ of `layout`.
-    `waits` are (tsc, ticks) of times that the agent took for the recording, not the program.
-    `is_open` says of each call that it had not returned at the end. `overwritten` is how many are
-    missing, as another call stands in their unit for the second time.
+    `start` and `ticks` are of the processor's clock and include the time of the hooks. `function`
+    and `around` are the same as in `struct sosc_reported`, and `flags` are REPORTED_ flags of
+    `layout`. `waits` are (tsc, ticks) of times that the agent, not the program, took for the
+    recording. `is_open` tells for each call whether it had not returned at the end. `overwritten`
+    is the number of missing calls, whose units were used for other calls.
     """
 
     __slots__ = (
@@ -58,7 +58,7 @@ class ThreadLog(Record):
         self.pid = pid
         self.tid = tid
         ticks = _ticks(units)
-        # the one that lasts longer is around the other
+        # at equal starts, the longer call contains the other
         order = np.lexsort((-ticks, units["start"]))
         order = _without_doubled(units, ticks, order)
         self.overwritten = len(units) - len(order)
@@ -77,17 +77,17 @@ class ThreadLog(Record):
         return len(self.start)
 
     def is_seen(self) -> Booleans:
-        """Say of each call whether its return could be seen: others have no time."""
+        """Return for each call whether its return could be seen. Other calls have no time."""
         return np.asarray((self.flags & layout.REPORTED_UNSEEN) == 0)
 
 
-OpenCalls = dict[tuple[int, int], list[tuple[int, ...]]]  # of `ThreadCalls`, by pid and tid
+OpenCalls = dict[tuple[int, int], list[tuple[int, ...]]]  # words of units, by pid and tid
 
 
 def logs_of(
     recording: RecordingFile, still_open: dict[int, OpenCalls]
 ) -> dict[int, list[ThreadLog]]:
-    """Return the calls of each program by its number; `still_open` has those that are open."""
+    """Return the calls of each program by its number. `still_open` has calls that are open."""
     taken = _Taken(recording)
     logs: dict[int, list[ThreadLog]] = {}
     keys = set(taken.pieces) | {
@@ -112,7 +112,7 @@ def logs_of(
 
 
 def _tell_apart(calls: _Units, program: RecordedProgram, pid: int) -> None:
-    """Have each address say which image it was in then, where several may have been there."""
+    """Add to addresses the image that was there then, if several images were there in turn."""
     moves = np.array(program.moves.times(), np.int64)
     if not len(moves):
         return
@@ -121,7 +121,7 @@ def _tell_apart(calls: _Units, program: RecordedProgram, pid: int) -> None:
         addrs = [each for each in np.unique(calls[name][are_addrs]).tolist() if each > 0]
         several = [each for each in addrs if program.needs_time(each)]
         rows = np.flatnonzero(are_addrs & np.isin(calls[name], several))
-        # between two moves nothing changes
+        # The images do not change between two moves.
         since = np.searchsorted(moves, calls["start"][rows], side="right")
         keys = np.stack([calls[name][rows], since], axis=1)
         distinct, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
@@ -139,10 +139,10 @@ def _ticks(units: _Units) -> Integers:
 
 
 def _without_doubled(units: _Units, ticks: Integers, order: Integers) -> Integers:
-    """Return `order`, of units by their start, without those that say again what others say.
+    """Return `order` (units by start) without units that were written twice.
 
-    Where a signal handler forks while a unit is written, the child writes it, too; other calls may
-    stand there by then. What it has not written any more, the ticks, are theirs.
+    If a signal handler forks while a unit is written, the child writes it, too. Another call may
+    use that unit by then, and its ticks stay in the copy, as the child does not write them again.
     """
     sorted_units = units[order]
     flags = sorted_units["commit"] & _FLAGS
@@ -151,7 +151,7 @@ def _without_doubled(units: _Units, ticks: Integers, order: Integers) -> Integer
         same[1:] &= words[1:] == words[:-1]
     at = np.flatnonzero(same[1:] & (ticks[order[:-1]] > 0))
     stays = np.ones(len(units), np.bool_)
-    stays[np.maximum(order[at], order[at + 1])] = False  # the one that was written first is right
+    stays[np.maximum(order[at], order[at + 1])] = False  # the unit written first is right
     return np.asarray(order[stays[order]], np.int64)
 
 
@@ -162,11 +162,11 @@ def _unit_of(call: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class _Taken(Sink):
-    """The units of a recording that matter here, by program, process and thread."""
+    """The units of logged calls, by program, process and thread."""
 
     def __init__(self, recording: RecordingFile) -> None:
         self.pieces: dict[tuple[int, int, int], list[_Units]] = {}
-        self.until = 0  # tsc behind which nothing is recorded, 0: there is none
+        self.until = 0  # tsc at which the recording ends, 0 if it has no end
         self._programs = recording.programs
         for _ in recording.replay(self):
             pass

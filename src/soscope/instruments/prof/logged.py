@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of a recording, with what the agent has said of it at the end."""
+"""The logged calls of a recording, together with the agent's final data."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from soscope.wire import layout, proflayout
 
 
 def add_logged(recording: RecordingFile, reported: list[tuple[int, ReportedCalls]]) -> None:
-    """Add the trees of all threads to what each program has said at its end.
+    """Add the trees of all threads to the final data of each program.
 
-    Where it has said nothing, as soscope was killed, what hooks cost is not known.
+    If a program has none because soscope was killed, the cost of its hooks is not known.
     """
     said = dict(reported)
     for program, threads in _logs(recording, reported).items():
@@ -40,7 +40,7 @@ def add_logged(recording: RecordingFile, reported: list[tuple[int, ReportedCalls
 def _logs(
     recording: RecordingFile, reported: list[tuple[int, ReportedCalls]]
 ) -> dict[int, list[ThreadLog]]:
-    """Return the calls of each program's threads."""
+    """Return the logs of each program's threads."""
     still_open: dict[int, OpenCalls] = {}
     for program, calls in reported:
         for thread in calls.threads:
@@ -53,9 +53,9 @@ def _logs(
 def timeline_of(
     thread: int, log: ThreadLog, functions: dict[tuple[int, int], int], times: Times
 ) -> ThreadTimeline:
-    """Return the calls of a log; `functions` are places by what units say, and by hook.
+    """Return the timeline of a log. `functions` are indices by (reported function, hook).
 
-    Those of a program that forbids the clock have no time, and are left out.
+    Calls of a program that forbids the clock have no time, and are left out.
     """
     hooks = (log.flags & layout.REPORTED_HOOK).astype(np.int64)
     reported, which = np.unique(

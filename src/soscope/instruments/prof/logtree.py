@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From single calls to the trees that the agent keeps where it logs none: functions by their ways.
+"""Makes trees of call paths from logged calls, like those that the agent keeps in other modes.
 
-Times are what `--mode time` has: no tick is some call's own twice, whoever runs on whatever stack.
+Times are the same as with `--mode time`: no tick is the own time of two calls, whatever stack the
+calls run on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from soscope.instruments.prof.log import Booleans, Integers, ThreadLog
 from soscope.instruments.prof.tree import ROOT, CallNode, LoggedThread
 from soscope.wire import layout
 
-_FOLD = 64  # levels from which on a function inside itself has no node of its own, as in the agent
+_FOLD = 64  # depth from which on a recursive function gets no new node; as in the agent
 _NONE = -1
 
 
@@ -40,7 +41,7 @@ def tree_of(log: ThreadLog) -> LoggedThread:
 
 
 class _Places:
-    """In which node each call is, and whether a call of the same node is around it."""
+    """Finds the node of each call, and whether a call of the same node is around it."""
 
     def __init__(self, log: ThreadLog, nodes: list[CallNode]) -> None:
         self.nodes: Integers = np.zeros(len(log), np.int64)
@@ -68,7 +69,7 @@ class _Places:
             self._place(level, keys[level])
 
     def _place(self, level: Integers, keys: Integers) -> None:
-        """Place the calls of one level; those around them have their places."""
+        """Find the nodes of the calls of one level, after the calls around them."""
         distinct, which = np.unique(keys, axis=0, return_inverse=True)
         placed = [self._node((parent, *key)) for parent, *key in distinct.tolist()]
         which = which.reshape(-1)
@@ -89,7 +90,7 @@ class _Places:
         return known
 
     def _around(self, parent: int, function: int) -> int:
-        """Return the node of the same function around a new one that lies deep, else ROOT."""
+        """Return the node of the same function around a new deep node, else ROOT."""
         same = ROOT
         for _ in range(_FOLD + 1):
             if parent == ROOT:
@@ -102,7 +103,7 @@ class _Places:
 
 
 def _parents(log: ThreadLog) -> Integers:
-    """Return the place of the call around each, -1: there is none, or it is not in the log."""
+    """Return the index of the call around each call, -1 if there is none in the log."""
     places = np.arange(len(log))
     around = np.searchsorted(log.start, log.around)
     around[around == len(log)] = 0
@@ -112,7 +113,7 @@ def _parents(log: ThreadLog) -> Integers:
 
 
 def _depths(parents: Integers) -> Integers:
-    """Return how many calls are around each: the way that is looked at doubles in each round."""
+    """Return how many calls are around each call. Each round doubles the distance covered."""
     above = parents.copy()
     depths: Integers = np.asarray(above != _NONE, np.int64)
     while True:
@@ -124,7 +125,7 @@ def _depths(parents: Integers) -> Integers:
 
 
 def _without_waits(log: ThreadLog) -> tuple[Integers, Integers]:
-    """Return when calls begin and end by a clock that stood still while the agent worked."""
+    """Return begin and end of the calls by a clock that stands still while the agent works."""
     at, ticks = log.waits
     order = np.argsort(at, kind="stable")
     at = at[order]
@@ -137,11 +138,11 @@ def _without_waits(log: ThreadLog) -> tuple[Integers, Integers]:
 
 
 def _own_ticks(start: Integers, end: Integers, ticks: Integers, seen: Booleans) -> Integers:
-    """Return what of each call's ticks no other took that has ended within it."""
+    """Return the own ticks of each call: those that no call inside it has taken."""
     timed = np.flatnonzero(seen)
     order = timed[np.lexsort((-start[timed], end[timed]))]
     before = np.searchsorted(end[order], start[order], side="right")
-    # one that was left at once has ended when it began
+    # A call of zero length ends when it begins.
     before = np.minimum(before, np.arange(len(order)))
     done = [0]
     latest = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of a profile by a pattern: NAME or NAME@IMAGE, either of them a glob."""
+"""Functions of a profile by a pattern, NAME or NAME@IMAGE, with globs in both parts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from soscope.live.names.demangle import plain_name
 from soscope.model.stackframe import StackFrame
 from soscope.select.automaton import Automaton, compile_glob
 
-_NEAR = 3  # names that are proposed
+_NEAR = 3  # similar names in a hint
 
 
 def matcher(pattern: str) -> Matches:
-    """Return what says whether a function is meant; of C++, with its parameters or without.
+    """Return a function that tells whether a frame matches. C++ parameters may be left out.
 
-    An image that stands for all its functions is meant by its own name, too. What is no glob is
-    a name.
+    An image that stands for all its functions also matches by its own name. A pattern that is no
+    glob is a name.
     """
     name, at, image = pattern.rpartition("@") if "@" in pattern else (pattern, "", "*")
     wanted, where = _compiled(name), _compiled(image)
@@ -43,7 +43,7 @@ def _compiled(glob: str) -> Automaton | str:
     try:
         return compile_glob(glob)
     except UsageError:
-        return glob  # `operator[]` is no pattern: it is a name
+        return glob  # `operator[]` is a name, no pattern
 
 
 def _is(pattern: Automaton | str, name: str) -> bool:
@@ -53,7 +53,7 @@ def _is(pattern: Automaton | str, name: str) -> bool:
 
 
 def nothing_called(profile: Profile, pattern: str) -> RecordingError:
-    """Return the error that no function is called so; its hint has names that are near."""
+    """Return the error that no function matches, with similar names as hint."""
     frames = [frame_of(function) for function in profile.functions]
     frames += [frame for sample in profile.samples for frame in sample.frames]
     names = {frame.symbol or image_name(frame) for frame in frames} - {""}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a profile says: functions, the calls between them, and samples.
+"""A profile: functions, the calls between them, and samples.
 
-A profile comes of a recording, or of a file of another profiler. Reports and exports know nothing
-but this. Functions are named by their places in `Profile.functions`.
+A profile comes from a recording, or from the file of another profiler. Reports and exports read
+only this. Functions are denoted by their indices in `Profile.functions`.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.prof.timeline import ThreadTimeline
 
-SCHEMA = "soscope/prof-report/1"  # of a report as a document
+SCHEMA = "soscope/prof-report/1"  # schema of a report as a JSON document
 
 COMPLETE = "complete"
 EMPTY = "is a recording of soscope prof without calls and samples"
 CUT = "cut"
 DISK_FULL = "disk-full"
-STATES = (COMPLETE, CUT, DISK_FULL)  # the worst is the last
+STATES = (COMPLETE, CUT, DISK_FULL)  # from the best state to the worst
 
-# how instrumented libraries were recorded
+# How instrumented libraries were recorded.
 MODE_QUIET, MODE_COUNT, MODE_SAMPLE, MODE_TIME, MODE_LOG = "quiet", "count", "sample", "time", "log"
 MODES = (MODE_QUIET, MODE_COUNT, MODE_SAMPLE, MODE_TIME, MODE_LOG)
 
-HOOKS = "soscope's own hooks ran"  # why samples stand for no time of the program's
+HOOKS = "soscope's own hooks ran"  # reason why samples stand for no time of the program
 
-NOBODY = -1  # the function in front of the first one: nobody knows who called
+NOBODY = -1  # in place of an unknown caller
 
 
 class ProfFunction(Record):
-    """A function of `image`, or the outside: of which `addr` is 0 and `size` is 0.
+    """A function of `image`, or a place outside of known functions, with `addr` and `size` 0.
 
-    `image` is the image's name and `path` its file, "" where they are not known; `symbol` is "?"
-    where nobody knows the name. `addr` and `size` are the link-time address and the bytes of the
-    code. `file` and `line` are where it begins, None: not known.
+    `image` is the image's name and `path` its file, "" if they are not known. `symbol` is "?" if
+    the name is not known. `addr` and `size` are the link-time address and the bytes of the code.
+    `file` and `line` are where the function begins, None if not known.
     """
 
     __slots__ = ("addr", "file", "image", "line", "path", "size", "symbol")
@@ -64,13 +64,13 @@ class ProfFunction(Record):
 
 
 class ProfSums(Record):
-    """What is known of all calls of one function.
+    """The numbers of all calls of one function.
 
-    `calls` is exact, None: not known. `total_ns` is the time from entry to return, of the outermost
-    calls alone where the function calls itself; `self_ns` is that without the calls inside that
-    were seen. `overhead_ns` is what the probes have cost, and what has been taken off those two.
-    `doubt_ns` is by how much `self_ns` may be wrong; at least, if not all of it is known. None:
-    nobody knows.
+    `calls` is exact, or None if not known. `total_ns` is the time from entry to return; if the
+    function calls itself, only of the outermost calls. `self_ns` is the time without the observed
+    calls inside. `overhead_ns` is the cost of the probes, which has been subtracted from both.
+    `doubt_ns` is the possible error of `self_ns`, or the known part of that error, and None if
+    nothing is known.
     """
 
     __slots__ = ("calls", "doubt_ns", "overhead_ns", "self_ns", "total_ns")
@@ -93,7 +93,8 @@ class ProfSums(Record):
 class ProfArc(Record):
     """The calls of `callee` by `caller`, which may be NOBODY.
 
-    Their times are as in `ProfSums`; `total_doubt_ns` is by how much `total_ns` may be wrong.
+    Their times are the same as in `ProfSums`. `total_doubt_ns` is the possible error of
+    `total_ns`.
     """
 
     __slots__ = (
@@ -126,11 +127,11 @@ class ProfArc(Record):
 
 
 class ProfNode(Record):
-    """The calls of `function` by one way: a node of a thread's calling-context tree.
+    """The calls of `function` on one call path: a node of a thread's calling-context tree.
 
-    `parent` is the place of the node around it in `Profile.nodes`, NOBODY: it is a root. A parent
-    stands in front of its children. `thread` is a place in `Profile.threads`. Times, and by how
-    much they may be wrong, are as in `ProfArc`.
+    `parent` is the index of the node around it in `Profile.nodes`, NOBODY for a root. Parents
+    come before their children. `thread` is an index into `Profile.threads`. Times and their
+    possible errors are the same as in `ProfArc`.
     """
 
     __slots__ = (
@@ -166,7 +167,7 @@ class ProfNode(Record):
 
 
 class ProfSample(Record):
-    """A stack that was seen `weight` times in `thread`, a place in `Profile.threads`.
+    """A stack that was seen `weight` times in `thread`, an index into `Profile.threads`.
 
     `frames` begin with the innermost one.
     """
@@ -180,9 +181,10 @@ class ProfSample(Record):
 
 
 class ProfThread(Record):
-    """A thread of a process; `name` is what it calls itself, "" where that is not known.
+    """A thread of a process. `name` is its own name, "" if that is not known.
 
-    Several that were counted together are one whose `tid` is 0; `count` is how many.
+    Threads that were counted together are one record with `tid` 0, and `count` is how many they
+    are.
     """
 
     __slots__ = ("count", "name", "pid", "tid")
@@ -195,20 +197,20 @@ class ProfThread(Record):
 
 
 class Profile(Record):
-    """All that is known. `state` is one of STATES, `status` or `signal` is how the command ended.
+    """A whole profile. `state` is one of STATES; `status` or `signal` tell how the command ended.
 
-    `mode` is one of MODES, None: no instrumented library was recorded; `boundary` is "count",
-    "time" or None. `sums` are those of `functions`, in the same order. `nodes` are there where
-    whole trees were recorded, and `arcs` where calls were. `timeline` has the calls one by
-    one, None: they were not recorded so, or nobody asks. `sample_ns` is the time that a sample
-    stands for, None: there are none. `is_chosen`: no option said how to profile, so calls and
-    samples tell of the run together. `processor_ns` is how long all threads ran while they were
-    profiled, None: nobody knows, and `hooks_ns` how much of that soscope's own hooks took, by
-    samples. `missed_ns` is processor time that no sample stands for, by reason, the most first, and
-    `not_sampled` says why there are no samples of processes. `calls` and `dropped` are numbers of
-    calls. `cost` is what it has cost the programs, None where nobody knows. `executed` are programs
-    that children have executed and nobody has followed. `delays` are waits for a processor, which
-    times of calls are without.
+    `mode` is one of MODES, None if no instrumented library was recorded. `boundary` is "count",
+    "time" or None. `sums` belong to `functions`, in the same order. `nodes` are filled if whole
+    trees were recorded, and `arcs` if calls were. `timeline` has single calls, None if they were
+    not recorded or not asked for. `sample_ns` is the time that a sample stands for, None if there
+    are no samples. `is_chosen` means that no option chose how to profile, so calls and samples
+    are shown together. `processor_ns` is how long all threads ran while they were profiled, None
+    if not known, and `hooks_ns` is the part of it that soscope's own hooks took, by samples.
+    `missed_ns` is processor time without samples, by reason, largest first. `not_sampled` tells
+    why processes have no samples. `calls` and `dropped` are numbers of calls. `cost` is what the
+    recording has cost the programs, None if not known. `executed` are programs that children have
+    executed and that were not followed. `delays` are waits for a processor, which times of calls
+    exclude.
     """
 
     __slots__ = (
@@ -283,14 +285,14 @@ class Profile(Record):
 
     @property
     def sampled_ns(self) -> int:
-        """The processor time that all samples stand for."""
+        """Return the processor time that all samples stand for."""
         return sum(sample.weight for sample in self.samples) * (self.sample_ns or 0)
 
     @property
     def own_ns(self) -> int | None:
-        """The processor time without that of soscope's hooks, None: nobody knows.
+        """Return the processor time without soscope's hooks, None if it is not known.
 
-        A process that ended between two looks at it ran for longer than the last look said.
+        A process that ended between two looks has run for longer than the last look told.
         """
         if self.processor_ns is None:
             return None
@@ -298,6 +300,6 @@ class Profile(Record):
 
     @property
     def thread_count(self) -> int:
-        """How many threads there were: each once, whether it was sampled, counted or both."""
+        """Return how many threads there were; one that was sampled and counted is one thread."""
         known = {(thread.pid, thread.tid) for thread in self.threads if thread.tid}
         return len(known) + sum(thread.count for thread in self.threads if not thread.tid)

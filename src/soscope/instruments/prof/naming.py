@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What code of an image's file is called: functions of a profile by link-time address."""
+"""Functions of an image's file, found by link-time address."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ _FUNCTIONS = frozenset((c.STT_FUNC, c.STT_GNU_IFUNC))
 
 
 class ImageFunctions:
-    """The functions of the file at `path`, whose image is called `image`.
+    """The functions of the file at `path`, whose image has the name `image`.
 
-    `identity` is that of the image that was profiled (`ElfImage.identity`), b"" where nobody knows
-    it: the file of another has no names. `notes` says what has no names, and why. Each function is
-    made once. Without `with_lines` no function has a file and line.
+    `identity` is the identity of the profiled image (`ElfImage.identity`), b"" if it is not
+    known. If the file has another identity, its functions get no names. `notes` tell what has no
+    names, and why. Each function is made once. Without `with_lines` functions have no file and
+    line.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class ImageFunctions:
     def _open(self, fd: int, identity: bytes) -> None:
         image = ElfImage.from_source(FileSource(fd, self.path))
         if identity and image.identity != identity:
-            # a shorter one is that of no file; who recorded it has not said what it is
+            # A shorter identity means that the recorder could not tell which file the image is.
             has_id = len(identity) > 1 and len(identity) != CHECKSUM_SIZE
             which = f", which has build-id {identity.hex()}" if has_id else ""
             self._notes.append(
@@ -79,35 +80,36 @@ class ImageFunctions:
             pass  # the file has no unwind tables
 
     def __del__(self) -> None:
-        """Close the files: whoever reads a profile in Python lets go of them without a word."""
+        """Close the files, as readers of a profile in Python do not close it themselves."""
         for fd in self._fds:
             os.close(fd)
 
     @property
     def notes(self) -> list[str]:
-        """What could not be read until now, and why."""
+        """Return what could not be read so far, and why."""
         return self._notes + ([] if self._locator is None else self._locator.notes)
 
     def at(self, vaddr: int) -> ProfFunction:
         """Return the function that holds link-time address `vaddr`.
 
-        Where none is known to hold it, one that is called UNKNOWN stands where the unwind tables
-        say, or without a size at `vaddr`. A stub of the linker's is `NAME@plt`, of no size.
+        If no symbol holds it, return a function with the name UNKNOWN, with the range that the
+        unwind tables give, or without a size at `vaddr`. A stub of the linker is `NAME@plt`,
+        without a size.
         """
         return self.at_all([vaddr])[0]
 
     def line_at(self, vaddr: int) -> tuple[str, int] | None:
-        """Return file and line of the instruction at link-time address `vaddr`, if known."""
+        """Return file and line of the instruction at a link-time address, None if not known."""
         return self._line(vaddr)
 
     def evaluator(self) -> Evaluator | None:
-        """Return what tells code that runs an interpreter's frames; None: nobody can."""
+        """Return a recogniser of an interpreter's evaluator, None if names are missing."""
         if self.elf is None or self._names is None:
             return None
         return Evaluator(self.elf, self._names)
 
     def at_all(self, vaddrs: list[int]) -> list[ProfFunction]:
-        """Return the functions at many link-time addresses, in order, as `at` does, but quicker."""
+        """Return the functions at many link-time addresses, in order. Faster than `at` for each."""
         if self._locator is None:
             return [self._unknown(vaddr) for vaddr in vaddrs]
         try:
@@ -119,10 +121,10 @@ class ImageFunctions:
         return [self._function(place) for place in places]
 
     def in_range(self, start: int, end: int) -> list[tuple[int, int, ProfFunction]]:
-        """Return (start, end, function) of all stretches of [start, end), one behind the other.
+        """Return (start, end, function) of consecutive parts that cover [start, end).
 
-        All are link-time addresses. Of several functions in one place each stretch has the one
-        that `at` gives, UNKNOWN where there is none.
+        All are link-time addresses. If several functions overlap, a part has the one that `at`
+        returns, and UNKNOWN if there is none.
         """
         if start >= end:
             return []
@@ -141,7 +143,7 @@ class ImageFunctions:
         return stretches
 
     def starts(self) -> set[int]:
-        """Return the link-time addresses at which functions begin, of all tables of symbols."""
+        """Return the link-time addresses of all functions in all symbol tables."""
         return {
             value
             for _, symbols in (() if self._locator is None else self._locator.parts)
@@ -150,7 +152,7 @@ class ImageFunctions:
         }
 
     def _all_bounds(self) -> list[int]:
-        """Return where symbols begin and end, sorted."""
+        """Return the addresses at which symbols begin and end, sorted."""
         bounds: set[int] = set()
         for _, symbols in () if self._locator is None else self._locator.parts:
             for name, info, _, section, value, size in symbols.rows():
@@ -191,7 +193,7 @@ class ImageFunctions:
         try:
             return self._frames.extent(vaddr)
         except (SoscopeError, OSError):
-            return None  # its unwind tables are damaged
+            return None  # the unwind tables are damaged
 
     def _shown(self, name: str) -> str:
         if not self._demangles or not name.startswith(_MANGLED) or len(name) > LONGEST:
@@ -207,7 +209,7 @@ class ImageFunctions:
         return name if full is None else usual_name(full)
 
     def _line(self, vaddr: int) -> tuple[str, int] | None:
-        """Return (file, line) of a link-time address, by its own file or its debug file."""
+        """Return (file, line) of a link-time address, from the file or its debug file."""
         if not self._has_lines or self._names is None:
             return None
         if self._lines is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of calls that instrumented code reported, without what reporting them has cost.
+"""Times of calls that instrumented code reported, corrected for the cost of reporting.
 
-An empty call appears to take `inner` ticks, and costs its caller `outer` in all: the rest of those
-is in the time of whatever is around it.
+An empty call appears to take `inner` ticks, and costs its caller `outer` ticks in total. The
+difference is part of the time of the call around it.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from math import sqrt
 from soscope.instruments.prof.tree import CallNode, ReportedCalls, ThreadCalls
 from soscope.model.record import Record
 
-_FEW = 30  # calls of which the mean says little
+_FEW = 30  # with fewer calls, a mean tells little
 
 
 class NodeTimes(Record):
-    """Ticks of a node's calls: what they took with the calls inside them, and without.
+    """Ticks of a node's calls: `total` includes the calls inside them, and `self_` does not.
 
-    Both are without what hooks have cost; `overhead` is what has been taken off `self_`, and
-    `doubt` by how much `self_` may be wrong: hooks may cost as much more or less as they cost an
-    empty call when the session began. `total_doubt` is the same of `total`. If only one call
-    in several was timed, all values are estimates for all calls, and the doubts include the error
-    of the estimate. None: no call was timed.
+    Both are without the cost of hooks. `overhead` is what has been subtracted from `self_`.
+    `doubt` is the possible error of `self_`, as hooks may cost twice as much or nothing, compared
+    with an empty call when the session began. `total_doubt` is the possible error of `total`. If
+    only one call in several was timed, all values are estimates for all calls, and the errors
+    include the error of the estimate. None means that no call was timed.
     """
 
     __slots__ = ("doubt", "overhead", "self_", "total", "total_doubt")
@@ -44,12 +44,12 @@ class NodeTimes(Record):
 
 _UNKNOWN = NodeTimes(None, None, None, None, None)
 
-# By function: ticks of a call that was timed, as they were measured, and how many were.
+# By function: measured ticks per timed call, and the number of timed calls.
 Means = dict[int, tuple[float, int]]
 
 
 def means_of(calls: ReportedCalls) -> Means:
-    """Return how long the timed calls of each function took, whatever the way to it."""
+    """Return the mean time of the timed calls of each function, over all call paths."""
     sums: dict[int, tuple[int, int]] = {}
     for thread in calls.threads:
         for node in thread.nodes:
@@ -59,18 +59,18 @@ def means_of(calls: ReportedCalls) -> Means:
 
 
 def node_times(calls: ReportedCalls, thread: ThreadCalls, means: Means) -> list[NodeTimes]:
-    """Return the times of a thread's nodes, in their order; `means` are those of `calls`."""
+    """Return the times of a thread's nodes, in their order. `means` come from `means_of`."""
     if calls.period > 1:
         return _estimated(calls, thread.nodes, means)
     return _measured(calls, thread.nodes)
 
 
 def _measured(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
-    below = [0] * len(nodes)  # what calls below have cost, in the node's total
-    around = [0] * len(nodes)  # in its self time
-    measured = [0] * len(nodes)  # totals of the nodes right below, as they were measured
-    callees = [0] * len(nodes)  # without what hooks have cost
-    hooks = [0] * len(nodes)  # what the node and all calls below have cost, wherever that is
+    below = [0] * len(nodes)  # cost of hooks of calls below, in the node's total
+    around = [0] * len(nodes)  # in the node's self time
+    measured = [0] * len(nodes)  # measured totals of the nodes directly below
+    callees = [0] * len(nodes)  # the same totals without the cost of hooks
+    hooks = [0] * len(nodes)  # cost of hooks of the node and of all calls below
     times = [_UNKNOWN] * len(nodes)
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
@@ -80,9 +80,10 @@ def _measured(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
         hooks[index] += node.timed * outer
         if node.timed:
             self_ = max(0, node.self_ticks - own)
-            # those of coroutines go on when the call around them has ended
+            # Calls of coroutines may go on when the call around them has ended.
             are_inside = node.self_ticks + measured[index] <= node.total_ticks
-            # a call that took less than hooks cost has no time, and the rest was not inside it
+            # The time of a call that took less than its hooks cost is 0. The rest of that cost was
+            # not inside it.
             least = self_ + (callees[index] if are_inside else 0)
             total = max(least, node.total_ticks - below[index] - own)
             doubt = node.timed * outer + around[index]
@@ -97,11 +98,11 @@ def _measured(calls: ReportedCalls, nodes: list[CallNode]) -> list[NodeTimes]:
 
 
 def _estimated(calls: ReportedCalls, nodes: list[CallNode], means: Means) -> list[NodeTimes]:
-    """Take the calls that were timed for all; where none was, those of the function elsewhere."""
-    below = [0.0] * len(nodes)  # what all calls below have cost
-    around = [0.0] * len(nodes)  # what those right below have cost, outside of their own times
-    callees = [0.0] * len(nodes)  # totals of the nodes right below
-    doubts = [0.0] * len(nodes)  # by how much those may be wrong
+    """Estimate all calls from the timed ones, or from the function's calls on other paths."""
+    below = [0.0] * len(nodes)  # cost of hooks of all calls below
+    around = [0.0] * len(nodes)  # of the calls directly below, outside of their own times
+    callees = [0.0] * len(nodes)  # totals of the nodes directly below
+    doubts = [0.0] * len(nodes)  # possible errors of these totals
     times = [_UNKNOWN] * len(nodes)
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
@@ -111,7 +112,7 @@ def _estimated(calls: ReportedCalls, nodes: list[CallNode], means: Means) -> lis
         known = known or means.get(node.function)
         if known is not None and not node.unseen:
             mean, timed = known
-            # no less than what was estimated inside: else self times say more than totals
+            # At least the estimates inside, else self times would exceed totals.
             total = max(callees[index], (mean - inner) * node.calls - below[index])
             self_ = total - callees[index]
             overhead = node.calls * inner + around[index]
@@ -133,10 +134,11 @@ def _estimated(calls: ReportedCalls, nodes: list[CallNode], means: Means) -> lis
 
 
 def _doubt(node: CallNode, timed: int) -> float:
-    """Return by which part the total of a node's calls may be wrong if so many calls were timed.
+    """Return the relative error of the total of a node's calls, if `timed` calls were timed.
 
-    Calls differ by about as much as they take, and so does their mean by as much through the root
-    of their number. Twice that is seldom passed. A few calls say nothing of the others.
+    Times of calls differ by about their mean, so the error of the mean is the mean divided by the
+    root of their number. Twice that is seldom exceeded. A few calls tell nothing about the
+    others.
     """
     if timed and node.timed == node.calls:
         return 0.0

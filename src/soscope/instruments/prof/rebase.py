@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an image lay when a gmon.out was written: its code tells.
+"""Finds where an image lay when a gmon.out was written, by means of its code.
 
-mcount and __fentry__ write down where they return to. In the right place, a call of theirs stands
-in front of each of these addresses. Images lie at whole pages, so there are few places to try.
+mcount and __fentry__ record their return addresses. At the right load address, each of them has a
+call of mcount in front of it. Images begin at whole pages, so there are few addresses to try.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from soscope.errors import SoscopeError
 from soscope.instruments.prof.naming import ImageFunctions
 from soscope.instruments.prof.returns import Code, ReturnAddresses
 
-_PAGE = 4096  # bytes: the least
+_PAGE = 4096  # bytes of the smallest page
 _MOST_PAGES = 1 << 16
-# the last one may be led to mcount by whoever wants counts of a library built with it
+# A user may direct the last one to mcount, to get counts of a library that was built with it.
 _COUNTERS = ("mcount", "_mcount", "__fentry__", "__cyg_profile_func_enter")
 
 
 def fits(gmon: GmonFile, functions: ImageFunctions, code: Code, offset: int) -> bool:
-    """Return whether most callees are in the code, at calls of mcount or at functions.
+    """Return whether most callees are in the code, behind calls of mcount or in functions.
 
-    `offset` makes link-time addresses of the file's. What cannot be told, fits.
+    `offset` turns addresses of the file into link-time addresses. If nothing can be told, return
+    True.
     """
     addrs = _callees(gmon, offset)
     if not addrs:
@@ -39,7 +40,10 @@ def fits(gmon: GmonFile, functions: ImageFunctions, code: Code, offset: int) -> 
 
 
 def offset_of(gmon: GmonFile, functions: ImageFunctions, code: Code) -> int | None:
-    """Return what makes link-time addresses of the file's; None: no place, or several, fit."""
+    """Return the offset that turns addresses of the file into link-time addresses.
+
+    Return None if no offset fits, or if several do.
+    """
     addrs = sorted(_callees(gmon, 0))
     returns = ReturnAddresses(functions)
     if not addrs or not returns.is_there:

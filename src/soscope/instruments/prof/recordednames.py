@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What functions of the images of a recording are called; each file is read once."""
+"""Names of the functions of the images of a recording. Each file is read once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MANGLED = "_Z"
 
 
 class RecordedNames:
-    """The functions of all images that are asked for; `with_lines` as of `ImageFunctions`."""
+    """The functions of all images that are asked for. `with_lines` as in `ImageFunctions`."""
 
     def __init__(self, *, with_lines: bool = False) -> None:
         self._with_lines = with_lines
@@ -34,12 +34,12 @@ class RecordedNames:
         return known
 
     def named(self, image: TracedImage | None, symbol: str, version: str) -> ProfFunction:
-        """Return the function that an image exports as `symbol`, by which it is called.
+        """Return the function that an image exports as `symbol`, which is also its name here.
 
-        `version` is that of the symbol, "" where it has none.
+        `version` is the version of the symbol, "" if it has none.
 
-        Its address is not known where a function chooses it (STT_GNU_IFUNC), or the file of the
-        image has no such symbol.
+        The address is not known if a resolver chooses it (STT_GNU_IFUNC), or if the image's file
+        has no such symbol.
         """
         if image is None:
             return ProfFunction("", symbol)
@@ -49,17 +49,17 @@ class RecordedNames:
             return ProfFunction(image.label, symbol, path=image.path)
         at = functions.at(addr)
         if symbol.startswith(_MANGLED) or at.symbol == symbol:
-            return at  # by the name that people know
+            return at  # by the name that users know
         return ProfFunction(image.label, symbol, at.addr, at.size, image.path, at.file, at.line)
 
     def method(self, image: TracedImage, name: str, addr: int) -> ProfFunction:
-        """Return the function at the run-time address `addr`, as Python's programmers know it."""
+        """Return the function at run-time address `addr`, with the name that Python code uses."""
         at = self.of(image).at(addr - image.load_bias)
         return ProfFunction(image.label, name, at.addr, at.size, image.path, at.file, at.line)
 
     @property
     def notes(self) -> list[str]:
-        """What could not be read, and why; of images that have no file (the vDSO) nothing."""
+        """Return what could not be read, and why, except for images without a file (the vDSO)."""
         return [
             note
             for functions in self._files.values()
@@ -69,12 +69,12 @@ class RecordedNames:
 
 
 def _addr_of(functions: ImageFunctions, symbol: str, version: str) -> int:
-    """Return the link-time address of an exported function, 0 where it is not known."""
+    """Return the link-time address of an exported function, 0 if it is not known."""
     assert functions.elf is not None
     try:
         entry = functions.elf.symbols.find(Name(os.fsencode(symbol)), version or None)
     except (SoscopeError, OSError):
-        return 0  # its symbols are damaged: the name that it is called by is known all the same
+        return 0  # the symbols are damaged, but the name is known all the same
     if entry is None or entry.type == c.STT_GNU_IFUNC:
         return 0
     return entry.value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a recording to a profile."""
+"""Makes a profile of a recording."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from soscope.recording.reader import RecordingFile
 from soscope.wire import layout
 
 _NO_CLOCK = "times are too small: calls are counted alone while it forbids itself the clock"
-_TIMED = ("time", "sample", "log")  # ways to record calls that have times
+_TIMED = ("time", "sample", "log")  # modes in which calls have times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ def profile_of(
     lines: bool = False,
     sample_lines: bool = True,
 ) -> Profile:
-    """Return what a recording of `soscope prof` says; `timeline`: its single calls, too.
+    """Return the profile of a recording of `soscope prof`.
 
-    `lines`: with file and line of functions that were called, where debug information says them.
-    `sample_lines`: with those of sampled frames. Raises RecordingError for a recording of
-    something else.
+    With `timeline` it has single calls, too. With `lines` it has file and line of called
+    functions as far as debug information has them, and with `sample_lines` those of sampled
+    frames. Raises RecordingError if the recording is about something else.
     """
     recording.expect("prof")
     options = prof_options(recording)
@@ -72,7 +72,7 @@ def profile_of(
     profile.executed = ChildPrograms.of(end.get("executed"))
     profile.notes += profile.executed.lines()
     profile.notes += cost_lines(profile.cost, "profiling")
-    profile.state = _state(recording)  # what was recorded one by one has been read by now
+    profile.state = _state(recording)  # single calls have been read by now
     if recording.damage is not None:
         profile.notes.append(f"{recording.path}: {recording.damage}")
     return profile
@@ -95,7 +95,7 @@ def _add_calls(recording: RecordingFile, profile: Profile, *, lines: bool) -> No
 
 
 def _without_clock(recording: RecordingFile) -> list[str]:
-    """Say of which programs some calls have no time."""
+    """Return notes about programs in which some calls have no time."""
     paths = {
         program.path
         for program in recording.programs.all()
@@ -115,7 +115,7 @@ def _unmet(recording: RecordingFile, options: dict[str, Any]) -> list[str]:
 
 
 def prof_options(recording: RecordingFile) -> dict[str, Any] | None:
-    """Return how a profile was recorded; None: the recording is one of something else."""
+    """Return how a profile was recorded, None if the recording is about something else."""
     options = recording.meta.get("options")
     said = options.get("prof") if isinstance(options, dict) else None
     return said if isinstance(said, dict) else None

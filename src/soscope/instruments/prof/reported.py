@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that instrumented code has reported, as a recording keeps them."""
+"""Calls that instrumented code has reported, in the format of a recording."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NODE = CallNode.__slots__
 
 
 def is_logged(recording: RecordingFile) -> bool:
-    """Return whether a recording has single calls that instrumented code has reported."""
+    """Return whether a recording has single calls reported by instrumented code."""
     options = recording.meta.get("options")
     said = options.get("prof") if isinstance(options, dict) else None
     return isinstance(said, dict) and said.get("mode") == MODE_LOG
 
 
 def pack(calls: ReportedCalls) -> dict[str, object]:
-    """Return what a recording keeps (`format.REPORTED`)."""
+    """Return the object that a recording keeps (`format.REPORTED`)."""
     return {
         "mode": calls.mode,
         "period": calls.period,
@@ -48,7 +48,7 @@ def pack(calls: ReportedCalls) -> dict[str, object]:
 
 
 def unpack(said: dict[str, Any]) -> ReportedCalls:
-    """Return what `pack` was given. Raises FormatError for what it never returns."""
+    """Return the calls that `pack` was given. Raises FormatError for other objects."""
     try:
         calls = ReportedCalls(
             said["mode"],
@@ -71,7 +71,7 @@ def unpack(said: dict[str, Any]) -> ReportedCalls:
                 )
             )
             thread.dropped = _number(row["dropped"])
-            thread.still_open = _number(row.get("still_open", 0))  # older recordings do not say
+            thread.still_open = _number(row.get("still_open", 0))  # missing in older recordings
             for words in row["open_calls"]:
                 commit, start, ticks, function, around = map(_number, words)
                 thread.open_calls.append((commit, start, ticks, function, around))
@@ -91,7 +91,7 @@ def unpack(said: dict[str, Any]) -> ReportedCalls:
 
 
 def _number(value: object) -> int:
-    """Return a whole number of at most 64 bits. Raises ValueError for all else."""
+    """Return an integer of at most 64 bits. Raises ValueError for other values."""
     if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 64:
         raise ValueError(f"{value!r:.40} is not a number")
     return value

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the calls that instrumented code has reported to a profile.
+"""Makes a profile of the calls that instrumented code has reported.
 
-Times of a recording are ticks with all that the hooks themselves cost; those of a profile are
-without it.
+Times in a recording are ticks that include the cost of the hooks. Times in a profile do not.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ _UNPATCHED = {
 def add_reported(
     recording: RecordingFile, profile: Profile, sums: ArcSums, names: RecordedNames
 ) -> None:
-    """Add what instrumented code has reported. Raises FormatError for damage."""
+    """Add the calls that instrumented code has reported. Raises FormatError for damage."""
     lost: dict[str, int] = {}
     hooks = foreign = unread = 0
     left = [0] * proflayout.PROF_LEFT_KINDS
-    counted = timed = 0  # where not all calls are timed
+    counted = timed = 0  # calls of programs in which not all calls are timed
     mixed: set[str] = set()
     overwritten = 0
     for number, calls in reported_calls(recording):
@@ -105,7 +104,7 @@ def add_reported(
 
 
 def reported_calls(recording: RecordingFile) -> list[tuple[int, ReportedCalls]]:
-    """Return what each program has reported, by its number; logged calls are added up.
+    """Return the reported calls of each program by its number. Logged calls are added up.
 
     Raises FormatError for damage.
     """
@@ -118,7 +117,7 @@ def reported_calls(recording: RecordingFile) -> list[tuple[int, ReportedCalls]]:
 
 
 class _Program:
-    """One program's calls, with their functions."""
+    """The calls of one program, with their functions."""
 
     def __init__(
         self,
@@ -134,7 +133,7 @@ class _Program:
         self._sums = sums
         self._names = names
         self._means = means_of(calls)
-        self.mixed: set[str] = set()  # images that had one another's place
+        self.mixed: set[str] = set()  # images that lay at one place in turn
 
     def add(self, thread: ThreadCalls, profile: Profile) -> None:
         """Add the calls of a thread."""
@@ -170,7 +169,7 @@ class _Program:
                 )
 
     def timeline(self, thread: LoggedThread, profile: Profile, clock: Clock) -> ThreadTimeline:
-        """Return the single calls of the thread that was added last."""
+        """Return the timeline of the thread that was added last."""
         from soscope.instruments.prof.logged import timeline_of
         from soscope.recording.times import Times
 
@@ -182,7 +181,7 @@ class _Program:
         return None if ticks is None else round(ticks * self._rate)
 
     def _function(self, node: CallNode, pid: int) -> int:
-        """Return the function of a node: its hook tells it, or an address inside."""
+        """Return the function of a node, which has its start address or an address inside of it."""
         is_start = node.hook == proflayout.PROF_CYG
         return self._at(node.function if is_start else node.function - 1, pid)
 
@@ -190,9 +189,9 @@ class _Program:
         return NOBODY if addr in _NO_CALLER else self._at(addr - 1, pid)
 
     def _at(self, addr: int, pid: int) -> int:
-        """Return the function at an address, which says its image if process `pid` has closed it.
+        """Return the function at an address, which has its image's number if `pid` has closed that.
 
-        `pid` 0: several processes have written it down.
+        `pid` is 0 if several processes have recorded the address.
         """
         if pid:
             addr = self._program.word(addr + 1, pid, _AT_THE_END) - 1

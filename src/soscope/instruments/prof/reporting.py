@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which way to profile fits a command or a process, where nobody has said it.
+"""Chooses how to profile a command or a process, if no option tells.
 
-Images that were built with -pg or -finstrument-functions report their calls themselves, and those
-with -fpatchable-function-entry do so once they are patched.
+Images that were built with -pg or -finstrument-functions report their calls themselves. Images
+built with -fpatchable-function-entry do so when they are patched.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from soscope.model.image import TracedImage
 from soscope.proc import maps
 from soscope.select.filter import ALL, Selection, chooses, compile_selection
 
-HZ = 199  # samples in a second: twenty of a program that runs for a tenth of it
+HZ = 199  # samples a second: twenty if a program runs for 0.1 s
 
 
 def choose(settings: ProfSettings) -> None:
-    """Have what reports its calls timed, where any of the chosen images does; else boundaries.
+    """Choose to time reported calls if any chosen image reports calls, else the boundary.
 
-    Both, where none of the images that there are is chosen: those that come later may be either.
-    Stacks are sampled in each case, as most of a program's time may pass between its calls. Raises
-    UsageError for a faulty pattern.
+    If none of the present images is chosen, both are timed, as images that are loaded later may
+    be of either kind. Stacks are always sampled, too, as most of a program's time may pass
+    between its calls. Raises UsageError for a faulty pattern.
     """
     settings.is_chosen, settings.sample = True, HZ
     selection = compile_selection(list(HOOKS), settings.images or [ALL])
@@ -46,9 +46,9 @@ def choose(settings: ProfSettings) -> None:
 
 
 def overlooked(settings: ProfSettings, images: Iterable[TracedImage]) -> list[str]:
-    """Return a line for each image that reports its calls, where `choose` has seen none.
+    """Return a line for each image that reports its calls, if `choose` has found none.
 
-    That is one that has come later. Raises UsageError for a faulty pattern.
+    Such an image was loaded later. Raises UsageError for a faulty pattern.
     """
     if settings.mode is not None:
         return []
@@ -66,14 +66,14 @@ _Found = tuple[ElfImage, str, bool]  # an image, its path, whether it is the pro
 
 
 def _images(settings: ProfSettings) -> list[_Found]:
-    """Return what a command loads at its start, or a process has mapped."""
+    """Return the images that a command loads at its start, or that a process has mapped."""
     if settings.pid is not None:
         return _of_process(settings.pid)
     path = shutil.which(settings.command[0]) or settings.command[0]
     try:
         needed = closure(open_image(path), path, os.environ.get("LD_LIBRARY_PATH", ""))
     except (SoscopeError, OSError):
-        return []  # a script, or what the launch will refuse
+        return []  # a script, or a file that the launch will refuse
     return _opened([image.path for image in needed if image.path])
 
 
@@ -81,18 +81,18 @@ def _of_process(pid: int) -> list[_Found]:
     try:
         mapped = dict.fromkeys(mapping.path for mapping in maps.read(pid) if "x" in mapping.flags)
     except (SoscopeError, OSError):
-        return []  # attaching will say why
+        return []  # attaching will report the reason
     return _opened([path for path in mapped if path.startswith("/")])
 
 
 def _opened(paths: list[str], *, has_program: bool = True) -> list[_Found]:
-    """Open images, the program first if it is one; what cannot be read reports nothing."""
+    """Open images, the program first if `has_program`. Unreadable images are left out."""
     images: list[_Found] = []
     for number, path in enumerate(paths):
         try:
             images.append((open_image(path), path, has_program and number == 0))
         except (SoscopeError, OSError):
-            continue  # the vDSO, or a deleted file: the others say which way fits
+            continue  # the vDSO or a deleted file, so the other images decide
     return images
 
 
@@ -115,4 +115,4 @@ def _reports(image: ElfImage) -> bool:
         sections = Sections.read(image).all
         return any(section.name == PATCHABLE_SECTION for section in sections)
     except (SoscopeError, OSError):
-        return False  # its symbols, or its section headers, are damaged
+        return False  # damaged symbols or section headers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a command, or go into a process, in a session that records a profile."""
+"""Run a command, or attach to a process, in a session that records a profile."""
 
 from __future__ import annotations
 
@@ -21,62 +21,62 @@ if TYPE_CHECKING:
 
 
 class ProcessorTime(Sink):
-    """How long all threads of some processes have run since each of them was met.
+    """Measures how long all threads of some processes have run since each process was met.
 
-    A process that ends between two looks, and that somebody else has waited for, has run for what
-    was known last.
+    If a process ends between two looks and another process has waited for it, the last known time
+    counts.
     """
 
     __slots__ = ("_begun", "_is_over", "_ran")
 
     def __init__(self) -> None:
-        self._begun: dict[int, tuple[int, int]] = {}  # what it had run then, and now
-        self._ran = 0  # of processes that have ended
+        self._begun: dict[int, tuple[int, int]] = {}  # time at the beginning, and now
+        self._ran = 0  # of ended processes
         self._is_over = False
 
     @property
     def total_ns(self) -> int:
-        """Return the sum, in ns."""
+        """Return the sum of the processor times, in ns."""
         return self._ran + sum(ran - begun for begun, ran in self._begun.values())
 
     def begin(self, pid: int) -> None:
-        """Count what a process runs from now on; another program of it is the same process."""
+        """Count a process's time from now on. After an exec it is still the same process."""
         if pid not in self._begun:
             try:
                 ran = process_ns(pid)
             except OSError:
-                return  # it has ended
+                return  # the process or thread has ended
             self._begun[pid] = ran, ran
 
     def look(self, pid: int) -> None:
-        """Look at a process, if it is one of them."""
+        """Update the time of a process, if it is one of them."""
         known = self._begun.get(pid)
         if known is not None and not self._is_over:
             try:
                 self._begun[pid] = known[0], max(process_ns(pid), known[1])
             except OSError:
-                pass  # it has ended, and somebody has waited for it
+                pass  # the process has ended, and its parent has waited for it
 
     def look_at_all(self) -> None:
-        """Look at all that have not ended."""
+        """Update the times of all processes that have not ended."""
         for pid in list(self._begun):
             self.look(pid)
 
     def end(self) -> None:
-        """Look for the last time: the processes go on, and nobody asks for how long."""
+        """Update the times for the last time, although the processes go on."""
         self.look_at_all()
         self._is_over = True
 
     def event(self, event: Told) -> None:
-        """Hear that a process has ended: its number may be another one's later."""
+        """Take note that a process has ended, as its number may be used for another one."""
         if isinstance(event, ProcessExit) and event.pid in self._begun:
-            self.look(event.pid)  # its parent may not have waited for it yet
+            self.look(event.pid)  # works if its parent has not waited for it yet
             begun, ran = self._begun.pop(event.pid)
             self._ran += ran - begun
 
 
 class _About(Instrument):
-    """Says in the recording what is profiled, whatever does it."""
+    """Writes to the recording what is profiled, whatever instruments do that."""
 
     name = "prof"
 
@@ -85,7 +85,7 @@ class _About(Instrument):
         self._ran = ProcessorTime()
 
     def options(self) -> dict[str, object]:
-        """Return what a report has to know."""
+        """Return the options that a report needs."""
         settings = self._settings
         said: dict[str, object] = {
             "mode": settings.mode,
@@ -98,44 +98,44 @@ class _About(Instrument):
         return {"prof": said}
 
     def begun(self) -> None:
-        """Say so."""
+        """See the base class."""
         self._settings.begun()
 
     def sinks(self) -> list[Sink]:
-        """Hear of ends."""
+        """Return the sink that takes note of ends."""
         return [self._ran]
 
     def process(self, pid: int, block: ControlBlock) -> None:
-        """Count how long it runs."""
+        """Measure the processor time of a process."""
         del block
         self._ran.begin(pid)
 
     def without_agent(self, pid: int, reason: str) -> None:
-        """Count how long it runs."""
+        """Measure the processor time of a process."""
         del reason
         self._ran.begin(pid)
 
     def news(self, pid: int) -> None:
-        """Look at it for the last time, perhaps."""
+        """Update the time of a process, perhaps for the last time."""
         self._ran.look(pid)
 
     def move(self) -> bool:
-        """Look at all processes now and then."""
+        """Update the times of all processes, at intervals."""
         self._ran.look_at_all()
         return False
 
     def stopping(self, block: ControlBlock) -> None:
-        """Look at what goes on without us for the last time."""
+        """Update the times for the last time before processes continue without soscope."""
         del block
         self._ran.end()
 
     def totals(self) -> dict[str, object]:
-        """Return for how long the processes have run."""
+        """Return how long the processes have run."""
         return {"processor_ns": self._ran.total_ns}
 
 
 def instruments_of(settings: ProfSettings) -> list[Instrument]:
-    """Return the instruments that record what is wanted. Raises UsageError."""
+    """Return the instruments for the settings. Raises UsageError."""
     instruments: list[Instrument] = [_About(settings)]
     if settings.boundary is not None:
         from soscope.instruments.prof.boundary import BoundaryInstrument
@@ -158,7 +158,7 @@ def instruments_of(settings: ProfSettings) -> list[Instrument]:
 
 
 def run_prof(settings: ProfSettings, tell: Callable[[str], None] | None = None) -> Outcome:
-    """Run the command to its end, or stay in the process, and record it.
+    """Run the command to its end, or stay attached to the process, and record a profile.
 
     Raises UsageError, LaunchError, AttachError, AgentError and RecordingError before anything is
     recorded.
@@ -171,7 +171,7 @@ def run_prof(settings: ProfSettings, tell: Callable[[str], None] | None = None) 
             record=settings.record,
             duration_ns=settings.duration_ns,
             buffer=settings.buffer or DEFAULT_BUFFER,
-            # a program that was running before does not wait for who looks at it
+            # A process that was attached to does not wait for soscope when the ring is full.
             when_full=settings.when_full or ("block" if settings.pid is None else "drop"),
         ),
         instruments_of(settings),

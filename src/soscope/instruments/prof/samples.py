@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the samples of a recording to those of a profile."""
+"""Adds the samples of a recording to a profile."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MS = 1_000_000  # ns
+_MS = 1_000_000  # nanoseconds
 _NO_IMAGE = -1
 
 
 def add_samples(blocks: list[dict[str, Any]], profile: Profile, *, with_lines: bool = True) -> None:
-    """Add what the SAMPLES blocks of a recording say, in their order.
+    """Add the samples in the SAMPLES blocks of a recording, in their order.
 
-    Without `with_lines` functions have none, which reads less of their files. Raises FormatError
-    for what no sampler writes.
+    Without `with_lines` functions have no lines, and less of their files is read. Raises
+    FormatError for blocks that no sampler writes.
     """
     try:
         _SampleReduction(with_lines=with_lines).add(blocks, profile)
@@ -33,7 +33,7 @@ def add_samples(blocks: list[dict[str, Any]], profile: Profile, *, with_lines: b
 
 
 class _SampledFile:
-    """The file behind an image."""
+    """The file of a sampled image."""
 
     __slots__ = ("_evaluator", "functions")
 
@@ -42,7 +42,7 @@ class _SampledFile:
         self._evaluator: Evaluator | None = self.functions.evaluator()
 
     def frame(self, name: str, vaddr: int) -> tuple[StackFrame, int]:
-        """Return what an address is called, and which part of an evaluator it is in."""
+        """Return the frame of an address, and the part of an interpreter's evaluator it is in."""
         function = self.functions.at(vaddr)
         part = NO_PART if self._evaluator is None else self._evaluator.part(vaddr)
         if function.symbol == UNKNOWN:
@@ -110,9 +110,9 @@ class _SampleReduction:
         return tuple(mix(native, parts, own, is_cut=not is_whole) if own else native)
 
     def _name(self, frame: list[Any]) -> tuple[StackFrame, int]:
-        """Return what a frame is called, and which part of an evaluator it is in, if native.
+        """Return a frame, and for native ones the part of an interpreter's evaluator it is in.
 
-        Else whether C code has called for it.
+        For a frame of an interpreter, the second value tells whether C code has called it.
         """
         if isinstance(frame[0], str):
             name, file, line, is_entry = frame
@@ -123,9 +123,9 @@ class _SampleReduction:
         name, file = self._images[image]
         if file is None:
             return self._one(StackFrame(name, frame[2] if len(frame) > 2 else None, None)), NO_PART
-        named, part = file.frame(name, addr - 1)  # the address is behind what is meant
+        named, part = file.frame(name, addr - 1)  # return addresses lie behind the call
         return self._one(named), part
 
     def _one(self, frame: StackFrame) -> StackFrame:
-        """Return the one record of all that say the same, so that equal stacks are one row."""
+        """Return the one shared record for equal frames, so that equal stacks become one row."""
         return self._same.setdefault(frame.values(), frame)

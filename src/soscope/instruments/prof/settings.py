@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a profile is to be made of."""
+"""Settings of a profile."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ if TYPE_CHECKING:
 class ProfSettings:
     """What to profile in a command, or in a process that runs already, and how.
 
-    `images` are patterns as of `-l`, []: all. `mode` is one of `model.MODES`, for instrumented
-    libraries, None: those are left alone; in `sample` one call in `interval` is timed. `boundary`
-    is "count" or "time", None: calls between images are left alone. `sample` is how often in a
-    second of a thread's processor time its stack is looked at, None: never. `record` is the path of
-    the recording. `pid` is a process in the place of `command`; `duration_ns`: for how long, None:
-    to its end, or until somebody stops soscope. `is_chosen`: nobody said how, and
-    soscope chose. `buffer` and `when_full` are as in `SessionSettings`, None: what fits. `begun` is
-    called when everything is hooked.
+    `images` are patterns as of `-l`, and [] stands for all. `mode` is one of `model.MODES` for
+    instrumented libraries, None if they are not recorded. In mode `sample` one call in `interval`
+    is timed. `boundary` is "count" or "time", None if calls between images are not recorded.
+    `sample` is how many samples are taken in a second of a thread's processor time, None if no
+    samples are wanted. `record` is the path of the recording. `pid` is a process to attach to, in
+    place of `command`. `duration_ns` is for how long. If it is None, the recording goes on to the
+    end of the process, or until soscope is interrupted. `is_chosen` means that no option chose
+    how to profile, but soscope did. `buffer` and `when_full` are the same as in
+    `SessionSettings`, None for a suitable value. `begun` is called when everything is hooked.
     """
 
     __slots__ = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds up arcs of a profile, and from them what is known of each function."""
+"""Adds up the arcs of a profile, and from them the numbers of each function."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class ArcSums:
 
     @property
     def callees(self) -> frozenset[int]:
-        """The places of all functions whose calls are known so far."""
+        """Return the indices of all functions whose calls are known so far."""
         return frozenset(callee for _, callee in self._arcs)
 
     def function(self, function: ProfFunction) -> int:
-        """Return the place of a function in the profile; one address is one function."""
+        """Return the index of a function in the profile. One address is one function."""
         key = function.path, function.image, function.addr or function.symbol
         at = self._functions.get(key)
         if at is None:
@@ -32,7 +32,7 @@ class ArcSums:
         return at
 
     def image(self, image: TracedImage | None) -> int:
-        """Return the place of what stands for all functions of an image."""
+        """Return the index of the entry that stands for all functions of an image."""
         if image is None:
             return NOBODY
         return self.function(ProfFunction(image.label, "", path=image.path))
@@ -47,7 +47,7 @@ class ArcSums:
         doubt_ns: int | None = None,
         total_doubt_ns: int | None = None,
     ) -> None:
-        """Add calls of `callee` by `caller`, or NOBODY."""
+        """Add calls of `callee` by `caller`, which may be NOBODY."""
         arc = self._arcs.get((caller, callee))
         if arc is None:
             self._arcs[caller, callee] = ProfArc(
@@ -57,16 +57,16 @@ class ArcSums:
         arc.calls = _plus(arc.calls, calls)
         arc.total_ns = _plus(arc.total_ns, total_ns)
         arc.self_ns = _plus(arc.self_ns, self_ns)
-        # a part of a time is not the time, but what is known of an error is a bound of it
+        # A part of a time is no time, but a part of an error is a lower bound of it.
         arc.doubt_ns = added(arc.doubt_ns, doubt_ns)
         arc.total_doubt_ns = added(arc.total_doubt_ns, total_doubt_ns)
 
     def add_overhead(self, function: int, ns: int) -> None:
-        """Add what has been taken off a function's times."""
+        """Add the overhead that was subtracted from a function's times."""
         self._overhead[function] = self._overhead.get(function, 0) + ns
 
     def finish(self) -> None:
-        """Put the arcs into the profile, and the sums of all functions."""
+        """Store the arcs and the sums of all functions in the profile."""
         profile = self._profile
         profile.arcs = list(self._arcs.values())
         sums: dict[int, ProfSums] = {}
@@ -81,8 +81,8 @@ class ArcSums:
             of.doubt_ns = added(of.doubt_ns, arc.doubt_ns)
             profile.calls += arc.calls or 0
         for of in sums.values():
-            # the outermost call may end, or begin, while one inside goes on: a signal handler runs
-            # in its hook, or a coroutine
+            # The outermost call may end or begin while a call inside it goes on, if a signal
+            # handler runs in its hook, or with coroutines.
             if of.total_ns is not None and of.self_ns is not None:
                 of.total_ns = max(of.total_ns, of.self_ns)
         for function, ns in self._overhead.items():
@@ -91,5 +91,5 @@ class ArcSums:
 
 
 def _plus(left: int | None, right: int | None) -> int | None:
-    """Return the sum, None where one of them is not known."""
+    """Return the sum, None if one of the two is not known."""
     return None if left is None or right is None else left + right

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a histogram of where a program was to the time of its functions."""
+"""Makes times of functions from a histogram of program counters."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_UNITS = {"s": 10**9, "m": 10**6, "u": 10**3, "n": 1}  # ns, by the letter in the histogram
-_MOST_NAMES = 4  # in a note
+_UNITS = {"s": 10**9, "m": 10**6, "u": 10**3, "n": 1}  # ns, by the unit's letter in the histogram
+_MOST_NAMES = 4  # names in a note
 
 
 def times_of(
@@ -25,11 +25,11 @@ def times_of(
     functions: ImageFunctions,
     vaddr: Callable[[int], int],
 ) -> dict[int, int] | None:
-    """Return self times, ns by the place of a function; None, and a note: they are not known.
+    """Return self times (ns) by index of function, or None and add a note if not known.
 
-    `vaddr` makes link-time addresses of the histograms'. Ticks of a bin that lies in several
-    functions are shared out by bytes, as gprof does it: a note of `profile` says how many. What
-    lies in nothing that is known is one function, called UNKNOWN.
+    `vaddr` turns addresses of the histograms into link-time addresses. Ticks of a bin that covers
+    several functions are divided by bytes, as gprof does, and a note of `profile` tells how many.
+    Ticks outside of known functions belong to one function named UNKNOWN.
     """
     unit = _unit(histograms, profile)
     if unit is None:
@@ -67,20 +67,20 @@ def times_of(
 
 
 def put_times(profile: Profile, times: dict[int, int] | None) -> None:
-    """Put what `times_of` returned into the sums; functions without a tick have taken no time."""
+    """Store the result of `times_of` in the sums. A function without ticks has time 0."""
     if times is not None:
         for place, sums in enumerate(profile.sums):
             sums.self_ns = times.get(place, 0)
 
 
 def _nameless(functions: ImageFunctions, vaddr: int, outside: ProfFunction) -> ProfFunction:
-    """Return the function at an address that no symbol holds: `outside` where nothing tells it."""
+    """Return the function at an address without a symbol, by unwind tables, else `outside`."""
     function = functions.at(vaddr)
     return function if function.size else outside
 
 
 def _unit(histograms: list[Histogram], profile: Profile) -> int | None:
-    """Return the ns of a unit of the histograms; None, and a note: they are not of times."""
+    """Return the ns of a unit of the histograms, or None and add a note if they have no times."""
     if not histograms:
         return None
     kinds = {(histogram.dimension, histogram.abbreviation) for histogram in histograms}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logged calls as slices of their threads' time: each ends before the one that it is nested in.
+"""Logged calls as slices of their threads' time, each within the slice around it.
 
-Viewers of traces know nothing else. Coroutines run by turns on one thread, and a call that was left
-is taken to have lasted until something was reported last: then one ends with the one around it,
+Viewers of traces can show nothing else. Coroutines take turns on one thread, and a call that was
+left is assumed to have lasted until the last report. Then a call may end with the call around it,
 and is counted in `overlapping`.
 """
 
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 BEGIN, END, INSTANT = 1, 2, 3
 
-Step = tuple[int, int, int]  # BEGIN, END or INSTANT, ns of CLOCK_REALTIME, place of the call
+Step = tuple[int, int, int]  # BEGIN, END or INSTANT; ns of CLOCK_REALTIME; index of the call
 
 
 class ThreadTimeline(Record):
-    """The calls of a thread, by `thread`, a place in `Profile.threads`.
+    """The calls of a thread. `thread` is an index into `Profile.threads`.
 
-    `start` and `end` are ns of CLOCK_REALTIME, and `functions` places in `Profile.functions`; the
-    calls stand in the order in which they began. `flags` are REPORTED_ of `layout`.
+    `start` and `end` are ns of CLOCK_REALTIME, and `functions` are indices into
+    `Profile.functions`. The calls are in the order in which they began. `flags` are REPORTED_
+    flags of `layout`.
     """
 
     __slots__ = ("end", "flags", "functions", "is_open", "overlapping", "start", "thread")
@@ -49,26 +50,26 @@ class ThreadTimeline(Record):
         self.overlapping = 0
 
     def returns(self, call: int) -> bool:
-        """Return whether a call was seen to return."""
+        """Return whether the return of a call was seen."""
         lost = layout.REPORTED_LEFT | layout.REPORTED_UNSEEN
         return not (self.is_open[call] or self.flags[call] & lost)
 
     def steps(self) -> Iterator[Step]:
-        """Yield what begins and ends, in order."""
+        """Yield the begins and ends of calls, in order."""
         self.overlapping = 0
         start, end = self.start.tolist(), self.end.tolist()
         unseen = (self.flags & layout.REPORTED_UNSEEN).tolist()
-        around: list[tuple[int, int]] = []  # calls that are open, and when they end
+        around: list[tuple[int, int]] = []  # open calls, with their ends
         latest = 0
         for call, begins in enumerate(start):
             while around and around[-1][1] <= begins:
                 inner, ends = around[-1]
                 if ends == begins and not self.returns(inner):
-                    break  # this was the last that its thread has reported, inside it
+                    break  # a call that never returned ends with the last report: this call
                 around.pop()
                 latest = ends
                 yield END, latest, inner
-            # a time is converted from ticks with an error of its own
+            # Each conversion of ticks into time has an error of its own.
             latest = max(latest, begins)
             if unseen[call]:
                 yield INSTANT, latest, call
@@ -85,7 +86,7 @@ class ThreadTimeline(Record):
 
 
 def notes_of(timelines: list[ThreadTimeline]) -> list[str]:
-    """Say what does not look as it was; after all steps have been taken."""
+    """Return notes about inexact slices. Call it after all steps have been taken."""
     notes = []
     overlapping = sum(each.overlapping for each in timelines)
     if overlapping:

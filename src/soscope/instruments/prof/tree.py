@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent has of calls that instrumented code reported: trees of addresses, by thread.
+"""Reads the agent's data about calls of instrumented code: trees of addresses, by thread.
 
-Times are ticks of the processor's clock, as they were measured: the hooks' own time is in them.
+Times are measured ticks of the processor's clock, including the time of the hooks.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.prof.log import ThreadLog
 
-ROOT = -1  # the parent of a node that was called from code that reports nothing
+ROOT = -1  # parent of a node that was called from code without hooks
 
 _MASK = (1 << 64) - 1
-_RETURNED = 1  # the place of a frame under others that are open
+_RETURNED = 1  # marks a frame that has returned below open ones
 _WORDS = PROF_NODE.size // 8
 
 
 class CallNode(Record):
-    """A function by the way to it.
+    """A function on one call path.
 
-    `parent` is a place in `ThreadCalls.nodes`, in front of this one, or ROOT. `function` is the
-    function's addr where `hook` is PROF_CYG, else one inside it, as `site` always is. `caller` is
-    the return address of the first call, 0: not known; of roots, that of all calls. `calls` is
-    exact. `timed` calls took `total` ticks, those inside a call of the same node aside, and `self`
-    without the calls inside them. `unseen`: its returns cannot be seen, so none is timed.
+    `parent` is an index into `ThreadCalls.nodes`, before this node, or ROOT. `function` is the
+    function's addr if `hook` is PROF_CYG, else an addr inside of it, and `site` always is.
+    `caller` is the return address of the first call, 0 if not known; roots have it for all calls.
+    `calls` is exact. `timed` calls took `total_ticks`, except for those inside a call of the same
+    node, and `self_ticks` without the calls inside them. `unseen` means that returns cannot be
+    seen, so no call is timed.
     """
 
     __slots__ = (
@@ -71,16 +72,16 @@ class CallNode(Record):
 
 
 class ThreadCalls(Record):
-    """All calls of a thread, or of several (`threads`) of which `tid` is the last, 0: not known.
+    """All calls of a thread, or of several (`threads`), of which `tid` is the last (0: not known).
 
-    `dropped` calls found no room, and are in no node. `left` ones did not return: longjmp, an
-    exception or a coroutine ended them, or their thread before another one had its table, and their
-    times are lower bounds. So are those of `still_open` ones, which had not returned when this was
-    read: they went on, were suspended, or their thread had ended. `unpaired` returns
-    belong to no open call, and `deep` calls were too many at once: both are counted, not timed.
-    Of calls that are logged, `open_calls` are those of the last thread that have not returned:
-    words of their units (commit, start, ticks, function, around). The others are in the log, and in
-    no node.
+    `dropped` calls found no room and are in no node. `left` calls did not return: longjmp, an
+    exception or a coroutine ended them, or their thread ended before another one got its table.
+    Their times are lower bounds. The same is true for `still_open` calls, which had not returned
+    when this was read, because they went on, were suspended, or their thread had ended.
+    `unpaired` returns belong to no open call, and `deep` calls were nested too deeply. Both are
+    counted, not timed. If calls are logged, `open_calls` are the open ones of the last thread, as
+    words of their units (commit, start, ticks, function, around). The other calls are in the log,
+    and in no node.
     """
 
     __slots__ = (
@@ -112,7 +113,7 @@ class ThreadCalls(Record):
 
 
 class LoggedThread(ThreadCalls):
-    """The calls of a thread that were recorded one by one, in `log`, and that are added up."""
+    """The calls of a thread that were recorded one by one in `log`, and are added up here."""
 
     __slots__ = ("log",)
 
@@ -123,17 +124,17 @@ class LoggedThread(ThreadCalls):
 
 
 class ReportedCalls(Record):
-    """What one program's processes have reported.
+    """The calls that one program's processes have reported.
 
-    `mode` is a PROF_ of `proflayout`; one call in `period` was timed. `costs` are, by hook, the
-    ticks that an empty call appears to take, and all that it costs; (0, 0): not measured. Hooks
-    have `slots`, of which `foreign` ones were left to another profiler. `has_shadow_stack`:
-    returns to trampolines are forbidden, so functions that report no return are counted alone.
-    `is_followed`: forked children may be among the processes, and what one of them has closed may
-    be open in another. Where an image was closed, its addresses have its number in them:
-    `in_image`.
-    `entries` of functions were patched, and `left` are not, by why (PROF_LEFT_ of `proflayout`);
-    of `unread` images nobody knows whether they have any.
+    `mode` is a PROF_ mode of `proflayout`, and one call in `period` was timed. `costs` has for
+    each hook the ticks that an empty call appears to take and its total cost, (0, 0) if not
+    measured. Hooks have `slots` slots, and `foreign` of them were left to another profiler.
+    `has_shadow_stack` means that returns to trampolines are forbidden, so functions that report
+    no return are only counted. `is_followed` means that forked children may be among the
+    processes, and that an image that one of them has closed may be open in another. If an image
+    was closed, its addresses contain its number (`in_image`). `entries` functions were patched.
+    `left` functions were not, by reason (PROF_LEFT_ of `proflayout`). For `unread` images it is
+    not known whether they have entries to patch.
     """
 
     __slots__ = (
@@ -178,10 +179,10 @@ class ReportedCalls(Record):
 
 
 def own_memory(mode: int, period: int = 1, tables: int = 48) -> tuple[bytes, int]:
-    """Return what the instrument's memory begins with, and its bytes; it is sparse.
+    """Return the first bytes of the instrument's memory, and its size; most of it is not touched.
 
-    One call in `period`, a power of two, is timed. There are `tables` for threads, one of them for
-    all that find none.
+    One call in `period`, a power of two, is timed. Threads have `tables` tables, the last of
+    which is shared by all threads that find no other.
     """
     words = [mode, tables, period, 1, proflayout.PROF_HEAD]
     values = len(PROF.struct.unpack(bytes(PROF.size)))
@@ -190,9 +191,9 @@ def own_memory(mode: int, period: int = 1, tables: int = 48) -> tuple[bytes, int
 
 
 def read(own: memoryview) -> ReportedCalls | None:
-    """Read the instrument's memory, as it is; None: there is none.
+    """Read the instrument's memory as it is, None if there is none.
 
-    Calls that are open have taken the time until something was reported last.
+    The times of open calls reach until the last report.
     """
     if len(own) < PROF.size:
         return None
@@ -253,7 +254,7 @@ def _thread(table: memoryview, *, logs: bool) -> ThreadCalls:
 def _add_open(
     rows: dict[int, list[int]], frames: list[tuple[int, ...]], done: int, last: int
 ) -> None:
-    """Add the times of calls that have not returned, the innermost first."""
+    """Add the times of calls that have not returned, innermost first."""
     for _, start, before, _, _, key, _, flags, _ in reversed(frames):
         row = rows.get((key & _MASK >> 1) // PROF_NODE.size)
         if not flags & proflayout.PROF_FRAME_TIMED or row is None:
@@ -264,11 +265,11 @@ def _add_open(
         if not flags & proflayout.PROF_FRAME_FOLDED:
             row[3] += ticks
         row[4] += own
-        row[7] += 1  # `timed` is the lower half
+        row[7] += 1  # the lower half is `timed`
 
 
 def _frames(table: memoryview) -> list[tuple[int, ...]]:
-    """Return the frames of calls that are open, the outermost first."""
+    """Return the frames of open calls, outermost first."""
     start = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size + PROF_FRAME.size
     frames = []
     for at in range(start, len(table), PROF_FRAME.size):
@@ -280,7 +281,7 @@ def _frames(table: memoryview) -> list[tuple[int, ...]]:
 
 
 def _order(rows: dict[int, list[int]], nodes: list[CallNode]) -> None:
-    """Append the nodes, parents first. Two of the same are one."""
+    """Append the nodes, parents first. Equal nodes become one."""
     inside: dict[int, list[int]] = {}
     for place, row in rows.items():
         if not row[7] >> 32 & proflayout.PROF_NODE_ALIAS:
@@ -306,6 +307,6 @@ def _order(rows: dict[int, list[int]], nodes: list[CallNode]) -> None:
 
 
 def _parent(key: int, rows: dict[int, list[int]]) -> int:
-    """Return the place of the node around one, ROOT: it is not known, or there is none."""
+    """Return the place of a node's parent, ROOT if it is not known or there is none."""
     place = (key & _MASK >> 1) // PROF_NODE.size
     return place if key & proflayout.PROF_INSIDE and place in rows else ROOT

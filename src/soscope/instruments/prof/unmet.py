@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of `-l` a profile has not met: images that no program had."""
+"""Patterns of `-l` that match no image of any profiled program."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from soscope.select.filter import compile_selection, rules_matched
 
 
 def unmet(patterns: list[str], images: Iterable[TracedImage]) -> list[str]:
-    """Return a line for each of the patterns, as of `-l`, that matches none of the images."""
+    """Return a line for each pattern (as of `-l`) that matches none of the images."""
     try:
         selection = compile_selection([], [], patterns)
     except UsageError:
-        return []  # a recording from elsewhere
+        return []  # a recording from another version
     counts = [0] * len(selection.words)
     for image in images:
         names = image.name, image.path, image.is_main

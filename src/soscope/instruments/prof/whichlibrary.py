@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which library a file of LD_PROFILE is of: its name says what LD_PROFILE was set to."""
+"""Finds the library that a file of LD_PROFILE is about, by the file's name."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ SUFFIX = ".profile"
 
 
 def library_of(path: str) -> str | None:
-    """Return the path of the library that the file at `path` may be of, None where none is found.
+    """Return the path of the library that the file at `path` may be about, None if not found.
 
-    That is a path below the folder of profiles, where LD_PROFILE was set to one; else a file
-    beside it, or what a loader finds by that name, with LD_LIBRARY_PATH as it is now.
+    If LD_PROFILE was set to a path, that path follows the folder of profiles. Else it is a file
+    beside the profile, or the one that a loader finds by that name, with the present
+    LD_LIBRARY_PATH.
     """
     full = os.path.abspath(path)
     if not full.endswith(SUFFIX):
@@ -33,5 +34,5 @@ def library_of(path: str) -> str | None:
         system = shared_system(Root(""), program, os.environ.get("LD_LIBRARY_PATH", ""))
         place, library = system.plain(parts[-1])
     except (OSError, SoscopeError):
-        return None  # the user is asked to name it
+        return None  # the user is asked for it
     return place if isinstance(library, Library) else None

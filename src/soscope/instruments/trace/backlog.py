@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines that have to wait for a line before them.
+"""Lines of output that wait for an earlier line.
 
-A line is put into order when its call begins, and has a text when the call ends. Finished
-lines that stand behind an unfinished one are taken together; above a limit they go to a
-file without a name. What stays in memory is one piece for each call that is open, and the
-lines of the last moment.
+A line gets its place when its call begins, and its text when the call ends. Finished lines behind
+an unfinished one are joined. Above a limit they are moved to a file without a name. So memory
+holds one piece for each open call, and the lines of the last moment.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
 
 MOST_PIECES = 4096  # lines that may wait one by one
 MOST_TEXT = 8 << 20  # characters that may wait in memory
-_LONG = 1 << 20  # a piece of text that is not joined with others any more
+_LONG = 1 << 20  # size from which on a piece of text is not joined with others
 
 
 class _OutputPiece:
-    """A part of the output: text, a stretch of the file, or nothing yet (an open call)."""
+    """A part of the output: text, a range of the file, or nothing yet (an open call)."""
 
     __slots__ = ("offset", "size", "text")
 
@@ -39,7 +38,7 @@ class _OutputPiece:
 
 
 class Backlog:
-    """Hands lines on to `write`, in their order, as soon as nothing earlier is open."""
+    """Passes lines to `write` in their order, as soon as no earlier call is open."""
 
     def __init__(
         self,
@@ -53,29 +52,29 @@ class Backlog:
         self._most_text = most_text
         self._compact_at = most_pieces
         self._pieces: list[_OutputPiece] = []
-        self._open: dict[Entry, _OutputPiece] = {}  # in the order in which they began
+        self._open: dict[Entry, _OutputPiece] = {}  # in the order in which the calls began
         self._text = 0  # characters that wait in memory
         self._file = -1
         self._file_end = 0
         self._file_works = True
 
     def add(self, line: str) -> None:
-        """Add a line that is finished."""
+        """Add a finished line."""
         self._pieces.append(_OutputPiece(line))
         self._text += len(line)
 
     def open(self, entry: Entry) -> None:
-        """Keep the place of a call that has begun."""
+        """Reserve the place of a call that has begun."""
         piece = _OutputPiece(None)
         self._pieces.append(piece)
         self._open[entry] = piece
 
     def is_open(self, entry: Entry) -> bool:
-        """Return whether a place is kept for a call."""
+        """Return whether a place is reserved for a call."""
         return entry in self._open
 
     def close(self, entry: Entry, line: str) -> None:
-        """Give a call that is open its line."""
+        """Give an open call its line."""
         self._open.pop(entry).text = line
         self._text += len(line)
 
@@ -84,7 +83,7 @@ class Backlog:
         return list(self._open)
 
     def write(self, *, everything: bool = False) -> None:
-        """Hand on what nothing holds back; `everything`: open calls have no line."""
+        """Write all lines before the first open call, or with `everything` all finished lines."""
         pieces = self._pieces
         ready: list[str] = []
         done = 0
@@ -118,7 +117,7 @@ class Backlog:
             ready.clear()
 
     def _compact(self) -> None:
-        """Take finished neighbours together, and move long text to the file."""
+        """Join finished neighbours, and move long text to the file."""
         kept: list[_OutputPiece] = []
         run: list[str] = []
 
@@ -144,11 +143,11 @@ class Backlog:
                 run.append(text)
         finish()
         self._pieces = kept
-        # As many calls may be open: the next look is worth it when that has doubled.
+        # So many calls may really be open, so compact again only when that number has doubled.
         self._compact_at = max(self._most_pieces, 2 * len(kept))
 
     def _spill(self, text: str, kept: list[_OutputPiece]) -> bool:
-        """Move text to the file, as a piece behind those that are kept; False if it cannot."""
+        """Move text to the file, as a piece behind those in `kept`. Return False if it cannot."""
         if not self._file_works:
             return False
         data = text.encode("utf-8", "surrogateescape")
@@ -160,7 +159,7 @@ class Backlog:
             while written < len(data):
                 written += os.pwrite(self._file, data[written:], self._file_end + written)
         except OSError:
-            self._file_works = False  # then it waits in memory
+            self._file_works = False  # then the text waits in memory
             return False
         self._text -= len(text)
         before = kept[-1] if kept else None
@@ -174,7 +173,7 @@ class Backlog:
         return True
 
     def _copy(self, piece: _OutputPiece) -> None:
-        """Hand on a stretch of the file."""
+        """Write a range of the file to the output."""
         at, end = piece.offset, piece.offset + piece.size
         rest = b""
         while at < end:
@@ -182,7 +181,7 @@ class Backlog:
             if not data:
                 break
             at += len(data)
-            head, newline, tail = data.rpartition(b"\n")  # no character is cut in two
+            head, newline, tail = data.rpartition(b"\n")  # so that no character is cut in two
             if newline:
                 self._write((rest + head + newline).decode("utf-8", "surrogateescape"))
                 rest = tail

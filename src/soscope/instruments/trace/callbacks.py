@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What functions are called whose addresses are passed: the images' symbols at these addresses."""
+"""Names of functions whose addresses are passed: the symbols at these addresses."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
     from soscope.model.call import Entry
     from soscope.recording.names import Programs, RecordedProgram
 
-_POINTS = "(*"  # in the type of a pointer to a function
+_POINTS = "(*"  # part of the type of a pointer to a function
 _TYPES = frozenset({"sighandler_t", "__sighandler_t"})
 _MOST_KEPT = 1 << 16
 
 
 def is_callback(of: str) -> bool:
-    """Return whether a C type is that of a pointer to a function."""
+    """Return whether a C type is a pointer to a function."""
     return _POINTS in of or of in _TYPES
 
 
 class Callbacks:
-    """Names functions by their addresses; `programs` has the images of each program."""
+    """Names functions by address. `programs` has the images of each program."""
 
     def __init__(self, programs: Programs) -> None:
         self._programs = programs
@@ -28,13 +28,13 @@ class Callbacks:
         self._known: dict[tuple[int, int], str | None] = {}
 
     def name(self, entry: Entry, addr: int) -> str | None:
-        """Return `image!symbol`, None where no function is known to begin at `addr`.
+        """Return `image!symbol`, None if no known function begins at `addr`.
 
-        It is passed to the call of `entry`: what was there at that time counts.
+        The address was passed to the call of `entry`. The images at that time count.
         """
         process = entry.slot.process
         program = self._programs[process]
-        # names are those of return addresses: of what stands before them
+        # Names are looked up for return addresses, which lie behind what they name.
         word = program.word(addr + 1, entry.pid, entry.time_ns, self._programs.clock.time_ns)
         key = process, word
         if key not in self._known:
@@ -45,7 +45,7 @@ class Callbacks:
 
     def _look(self, program: RecordedProgram, word: int) -> str | None:
         if self._names is None:
-            from soscope.frames.names import FrameNames  # reads files: few traces need it
+            from soscope.frames.names import FrameNames  # Reads files, and few traces need it.
 
             self._names = FrameNames()
         (frame,) = self._names.stack(program, (word,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which exported functions of libraries were called, by what was counted at the slots."""
+"""Exported functions of libraries that were called, by the counts at the slots."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FUNCTIONS = (elf.STT_FUNC, elf.STT_GNU_IFUNC)
 
 
 class CalledFunction:
-    """An exported function: `names` are those of one address, the one that was called first.
+    """An exported function. `names` are its names, first the name by which it was called.
 
-    `is_uncertain`: nobody was seen to call it, but somebody takes its address, or holds it in a
-    slot that could not be hooked.
+    `is_uncertain` means that no call was seen, but an image takes its address, or holds the
+    address in a slot that could not be hooked.
     """
 
     __slots__ = ("calls", "is_lower_bound", "is_uncertain", "names")
@@ -36,12 +36,12 @@ class CalledFunction:
 
     @property
     def name(self) -> str:
-        """The name that it is shown by."""
+        """Return the name that is shown."""
         return self.names[0]
 
 
 class CalledImage:
-    """A library with its exported functions; `why` says why these are not known, "" if they are."""
+    """A library with its exported functions. `why` is why these are not known, "" if they are."""
 
     __slots__ = ("functions", "name", "path", "why")
 
@@ -53,23 +53,23 @@ class CalledImage:
 
     @property
     def called(self) -> list[CalledFunction]:
-        """Those that were called, the most often called first."""
+        """Return the functions that were called, most often called first."""
         called = [function for function in self.functions if function.calls]
         return sorted(called, key=lambda function: (-function.calls, function.name))
 
     @property
     def calls(self) -> int:
-        """How many calls of its functions were seen."""
+        """Return how many calls of its functions were seen."""
         return sum(function.calls for function in self.functions)
 
     @property
     def uncertain(self) -> list[CalledFunction]:
-        """Those that may have been called, by name."""
+        """Return the functions that may have been called, by name."""
         return [function for function in self.functions if function.is_uncertain]
 
     @property
     def never(self) -> list[CalledFunction]:
-        """Those that nobody has called, by name."""
+        """Return the functions that were never called, by name."""
         return [
             function
             for function in self.functions
@@ -78,10 +78,10 @@ class CalledImage:
 
 
 def called_in(outcome: TraceOutcome, images: list[str], select: list[str]) -> list[CalledImage]:
-    """Return the libraries that `images` name (globs; none: those that were called).
+    """Return the libraries that `images` match (globs; none: those that were called).
 
-    `select` are globs of functions: where there are some, no others are among the functions, and
-    no library without one.
+    `select` are globs of functions. If there are any, only matching functions are listed, and
+    libraries without one are left out.
     """
     loaded_images: dict[str, CalledImage] = {}
     for program in outcome.programs:
@@ -123,7 +123,7 @@ def called_in(outcome: TraceOutcome, images: list[str], select: list[str]) -> li
 
 
 def unmatched(images: list[str], outcome: TraceOutcome) -> list[str]:
-    """Return the patterns that name no library that was loaded."""
+    """Return the patterns that match no loaded library."""
     loaded = [
         CalledImage(image.name, image.path)
         for program in outcome.programs
@@ -144,7 +144,7 @@ def _is_named(image: CalledImage, pattern: str) -> bool:
 
 
 def _read_exports(image: CalledImage) -> None:
-    """Read which functions a library exports: those of one address are one."""
+    """Read the functions that a library exports. Names of one address are one function."""
     try:
         with open(image.path, "rb") as file:
             read = ElfImage.from_descriptor(file.fileno(), image.path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums for each way to a function: through which calls, open at once, a program comes to it."""
+"""Sums for each call path: a function, and the open calls inside of which it was called."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, ProcessExit, Pr
 from soscope.model.slot import ERROR_NONE, TracedSlot, is_error
 from soscope.model.stats import importance
 
-MOST = 1 << 18  # ways that are told apart: with more of them, new ones are one
+MOST = 1 << 18  # call paths that are told apart; new ones beyond that are added up as one
 
 
 class Way:
-    """Calls of a function inside of certain others; `below` are the ways that lead on.
+    """Calls of a function on one call path. `below` are the paths that continue it.
 
-    `slot` is None for the root, and for all ways that came when there were MOST.
-    `errors` are calls that failed. Times are ns: `total_ns` is that of all `returns`, `self_ns`
-    without what calls inside of them took, as `-c` has it.
+    `slot` is None for the root, and for all call paths beyond MOST. `errors` are calls that
+    failed. Times are ns: `total_ns` is the time of all `returns`, and `self_ns` excludes the
+    calls inside of them, as with `-c`.
     """
 
     __slots__ = ("below", "calls", "errors", "returns", "self_ns", "slot", "total_ns")
@@ -36,9 +36,9 @@ class Way:
 
 
 class CallTree(Listener):
-    """Takes calls, and adds them up by their way. `root` stands for all that was traced.
+    """Adds up calls by call path. `root` stands for everything that was traced.
 
-    Calls that were not chosen are on no way; what they took is the own time of those around them.
+    Calls that were not chosen are on no path. Their time belongs to the calls around them.
     """
 
     takes_stretches = True
@@ -46,13 +46,13 @@ class CallTree(Listener):
 
     def __init__(self) -> None:
         self.root = Way(None)
-        self.beyond = Way(None)  # calls whose way is one too many
+        self.beyond = Way(None)  # calls of call paths beyond MOST
         self._size = 0
         self._nesting = Nesting()
-        self._spent: dict[int, int] = {}  # ns that calls of a thread have taken, each once
+        self._spent: dict[int, int] = {}  # ns in outermost calls, by thread
 
     def events(self, batch: list[Event]) -> None:
-        """Add some calls and returns."""
+        """Add entries and exits of calls."""
         for event in batch:
             if isinstance(event, Stretch):
                 self._stretch(event)
@@ -70,17 +70,17 @@ class CallTree(Listener):
         around = self._nesting.around(entry.tid, entry.depth)
         way = self._through(around[-1].what[0] if around else self.root, entry.slot)
         way.calls += 1
-        # with what the calls of the thread have taken until now
+        # Keep with it the time that the thread's calls have taken so far.
         self._nesting.enter(entry, (way, self._spent.get(entry.tid, 0)))
 
     def _leave(self, leave: Exit, entry: Entry) -> None:
         _, call = self._nesting.leave(leave)
         if call is None or leave.is_inherited or leave.ended != ENDED_RETURN:
-            return  # what a child returns from that its parent called is no call of its own
+            return  # a child returns from a call that its parent made
         way, before = call.what
         spent = max(leave.duration_ns or 0, 0)
         own = 0
-        if leave.tid == entry.tid:  # else it is a coroutine, which has gone on elsewhere
+        if leave.tid == entry.tid:  # else it is a coroutine, now on another thread
             sum_ns = self._spent.get(entry.tid, 0)
             own = max(spent - (sum_ns - before), 0)
             self._spent[entry.tid] = sum_ns + own
@@ -107,7 +107,7 @@ class CallTree(Listener):
         self._spent[stretch.tid] = self._spent.get(stretch.tid, 0) + sum_ns
 
     def _through(self, above: Way, slot: TracedSlot) -> Way:
-        """Return the way that leads on to a slot's function."""
+        """Return the call path that continues to a slot's function."""
         way = above.below.get(slot)
         if way is None:
             if self._size >= MOST or above is self.beyond:
@@ -118,13 +118,13 @@ class CallTree(Listener):
 
 
 class NamedWay:
-    """What the ways of some slots to one function by one image have together.
+    """The call paths of slots with the same names, as one row.
 
-    `names` are caller, callee, symbol and version; `errors` is None where nobody knows when the
-    function fails, times are None where no return was seen. `above` is the number of the row
-    that it leads through, in their order, None: of none. `doubt_ns` is by how much `self_ns` may be
-    wrong, and `total_doubt_ns` the same of `total_ns`: each return may add what a hook costs to the
-    times of all calls around it.
+    `names` are caller, callee, symbol and version. `errors` is None if it is not known when the
+    function fails, and times are None if no return was seen. `above` is the number of the row
+    that the path continues, None if there is none. `doubt_ns` is the possible error of `self_ns`,
+    and `total_doubt_ns` that of `total_ns`: each return may add the cost of a hook to the times
+    of all calls around it.
     """
 
     __slots__ = (
@@ -151,7 +151,7 @@ class NamedWay:
         self.total_doubt_ns: int | None = None
 
     def add(self, way: Way) -> None:
-        """Add the calls of one way."""
+        """Add the calls of one call path."""
         self.calls += way.calls
         if way.tells_errors:
             self.errors = (self.errors or 0) + way.errors
@@ -160,17 +160,17 @@ class NamedWay:
             self.self_ns = (self.self_ns or 0) + way.self_ns
 
     def add_doubt(self, own_ns: float, total_ns: float) -> None:
-        """Add by how much the two times of one way may be wrong."""
+        """Add the possible errors of the two times of one call path."""
         self.doubt_ns = (self.doubt_ns or 0) + round(own_ns)
         self.total_doubt_ns = (self.total_doubt_ns or 0) + round(total_ns)
 
 
 def named_ways(tree: CallTree, doubt_ns: float) -> list[NamedWay]:
-    """Return a row for each way by names, each before those through it, the longest first.
+    """Return a row for each call path by names, before the rows that continue it, longest first.
 
-    Slots of several programs, or loads, that have the same names are one. Ways of which the time
-    may be as wrong as it is long come behind others that matter: the time of each return may be
-    wrong by `doubt_ns`, 0: nobody knows.
+    Slots of several programs or loads that have the same names become one row. Call paths whose
+    time is not larger than its possible error come last, unless they matter. The time of each
+    return may be wrong by `doubt_ns`, 0 if that is not known.
     """
     rows: list[NamedWay] = []
     hooked = _hooked(tree.root) if doubt_ns else {}
@@ -193,13 +193,13 @@ def named_ways(tree: CallTree, doubt_ns: float) -> list[NamedWay]:
 
 
 def way_rank(row: NamedWay, whole_ns: int) -> tuple[int, int, int]:
-    """Return a key that puts the ways first that take longest of all `whole_ns`."""
+    """Return a sort key: call paths that take the largest part of `whole_ns` first."""
     rank = importance(row.total_ns, row.total_doubt_ns, whole_ns)
     return rank, -(row.total_ns or 0), -row.calls
 
 
 def _hooked(root: Way) -> dict[int, int]:
-    """Return how many returns there were on each way and behind it, by its id."""
+    """Return how many returns there were on each call path and on those that continue it, by id."""
     ways = [root]
     for way in ways:
         ways += way.below.values()
@@ -210,7 +210,7 @@ def _hooked(root: Way) -> dict[int, int]:
 
 
 def _merged(ways: list[Way], above: int | None, depth: int) -> list[tuple[NamedWay, list[Way]]]:
-    """Return the rows one step behind some ways, with the ways that each is made of."""
+    """Return the rows that continue some call paths, each with the paths that it consists of."""
     merged: dict[tuple[str, str, str, str], tuple[NamedWay, list[Way]]] = {}
     for way in ways:
         for slot, below in way.below.items():

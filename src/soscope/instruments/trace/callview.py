@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be asked of single calls by name: arguments, result, and what else is known of them."""
+"""Looks up properties of single calls by name: arguments, result, and others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from soscope.prototypes.argument import Argument
     from soscope.select.where import Condition, Value
 
-_ALL = 1 << 30  # bytes: a value is never cut for the looks of it
+_ALL = 1 << 30  # bytes; values are never shortened here
 _OF_ENTRY: dict[str, Callable[[Entry], float | str]] = {
     "symbol": lambda entry: entry.slot.symbol,
     "caller": lambda entry: entry.slot.caller.name if entry.slot.caller else "",
@@ -34,20 +34,20 @@ RESERVED = (*_OF_ENTRY, *OF_END)
 
 
 class CallViews:
-    """Makes views of calls; `prototypes` says what their arguments are called."""
+    """Makes views of calls. `prototypes` has the names of their arguments."""
 
     def __init__(self, prototypes: Prototypes) -> None:
         self.prototypes = prototypes
         self._names: dict[str, dict[str, int]] = {}
         self._tails: dict[str, list[list[str]]] = {}
-        self._known: set[str] = set(RESERVED)  # names that some call had
+        self._known: set[str] = set(RESERVED)  # names that some call has had
 
     def view(self, entry: Entry, leave: Exit | None = None) -> CallView:
-        """Return what is known of a call at its entry, or at its end."""
+        """Return a view of a call at its entry, or at its end."""
         return CallView(self, entry, leave)
 
     def whole(self, stretch: Stretch, call: WholeCall, spent_ns: int) -> tuple[Entry, Exit]:
-        """Return a call of a stretch as events, but for their times and places."""
+        """Return a call of a stretch as events, without their times and depths."""
         _, _, slot, arg0, result, data, errno, back = call
         pid, tid = stretch.pid, stretch.tid
         entry = Entry(0, pid, tid, slot, 0, 0, captured((arg0,), data), False)
@@ -55,7 +55,7 @@ class CallViews:
         return entry, Exit(entry, 0, spent_ns, result, errno, after, ENDED_RETURN, pid, tid, slot)
 
     def names_path(self, entry: Entry, paths: Iterable[str]) -> bool:
-        """Return whether an argument is one of some paths, whole."""
+        """Return whether an argument is one of some paths, in full."""
         for passed in self.prototypes.format_call(entry.slot, entry.captured, _ALL):
             argument = passed.told
             value = "" if argument.cut else argument.value
@@ -64,7 +64,7 @@ class CallViews:
         return False
 
     def unknown(self, condition: Condition) -> list[str]:
-        """Return a line for each name of a condition that no call had."""
+        """Return a line for each name of a condition that no call has had."""
         names = [name for name in sorted(condition.names - self._known) if not _number(name)]
         if not names:
             return []
@@ -79,7 +79,7 @@ class CallViews:
         return lines
 
     def place(self, slot: TracedSlot, name: str, arguments: list[Argument]) -> int | None:
-        """Return which of the arguments of a call is called so, None: none of them."""
+        """Return the index of the argument with a name, None if the call has none."""
         number = _number(name)
         if number:
             return number - 1
@@ -91,7 +91,7 @@ class CallViews:
             self._tails[symbol] = tails
         place = self._names[symbol].get(name)
         if place is None:
-            # which of several tails a call has is told by their lengths alone
+            # Only their lengths tell which of several tails of arguments a call has.
             fixed_count = len(self._names[symbol])
             rest = len(arguments) - fixed_count
             tails = [tail for tail in self._tails[symbol] if len(tail) == rest]
@@ -103,7 +103,7 @@ class CallViews:
 
 
 class CallView:
-    """One call: called with a name, it returns what that stands for, None: it is not known."""
+    """One call. Called with a name, it returns the value of that property, None if not known."""
 
     __slots__ = ("_arguments", "_entry", "_leave", "_views")
 
@@ -114,7 +114,7 @@ class CallView:
         self._arguments: list[Argument] | None = None
 
     def __call__(self, name: str) -> Value | None:
-        """Return value, text, and whether only the beginning of the value is known."""
+        """Return the value, its text, and whether only the beginning of the value is known."""
         of_entry = _OF_ENTRY.get(name)
         if of_entry is not None:
             value = of_entry(self._entry)
@@ -148,7 +148,7 @@ class CallView:
         place = self._views.place(slot, name, arguments)
         if place is None or place >= len(arguments):
             return None
-        if self._leave is None:  # what the call fills in is not there yet
+        if self._leave is None:  # output arguments are not filled in yet
             known = prototypes.known_at_entry(slot)
             if known is not None and place >= known:
                 return None
@@ -168,6 +168,6 @@ def _value(argument: Argument | None) -> Value | None:
 
 
 def _number(name: str) -> int:
-    """Return N of argN, counted from 1; 0: it is called otherwise."""
+    """Return N of the name argN, counted from 1, and 0 for other names."""
     digits = name.removeprefix("arg")
     return int(digits) if digits != name and digits.isdigit() and len(digits) < 4 else 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls of a trace are shown: what can be said of each call, live or read back.
+"""The choice of the calls of a trace that are shown, in a live trace or a recording.
 
-A call is chosen where nothing is said against it. What can be said of it depends on its moment:
-at its entry the result is not known yet, nor how long it takes.
+A call is chosen unless a condition excludes it. What can be decided depends on the moment: at the
+entry of a call, neither its result nor its duration is known.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from soscope.model.image import TracedImage
     from soscope.select.where import Condition
 
-_MOST_SLOTS = 1 << 16  # slots are made anew when images come: forget the old ones
+_MOST_SLOTS = 1 << 16  # slots are new objects when images come, so old ones are forgotten
 
-# What is asked of how a call ended.
+# Choices by how a call ended.
 ANY = 0
-SUCCESSES = 1  # it returned, and did not fail
+SUCCESSES = 1  # the call returned, and did not fail
 FAILURES = 2
 
-# Names of conditions that stand for what is known of a call at its end.
+# Names in conditions for properties that a call has at its end.
 OF_END = ("ret", "errno", "duration", "failed", "ended")
 
 
 class Choice:
-    """Which calls are shown; what is None, empty or ANY chooses all.
+    """The calls that are shown. Conditions that are None, empty or ANY exclude nothing.
 
     `selection` is a filter by symbol and image. `pids` and `tids` are ids of processes and
-    threads. `since` and `until` are moments between which calls began. `depth`: so many levels
-    of recorded calls, the outermost is 1. `slower_ns`: calls that took as long, at least; one that
-    has not returned takes as long as it has been waited for. `ends` is ANY, SUCCESSES or FAILURES.
-    `where` is a condition on single calls, `paths` are files that they are about.
-    `on` and `off` are filters: a process's calls are shown from one that `on` chooses to one that
-    `off` chooses, both of them among them. `last_ns`: calls that were not over so long before the
-    trace's end; who reads the trace back sets `earliest_ns`, which that is.
-    `signals`: signals are shown, too. `descriptors` know which files descriptors are of, None:
-    nobody asks for that.
+    threads. `since` and `until` are moments between which calls began. `depth` is a number of
+    levels of recorded calls, of which the outermost is 1. `slower_ns` is a minimal duration; an
+    open call has taken as long as it has been waited for. `ends` is ANY, SUCCESSES or FAILURES.
+    `where` is a condition on single calls, and `paths` are files that calls are about. `on` and
+    `off` are filters: calls of a process are shown from a call that `on` chooses to a call that
+    `off` chooses, including both. `last_ns` chooses calls that ended at most so long before the
+    trace's end, or not at all; a reader of a recording sets `earliest_ns` to that moment.
+    `signals` means that signals are shown, too. `descriptors` knows the files of descriptors,
+    None if they are not needed.
     """
 
     __slots__ = (
@@ -102,7 +102,7 @@ class Choice:
 
     @property
     def by_slot_alone(self) -> bool:
-        """Return whether all calls of one slot are chosen, or none of them."""
+        """Return whether the choice of a call depends only on its slot."""
         return not (
             self.pids
             or self.tids
@@ -122,33 +122,33 @@ class Choice:
 
     @property
     def needs_end(self) -> bool:
-        """Return whether it asks how a call ended, or how long it took."""
+        """Return whether the choice depends on how a call ended, or how long it took."""
         return self.slower_ns is not None or self.ends != ANY
 
     @property
     def asks_of_end(self) -> bool:
-        """Return whether it, or its condition, asks for what recorded entries do not have."""
+        """Return whether the choice or its condition needs more than the entries of calls."""
         return self.needs_end or (
             self.where is not None and not self.where.names.isdisjoint(OF_END)
         )
 
     @property
     def switches(self) -> bool:
-        """Return whether calls switch on and off what is shown."""
+        """Return whether calls switch the output on and off."""
         return self.on is not None or self.off is not None
 
     @property
     def looks_inside(self) -> bool:
-        """Return whether it asks for arguments and results."""
+        """Return whether the choice depends on arguments or results."""
         return self.where is not None or bool(self.paths)
 
     @property
     def needs_entries(self) -> bool:
-        """Return whether it asks what a Stretch does not tell of its calls."""
+        """Return whether the choice depends on something that a Stretch lacks."""
         return self.depth is not None or (self.where is not None and "depth" in self.where.names)
 
     def takes_slot(self, slot: TracedSlot) -> bool:
-        """Return whether calls through a slot are chosen, as far as that depends on the slot."""
+        """Return whether calls through a slot can be chosen, as far as the slot decides."""
         if self.selection is None:
             return True
         chosen = self._slots.get(slot)
@@ -159,13 +159,13 @@ class Choice:
         return chosen
 
     def takes_thread(self, pid: int, tid: int) -> bool:
-        """Return whether what a thread does is chosen."""
+        """Return whether events of a thread are chosen."""
         return (not self.pids or pid in self.pids) and (not self.tids or tid in self.tids)
 
     def begins(self, entry: Entry, since: int, until: int) -> bool | None:
-        """Return whether a call that begins is chosen, whoever makes it; None: its end decides.
+        """Return whether a call that begins is chosen, in any thread.
 
-        `since` and `until` are in ns.
+        If only its end can decide that, return None. `since` and `until` are in ns.
         """
         if (
             not since <= entry.time_ns <= until
@@ -176,7 +176,7 @@ class Choice:
         return True if not self.needs_end and entry.time_ns >= self.earliest_ns else None
 
     def waits(self, entry: Entry, time_ns: int) -> bool | None:
-        """Return whether a call that has not ended up to `time_ns` is chosen, as `begins` does."""
+        """Return whether an open call is chosen at `time_ns`, or None if its end decides."""
         if self.slower_ns is not None and time_ns - entry.time_ns < self.slower_ns:
             return None
         if time_ns < self.earliest_ns:
@@ -184,7 +184,7 @@ class Choice:
         return True if self.ends == ANY else None
 
     def ended(self, entry: Entry, leave: Exit) -> bool:
-        """Return whether a call that `begins` left undecided is chosen."""
+        """Return whether a call is chosen for which `begins` has returned None."""
         if leave.time_ns < self.earliest_ns:
             return False
         if self.slower_ns is not None:
@@ -196,7 +196,7 @@ class Choice:
         return self._ends_so(entry.slot, leave.ended, leave.result)
 
     def takes_whole(self, slot: TracedSlot, spent_ns: int, result: int) -> bool:
-        """Return whether a call that has returned is chosen, as far as that shows."""
+        """Return whether a call that has returned is chosen, by duration and result."""
         if self.slower_ns is not None and spent_ns < self.slower_ns:
             return False
         return self._ends_so(slot, ENDED_RETURN, result)
@@ -211,7 +211,7 @@ class Choice:
 
 
 def slot_is_chosen(selection: Selection, slot: TracedSlot) -> bool:
-    """Return whether a filter chooses a slot, as the agent would."""
+    """Return whether a filter chooses a slot, with the same result as in the agent."""
     caller, callee = _named(slot.caller), _named(slot.callee)
     return chooses(
         selection,
@@ -226,7 +226,7 @@ def slot_is_chosen(selection: Selection, slot: TracedSlot) -> bool:
 
 
 def rules_about(selection: Selection, slot: TracedSlot) -> list[bool]:
-    """Say of each rule of a filter whether it is about a slot."""
+    """Return for each rule of a filter whether it matches a slot."""
     return rules_matched(selection, slot.symbol, _named(slot.caller), _named(slot.callee))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hands on the events of chosen calls: the filter in front of a report.
+"""Passes on the events of chosen calls: the filter in front of a report.
 
-A call whose end decides is handed on, whole, when it has ended: behind the calls that it made
-itself. Nothing waits for it, and what is kept is one entry for each call that is open.
+If the end of a call decides, the call is passed on as a whole when it has ended, behind the calls
+that it made itself. Other calls do not wait for it. One entry for each open call is kept.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _FOREVER = 1 << 63
 _MOST_KEPT = 1 << 14
-_LONG = 256  # bytes: what was captured with a call is kept up to this
-_DIFFERS = {"duration", "pid", "tid"}  # of calls that look the same
+_LONG = 256  # bytes of captured data up to which a result is remembered
+_DIFFERS = {"duration", "pid", "tid"}  # properties in which calls that look the same can differ
 
 
 class ChosenListener(Listener):
-    """Hands on to `listener` what `choice` chooses; `shown` counts calls."""
+    """Passes on to `listener` what `choice` chooses. `shown` counts calls."""
 
     def __init__(self, listener: Listener, choice: Choice) -> None:
         self._listener = listener
@@ -53,20 +53,20 @@ class ChosenListener(Listener):
         self.shown: int = 0
         self._since, self._until = 0, _FOREVER
         self._has_begun = False
-        self._held: dict[Entry, None] = {}  # calls whose end decides, in order
-        self._early: set[Entry] = set()  # those that were chosen before they had ended
+        self._held: dict[Entry, None] = {}  # open calls whose end decides, in order
+        self._early: set[Entry] = set()  # calls that were chosen before they ended
         self._latest = 0
-        self._views: CallViews | None = None  # where arguments are asked for
-        # what was found of calls that look the same, if that is all that is asked
+        self._views: CallViews | None = None  # set if arguments are needed
+        # Decisions for calls that look the same, if these decide by arguments and results only.
         self._inside: dict[tuple[TracedSlot, int, int, bytes, int | None, bytes], bool] = {}
         self._keeps_inside = choice.where is None or not choice.where.names & _DIFFERS
 
     def meet(self, programs: Programs) -> None:
-        """Hand it on."""
+        """Pass the call on to the listener."""
         self._listener.meet(programs)
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
-        """Hand it on."""
+        """Pass the call on to the listener."""
         if self._choice.looks_inside:
             from soscope.instruments.trace.callview import CallViews
 
@@ -74,11 +74,11 @@ class ChosenListener(Listener):
         self._listener.begin(prototypes, selection)
 
     def begun(self) -> None:
-        """Hand it on."""
+        """Pass the call on to the listener."""
         self._listener.begun()
 
     def events(self, batch: list[Event]) -> None:
-        """Hand on those that are chosen."""
+        """Pass on the chosen events."""
         if not batch:
             return
         if not self._has_begun:
@@ -104,21 +104,21 @@ class ChosenListener(Listener):
             self._listener.events(out)
 
     def caught_up(self, time_ns: int) -> None:
-        """Hand on calls that have been waited for long enough."""
+        """Pass on open calls that have taken long enough by now."""
         if time_ns:
             self._latest = time_ns
             self._look_at_held(time_ns)
         self._listener.caught_up(time_ns)
 
     def end(self, outcome: TraceOutcome) -> None:
-        """Hand it on, with what is open and chosen."""
+        """Pass on the open calls that are chosen, and the end."""
         self._look_at_held(max(self._latest, self._choice.earliest_ns))
         if self._views is not None and self._where is not None:
             outcome.remarks += self._views.unknown(self._where)
         self._listener.end(outcome)
 
     def _begin(self, batch: list[Event]) -> None:
-        """Find out when the trace begins."""
+        """Find the time at which the trace begins."""
         first = batch[0]
         if isinstance(first, Dropped):
             return
@@ -146,7 +146,7 @@ class ChosenListener(Listener):
             out.append(entry)
 
     def _add_callers(self, of: Entry | Stretch, out: list[Event]) -> None:
-        """Choose the calls around chosen ones, for those who show what they are inside of."""
+        """Choose the calls around a chosen one, for listeners that show where a call is nested."""
         if not self._wants_callers:
             return
         thread = of.pid, of.tid
@@ -160,7 +160,7 @@ class ChosenListener(Listener):
     def _exit(self, leave: Exit, out: list[Event]) -> None:
         entry = leave.entry
         if entry is None:
-            return  # nobody knows what its call was
+            return  # an exit whose call is not known
         if not leave.is_inherited:
             if entry in self._held:
                 del self._held[entry]
@@ -173,7 +173,7 @@ class ChosenListener(Listener):
                 self._early.discard(entry)
                 out.append(leave)
                 return
-        # what a child returns from is the child's doing
+        # A forked child that returns from its parent's call is the one that acts.
         whose = leave if leave.is_inherited else entry
         if not self._choice.takes_thread(whose.pid, whose.tid):
             return
@@ -182,7 +182,7 @@ class ChosenListener(Listener):
             out.append(leave)
 
     def _begins(self, entry: Entry) -> bool | None:
-        """Return whether a call is chosen, None: its end decides."""
+        """Return whether a call is chosen, None if its end decides."""
         chosen = self._choice.begins(entry, self._since, self._until)
         views = self._views
         if chosen is False or views is None:
@@ -202,19 +202,19 @@ class ChosenListener(Listener):
         )
 
     def _ended(self, entry: Entry, leave: Exit) -> bool:
-        """Return whether a call is chosen that has ended."""
+        """Return whether an ended call is chosen."""
         if not self._choice.ended(entry, leave):
             return False
         where, views = self._where, self._views
         return where is None or views is None or where.holds(views.view(entry, leave)) is True
 
     def _begins_so(self, entry: Entry) -> bool:
-        """Return whether the condition on a call holds, however it ends."""
+        """Return whether the condition on a call holds, no matter how the call ends."""
         where, views = self._where, self._views
         return where is None or views is None or where.holds(views.view(entry)) is True
 
     def _look_at_held(self, time_ns: int) -> None:
-        """Hand on the calls that are chosen, however they end."""
+        """Pass on the open calls that are chosen, no matter how they end."""
         ready: list[Entry] = []
         slower = self._choice.slower_ns
         for entry in self._held:
@@ -224,7 +224,7 @@ class ChosenListener(Listener):
                 ready.append(entry)
         out: list[Event] = []
         for entry in ready:
-            if entry in self._held:  # else it is around one that was ready, too
+            if entry in self._held:  # else passed on as a caller of another call
                 del self._held[entry]
                 self._add_callers(entry, out)
                 self._early.add(entry)
@@ -263,7 +263,7 @@ class ChosenListener(Listener):
             )
 
     def _takes_inside(self, stretch: Stretch, call: WholeCall, spent: int) -> bool:
-        """Return whether arguments and result of a call are what is asked for."""
+        """Return whether a call is chosen by its arguments and result."""
         views = self._views
         if views is None:
             return True
@@ -291,7 +291,7 @@ class ChosenListener(Listener):
 
 
 def choose(listener: Listener, choice: Choice | None) -> Listener:
-    """Return a listener that hands on to `listener` what `choice` chooses, None: everything."""
+    """Return a listener that passes to `listener` what `choice` chooses (everything if None)."""
     if choice is None:
         return listener
     if not choice.takes_all:

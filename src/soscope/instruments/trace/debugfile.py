@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The debug information of a file: in itself, or in the separate debug file that belongs to it.
+"""Finds the debug information of a file: in the file, or in its separate debug file.
 
-GDB manual, "Separate Debug Files".
+See the GDB manual, "Separate Debug Files".
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _SECTIONS = (
     ".debug_str_offsets",
     ".debug_line",
 )
-_MOST = 1 << 28  # bytes that are read of all these sections
+_MOST = 1 << 28  # bytes that are read of all debug sections, at most
 
 
 def may_have_entries(image: ElfImage, path: str) -> bool:
-    """Return whether `entries_of` may find anything for an open image; mostly it does not."""
+    """Return whether `entries_of` can find anything for an open image; mostly it cannot."""
     sections = Sections.read(image)
     return sections.named(".debug_info") is not None or any(
         os.path.exists(candidate) for candidate, _ in _candidates(image, sections, path)
@@ -40,10 +40,10 @@ def may_have_entries(image: ElfImage, path: str) -> bool:
 
 
 def entries_of(image: ElfImage, path: str) -> tuple[Entries, str] | None:
-    """Return the entries of DWARF for an open image, and the path of the file that has them.
+    """Return the DWARF entries of an open image, and the path of the file that has them.
 
-    None where there are none, where nobody can read them, and where they are too large to be
-    read at a program's start.
+    Return None if there are none, if they cannot be read, or if they are too large to be read at
+    a program's start.
     """
     sections = Sections.read(image)
     entries = _entries(image, sections)
@@ -60,7 +60,7 @@ def entries_of(image: ElfImage, path: str) -> tuple[Entries, str] | None:
             if _belongs(image, debug, separate, crc):
                 entries = _entries(debug, separate)
         except (FormatError, OSError):
-            continue  # a damaged one describes nothing
+            continue  # a damaged debug file describes nothing
         finally:
             os.close(descriptor)
         if entries is not None:
@@ -87,12 +87,12 @@ def _entries(image: ElfImage, sections: Sections) -> Entries | None:
             contents.append(content)
             room -= len(content)
     except (FormatError, OSError):
-        return None  # damaged: it describes nothing
+        return None  # damaged debug information describes nothing
     return Entries(*contents)
 
 
 def _candidates(image: ElfImage, sections: Sections, path: str) -> Iterator[tuple[str, int | None]]:
-    """Give paths, each with the CRC-32 that the file must have, None: its build-id counts."""
+    """Yield paths, each with the CRC-32 that the file must have, or None to compare build-ids."""
     if len(image.build_id) > 1:
         yield debuglink.build_id_path(image.build_id), None
     try:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prototypes that debug information has: of the functions themselves, and of their callers.
+"""Prototypes from debug information: of the functions themselves, or from their callers.
 
-gcc describes each function that a unit calls, with the types of its arguments, wherever it is
-defined. So a program that was built with -g says what it passes to libraries that were not.
+gcc describes each function that a unit calls, with the types of its arguments, wherever the
+function is defined. So a program that was built with -g tells what it passes to libraries that
+were not.
 
-What is looked for is what can be hooked and is known to nobody else, in images that have debug
-information: most programs have neither. That is when the loader has mapped them, and the agent has
-hooked nothing yet: at their first call, captures are what they will be.
+Debug information is read for functions that can be hooked and have no prototype, in images that
+have some. Most programs have no such functions or no such images. It is read when the loader has
+mapped the images and the agent has not hooked them yet, so captures are final from the first call
+on.
 """
 
 from __future__ import annotations
@@ -28,18 +30,18 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.settings import TraceSettings
     from soscope.prototypes import Prototypes
 
-_SECONDS = 1.0  # of the processor, for all images of a program: its start waits for that
-_LATER = 0.5  # the same, for all that are loaded later: who loads them waits
+_SECONDS = 1.0  # seconds of processor time for all images of a program, whose start waits
+_LATER = 0.5  # seconds for all images loaded later; the loading thread waits
 LTRACE_FILES = ("~/.ltrace.conf", "/etc/ltrace.conf")
-_MOST_NAMES = 2000  # of C++, of one program: a third of a second
-_MOST_KEPT = 1 << 25  # bytes of .debug_info between the two looks at an image
-_MOST_TRIED = 4  # entries of one function
+_MOST_NAMES = 2000  # mangled C++ names of one program: a third of a second
+_MOST_KEPT = 1 << 25  # bytes of .debug_info that are kept between two looks at an image
+_MOST_TRIED = 4  # DWARF entries that are tried for one function
 
 
 class DescribedFunctions:
-    """Adds what debug information says of the functions that a program calls to `prototypes`.
+    """Adds to `prototypes` the functions of a program that debug information describes.
 
-    `notes` says what could not be looked at.
+    `notes` tell what could not be read.
     """
 
     def __init__(self, prototypes: Prototypes, settings: TraceSettings) -> None:
@@ -49,16 +51,16 @@ class DescribedFunctions:
             settings.select, callers, sets=prototypes.groups
         )
         self._foreign = ForeignFunctions(prototypes, [])
-        self._may_have: dict[str, bool] = {}  # entries of DWARF, by path
+        self._may_have: dict[str, bool] = {}  # whether it can have DWARF, by path
         self._files = ImageFiles([])
         self._lines: KnownLines = {}
         self._left = _LATER
         self.notes: list[str] = []
-        self._kept: dict[str, tuple[Entries, str] | None] = {}  # while images are open
+        self._kept: dict[str, tuple[Entries, str] | None] = {}  # DWARF, while images are open
         self._room = _MOST_KEPT
 
     def look(self, pid: int) -> None:
-        """Look at the images that a process has now."""
+        """Read the images that a process has now."""
         doubtful = self._doubtful()
         if doubtful is not None and not doubtful:
             return
@@ -66,22 +68,22 @@ class DescribedFunctions:
         try:
             images = ImageFiles(mapped(pid))
         except OSError:
-            return  # it has gone
+            return  # that process is gone
         self._foreign = ForeignFunctions(self._prototypes, images.all)
         try:
             if doubtful is None or any(map(self._foreign.is_defined, doubtful)):
                 self._look(images, self._callers(images), until)
         except (FormatError, OSError):
-            return  # a damaged image: its calls are guessed
+            return  # a damaged image, whose calls are guessed
         finally:
             self._forget()
             images.close()
 
     def look_later(self, pid: int, addr: int) -> set[str] | None:
-        """Look at an image that has come since, mapped at `addr`.
+        """Read an image that was loaded later, mapped at `addr`.
 
-        Returns the names of functions that it may be seen to call and that nobody knew; None:
-        there is no time for it, nor for others.
+        Return the names of functions without prototype that it can be seen to call. Return None
+        if there is no time for this image and further ones.
         """
         if self._left <= 0:
             return None
@@ -93,7 +95,7 @@ class DescribedFunctions:
             callers = self._callers(self._files, path)
             self._look(self._files, callers, start + self._left)
         except (FormatError, OSError):
-            return set()  # it has gone, or is damaged: its calls are guessed
+            return set()  # the image is gone or damaged, so its calls are guessed
         finally:
             self._forget()
             self._files.rest()
@@ -104,11 +106,11 @@ class DescribedFunctions:
         return set().union(*callers.values())
 
     def close(self) -> None:
-        """Close the files that another look would need."""
+        """Close the files, which were kept open for another look."""
         self._files.close()
 
     def explain(self, symbol: str, paths: list[str]) -> None:
-        """Look for one function in images, whoever calls it there. Raises OSError."""
+        """Look for one function in images, or for calls of it there. Raises OSError."""
         until = time.thread_time() + _SECONDS
         images = ImageFiles(paths)
         self._foreign = ForeignFunctions(self._prototypes, images.all)
@@ -130,14 +132,14 @@ class DescribedFunctions:
         self._room = _MOST_KEPT
 
     def _doubtful(self) -> set[str] | None:
-        """Return names of the filter that are a family's; None: it may choose unknown ones."""
+        """Return the filter's names that belong to a family, None if others may match."""
         words = [word.symbol for word in self._selection.words if word.kind == layout.RULE_INCLUDE]
         if not all(word.is_plain and self._prototypes.is_known(word.text) for word in words):
             return None
         return {word.text for word in words if self._prototypes.family(word.text)}
 
     def _unknown(self, image: ElfImage, path: str, *, is_main: bool) -> set[str]:
-        """Return the names of functions that an image may be seen to call and nobody knows."""
+        """Return the names of unknown functions that an image can be seen to call."""
         name = image.soname or os.path.basename(path)
         return {
             symbol.name
@@ -158,7 +160,7 @@ class DescribedFunctions:
         return not self._prototypes.is_foreign_known(name) and self._foreign.may_be(symbol)
 
     def _callers(self, images: ImageFiles, only: str | None = None) -> dict[str, set[str]]:
-        """Return the unknown functions of those images that call some, by path; or of one."""
+        """Return the unknown functions that images call, by path, or those of image `only`."""
         callers: dict[str, set[str]] = {}
         for number, (path, image) in enumerate(images.all):
             if only is None or path == only:
@@ -194,7 +196,7 @@ class DescribedFunctions:
         self._read_ltrace(wanted)
 
     def _read_names(self, names: set[str], images: ImageFiles, until: float) -> None:
-        """Add what the mangled names of C++ say of functions that nobody else knows."""
+        """Add prototypes from mangled C++ names, for functions that are still unknown."""
         left = sorted(name for name in names if name.startswith("_Z") and not self._is_known(name))
         if not left:
             return
@@ -215,14 +217,14 @@ class DescribedFunctions:
             self._prototypes.add(SourceText(MANGLED, "the name itself", text), [])
 
     def _read_ltrace(self, names: set[str]) -> None:
-        """Add what ltrace's own files say of functions that nobody else knows."""
+        """Add prototypes from ltrace's files, for functions that are still unknown."""
         if _has_ltrace_files():
             from soscope.prototypes.files import add_ltrace
 
             self.notes += add_ltrace(self._prototypes, names)
 
     def _has(self, image: ElfImage, name: str) -> bool:
-        if self._prototypes.is_known(name):  # it is looked for another one
+        if self._prototypes.is_known(name):  # the name is looked for in another library
             return self._foreign.is_other(image, name)
         return _defines(image, name)
 
@@ -240,14 +242,15 @@ class DescribedFunctions:
         *,
         of_caller: bool = False,
     ) -> None:
-        """Add what the debug information of an image says of functions; `of_caller`: it calls them.
+        """Add prototypes from the debug information of an image that defines or calls functions.
 
-        What reads it is not imported before: most images have none.
+        With `of_caller`, the image calls them. The reader is imported here, as most images need
+        none.
         """
         names = {name for name in names if not self._is_known(name)}
         if not names:
             return
-        # It may take long to unpack: the time is looked at before and after.
+        # Unpacking may take long, so the time is checked before and after it.
         debug = self._entries_of(image, path) if time.thread_time() <= until else None
         if debug is None and time.thread_time() <= until:
             return
@@ -274,9 +277,10 @@ class DescribedFunctions:
             self._prototypes.add(SourceText(kind, file, writer.text), [])
 
     def _entries_of(self, image: ElfImage, path: str) -> tuple[Entries, str] | None:
-        """Return what debug information an image has: one that defines functions calls some, too.
+        """Return the debug information of an image, which is kept for a second look.
 
-        To unpack it takes most of the time, and it is small for most libraries.
+        An image that defines functions also calls some. Most of the time goes into unpacking, and
+        for most libraries the result is small.
         """
         if path not in self._kept:
             from soscope.instruments.trace.debugfile import entries_of
@@ -291,7 +295,7 @@ class DescribedFunctions:
 
 
 def unanswered(count: int) -> str:
-    """Say of how many images that came later nobody has looked at what they call."""
+    """Return a note that the calls of some images that were loaded later were not looked for."""
     which = "1 library that was" if count == 1 else f"{count:,} libraries that were"
     return f"types of functions of {which} loaded later were not looked for: there was no time"
 
@@ -310,7 +314,7 @@ def _defines(image: ElfImage, name: str) -> bool:
 def _twin(name: str) -> str:
     """Return the other name of a constructor or destructor, which often is the same function.
 
-    Itanium C++ ABI, 5.1.4.3: complete objects and bases have one each.
+    Complete objects and bases have one name each (Itanium C++ ABI, 5.1.4.3).
     """
     for mine, others in (("C1E", "C2E"), ("D1E", "D2E")):
         if name.startswith("_Z") and name.count(mine) == 1:

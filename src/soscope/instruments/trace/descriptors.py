@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What descriptors are of: by the calls that open and close them, and by /proc while it is there.
+"""The files of descriptors, from the calls that open and close them and from /proc.
 
-Calls that are not hooked open and close descriptors, too (those of libc itself always). So what
-the calls say is compared with /proc where the process still runs, and what differs is marked as
-doubtful; what the calls do not say is what /proc says at the moment of looking, a little later.
+Calls that are not hooked open and close descriptors, too, and calls inside libc always do. So a
+name from calls is compared with /proc while the process runs, and marked as doubtful if they
+differ. If no call told a name, the one in /proc is used, which is read a little later.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from soscope.prototypes.argument import Argument
     from soscope.recording.names import Programs
 
-_ALL = 1 << 30  # bytes: paths are never cut for their looks
-# What an argument is called that is a descriptor; of these functions alone, if any are named.
+_ALL = 1 << 30  # bytes; paths are never shortened here
+# Names of arguments that are descriptors, with the functions that this is limited to, if any.
 _NAMES: dict[str, frozenset[str]] = {
     "fd": frozenset(),
     "new_fd": frozenset({"dup2", "dup3"}),
@@ -36,8 +36,8 @@ _NAMES: dict[str, frozenset[str]] = {
     "from": frozenset({"copy_file_range", "sendfile", "splice"}),
     "to": frozenset({"copy_file_range", "sendfile", "splice"}),
 }
-_DIRECTORY = "at_fd"  # the set of constants of an argument that is a directory or AT_FDCWD
-# By the name of their declaration: where the path stands, and the directory it is relative to.
+_DIRECTORY = "at_fd"  # set of constants of an argument that is a directory or AT_FDCWD
+# By name: the index of the path argument, and of the directory that it is relative to.
 _OPENING = {"open": (0, -1), "openat": (1, 0), "creat": (0, -1), "__open_2": (0, -1),
             "__openat_2": (1, 0)}  # fmt: skip
 _MAKING = {
@@ -47,11 +47,12 @@ _MAKING = {
     "memfd_create": "memfd",
 }  # fmt: skip
 _PAIRS = {"pipe": (0, "pipe"), "pipe2": (0, "pipe"), "socketpair": (3, "socket")}
-# Streams have descriptors that they close themselves. Where the path or descriptor stands.
+# Functions that open streams, whose descriptors the streams close. Index of the path or
+# descriptor.
 _STREAMS = {"fopen": 0, "opendir": 0, "fdopen": 0, "fdopendir": 0, "freopen": 0}
 _STREAM_TYPES = frozenset({"FILE *", "DIR *", "__FILE *"})
 _ASKING = frozenset({"fileno", "dirfd"})
-# What ends a stream, even where it fails. Where the stream stands.
+# Functions that end a stream, even if they fail. Index of the stream argument.
 _ENDING = {"fclose": 0, "closedir": 0, "pclose": 0, "freopen": 2}
 _CLOSING_FROM = frozenset({"close_range", "closefrom"})
 _RESULT = -1
@@ -60,7 +61,7 @@ _EINPROGRESS = 115
 
 
 def of_process(pid: int, fd: int) -> str | None:
-    """Return what /proc says that a descriptor is of, None: it is not there (any more)."""
+    """Return the file of a descriptor by /proc, None if it is not there (any more)."""
     try:
         return os.readlink(f"/proc/{pid}/fd/{fd}")
     except OSError:
@@ -68,7 +69,7 @@ def of_process(pid: int, fd: int) -> str | None:
 
 
 def inherited() -> dict[int, str]:
-    """Return what the standard streams of a command are of that this process starts: its own."""
+    """Return the files of the standard streams that a command inherits from this process."""
     own = {fd: of_process(os.getpid(), fd) for fd in range(3)}
     return {fd: path for fd, path in own.items() if path is not None}
 
@@ -76,9 +77,9 @@ def inherited() -> dict[int, str]:
 class Descriptors:
     """The open descriptors of all processes, as far as they are known.
 
-    `look` is asked as `of_process` is, None: the processes are gone. `begun` are those of a process
-    that is started. `looked` counts uses of descriptors of which /proc alone knew, `nameless` those
-    of which nobody did.
+    `look` is called like `of_process`, and is None if the processes are gone. `begun` are the
+    descriptors of a process that is started. `looked` counts uses of descriptors that only /proc
+    knew, and `nameless` uses of unknown ones.
     """
 
     def __init__(
@@ -92,18 +93,18 @@ class Descriptors:
         self._standard: StandardStreams | None = None
         self._callbacks: Callbacks | None = None
         self._tables: dict[int, dict[int, str]] = {}
-        # by process, then by pointer: what a stream is of, and its descriptor; None: not known
+        # By process, then by pointer: the file of a stream, and its descriptor, None if not known.
         self._streams: dict[int, dict[int, tuple[str | None, int | None]]] = {}
-        # by symbol: the places of its arguments that are descriptors, and of those that are
-        # streams, and whether it is passed functions
+        # By symbol: indices of its arguments that are descriptors and of those that are streams,
+        # and whether it has arguments that are functions.
         self._places: dict[str, tuple[list[int], list[int], bool]] = {}
         self._declared: dict[str, str] = {}
-        # by call: what its arguments are of, by their place; the result's is _RESULT
+        # By call: the files of its arguments by index; _RESULT is the index of the result.
         self._at: dict[Entry, dict[int, str]] = {}
         self._over: list[Entry] = []
 
     def meet(self, programs: Programs) -> None:
-        """Take where the images of programs are."""
+        """Take the programs, which have the images with their addresses."""
         from soscope.instruments.trace.callbacks import Callbacks
         from soscope.instruments.trace.standardstreams import StandardStreams
 
@@ -111,11 +112,11 @@ class Descriptors:
         self._standard = StandardStreams(programs)
 
     def begin(self, prototypes: Prototypes) -> None:
-        """Take what arguments are called by."""
+        """Take the prototypes, which have the names of arguments."""
         self._prototypes = prototypes
 
     def observe(self, batch: list[Event]) -> None:
-        """Take all events, before any of them is shown."""
+        """Process all events, before any of them is shown."""
         for entry in self._over:
             self._at.pop(entry, None)
         self._over.clear()
@@ -131,7 +132,7 @@ class Descriptors:
                 elif event.event == "start":
                     self._forget(event.pid)
                     self._tables[event.pid] = dict(self._begun_with)
-                else:  # which of them an exec closes is not known
+                else:  # it is not known which of them an exec closes
                     self._forget(event.pid)
             elif isinstance(event, ProcessExit):
                 self._forget(event.pid)
@@ -141,7 +142,7 @@ class Descriptors:
         self._streams.pop(pid, None)
 
     def remarks(self) -> list[str]:
-        """Return lines that say what their names are worth."""
+        """Return lines about how reliable the names are."""
         lines = []
         if self.looked:
             lines.append(
@@ -155,16 +156,16 @@ class Descriptors:
             )
         return lines
 
-    # ---- what is shown
+    # ---- output
 
     def mark(self, entry: Entry, arguments: list[Argument]) -> None:
-        """Put what descriptors are of behind their numbers."""
+        """Add the files of descriptors behind their numbers."""
         for place, path in self._at.get(entry, {}).items():
             if 0 <= place < len(arguments):
                 arguments[place].marked(f"<{path}>")
 
     def mark_result(self, leave: Exit, text: str) -> str:
-        """Return a result with what it is a descriptor of."""
+        """Return the text of a result, with the file if it is a descriptor."""
         entry = leave.entry
         path = None if entry is None else self._at.get(entry, {}).get(_RESULT)
         return text if path is None or leave.ended != ENDED_RETURN else f"{text}<{path}>"
@@ -176,7 +177,7 @@ class Descriptors:
     # ---- calls
 
     def _of(self, pid: int, fd: int) -> str | None:
-        """Return what a descriptor is of."""
+        """Return the file of a descriptor."""
         known = self._tables.get(pid, {}).get(fd)
         link = None if self._look is None else self._look(pid, fd)
         if known is None:
@@ -217,7 +218,7 @@ class Descriptors:
                 path = None if fd is None else self._of(entry.pid, fd)
                 if path is not None:
                     shown[place] = path
-                elif fd is not None and not place:  # behind it, dup2 has one that may be free
+                elif fd is not None and not place:  # the second descriptor of dup2 may be free
                     self.nameless += 1
             if shown:
                 self._at[entry] = shown
@@ -225,7 +226,7 @@ class Descriptors:
             self._over.append(entry)
 
     def _functions(self, entry: Entry, arguments: list[Argument]) -> dict[int, str]:
-        """Return what the functions are called that a call is passed."""
+        """Return the names of the functions that are passed to a call, by index of argument."""
         from soscope.instruments.trace.callbacks import is_callback
 
         names: dict[int, str] = {}
@@ -238,7 +239,7 @@ class Descriptors:
         return names
 
     def _standard_of(self, entry: Entry, pointer: int) -> str | None:
-        """Return what stdin, stdout or stderr is of, its name where nobody knows that."""
+        """Return the file of stdin, stdout or stderr, or its name if the file is not known."""
         if self._standard is None or not pointer:
             return None
         fd = self._standard.descriptor(entry.slot.process, pointer)
@@ -249,7 +250,7 @@ class Descriptors:
         return self._of(entry.pid, fd) or NAMES[fd]
 
     def _learn(self, symbol: str, prototypes: Prototypes) -> tuple[list[int], list[int], bool]:
-        """Remember where the descriptors and the streams of a function stand."""
+        """Remember the indices of a function's arguments that are descriptors or streams."""
         from soscope.instruments.trace.callbacks import is_callback
 
         of = prototypes.row(symbol)
@@ -286,7 +287,7 @@ class Descriptors:
             self._changed(name, entry, leave, prototypes)
 
     def _changed(self, name: str, entry: Entry, leave: Exit, prototypes: Prototypes) -> None:
-        """Take what a call that succeeded has done to descriptors."""
+        """Process what a successful call has done to descriptors."""
         table = self._tables.setdefault(entry.pid, {})
         result = (leave.result or 0) & 0xFFFF_FFFF
         if name in _OPENING or name in _MAKING:
@@ -321,7 +322,7 @@ class Descriptors:
             table.clear()
 
     def _stream(self, name: str, entry: Entry, leave: Exit, prototypes: Prototypes) -> None:
-        """Take a stream that was opened, or the descriptor of one that is known."""
+        """Process a call that opened a stream, or that returned a stream's descriptor."""
         streams = self._streams.setdefault(entry.pid, {})
         table = self._tables.setdefault(entry.pid, {})
         if name in _STREAMS:
@@ -361,7 +362,7 @@ class Descriptors:
             table[to] = path
 
     def _opened(self, name: str, entry: Entry, arguments: list[Argument]) -> str | None:
-        """Return what a new descriptor is of."""
+        """Return the file of a new descriptor."""
         if name in _OPENING:
             place, directory = _OPENING[name]
             path = arguments[place].value
@@ -382,7 +383,7 @@ class Descriptors:
 
 
 def _number_of(arguments: list[Argument], place: int) -> int | None:
-    """Return the descriptor in an argument, None: it was not kept, or is none."""
+    """Return the descriptor in an argument, None if it was not kept or is invalid."""
     value = arguments[place].value if place < len(arguments) else None
     if not isinstance(value, int) or value < 0:
         return None
@@ -390,7 +391,7 @@ def _number_of(arguments: list[Argument], place: int) -> int | None:
 
 
 def _pointer_of(arguments: list[Argument], place: int) -> int:
-    """Return the pointer in an argument, 0: it was not kept."""
+    """Return the pointer in an argument, 0 if it was not kept."""
     value = arguments[place].value if place < len(arguments) else None
     if isinstance(value, str):
         return int(value, 16) if value.startswith("0x") else 0
@@ -398,13 +399,13 @@ def _pointer_of(arguments: list[Argument], place: int) -> int:
 
 
 def _is_descriptor(name: str, function: str, constants: str) -> bool:
-    """Return whether an int is a descriptor, by its name and by the constants that it may be."""
+    """Return whether an int argument is a descriptor, by its name and its set of constants."""
     only = _NAMES.get(name)
     return constants == _DIRECTORY or (only is not None and (not only or function in only))
 
 
 def _peer(address: Argument) -> str:
-    """Return what a socket with a peer is called: `socket:127.0.0.1:80`."""
+    """Return the name of a connected socket, as in `socket:127.0.0.1:80`."""
     text = address.told.text
     if not text.startswith("{"):
         return "socket"
@@ -413,7 +414,7 @@ def _peer(address: Argument) -> str:
 
 
 def _agree(known: str, link: str) -> bool:
-    """Return whether what calls say of a descriptor is what /proc says of it."""
+    """Return whether the name of a descriptor by calls agrees with the one in /proc."""
     if not isabs(link):  # socket:[4711], anon_inode:[eventpoll]
         kind = known.partition(":")[0]
         return kind in link or (kind == "epoll" and "eventpoll" in link)
@@ -425,6 +426,6 @@ def _agree(known: str, link: str) -> bool:
 
 
 def _escaped(path: str) -> str:
-    """Return a path without characters that a terminal might obey."""
+    """Return a path without characters that a terminal might interpret."""
     data = path.encode("utf-8", "surrogateescape")
     return escape.string(data, len(data))[1:-1].replace('\\"', '"')

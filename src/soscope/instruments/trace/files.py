@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a trace may not write to: one is the program, two are the same."""
+"""Files that a trace must not write to: the program itself, or one file for two outputs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ File = tuple[int, int]  # device and inode
 
 
 def check_files(settings: TraceSettings, written: Sequence[tuple[str, File | None]]) -> None:
-    """Look at the files that will be written to, each with its option, before any of them is.
+    """Check the files that will be written, each with its option, before any is written.
 
-    Raises UsageError, and LaunchError where there is no such command.
+    Raises UsageError, and LaunchError if the command does not exist.
     """
     programs: list[bytes]
     if settings.pids:
@@ -41,9 +41,9 @@ def check_files(settings: TraceSettings, written: Sequence[tuple[str, File | Non
 
 
 def file_at(path: str | bytes) -> File | None:
-    """Return which file a path names, None where there is none."""
+    """Return device and inode of the file at a path, None if there is none."""
     try:
         status = os.stat(path)
     except OSError:
-        return None  # whoever opens it says why
+        return None  # opening it will report why
     return status.st_dev, status.st_ino

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that have the name of one in soscope's table, but are another library's.
+"""Functions with the name of a declared function, but defined by another library.
 
-Which of both a call reaches is the agent's to say, slot by slot. Here is looked for what could be
-another library's, so that debug information is asked about it.
+The agent decides slot by slot which of the two a call reaches. This finds functions that may be
+another library's, so that debug information is read for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ForeignFunctions:
-    """Tells them by the images of a program, given as paths with what was read of them."""
+    """Finds such functions in the images of a program, given as (path, image)."""
 
     def __init__(self, prototypes: Prototypes, images: list[tuple[str, ElfImage]]) -> None:
         self._prototypes = prototypes
@@ -29,7 +29,7 @@ class ForeignFunctions:
         self._known: dict[str, bool] = {}
 
     def _images(self) -> list[tuple[ElfImage, str]]:
-        """Return the images with their names, which few functions need."""
+        """Return the images with their names, made at the first use."""
         if not self._named:
             self._named = [
                 (image, image.soname or os.path.basename(path)) for path, image in self._paths
@@ -37,14 +37,14 @@ class ForeignFunctions:
         return self._named
 
     def may_be(self, symbol: ElfSymbol) -> bool:
-        """Return whether what an image calls by that symbol may be another library's."""
+        """Return whether the function that an image calls by a symbol may be another library's."""
         version = symbol.version
         if version and any(self._prototypes.is_of(each, version) for each in FAMILIES):
             return False
         return self.is_defined(symbol.name)
 
     def is_defined(self, name: str) -> bool:
-        """Return whether an image that is not of the family has a function of the name."""
+        """Return whether an image outside of the name's family defines such a function."""
         if name not in self._known:
             family = self._prototypes.family(name)
             self._known[name] = bool(family) and any(
@@ -54,7 +54,7 @@ class ForeignFunctions:
         return self._known[name]
 
     def is_other(self, image: ElfImage, name: str) -> bool:
-        """Return whether an image has a function of the name and is not of the family."""
+        """Return whether this image is outside of the name's family and defines such a function."""
         family = self._prototypes.family(name)
         called = next(called for each, called in self._images() if each is image)
         return bool(family) and not self._prototypes.is_of(family, called) and _has(image, name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a process's images: which they are, and open for a look at them."""
+"""The files of a process's images, found by its mappings and kept open for a while."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from soscope.errors import FormatError
 from soscope.proc import maps
 
 _MOST = 1000
-_MOST_KEPT = 250  # descriptors
-_MOST_LINES = 1 << 13  # of the mappings of processes
+_MOST_KEPT = 250  # descriptors that stay open
+_MOST_LINES = 1 << 13  # lines of mappings of processes
 
-# Lines of mappings by what they are of: the path of a file that we can find, and its inode.
+# By line of mappings: path and inode of the mapped file, None if there is none that can be opened.
 KnownLines = dict[bytes, tuple[str, int] | None]
 
 
 class ImageFiles:
-    """Files of images, open until they are closed: `all` are paths and what is read of them."""
+    """Files of images, open until they are closed. `all` are (path, image)."""
 
     def __init__(self, paths: dict[str, int] | list[str]) -> None:
-        """Open the files `paths`, in order, where each has its inode, if that is known."""
+        """Open the files `paths`, in order, each with its inode if that is known."""
         self.all: list[tuple[str, ElfImage]] = []
         self._open: dict[str, tuple[int, int, ElfImage | None]] = {}
         self._strings: dict[str, bytes] = {}
         self.become(paths if isinstance(paths, dict) else dict.fromkeys(paths, 0))
 
     def become(self, paths: dict[str, int]) -> None:
-        """Have these be the files: those that are open already stay so."""
+        """Replace the list of files. Files that are open already stay open."""
         for path in list(self._open):
             if path not in paths or self._open[path][0] != paths[path]:
                 self._forget(path)
@@ -38,10 +38,10 @@ class ImageFiles:
                 try:
                     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
                 except OSError:
-                    continue  # its frames are named without the file
+                    continue  # frames of this image are named without the file
                 try:
                     if inode not in (0, os.fstat(descriptor).st_ino):
-                        os.close(descriptor)  # another file by now
+                        os.close(descriptor)  # the path has another file by now
                         continue
                     image: ElfImage | None = ElfImage.from_descriptor(descriptor, path)
                 except (FormatError, OSError):
@@ -52,14 +52,14 @@ class ImageFiles:
                 self.all.append((path, image))
 
     def rest(self) -> None:
-        """Close most of them, where they are many: they are not wanted for a while."""
+        """Close most files if there are many, as they are not needed for a while."""
         for path in list(self._open)[_MOST_KEPT:]:
             self._forget(path)
 
     def may_define(self, path: str, image: ElfImage, name: str) -> bool:
-        """Return whether an image has a symbol `name`, defined or not; fast at the second time.
+        """Return whether an image has a symbol `name`, defined or not.
 
-        Raises FormatError.
+        The second look into the same image is fast. Raises FormatError.
         """
         if path not in self._strings:
             self._strings[path] = image.dynamic_strings()
@@ -70,12 +70,12 @@ class ImageFiles:
         self._strings.pop(path, None)
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all files."""
         self.become({})
 
 
 def mapped(pid: int) -> dict[str, int]:
-    """Return the paths of the images of a process and their inodes, the program's first.
+    """Return the paths of a process's images with their inodes, the program first.
 
     Raises OSError.
     """
@@ -85,8 +85,8 @@ def mapped(pid: int) -> dict[str, int]:
 def mapped_at(pid: int, addr: int, known: KnownLines) -> tuple[str, dict[str, int]]:
     """Return the path of the image whose first mapping is at `addr`, and all as `mapped`.
 
-    The first is "" where we cannot find that file. `known` are lines that have been looked at, so
-    that a process that loads one image after the other is not looked at anew. Raises OSError.
+    The path is "" if that file cannot be found. `known` are lines that were parsed before, so
+    that they are not parsed again for each image that a process loads. Raises OSError.
     """
     lines = maps.text_of(pid).split(b"\n")
     if len(known) > _MOST_LINES:
@@ -112,13 +112,13 @@ def _paths(pid: int, lines: list[bytes], known: KnownLines) -> dict[str, int]:
 
 
 def _file_of(line: bytes) -> tuple[str, int] | None:
-    """Return the path and inode of what is mapped, None where that is no file or not ours."""
+    """Return path and inode of the mapped file, None if there is none, or if it differs here."""
     mapping = maps.parse_line(line)
     if "x" not in mapping.flags or not mapping.path.startswith("/"):
         return None
-    # the same file for us: the process may have another root
+    # The path must lead to the same file here, as the process may have another root.
     try:
         is_same = os.stat(mapping.path).st_ino == mapping.inode
     except OSError:
-        return None  # it is gone, or another's: there is nothing to read
+        return None  # the file is gone or may not be read
     return (mapping.path, mapping.inode) if is_same else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which image calls which, how often and for how long: sums over all functions between two."""
+"""The graph of images that call each other, with sums over all functions between two."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN = "?"
 class ImageEdge:
     """The calls that one image makes of another's functions.
 
-    `sums` has all of them; `functions` are those of each function, the most time of its own first.
+    `sums` is for all of them, and `functions` for each function, with most own time first.
     """
 
     __slots__ = ("functions", "sums")
@@ -26,17 +26,17 @@ class ImageEdge:
 
     @property
     def caller(self) -> str:
-        """The name of the image that calls."""
+        """Return the name of the calling image."""
         return self.sums.caller or UNKNOWN
 
     @property
     def callee(self) -> str:
-        """The name of the image that is called."""
+        """Return the name of the called image."""
         return self.sums.callee or UNKNOWN
 
 
 def edges_of(rows: Iterable[SummaryRow]) -> list[ImageEdge]:
-    """Return an edge for each pair of images with calls, the most time of its own first."""
+    """Return an edge for each pair of images with calls, most own time first."""
     pairs: dict[tuple[str, str], list[SummaryRow]] = {}
     for row in rows:
         pairs.setdefault((row.caller, row.callee), []).append(row)
@@ -52,7 +52,7 @@ def edges_of(rows: Iterable[SummaryRow]) -> list[ImageEdge]:
 
 
 def inside(edges: Iterable[ImageEdge]) -> dict[str, SummaryRow]:
-    """Return the sums of all calls into each image, by its name; callers are there, too."""
+    """Return the sums of all calls into each image, by name. Images that only call are included."""
     images: dict[str, SummaryRow] = {}
     for edge in edges:
         images.setdefault(edge.caller, SummaryRow("", edge.caller, "", ""))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which functions a filter names that their own image may call, too: through no slot."""
+"""Functions of a filter that their own image may also call directly, through no slot."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def called_inside(selection: Selection, slots: Iterable[TracedSlot]) -> dict[str, list[str]]:
-    """Return image -> functions of it that the filter names, and whose calls there it chooses.
+    """Return image -> functions of it that the filter lists, and whose calls there it chooses.
 
-    Left out are those that the image calls through a slot of its own, as others do, and those
-    that anybody calls by a method table.
+    Functions that the image itself calls through a slot, like other callers, are left out, and so
+    are functions that are called by a method table.
     """
     named = [
         compile_symbol(word.symbol)

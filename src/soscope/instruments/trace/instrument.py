@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace instrument: which calls are to be hooked, and what becomes of what is seen.
+"""The trace instrument: the calls to hook, and what happens to the events.
 
-settings ─ filter, prototypes ─► hooks
-drained ─► decoder ─ events ─► listener        a program's block ─► slots, counts, statistics
+    settings ─ filter, prototypes ─► hooks
+    drained ─► decoder ─ events ─► listener        a program's block ─► slots, counts, statistics
+
+The listener gets the events as they are decoded. Counts and statistics are read from the block.
 """
 
 from __future__ import annotations
@@ -42,14 +44,14 @@ if TYPE_CHECKING:
     from soscope.model.stats import Stats
     from soscope.recording.stream import Stream
 
-_SLICE = 2000  # events handed to the listener between looks at the target
-_BEHIND = 8 << 20  # bytes that wait to be decoded before the ring is left to fill up
-_LONG = 0.4  # seconds of work behind the end, after which whoever waits is told
-_INTERRUPTED = 0.7  # seconds of work behind the end that a signal has asked for
+_SLICE = 2000  # events passed to the listener between looks at the target
+_BEHIND = 8 << 20  # bytes waiting for the decoder above which the ring may fill up
+_LONG = 0.4  # seconds of work after the end, from which on the user gets a note
+_INTERRUPTED = 0.7  # seconds of work after an end that a signal asked for
 
 
 class TraceInstrument(Instrument):
-    """Sees the calls that a filter chooses. `outcome` is there when the session has ended."""
+    """Observes the calls that a filter chooses. `outcome` is set when the session has ended."""
 
     name = "trace"
 
@@ -60,9 +62,10 @@ class TraceInstrument(Instrument):
         output: Destination,
         shows: Hooks | None = None,
     ) -> None:
-        """Prepare; `output` is where `listener` writes to.
+        """Prepare. `output` is where `listener` writes to.
 
-        `shows` is what another instrument hooks: then this one hooks nothing, and shows that.
+        `shows` are the hooks of another instrument. If they are given, this one hooks nothing and
+        shows their calls.
 
         Raises UsageError for a faulty filter.
         """
@@ -76,9 +79,9 @@ class TraceInstrument(Instrument):
             add_files(self.prototypes, settings.prototypes)
         self._recording: Sink | None = None
         self._described: DescribedFunctions | None = None
-        self._losses: StackLosses | None = None  # where stacks are wanted
-        self._told = 0  # of their texts, how many the recording has
-        self._unanswered = 0  # images
+        self._losses: StackLosses | None = None  # set if stacks are wanted
+        self._told = 0  # how many of the prototypes' texts are recorded
+        self._unanswered = 0  # images that were not read for lack of time
         if shows is not None:
             self.selection, self._kind = shows.selection, shows.kind
         else:
@@ -114,17 +117,17 @@ class TraceInstrument(Instrument):
             listener.meet(self._stream.programs)
         self.hears_calls = self._stream is not None
         self._calls = 0
-        self._printed_ns = 0  # to read calls and show them
-        self._unprinted = 0  # calls that nobody has waited for
+        self._printed_ns = 0  # time to decode calls and show them
+        self._unprinted = 0  # calls that were not printed at the end
         self._tell: Callable[[str], None] | None = None
         self._is_interrupted = False
         self._programs: MergedPrograms | None = None
-        # at the moment of a stop
+        # Counters as they were when soscope stopped counting.
         self._counted: dict[ControlBlock, tuple[dict[int, int] | None, Stats | None]] = {}
         self.outcome: TraceOutcome | None = None
 
     def options(self) -> dict[str, object]:
-        """Return the options that say what was recorded."""
+        """Return the options that tell what was recorded."""
         settings = self.settings
         return {
             "mode": settings.mode,
@@ -137,11 +140,11 @@ class TraceInstrument(Instrument):
         }
 
     def _describe(self, pid: int) -> None:
-        """Have debug information tell what nobody else knows of a program's functions."""
+        """Read debug information for a program's functions without prototypes."""
         self._describer().look(pid)
 
     def _describe_later(self, pid: int, addr: int) -> set[str] | None:
-        """Have it tell the same of an image that has come, before anything of that runs."""
+        """Read debug information for an image that was loaded, before any of its code runs."""
         asked = self._describer().look_later(pid, addr)
         self._tell_prototypes()
         return asked
@@ -154,18 +157,18 @@ class TraceInstrument(Instrument):
         return self._described
 
     def recorder(self, recording: Sink, beat: Callable[[], object]) -> Sink:
-        """Keep it, to say by which declarations calls are captured."""
+        """Keep the recording, to which declarations of captured calls are written."""
         del beat
         self._recording = recording
         return recording
 
     def tell(self, recording: Sink) -> None:
-        """Have a recording keep what nobody else knows of functions."""
+        """Write the added prototypes to a recording."""
         for text in self.prototypes.texts:
             recording.prototypes(text.packed())
 
     def _tell_prototypes(self) -> None:
-        """Have the recording keep what nobody else knows of functions."""
+        """Write the new added prototypes to the recording."""
         if self._recording is None:
             return
         for text in self.prototypes.texts[self._told :]:
@@ -173,22 +176,22 @@ class TraceInstrument(Instrument):
         self._told = len(self.prototypes.texts)
 
     def sinks(self) -> list[Sink]:
-        """Return the decoder, where somebody reads the events as they come."""
+        """Return the decoder, if events are read as they come."""
         return [] if self._stream is None else [self._stream]
 
     def started(self) -> None:
-        """Let what an earlier trace has written go."""
+        """Discard the output of an earlier trace."""
         self._output.begin()
 
     def begun(self) -> None:
-        """Tell the listener."""
+        """Tell the listener that the trace has begun."""
         self._tell_prototypes()
         self.listener.begun()
 
     def check_start(
         self, blocks: Sequence[ControlBlock], meanwhile: Callable[[], object]
     ) -> Iterable[str]:
-        """Say which words of the filter match nothing in the images at start."""
+        """Return the words of the filter that match nothing in the images at start."""
         missing = self.selection.unmatched(
             map(sum, zip(*(block.rules_matched(self._kind) for block in blocks), strict=True))
         )
@@ -201,12 +204,12 @@ class TraceInstrument(Instrument):
     # ---- the events ----
 
     def catch_up(self) -> bool:
-        """Hand events over, if too much waits to be decoded."""
+        """Pass on events if too many wait to be decoded. Return whether there were any."""
         stream = self._stream
         return stream is not None and stream.behind > _BEHIND and self._hand_over(stream)
 
     def move(self) -> bool:
-        """Hand events over, and say up to when the listener has them all."""
+        """Pass on events, and tell the listener up to which time it has all of them."""
         stream = self._stream
         if stream is None:
             return False
@@ -224,7 +227,7 @@ class TraceInstrument(Instrument):
 
     @property
     def spent(self) -> Mapping[str, int]:
-        """For how long it has printed, and waited for whoever reads that."""
+        """Return the time spent on printing, and on waiting for the reader of the output."""
         written = self._output.spent_ns
         to = READER if self._output.file is None else DISK
         return {PRINT: self._printed_ns - written, to: written}
@@ -235,15 +238,15 @@ class TraceInstrument(Instrument):
 
     @property
     def calls(self) -> int:
-        """How many calls have been handed to the listener so far."""
+        """Return how many calls have been passed to the listener so far."""
         return self._calls
 
     def ending_soon(self, tell: Callable[[str], None] | None, *, is_interrupted: bool) -> None:
-        """Keep it for `finish`."""
+        """Keep the arguments for `finish`."""
         self._tell, self._is_interrupted = tell, is_interrupted
 
     def finish(self) -> list[str]:
-        """Hand over all the rest, unless a signal wants soscope to end."""
+        """Pass on all the rest, unless a signal asks soscope to end."""
         remarks = []
         if self._described is not None:
             remarks = self._described.notes
@@ -251,10 +254,10 @@ class TraceInstrument(Instrument):
         return [*remarks, *self._finish_stream()]
 
     def _finish_stream(self) -> list[str]:
-        """Hand over the rest of a stream: as much as whoever waits has time for.
+        """Pass on the rest of a stream, as much as there is time for.
 
-        A ring holds a million calls, for which a listener needs half a minute. The time that an
-        output's reader takes is not counted: the reader may be a pager.
+        A ring holds a million calls, for which a listener needs half a minute. Time in which the
+        reader of the output is waited for is not counted, as that may be a pager.
         """
         stream = self._stream
         if stream is None:
@@ -265,7 +268,7 @@ class TraceInstrument(Instrument):
         while self._hand_over(stream):
             worked = time.thread_time() - begun
             if end_is_wanted() or (self._is_interrupted and worked >= _INTERRUPTED):
-                take_wish_to_end()  # what is missing is still to be said
+                take_wish_to_end()  # the note about missing calls is still to be printed
                 self._unprinted = stream.calls_left()
                 return []
             if self._tell is not None and not is_told and worked >= _LONG:
@@ -280,11 +283,11 @@ class TraceInstrument(Instrument):
     # ---- the programs ----
 
     def stopped(self, block: ControlBlock) -> None:
-        """Keep what the counters hold."""
+        """Keep the present values of a program's counters."""
         self._counted[block] = _counters(block)
 
     def take(self, program: session.ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Keep the slots that a report may name, and what was counted."""
+        """Keep the slots that a report may list, and the counts."""
         from soscope.instruments.trace.outcome import MergedPrograms, TraceProgramOutcome
 
         self._tell_prototypes()
@@ -331,10 +334,10 @@ class TraceInstrument(Instrument):
     def _worth_naming(
         self, block: ControlBlock, called: Iterable[int] | None
     ) -> Iterable[int] | None:
-        """Return which slots a report may name; None: all that the filter chose.
+        """Return the slots that a report may list, or None for all that the filter chose.
 
-        Those are few where it names functions, and are looked at for calls inside their image;
-        where a word matched nothing, for near misses.
+        All are returned if the filter lists functions, as these are few and are checked for calls
+        inside their image, and if a word has matched nothing, to find near misses.
         """
         from soscope.instruments.trace.outcome import DLSYM
 
@@ -347,21 +350,21 @@ class TraceInstrument(Instrument):
     # ---- the end ----
 
     def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
-        """Set what hooks added to the calls, as the agents have measured it."""
+        """Set the time that hooks added to the calls, as the agents have measured it."""
         if self._programs is not None:
             from soscope.instruments.trace.outcome import price
 
             price(cost, self._programs.all(), ns_per_tick, units)
 
     def totals(self) -> dict[str, object]:
-        """Return how many calls the stream held, 0 where there was none; what stacks lack."""
+        """Return how many calls the stream held (0 without a stream), and the losses of stacks."""
         totals: dict[str, object] = {"calls": self._calls}
         if self._losses is not None:
             totals["stacks"] = {"lost": self._losses.lost, "notes": self._losses.notes()}
         return totals
 
     def end(self, outcome: session.Outcome) -> None:
-        """Give the listener the outcome of the trace."""
+        """Pass the outcome of the trace to the listener."""
         from soscope.instruments.trace.outcome import TraceOutcome
 
         programs = [] if self._programs is None else self._programs.all()
@@ -389,7 +392,7 @@ class TraceInstrument(Instrument):
         self.outcome.shown = self.listener.shown
 
     def _imported(self, programs: list[TraceProgramOutcome]) -> set[str]:
-        """Look up what the images import, if a word of the filter matched nothing."""
+        """Return what the images import, if a word of the filter has matched nothing."""
         matched = [0] * len(self.selection.words)
         for program in programs:
             for index, count in enumerate(program.rules_matched):
@@ -403,7 +406,7 @@ class TraceInstrument(Instrument):
 
 
 def _memory_for(stacks: int) -> tuple[bytes, int]:
-    """Return what memory for stacks of so many frames begins with, and its size."""
+    """Return the first bytes and the size of the memory for stacks of so many frames."""
     if not stacks:
         return b"", 0
     from soscope.live.python.inagent import agent_layouts
@@ -414,7 +417,7 @@ def _memory_for(stacks: int) -> tuple[bytes, int]:
 
 
 def _counters(block: ControlBlock) -> tuple[dict[int, int] | None, Stats | None]:
-    """Return the counts or the statistics of a block, whichever it keeps."""
+    """Return the counts and the statistics of a block, None for what it does not keep."""
     return (
         block.counts() if layout.INSTRUMENT_COUNT in block.instruments else None,
         block.stats() if layout.INSTRUMENT_STATS in block.instruments else None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say what a reader asks for and a recording does not hold."""
+"""Notes about what a reader asks for and a recording does not contain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from soscope.recording.reader import RecordingFile
 def lacking_shown(
     options: dict[str, object], *, string_limit: int, has_durations: bool
 ) -> list[str]:
-    """Return a line for each thing of a call that is to be shown; `options` as for `lacking`."""
+    """Return a line for each missing part of calls that is to be shown.
+
+    `options` are the same as for `lacking`.
+    """
     lines = []
     kept = options.get("string_limit")
     if isinstance(kept, int) and max(kept, DEFAULT_STRING_LIMIT) < string_limit:
@@ -23,7 +26,10 @@ def lacking_shown(
 
 
 def lacking(choice: Choice, options: dict[str, object], recording: RecordingFile) -> list[str]:
-    """Return a line for each thing; `options` are those that the recording was made with."""
+    """Return a line for each missing thing that a choice needs.
+
+    `options` are the options that the recording was made with.
+    """
     lines = []
     if options.get("entry_only") and choice.asks_of_end:
         lines.append(

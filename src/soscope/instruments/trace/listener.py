@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who hears of the events of a trace while it runs.
+"""Listeners: they get the events of a trace while it runs.
 
-The instrument does not print: whoever starts it hands in a listener, and the reports are
-listeners. (A *sink* of the recording takes raw chunks; a listener takes calls.)
+The instrument does not print. Its user passes in a listener, and the reports are listeners. (A
+*sink* of the recording gets raw chunks; a listener gets calls.)
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # every verb that prints comes by here, and needs none of these
+if TYPE_CHECKING:  # Every verb that prints imports this module, and needs none of these.
     from collections.abc import Callable
 
     from soscope.instruments.trace.outcome import TraceOutcome
@@ -19,14 +19,14 @@ if TYPE_CHECKING:  # every verb that prints comes by here, and needs none of the
 
 
 class Listener:
-    """Takes the events of one trace, in order of their time. This one forgets them.
+    """Takes the events of one trace, in order of time. This base class ignores them.
 
-    The calls come in the order meet, begin, begun, any number of `events` and `caught_up`, end.
-    Nothing that a listener does may disturb the target: errors of its output are its own to keep.
-    `takes_stretches`: among the events may be Stretches. `wants_durations`: without it, calls
-    that wait for nobody may seem to take no time. `shown` counts the calls of those that it was
-    given which it has let through, None: it lets all through. `wants_callers`: before a call that
-    is chosen it hears of all calls around it whose own end is still to decide.
+    The calls come in the order meet, begin, begun, any number of `events` and `caught_up`, end. A
+    listener must not disturb the target, so it handles errors of its output itself.
+    `takes_stretches` means that events may be Stretches. Without `wants_durations`, calls that do
+    not wait may seem to take no time. `shown` counts the calls that it has let through, and is
+    None if it lets all through. With `wants_callers` it gets, before a chosen call, all calls
+    around it whose own end still decides.
     """
 
     takes_stretches = False
@@ -35,38 +35,38 @@ class Listener:
     shown: int | None = None
 
     def meet(self, programs: Programs) -> None:
-        """Hear where the images of all programs are to be found, before `begin`."""
+        """Take the programs, which have the images. Called before `begin`."""
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Get ready for the calls that the filter `selection` chooses."""
 
     def begun(self) -> None:
-        """Hear that the command runs, or that all of the processes are hooked."""
+        """Take note that the command runs, or that all processes are hooked."""
 
     def events(self, batch: list[Event]) -> None:
-        """Take some events that happened."""
+        """Take a batch of events."""
 
     def caught_up(self, time_ns: int) -> None:
-        """Hear that all events up to a time have been handed over."""
+        """Take note that all events up to a time have been passed on."""
 
     def end(self, outcome: TraceOutcome) -> None:
-        """Finish: no event will follow."""
+        """Finish. No event will follow."""
 
 
 class Destination:
-    """Where a listener writes to, as far as the trace is concerned. This one is nowhere."""
+    """The place where a listener writes to, as seen by the trace. This base class is none."""
 
     __slots__ = ()
-    spent_ns = 0  # to write, and to wait for whoever reads
+    spent_ns = 0  # time spent on writing and on waiting for the reader
 
     @property
     def file(self) -> tuple[int, int] | None:
-        """Device and inode of a regular file; None for what is none."""
+        """Return device and inode of a regular file, None for other outputs."""
         return None
 
     def begin(self) -> None:
-        """Let what is there of an earlier trace go: this one has begun."""
+        """Discard the output of an earlier trace, as this one has begun."""
 
     def attend(self, meanwhile: Callable[[], bool]) -> None:
-        """Call `meanwhile` often while nobody reads; where it says False, give up writing."""
+        """Call `meanwhile` often while the reader is slow. If it returns False, stop writing."""
         del meanwhile

@@ -8,7 +8,7 @@
 
     outcome = soscope.trace(pid=4711, record="run.sosr", duration=5.0).wait()
 
-A thread of its own observes the command or the process; calls come through a bounded queue, so a
+A separate thread observes the command or the process. Calls come through a bounded queue, so a
 slow reader slows the command down and loses nothing.
 """
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from soscope.select.filter import Selection
 
 _QUEUED = 10_000  # calls that may wait for the reader
-_LOOK = 0.1  # seconds between looks at whether there will be more
+_LOOK = 0.1  # seconds between checks whether the trace has ended
 
 
 class Call:
@@ -55,12 +55,12 @@ class Call:
     >>> (call.caller.name, call.callee.name, call.args[0].value, call.result.value, call.ended)
     ('cat', 'libc.so.6', 3, 0, 'return')
 
-    `caller` and `callee` are images or None. `args` and `result` have name, type, text and value;
-    `out` of an argument has the same of what the call has written where it leads.
-    `time_ns` is CLOCK_REALTIME at the entry; `duration_ns` is None where the end was not
-    seen, `ended` says how it ended ("return", "unwound", "exit", "killed", "lost", None). `stack`
-    is a tuple of frames, the innermost first, with `image`, `symbol`, `offset`, `file` and `line`:
-    () where it is not known, or was not asked for.
+    `caller` and `callee` are images or None. `args` and `result` have name, type, text and value.
+    `out` of an argument has the same for the data that the call has written to where it points.
+    `time_ns` is CLOCK_REALTIME at the entry. `duration_ns` is None if the end was not seen.
+    `ended` tells how the call ended ("return", "unwound", "exit", "killed", "lost", None).
+    `stack` is a tuple of frames, innermost first, with `image`, `symbol`, `offset`, `file` and
+    `line`. It is () if it is not known or was not asked for.
     """
 
     __slots__ = (
@@ -107,14 +107,14 @@ class Call:
         self.ended = None if end is None else end.ended
 
     def __repr__(self) -> str:
-        """Show the call as a line of text would."""
+        """Return the call as in a line of text."""
         shown = ", ".join(argument.shown for argument in self.args)
         result = "" if self.result is None else f" = {self.result.text}"
         return f"<Call {self.symbol}({shown}){result}>"
 
 
 class _Queue(Listener):
-    """Hands calls over to the reader's thread."""
+    """Passes calls to the reader's thread."""
 
     def __init__(self, calls: queue.Queue[Call | None], limit: int, *, stacks: bool) -> None:
         self._has_stacks = stacks
@@ -127,7 +127,7 @@ class _Queue(Listener):
         self.has_begun = threading.Event()
 
     def meet(self, programs: Programs) -> None:
-        """Take what names the frames of stacks."""
+        """Prepare naming the frames of stacks."""
         if self._has_stacks:
             from soscope.frames.ofcalls import CallFrames
 
@@ -139,16 +139,16 @@ class _Queue(Listener):
         self._prototypes = prototypes
 
     def begun(self) -> None:
-        """Let whoever waits for that go on."""
+        """Wake up threads that wait for the beginning."""
         self.has_begun.set()
 
     def events(self, batch: list[Event]) -> None:
-        """Make calls of entries and exits."""
+        """Make calls from entries and exits."""
         for event in batch:
             if self.closed:
                 return
             if isinstance(event, Exit):
-                # setjmp returns again, a forked child from what its parent called
+                # setjmp may return again, and a forked child returns from a call of its parent.
                 if event.entry in self._open and not event.is_inherited:
                     self._open.discard(event.entry)
                     self._put(self._call(event.entry, event))
@@ -171,7 +171,7 @@ class _Queue(Listener):
             try:
                 self._calls.put(call, timeout=_LOOK)
             except queue.Full:
-                continue  # nobody reads: look again whether it is over
+                continue  # the reader is slow: check again whether it has stopped
             return
 
 
@@ -185,22 +185,24 @@ class trace:  # noqa: N801  used like a function
     >>> (run.exit_status, run.outcome.status, run.dropped, run.untraced)
     (0, 0, 0, [])
 
-    `command` is a list of words, `pid` the id of a process that runs already, or several: one of
-    the two. `select`, `from_` and `to` are the words of -e, --from and -l: a string or a list of
-    strings. `record` is the path of a recording to write as well. After `duration` seconds
-    nothing more is recorded, and a process is let go of. With `summary` calls are counted and
-    timed, and there are none to iterate: see `summary`. The command runs in the directory
-    `cwd` with the environment `env`, as subprocess.Popen's would. `prototypes` are paths of
-    headers, or of ltrace's files, that declare functions, as those of `-F`. `stacks` is how many
-    frames to keep of each call's stack, at most 64: see `Call.stack`.
+    Either `command` or `pid` is given. `command` is a list of words, and `pid` the id of a
+    process that runs already, or several of them. `select`, `from_` and `to` are the words of -e,
+    --from and -l, as a string or a list of strings. `record` is the path of a recording to write
+    as well. After `duration` seconds nothing more is recorded, and soscope detaches from a
+    process. With `summary` calls are counted and timed, and there are none to iterate: see
+    `summary`. The command runs in the directory `cwd` with the environment `env`, as with
+    subprocess.Popen. `prototypes` are paths of headers or of ltrace's files that declare
+    functions, as with `-F`. `stacks` is how many frames of each call's stack to keep, at most 64:
+    see `Call.stack`.
 
-    Without a `with`, the iterator starts the command; a reader who leaves it early lets the
-    command run on unrecorded, and so does the end of the `with`. `wait` reads no calls.
+    Without a `with`, the iterator starts the command. If the reader leaves the iterator early,
+    the command runs on unrecorded, and the same is true at the end of the `with`. `wait` reads no
+    calls.
 
-    Raises UsageError for a faulty filter, RecordingError. What goes wrong when the command is
-    started is raised by the iterator, by `wait`, or at the end of the `with`; so is FormatError for
-    a faulty declaration, and AgentError, where no program could be given the agent, and the command
-    ran untraced.
+    Raises UsageError for a faulty filter, and RecordingError. Errors at the start of the command
+    are raised by the iterator, by `wait`, or at the end of the `with`. So are FormatError for a
+    faulty declaration, and AgentError if no program could get the agent and the command ran
+    untraced.
     """
 
     def __init__(
@@ -275,10 +277,10 @@ class trace:  # noqa: N801  used like a function
         try:
             self._calls.put_nowait(None)
         except queue.Full:
-            pass  # the reader finds the end by the thread's, if there is a reader
+            pass  # the reader sees the end when the thread has ended
 
     def __enter__(self) -> Self:
-        """Start the command, or go into the processes; return when their calls are seen."""
+        """Start the command, or attach to the processes. Return when their calls are seen."""
         self._start()
         self._listener.has_begun.wait()
         return self
@@ -290,7 +292,7 @@ class trace:  # noqa: N801  used like a function
     def __iter__(self) -> Iterator[Call]:
         """Yield calls in the order in which they end, until the command has ended.
 
-        Starts the command, if that has not been done.
+        Starts the command if it has not been started.
         """
         is_ours = not self._is_started
         if is_ours:
@@ -304,7 +306,7 @@ class trace:  # noqa: N801  used like a function
         self._raise()
 
     def _next(self) -> Call | None:
-        """Wait for the next call; None where there will be none."""
+        """Wait for the next call. Return None if there will be none."""
         while True:
             is_last = not self._thread.is_alive()
             try:
@@ -314,7 +316,7 @@ class trace:  # noqa: N801  used like a function
                     return None
 
     def _stop(self) -> None:
-        """Record nothing more; nobody reads."""
+        """Stop recording, as no calls are read any more."""
         self._listener.closed = True
         self._trace.stop("")
 
@@ -332,9 +334,9 @@ class trace:  # noqa: N801  used like a function
             self._raise()
 
     def wait(self) -> TraceOutcome:
-        """Let it run to its end, or to that of `duration`, without reading its calls.
+        """Wait until the command or `duration` ends, without reading calls.
 
-        Starts the command, if that has not been done.
+        Starts the command if it has not been started.
 
         >>> soscope.trace(["cat", "/dev/null"], record="other.sosr").wait().status
         0
@@ -351,11 +353,11 @@ class trace:  # noqa: N801  used like a function
         return self._outcome
 
     def _let_go(self) -> None:
-        """Forget calls that nobody will read."""
+        """Discard calls that will not be read."""
         try:
             self._calls.get(timeout=0.05)
         except queue.Empty:
-            pass  # look again whether the thread has ended
+            pass  # check again whether the thread has ended
 
     def _raise(self) -> None:
         if self._error is not None:
@@ -364,11 +366,11 @@ class trace:  # noqa: N801  used like a function
 
     @property
     def outcome(self) -> TraceOutcome | None:
-        """What came of it, None while it runs."""
+        """Return the outcome of the trace, None while it runs."""
         return self._outcome
 
     def summary(self) -> list[SummaryRow]:
-        """Return the rows of `soscope trace -c`: the most time first, then the most calls.
+        """Return the rows of `soscope trace -c`, with most time first, then most calls.
 
         There are none before the end, and without `summary=True`.
 
@@ -381,9 +383,9 @@ class trace:  # noqa: N801  used like a function
 
     @property
     def exit_status(self) -> int | None:
-        """The command's exit status; minus the signal's number if one killed it.
+        """Return the command's exit status, or minus the number of the signal that killed it.
 
-        None while it runs.
+        Return None while it runs.
         """
         if self._outcome is None:
             return None
@@ -392,17 +394,17 @@ class trace:  # noqa: N801  used like a function
 
     @property
     def dropped(self) -> int:
-        """How many events are missing."""
+        """Return how many events are missing."""
         return 0 if self._outcome is None else self._outcome.dropped_count
 
     @property
     def untraced(self) -> list[tuple[str, str]]:
-        """The programs without the agent: (path, reason)."""
+        """Return the programs without the agent as (path, reason)."""
         return [] if self._outcome is None else list(self._outcome.untraced)
 
 
 def _command(words: list[str]) -> list[str]:
-    """Return the words of a command. Raises TypeError."""
+    """Return the words of a command. Raises TypeError if they are no list of words."""
     if isinstance(words, (str, bytes)):
         raise TypeError(
             f"a command is a list of words, not {type(words).__name__}: "
@@ -415,7 +417,7 @@ def _command(words: list[str]) -> list[str]:
 
 
 def _pids(said: int | Iterable[int]) -> list[int]:
-    """Return the ids of processes. Raises TypeError."""
+    """Return the ids of processes. Raises TypeError if they are none."""
     pids = [said] if isinstance(said, int) else list(said)
     if not pids or not all(isinstance(pid, int) for pid in pids):
         raise TypeError("pid is the id of a process, or several of them")
@@ -423,7 +425,7 @@ def _pids(said: int | Iterable[int]) -> list[int]:
 
 
 def _untraced(outcome: TraceOutcome) -> AgentError | None:
-    """Return the error of a command of which nothing could be seen."""
+    """Return the error for a command of which nothing could be traced, None if there is none."""
     if outcome.programs or not outcome.untraced:
         return None
     path, reason = outcome.untraced[0]

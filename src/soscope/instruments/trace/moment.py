@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A moment of a trace as people name it: so long after its beginning, or by the clock."""
+"""A moment of a trace as users write it: a time after its beginning, or by the clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLOCK = "clock"  # ns since midnight, local time
 
 
 class Moment:
-    """A moment: `ns` nanoseconds after what `kind`, one of the constants above, says."""
+    """A moment: `ns` nanoseconds after the origin that `kind`, one of the constants, denotes."""
 
     __slots__ = ("kind", "ns")
 
@@ -23,10 +23,10 @@ class Moment:
         self.ns = ns
 
     def time_ns(self, start_ns: int) -> int:
-        """Return CLOCK_REALTIME ns; the trace began at `start_ns`.
+        """Return CLOCK_REALTIME ns of the moment, in a trace that began at `start_ns`.
 
-        A time of the day is that of the day on which the trace began, or of the next one where
-        it would lie more than half a day before the beginning.
+        A time of day belongs to the day on which the trace began, or to the next day if it would
+        lie more than half a day before the beginning.
         """
         if self.kind == EPOCH:
             return self.ns

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls a call is inside of, among those that a listener is given.
+"""The nesting of calls, among the calls that a listener gets.
 
-A filter may have left out calls around it, so that its depth in the recording does not say that.
+A filter may have left out calls around a call, so its depth in the recording does not tell.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CallAround:
-    """A call that has not ended, and `what` its listener knows of it."""
+    """An open call, and `what` its listener keeps with it."""
 
     __slots__ = ("entry", "what")
 
@@ -24,7 +24,7 @@ class CallAround:
 
 
 class Nesting:
-    """The open calls of each thread, the outermost first."""
+    """The open calls of each thread, outermost first."""
 
     __slots__ = ("_open",)
 
@@ -32,14 +32,14 @@ class Nesting:
         self._open: dict[int, list[CallAround]] = {}
 
     def around(self, tid: int, depth: int) -> list[CallAround]:
-        """Return the calls around one of `depth` that begins."""
+        """Return the calls around a call of `depth` that begins."""
         calls = self._open.setdefault(tid, [])
-        while calls and calls[-1].entry.depth >= depth:  # it was left, unseen
+        while calls and calls[-1].entry.depth >= depth:  # the call ended unseen
             calls.pop()
         return calls
 
     def enter(self, entry: Entry, what: Any = None) -> int:
-        """Take a call that begins; return how many calls are around it."""
+        """Add a call that begins. Return how many calls are around it."""
         calls = self.around(entry.tid, entry.depth)
         level = len(calls)
         if not entry.entry_only:
@@ -47,10 +47,10 @@ class Nesting:
         return level
 
     def leave(self, leave: Exit) -> tuple[int, CallAround | None]:
-        """Take the end of a call; return how many calls are around it, and the call, if known.
+        """Take the end of a call. Return how many calls are around it, and the call, if known.
 
-        A forked child that returns from what its parent called is inside of what the parent was
-        inside of then.
+        A forked child that returns from a call of its parent is inside of the calls that the
+        parent was inside of then.
         """
         entry, calls = leave.entry, self._open.get(leave.tid, [])
         level = _place(calls, entry)
@@ -67,7 +67,7 @@ class Nesting:
             level = min(entry.depth, len(origin))
         if leave.is_inherited:
             self._open[leave.tid] = origin[:level]
-        elif call is not None:  # a coroutine ends on another thread than it began on
+        elif call is not None:  # a coroutine can end on another thread than it began on
             origin.remove(call)
         return level, call
 
@@ -77,7 +77,7 @@ class Nesting:
 
 
 def _place(calls: list[CallAround], entry: Entry | None) -> int | None:
-    """Return where a call stands among open ones; the last are looked at first."""
+    """Return the index of a call among open ones, searched from the last one."""
     for at in range(len(calls) - 1, -1, -1):
         if calls[at].entry is entry:
             return at

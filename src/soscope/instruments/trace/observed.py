@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has all events seen by who keeps track of descriptors, before a filter takes some away."""
+"""Shows all events to the tracker of descriptors, before a filter removes some."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ObservedListener(Listener):
-    """Hands everything on to `listener`, when `descriptors` has seen it."""
+    """Passes everything on to `listener` after `descriptors` has processed it."""
 
     takes_stretches = False
 
@@ -26,30 +26,30 @@ class ObservedListener(Listener):
         self.wants_durations = listener.wants_durations
 
     def meet(self, programs: Programs) -> None:
-        """Hand it on."""
+        """Pass the call on to the listener."""
         self._descriptors.meet(programs)
         self._listener.meet(programs)
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
-        """Hand it on."""
+        """Pass the call on to the listener."""
         self._descriptors.begin(prototypes)
         self._listener.begin(prototypes, selection)
 
     def begun(self) -> None:
-        """Hand it on."""
+        """Pass the call on to the listener."""
         self._listener.begun()
 
     def events(self, batch: list[Event]) -> None:
-        """Hand on some events."""
+        """Pass on events."""
         self._descriptors.observe(batch)
         self._listener.events(batch)
 
     def caught_up(self, time_ns: int) -> None:
-        """Hand it on."""
+        """Pass the call on to the listener."""
         self._listener.caught_up(time_ns)
 
     def end(self, outcome: TraceOutcome) -> None:
-        """Hand it on, and say what the names of descriptors are worth."""
+        """Pass on the end, with remarks about how reliable the names of descriptors are."""
         outcome.remarks += self._descriptors.remarks()
         self._listener.end(outcome)
         self.shown = self._listener.shown

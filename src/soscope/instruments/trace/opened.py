@@ -36,7 +36,7 @@ class Recording:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open it. Raises FormatError where it is no recording, RecordingError."""
+        """Open the file. Raises FormatError if it is no recording, RecordingError."""
         self.path = os.fspath(path)
         self._replay: Replay | None = Replay(path)
         self.command = self._replay.command
@@ -50,7 +50,9 @@ class Recording:
 
     @property
     def complete(self) -> bool:
-        """Return whether it has all that was asked for: see `shortfalls`. Raises RecordingError.
+        """Return whether it contains everything that was asked for: see `shortfalls`.
+
+        Raises RecordingError.
 
         >>> soscope.open("run.sosr").complete
         True
@@ -59,7 +61,7 @@ class Recording:
 
     @property
     def shortfalls(self) -> list[str]:
-        """Say in a word or two each what it lacks, as the last line of a trace does.
+        """Return what it lacks, in a word or two each, as in the last line of a trace.
 
         Raises RecordingError.
 
@@ -70,7 +72,7 @@ class Recording:
 
     @property
     def why(self) -> str:
-        """Why it ends where it ends: "exit", "detached", "duration", what is damaged, ...
+        """Return why it ended: "exit", "detached", "duration", what is damaged, ...
 
         Raises RecordingError.
 
@@ -81,7 +83,7 @@ class Recording:
 
     @property
     def images(self) -> list[TracedImage]:
-        """The images of all programs: model/image.py has the fields. Raises RecordingError.
+        """Return the images of all programs (fields: see model/image.py). Raises RecordingError.
 
         >>> [image.name for image in soscope.open("run.sosr").images if image.is_main]
         ['cat']
@@ -90,7 +92,7 @@ class Recording:
 
     @property
     def slots(self) -> list[TracedSlot]:
-        """The slots of all programs: model/slot.py has the fields. Raises RecordingError.
+        """Return the slots of all programs (fields: see model/slot.py). Raises RecordingError.
 
         >>> sorted(slot.symbol for slot in soscope.open("run.sosr").slots if "read" in slot.symbol)
         ['__freading', 'read']
@@ -99,7 +101,7 @@ class Recording:
 
     @property
     def calls(self) -> Calls:
-        """All calls, read when they are first asked for; no calls where they were only counted.
+        """Return all calls, read at the first use. There are none if calls were only counted.
 
         Raises RecordingError.
 
@@ -117,8 +119,8 @@ class Recording:
     def batches(self, rows: int = 1 << 20) -> Iterator[Calls]:
         """Yield all calls in order, at most `rows` of them at once, in bounded memory.
 
-        Nothing of it is kept. The file is read twice: how a call ended may stand far behind it.
-        Raises ValueError where `rows` is not positive.
+        Nothing is kept. The file is read twice, as the end of a call may be far behind the call.
+        Raises ValueError if `rows` is not positive.
 
         >>> [len(some) for some in soscope.open("run.sosr").batches(rows=1000)] != []
         True
@@ -143,7 +145,7 @@ class Recording:
         return self._columns
 
     def summary(self) -> list[SummaryRow]:
-        """Return the rows of `soscope trace -c`: the most time of their own first, then calls.
+        """Return the rows of `soscope trace -c`, with most own time first, then most calls.
 
         Times are nanoseconds. Raises RecordingError.
 
@@ -159,7 +161,7 @@ class Recording:
         return rows_of(replay.programs(stats))
 
     def close(self) -> None:
-        """Close the file; calls that have been read stay. May be called twice.
+        """Close the file. Calls that have been read stay. May be called twice.
 
         >>> run = soscope.open("run.sosr")
         >>> run.close()
@@ -191,7 +193,7 @@ class Recording:
 
 
 def _stacks(replay: Replay) -> CallFrames | None:
-    """Return what names the stacks of a recording; None where it has none."""
+    """Return the object that names the stacks of a recording, None if it has no stacks."""
     if not replay.stack_depth:
         return None
     from soscope.frames.ofcalls import CallFrames
@@ -205,7 +207,7 @@ def open_recording(path: str | os.PathLike[str]) -> Recording:
     >>> soscope.open("run.sosr")
     <Recording run.sosr of cat /dev/null; complete>
 
-    docs/reference/recording.md has the format. Raises FormatError where the file is no recording,
-    RecordingError where it cannot be read.
+    docs/reference/recording.md describes the format. Raises FormatError if the file is no
+    recording, and RecordingError if it cannot be read.
     """
     return Recording(path)

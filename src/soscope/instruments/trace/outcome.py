@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known when a trace has ended: the programs, what was hooked, what was lost.
+"""The outcome of a trace: the programs, what was hooked, what was lost.
 
-A live run and a recording that is read back both end in an `TraceOutcome`; the reports know
-nothing else.
+A live run and a recording that is read back both end in a `TraceOutcome`. Reports use nothing
+else.
 """
 
 from __future__ import annotations
@@ -23,30 +23,28 @@ from soscope.select.filter import Selection
 
 STOPPED_CUT = "cut"  # a recording that ends in the middle: damaged, or soscope was killed
 
-# Flags of images whose calls were not seen, or not all.
+# Flags of images whose calls were not seen, or not all of them.
 _NOT_WHOLE = IMAGE_LATE | IMAGE_UNREADABLE | IMAGE_WRITE_REFUSED | IMAGE_METHODS_UNSEEN
 
-# What gives pointers away that are then called through no slot.
+# Functions that return pointers which are then called through no slot.
 DLSYM = frozenset({"dlsym", "dlvsym"})
 
 
 class TraceProgramOutcome(session.ProgramOutcome):
-    """One traced program: what one control block held at the end.
+    """One traced program: the contents of one control block at the end.
 
-    `slots` are, of those that the filter chose, the ones
-    that a report may name: called, refused, partial, or of DLSYM; all of them where a word of the
-    filter matched nothing.
-    `counts` (slot index -> calls) and `stats` are there in their modes only. `ns_per_tick`
-    turns the ticks of `stats` into time. `rules_matched` has a number for each rule of the
-    filter. `slots_left` counts function slots that nobody asked for, `loader_refused` says
-    that images loaded later were not seen, `errno_known` that errno could be read, `exits_known`
-    that calls could be seen to return.
-    `cut` counts images and slots for which there was no room: see `without_room`. `durations`
-    are those of the returns, by slot and class (`recording.durations`), where somebody asked.
-    `call_ticks` is what a call cost its caller at least, in ticks, as the agent has measured (0: it
-    has not), `usual_ticks` what it cost among others. `doubt_ticks` is by how much the time of each
-    return may be wrong. `delays` are waits for a processor in what has times. `records`: each call
-    was recorded.
+    `slots` are the chosen slots that a report may list: called, refused, partial, or of DLSYM. If
+    a word of the filter has matched nothing, they are all chosen slots. `counts` (slot index ->
+    calls) and `stats` are set in their modes only. `ns_per_tick` converts the ticks of `stats`.
+    `rules_matched` has a number for each rule of the filter. `slots_left` counts function slots
+    that were not chosen. `loader_refused` means that images loaded later were not seen,
+    `errno_known` that errno could be read, and `exits_known` that returns could be seen. `cut`
+    counts images and slots for which there was no room: see `without_room`. `durations` are
+    numbers of returns by slot and class (`recording.durations`), if they were asked for.
+    `call_ticks` is the least cost of a call for its caller in ticks, as measured by the agent (0:
+    not measured), and `usual_ticks` its cost among other calls. `doubt_ticks` is the possible
+    error of the time of each return. `delays` are waits for a processor during calls with times.
+    `records` means that each call was recorded.
     """
 
     __slots__ = (
@@ -111,9 +109,9 @@ class TraceProgramOutcome(session.ProgramOutcome):
 
     @property
     def without_room(self) -> dict[int, int]:
-        """Slots that found no room in the table of slots, by the index of their image.
+        """Return how many slots found no room in the table of slots, by the index of their image.
 
-        The image counts them as refused, but they have no record that could name them.
+        The image counts them as refused, but they have no record with a name.
         """
         missing = {image.index: image.slots_refused for image in self.images}
         for slot in self.slots:
@@ -134,17 +132,17 @@ class TraceProgramOutcome(session.ProgramOutcome):
 
 
 class MergedPrograms:
-    """Programs one after the other; what ran again and again is taken together.
+    """Programs one after the other. Repeated runs of one program are added up.
 
-    A shell script runs a few programs thousands of times: one `TraceProgramOutcome` for each
-    program with the same images.
+    A shell script runs a few programs thousands of times. They become one `TraceProgramOutcome`
+    for each program with the same images.
     """
 
     def __init__(self) -> None:
         self._found: dict[tuple[object, ...], tuple[TraceProgramOutcome, dict[object, int]]] = {}
 
     def add(self, program: TraceProgramOutcome) -> None:
-        """Take a program; it is this object's from here on."""
+        """Add a program, which belongs to this object from then on."""
         known = self._found.get(program.key)
         if known is None:
             self._found[program.key] = program, {_key(slot): slot.index for slot in program.slots}
@@ -171,8 +169,8 @@ def _with_index(slot: TracedSlot, index: int) -> TracedSlot:
 
 
 def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[object, int]) -> None:
-    """Add a run of a program to its others; `places` are the slots' indices by what they are."""
-    index_of: dict[int, int] = {}  # slots are found in another order each time
+    """Add a run of a program to earlier runs. `places` are the indices of known slots by key."""
+    index_of: dict[int, int] = {}  # the order of slots differs in each run
     for slot in run.slots:
         key = _key(slot)
         if key not in places:
@@ -211,11 +209,10 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
 class TraceOutcome(session.Outcome):
     """The end of a trace.
 
-    `calls` counts the calls that the event stream held (None: there was none), `shown` those of
-    them that were shown, None: all of them. `imported` are
-    the function symbols that images of the programs import, as far as somebody looked them up:
-    they are the candidates for near misses. `has_marks`: a report has printed times that may be as
-    wrong as they are long, with a mark.
+    `calls` counts the calls in the event stream (None if there was no stream), and `shown` those
+    of them that were shown (None if all were). `imported` are the function symbols that images of
+    the programs import, if they were looked up, as candidates for near misses. `has_marks` means
+    that a report has marked times that are not larger than their possible error.
     """
 
     __slots__ = ("calls", "has_marks", "imported", "selection", "shown")
@@ -257,12 +254,12 @@ class TraceOutcome(session.Outcome):
 
     @property
     def doubt_ns(self) -> float:
-        """By how much the time of each return may be wrong, 0: nobody knows."""
+        """Return the possible error of the time of each return in ns, 0 if it is not known."""
         return max((each.doubt_ticks * each.ns_per_tick for each in self.programs), default=0)
 
     @property
     def delays(self) -> Delays:
-        """Return what threads of all programs waited for a processor."""
+        """Return how long threads of all programs waited for a processor."""
         delays = Delays()
         for program in self.programs:
             delays.add(program.delays)
@@ -278,7 +275,7 @@ class TraceOutcome(session.Outcome):
         calls: int | None,
         imported: set[str],
     ) -> TraceOutcome:
-        """Make the outcome of the trace that a session was, of the session's own."""
+        """Make the outcome of a trace from the outcome of its session."""
         made = cls(ended.command, selection, programs=programs, calls=calls, imported=imported)
         for name in session.Outcome.__slots__:
             if name != "programs":
@@ -287,18 +284,18 @@ class TraceOutcome(session.Outcome):
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all calls could be seen that were asked for."""
+        """Return whether all calls that were asked for could be seen."""
         return super().is_whole and not any(program.lacks_calls for program in self.programs)
 
 
 def price(
     cost: Price, programs: list[TraceProgramOutcome], ns_per_tick: float, units: int | None
 ) -> None:
-    """Add what hooks added to the calls of `programs` to `cost`.
+    """Add to `cost` the time that hooks added to the calls of `programs`.
 
-    The agents have measured what an empty call costs. `units` is the number of units that such
-    calls recorded, or None if nobody knows it. What it takes to keep strings and structures is in
-    `cost` by now.
+    The agents have measured the cost of an empty call. `units` is the number of units that such
+    calls recorded, None if it is not known. The cost of keeping strings and structures is in
+    `cost` already.
     """
     usual = max((_usual(program) for program in programs), default=0)
     if not usual:
@@ -313,12 +310,12 @@ def price(
 
 
 def _usual(program: TraceProgramOutcome) -> int:
-    """Return what a call cost among others, in ticks: it is not less than what it cost at least."""
+    """Return the cost of a call among others in ticks, which is at least its least cost."""
     return max(program.usual_ticks, program.call_ticks)
 
 
 def _counted(program: TraceProgramOutcome) -> int:
-    """Return how many calls the program counted, one by one or with their times."""
+    """Return how many calls the program counted, with or without times."""
     if program.counts is not None:
         return sum(program.counts.values())
     return sum(cell[1] for cell in (program.stats or {}).values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a recording back: the same events and the same outcome as when it was made."""
+"""Replays a recording: the same events and the same outcome as when it was made."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ _WANTED = (STOPPED_DURATION, STOPPED_LIMIT, STOPPED_FULL)
 
 
 class Replay:
-    """An open recording; `mode` says what was recorded (see settings.MODE_).
+    """An open recording. `mode` tells what was recorded (see settings.MODE_).
 
-    `has_several`: of more than one process from the beginning. `injected`: what was done to the
-    calls, the seed and the rules; None: nothing was.
+    `has_several` means that it began with more than one process. `injected` are the seed and the
+    rules of an injection, None if there was none.
     """
 
     def __init__(self, path: str | os.PathLike[str], prototypes: list[str] | None = None) -> None:
-        """Open it; `prototypes` are files of declarations to show calls by.
+        """Open it. `prototypes` are files of declarations for showing calls.
 
-        Raises FormatError, UsageError, or RecordingError, as for a recording of other verbs.
+        Raises FormatError, UsageError, or RecordingError, also if the recording is about
+        something else.
         """
         self.recording = RecordingFile.open(path)
         self.recording.expect("trace")
@@ -63,22 +64,22 @@ class Replay:
 
     @property
     def has_calls(self) -> bool:
-        """Return whether calls were recorded, one by one."""
+        """Return whether single calls were recorded."""
         return self.mode == MODE_TRACE
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is not a single call."""
+        """Return whether there are no calls at all."""
         return not any(calls_in(batch) for batch in batches(self.recording, stretches=True))
 
     @property
     def stack_depth(self) -> int:
-        """The frames that were kept of each call's stack, 0: there are no stacks."""
+        """Return how many frames were kept of each call's stack, 0 if there are no stacks."""
         kept = self._options.get("stacks")
         return kept if isinstance(kept, int) else 0
 
     def lacks_shown(self, *, depth: int, string_limit: int, has_durations: bool) -> list[str]:
-        """Say where calls have fewer frames than `depth`, shorter strings, or no durations."""
+        """Return notes about missing frames (of `depth`), cut strings, or missing durations."""
         from soscope.instruments.trace.lacking import lacking_shown
 
         return [
@@ -96,10 +97,10 @@ class Replay:
         is_heard: Callable[[], bool] = lambda: True,
         choice: Choice | None = None,
     ) -> TraceOutcome:
-        """Hand everything that `choice` chooses to `listener`; return the outcome.
+        """Pass everything that `choice` chooses to `listener`. Return the outcome.
 
-        Can be done once. Reads no further where `is_heard` says that nobody listens any more.
-        Raises UsageError where the recording does not hold what `choice` asks for.
+        This can be done once. Reading stops when `is_heard` returns False. Raises UsageError if
+        the recording does not contain what `choice` needs.
         """
         if self.mode != MODE_TRACE:
             return self.summarize(listener, is_heard, choice)
@@ -113,7 +114,7 @@ class Replay:
         return outcome
 
     def _events(self, listener: Listener, is_heard: Callable[[], bool]) -> int:
-        """Hand all events to `listener`; return how many calls there were."""
+        """Pass all events to `listener`. Return how many calls there were."""
         calls = 0
         for batch in batches(self.recording, stretches=listener.takes_stretches):
             calls += calls_in(batch)
@@ -130,10 +131,10 @@ class Replay:
         *,
         durations: bool = False,
     ) -> TraceOutcome:
-        """Hand the outcome alone to `listener`, with the statistics of the calls.
+        """Pass only the outcome to `listener`, with the statistics of the calls.
 
-        `durations`: also how many took how long, as far as single calls were recorded. Raises
-        UsageError where the recording does not hold what `choice` asks for.
+        With `durations`, it also has the distribution of durations, if single calls were
+        recorded. Raises UsageError if the recording does not contain what `choice` needs.
         """
         if self.mode != MODE_TRACE and choice is not None and not choice.by_slot_alone:
             raise UsageError(
@@ -171,13 +172,13 @@ class Replay:
         return outcome
 
     def _look_at_end(self, choice: Choice | None) -> None:
-        """Have the choice know when the trace has ended."""
+        """Tell the choice when the trace has ended."""
         if choice is not None and choice.last_ns is not None:
             clock = self.recording.clock
             choice.earliest_ns = max(clock.time_ns(clock.newest) - choice.last_ns, 0)
 
     def _shown_selection(self, choice: Choice | None) -> Selection:
-        """Return the filter that says how lines look: the reader's own, if there is one."""
+        """Return the filter that determines the form of lines, the reader's own if there is one."""
         return self.selection if choice is None or choice.selection is None else choice.selection
 
     def _outcome(
@@ -187,7 +188,7 @@ class Replay:
         stats: dict[int, Stats] | None = None,
         durations: dict[int, dict[int, dict[int, int]]] | None = None,
     ) -> TraceOutcome:
-        """Return `outcome`, with what `choice` asked for and the recording does not hold."""
+        """Return `outcome`, with remarks about what `choice` needs and the recording lacks."""
         outcome = self.outcome(calls, stats, durations)
         if choice is not None:
             from soscope.instruments.trace.lacking import lacking
@@ -196,7 +197,7 @@ class Replay:
         return outcome
 
     def _known(self, files: list[str]) -> Prototypes:
-        """Return soscope's prototypes, with those of the recording and of files."""
+        """Return soscope's prototypes, with prototypes from the recording and from files."""
         prototypes = load()
         texts = self.recording.prototypes
         if texts:
@@ -204,7 +205,7 @@ class Replay:
 
             for packed in texts:
                 text = SourceText.unpacked(packed)
-                if text is None:  # of another version
+                if text is None:  # from another version
                     continue
                 try:
                     prototypes.add(text, [])
@@ -227,7 +228,7 @@ class Replay:
         return [str(word) for word in words] if isinstance(words, list) else []
 
     def _selection(self) -> Selection:
-        """Compile the filter again, for what it says of the form of lines."""
+        """Compile the recorded filter again, which determines the form of lines."""
         try:
             return compile_selection(
                 self._words("select"),
@@ -235,13 +236,13 @@ class Replay:
                 self._words("to"),
                 sets=lambda: load().groups(),
             )
-        except SoscopeError:  # another version wrote it, or it is damaged
+        except SoscopeError:  # from another version, or damaged
             return compile_selection([], ["all"])
 
     def _reduced(
         self, *, durations: bool
     ) -> tuple[dict[int, Stats] | None, dict[int, dict[int, dict[int, int]]] | None]:
-        """Return statistics and durations of single calls; None: see `summarize`."""
+        """Return statistics and durations of single calls, None as described in `summarize`."""
         if self.mode != MODE_TRACE:
             return None, None
         from soscope.recording.reduce import stats_of
@@ -260,9 +261,9 @@ class Replay:
         stats: dict[int, Stats] | None = None,
         durations: dict[int, dict[int, dict[int, int]]] | None = None,
     ) -> TraceOutcome:
-        """Return what came of the trace; `stats` are those of the calls, in ns, by program.
+        """Return the outcome of the trace. `stats` are statistics of the calls, in ns, by program.
 
-        `durations` are those of the returns, by program, slot and class.
+        `durations` are numbers of returns, by program, slot and class.
         """
         recording = self.recording
         end = recording.end or {}
@@ -296,13 +297,13 @@ class Replay:
         stats: dict[int, Stats] | None = None,
         durations: dict[int, dict[int, dict[int, int]]] | None = None,
     ) -> list[TraceProgramOutcome]:
-        """Return what is known of each program; the rest as for `outcome`."""
+        """Return the outcome of each program. The arguments are the same as for `outcome`."""
         merged = MergedPrograms()
         for program in self.recording.programs.all():
             outcome = self._program(program)
             if stats is not None:
                 outcome.stats = stats.get(program.index, {})
-                outcome.doubt_ticks *= outcome.ns_per_tick  # as those are in ns, a tick is one
+                outcome.doubt_ticks *= outcome.ns_per_tick  # ns are the ticks of statistics
                 outcome.ns_per_tick = 1.0
             if durations is not None:
                 outcome.durations = durations.get(program.index, {})
@@ -311,7 +312,7 @@ class Replay:
 
     def _program(self, program: RecordedProgram) -> TraceProgramOutcome:
         matched = _rules_matched(program.facts)
-        if self.injected is not None:  # those of the filter that it had, which is another one
+        if self.injected is not None:  # these numbers belong to the filter of the injection
             matched = [1] * len(self.selection.words)
         stats = self.recording.stats.get(program.index)
         return TraceProgramOutcome(
@@ -335,7 +336,7 @@ class Replay:
 
 
 def _leave(program: TraceProgramOutcome, choice: Choice) -> None:
-    """Take away what was counted of slots that are not chosen."""
+    """Remove the counts of slots that are not chosen."""
     chosen = {slot.index for slot in program.slots if choice.takes_slot(slot)}
     if program.counts is not None:
         program.counts = {slot: cell for slot, cell in program.counts.items() if slot in chosen}
@@ -348,7 +349,7 @@ def _leave(program: TraceProgramOutcome, choice: Choice) -> None:
 
 
 def _untraced(value: object) -> list[tuple[str, str]]:
-    """Return the programs without the agent, as far as the file says so: (path, reason)."""
+    """Return the programs without the agent that the file lists, as (path, reason)."""
     pairs = value if isinstance(value, list) else []
     return [
         (str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2
@@ -356,7 +357,7 @@ def _untraced(value: object) -> list[tuple[str, str]]:
 
 
 def _rules_matched(facts: dict[str, object]) -> list[int]:
-    """Return how many slots each rule of this instrument matched; [] where nobody says so."""
+    """Return how many slots each rule of this instrument matched, [] if that is not recorded."""
     kinds, matched = facts.get("instruments"), facts.get("rules_matched")
     if not isinstance(kinds, list) or not isinstance(matched, list):
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the trace instrument in a session of its own: from settings to an outcome."""
+"""Runs the trace instrument in a session of its own: from settings to an outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TraceRun:
-    """One trace. `session` observes, `instrument` makes calls and counts of it."""
+    """One trace. `session` observes, and `instrument` turns that into calls and counts."""
 
     __slots__ = ("_output", "instrument", "session")
 
@@ -32,10 +32,11 @@ class TraceRun:
         flown: Callable[[Flight], object] = lambda _: None,
         beside: Sequence[Instrument] = (),
     ) -> None:
-        """Prepare; `output` is where `listener` writes to, `tell` takes what is to be said at once.
+        """Prepare. `output` is where `listener` writes to, and `tell` takes immediate messages.
 
-        `shows` is an instrument whose calls are shown in place of the trace's own. `flown` hears of
-        each recording of the flight recorder. `beside` are instruments that hook nothing.
+        `shows` is an instrument whose calls are shown in place of the trace's own. `flown` is
+        called with each recording of the flight recorder. `beside` are instruments that hook
+        nothing.
 
         Raises UsageError for a faulty filter, RecordingError for --record.
         """
@@ -49,7 +50,7 @@ class TraceRun:
         self.session = Session(settings, instruments, tell, flown)
 
     def run(self) -> TraceOutcome:
-        """Launch the command, or go into the process; trace it, and say what came of it."""
+        """Launch the command or attach to the process, trace it, and return the outcome."""
         instrument = self.instrument
         if self._output.file or instrument.settings.record is not None:
             from soscope.instruments.trace.files import check_files
@@ -64,7 +65,7 @@ class TraceRun:
         return instrument.outcome
 
     def _recording(self) -> tuple[int, int] | None:
-        """Return which file a recording will be in, None where there is no such file yet."""
+        """Return device and inode of the recording's file, None if it does not exist yet."""
         writer, path = self.session.writer, self.instrument.settings.record
         if writer is not None:
             return writer.file
@@ -73,12 +74,12 @@ class TraceRun:
         return None if path is None else file_at(path)  # the flight recorder opens it later
 
     def stop(self, why: str) -> None:
-        """Record nothing more; the target goes on. `why` is a STOPPED_ constant or ""."""
+        """Stop recording; the target goes on. `why` is a STOPPED_ constant or ""."""
         self.session.stop(why)
 
 
 def _triggers(settings: TraceSettings) -> list[Instrument]:
-    """Return what switches recording on and off, where calls do that."""
+    """Return the instruments that switch recording on and off at calls."""
     on_symbol = [] if settings.flight is None else settings.flight.on_symbol
     if not (settings.on or settings.off or on_symbol):
         return []
@@ -98,9 +99,9 @@ def run_trace(
     tell: Callable[[str], None] | None = None,
     shows: Instrument | None = None,
 ) -> TraceOutcome:
-    """Trace a command to its end; see `TraceRun` for the rest.
+    """Trace a command to its end. See `TraceRun` for the arguments.
 
-    Raises UsageError, LaunchError, AgentError and RecordingError before the command runs;
-    afterwards nothing but what `listener` raises, and then the command goes on untraced.
+    Raises UsageError, LaunchError, AgentError and RecordingError before the command runs.
+    Afterwards it only raises what `listener` raises, and then the command goes on untraced.
     """
     return TraceRun(settings, listener, output, tell, shows).run()

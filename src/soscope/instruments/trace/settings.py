@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trace is to do: the command line's options, or the arguments of soscope.trace()."""
+"""Settings of a trace, from the command line's options or the arguments of soscope.trace()."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from soscope.control.flight import FlightSettings
     from soscope.entry.remote.address import RemoteAddress
 
-# What is wanted of the calls.
+# What is recorded of the calls.
 MODE_TRACE = "trace"  # every call, as it happens
 MODE_SUMMARY = "summary"  # -c: calls, errors and times by function
 MODE_COUNT = "count"  # --count-only: calls by function
 
-INSTRUMENTS = {  # of the agent
+INSTRUMENTS = {  # numbers of the agent's instruments
     MODE_TRACE: layout.INSTRUMENT_TRACE,
     MODE_SUMMARY: layout.INSTRUMENT_STATS,
     MODE_COUNT: layout.INSTRUMENT_COUNT,
@@ -27,14 +27,14 @@ MOST_STRING_LIMIT = 4096
 
 
 class TraceSettings(SessionSettings):
-    """What to trace, and how: beside what every session is told.
+    """What to trace, and how, in addition to the settings of every session.
 
     `select`, `from_` and `to` are the arguments of -e, --from and --to, as the user wrote them.
-    `mode` is one of the MODE_ constants of this module. `entry_only`: no exits, hence no results
-    and durations. `string_limit`: so many bytes of a string are kept. `wants_events`: somebody
-    reads the events as they come. `stacks`: each call has so many frames of its stack, 0: none.
-    `on` and `off` are filter expressions, too: recording begins with the calls of one and ends with
-    those of the other; before any call it is off where something can switch it on.
+    `mode` is one of the MODE_ constants of this module. `entry_only` means that exits are not
+    recorded, and so no results and durations. `string_limit` is how many bytes of a string are
+    kept. `wants_events` means that events are read as they come. `stacks` is how many frames of
+    its stack each call has, 0: none. `on` and `off` are filter expressions, too. Recording begins
+    with the calls of `on` and ends with those of `off`. If there is an `on`, it is off at first.
     """
 
     __slots__ = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the stacks of a trace lack, for people."""
+"""Notes about what the stacks of a trace lack."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _NO_STACKS = "the recording has no stacks: soscope trace -k --record FILE ... ke
 
 
 def stack_remarks(totals: object) -> list[str]:
-    """Return a line for each thing that `totals`, those of a trace, say of its stacks."""
+    """Return a line for each loss of stacks in `totals`, the totals of a trace."""
     said = totals.get("stacks") if isinstance(totals, dict) else None
     if not isinstance(said, dict):
         return []
@@ -19,7 +19,7 @@ def stack_remarks(totals: object) -> list[str]:
 
 
 def recorded_remarks(options: dict[str, object], depth: int) -> list[str]:
-    """Say where a recording made with `options` has fewer frames than `depth`."""
+    """Return a note if a recording made with `options` has fewer frames than `depth`."""
     kept = options.get("stacks")
     if not depth:
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the C library has stdin, stdout and stderr: streams that no call is seen to open."""
+"""The C library's stdin, stdout and stderr, which no call opens."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ if TYPE_CHECKING:
     from soscope.model.image import TracedImage
     from soscope.recording.names import Programs
 
-# the objects themselves, which all of glibc's versions export
+# the objects themselves, exported by all versions of glibc
 _OBJECTS = ("_IO_2_1_stdin_", "_IO_2_1_stdout_", "_IO_2_1_stderr_")
 NAMES = ("stdin", "stdout", "stderr")
 
 
 class StandardStreams:
-    """Tells them by their addresses; `programs` has the images of each program."""
+    """Recognises the three streams by address. `programs` has the images of each program."""
 
     def __init__(self, programs: Programs) -> None:
         self._programs = programs
-        # by the path, identity and load bias of an image: what lies where
+        # By path, identity and load bias of an image: its streams by address.
         self._known: dict[tuple[str, bytes, int], dict[int, int]] = {}
 
     def descriptor(self, process: int, pointer: int) -> int | None:
-        """Return 0, 1 or 2 where `pointer` is one of them in a program, None where it is none."""
+        """Return 0, 1 or 2 if `pointer` is such a stream in a program, else None."""
         for image in self._programs[process].files_at(pointer):
             key = image.path, image.identity, image.load_bias
             if key not in self._known:
@@ -33,7 +33,7 @@ class StandardStreams:
 
 
 def _objects_of(image: TracedImage) -> dict[int, int]:
-    """Return the streams that an image has, by address; none where its file is another by now."""
+    """Return an image's streams by address, none if its path has another file by now."""
     import os
 
     from soscope.binfmt.elf.image import ElfImage
@@ -50,7 +50,7 @@ def _objects_of(image: TracedImage) -> dict[int, int]:
             return {}
         addrs = [file.symbols.addr(name) for name in _OBJECTS]
     except (SoscopeError, OSError):
-        return {}  # streams are then shown as other pointers are
+        return {}  # then streams are shown as other pointers are
     finally:
         os.close(descriptor)
     return {image.load_bias + addr: fd for fd, addr in enumerate(addrs) if addr}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduce what the agent counted to one row for each function and pair of images."""
+"""Reduces the agent's counts to one row for each function and pair of images."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 class SummaryRow:
     """The calls of one function.
 
-    `caller` and `callee` are names of images, "" where unknown. `returns` are the calls
-    whose end was seen: `total_ns`, `min_ns` and `max_ns` are theirs, and None where there
-    is none. `self_ns` is `total_ns` without the time of calls inside these, as far as they were
-    seen, too: the sum over all rows is the time of all calls. It is None also where an older
-    recording does not say. `doubt_ns` is by how much each of the two may be wrong: it is what
-    the hooks cost, None: nobody knows. `durations` are the returns by classes of time
-    (`recording.durations`), None where nobody asked, or where they are not known. `errors` is None
-    where failures cannot be told: nothing was timed, or the function is unknown.
-    `is_lower_bound`: further calls may have gone unseen.
+    `caller` and `callee` are names of images, "" if unknown. `returns` are the calls whose end
+    was seen, and `total_ns`, `min_ns` and `max_ns` belong to them; they are None if there are
+    none. `self_ns` is `total_ns` without the time of observed calls inside these, so its sum over
+    all rows is the time of all calls. It is also None if an older recording does not have it.
+    `doubt_ns` is the possible error of each of the two, which is the cost of the hooks, None if
+    not known. `durations` are numbers of returns by class of duration (`recording.durations`),
+    None if they were not asked for or are not known. `errors` is None if failures cannot be told,
+    because nothing was timed or the function is unknown. `is_lower_bound` means that further
+    calls may not have been seen.
     """
 
     __slots__ = (
@@ -90,24 +90,24 @@ class SummaryRow:
                 mine[index] = mine.get(index, 0) + count
 
     def time_ns(self, *, inclusive: bool) -> int | None:
-        """Return what the calls took: by themselves, or `inclusive` of all that they call."""
+        """Return the time of the calls, without or `inclusive` of the calls inside."""
         return self.total_ns if inclusive else self.self_ns
 
     def is_told(self) -> bool:
-        """Return whether what the calls took by themselves is more than it may be wrong by."""
+        """Return whether the own time of the calls is larger than its possible error."""
         return is_told(self.self_ns, self.doubt_ns)
 
     @property
     def doubt_of_call_ns(self) -> float | None:
-        """By how much the time of each call may be wrong, None: nobody knows."""
+        """Return the possible error of the time of each call, None if it is not known."""
         return None if self.doubt_ns is None or not self.returns else self.doubt_ns / self.returns
 
 
 def rows_of(programs: Iterable[TraceProgramOutcome]) -> list[SummaryRow]:
     """Return a row for each caller, callee, symbol and version that was called.
 
-    Programs are taken together; the rows come with the most time first, or with the most
-    calls where nothing was timed.
+    Programs are added up. Rows with most time come first, or with most calls if nothing was
+    timed.
     """
     merged: dict[tuple[str, str, str, str], SummaryRow] = {}
     for program in programs:
@@ -125,17 +125,17 @@ def rows_of(programs: Iterable[TraceProgramOutcome]) -> list[SummaryRow]:
 
 
 def by_function(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
-    """Merge the rows of one symbol, whoever calls it and whichever version."""
+    """Merge the rows of one symbol, of all callers and versions."""
     return _merged(rows, lambda row: ("", "", row.symbol))
 
 
 def by_caller(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
-    """Merge the rows of one symbol that one image calls."""
+    """Merge the rows of one symbol and one calling image."""
     return _merged(rows, lambda row: (row.caller, "", row.symbol))
 
 
 def by_image(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
-    """Merge the rows of all functions of one image, whoever calls them."""
+    """Merge the rows of all functions of one image, of all callers."""
     return _merged(rows, lambda row: ("", row.callee, ""))
 
 
@@ -153,9 +153,9 @@ def _merged(
 
 
 def in_order(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
-    """Sort rows: most time of their own first, then most calls, then by name.
+    """Sort rows: most own time first, then most calls, then by name.
 
-    Times that may be as wrong as they are long come behind others that matter.
+    Times that are not larger than their possible error come last, unless they matter.
     """
     rows = list(rows)
     whole = sum(r.self_ns or 0 for r in rows)
@@ -188,7 +188,7 @@ def _row(merged: dict[tuple[str, str, str, str], SummaryRow], slot: TracedSlot) 
 def _timed(slot: TracedSlot, stats: Cell, ns_per_tick: float, doubt_ticks: float) -> SummaryRow:
     """Make the row of one cell of the agent's statistics.
 
-    Each return's time may be wrong by `doubt_ticks`.
+    `doubt_ticks` is the possible error of each return's time.
     """
     calls, returns, errors, total, least, most, own = stats
     row = SummaryRow("", "", slot.symbol, "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add up calls by slot, one after the other: for those that arrays cannot choose."""
+"""Adds up single calls by slot, for choices that arrays cannot make."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from soscope.recording.durations import class_of
 
 
 class SumsListener(Listener):
-    """Takes calls, and has their statistics: what `trace -c` adds up, in ns.
+    """Takes calls and adds up their statistics as `trace -c` does, in ns.
 
-    Not their own times: calls inside of them may not be among those that were chosen.
+    Own times are missing, as calls inside of them may not have been chosen.
     """
 
     takes_stretches = True
 
     def __init__(self) -> None:
-        # calls, returns, errors; total, least and most ns
+        # Numbers of calls, returns and errors, then the total, least and most nanoseconds.
         self._cells: dict[tuple[int, int], list[int]] = {}
         self._classes: dict[tuple[int, int], dict[int, int]] = {}
 
     def events(self, batch: list[Event]) -> None:
-        """Add some calls and returns."""
+        """Add entries and exits of calls."""
         for event in batch:
             if isinstance(event, Entry):
                 self._cell(event.slot)[0] += 1
             elif isinstance(event, Exit):
-                # what another process returns from is no call of its own
+                # A forked child's return from a call of its parent is no call of its own.
                 result = None if event.is_inherited else event.result
                 if event.ended == ENDED_RETURN and result is not None:
                     self._return(event.slot, event.duration_ns or 0, result)
@@ -49,7 +49,7 @@ class SumsListener(Listener):
         return by_program
 
     def durations(self) -> dict[int, dict[int, dict[int, int]]]:
-        """Return how many returns took how long: by program, slot and class."""
+        """Return numbers of returns by program, slot and class of duration."""
         by_program: dict[int, dict[int, dict[int, int]]] = {}
         for (program, slot), classes in self._classes.items():
             by_program.setdefault(program, {})[slot] = classes

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hands on what lies between calls that switch a process on and off, as the agent's gates would.
+"""Passes on events between calls that switch output on and off, as the agent's gates would.
 
-A call that has been handed on has its end handed on, too, wherever that is.
+If a call has been passed on, its end is passed on, too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from soscope.select.filter import Selection
 
 _MOST_SLOTS = 1 << 16
-_AGAIN = 1 << 10  # ended calls of which another end may come: of fork, setjmp
+_AGAIN = 1 << 10  # ended calls that may end again, as fork and setjmp do
 
 
 class SwitchedListener(Listener):
-    """Hands on to `listener` what `choice.on` and `choice.off` leave of all events."""
+    """Passes on to `listener` the events between `choice.on` and `choice.off`."""
 
     takes_stretches = False
 
@@ -32,31 +32,31 @@ class SwitchedListener(Listener):
         self._on, self._off = choice.on, choice.off
         self.wants_durations = listener.wants_durations
         self._at_first = choice.on is None
-        self._is_on: dict[int, bool] = {}  # by process
-        self._open: set[Entry] = set()  # calls that were handed on
+        self._is_on: dict[int, bool] = {}  # by pid
+        self._open: set[Entry] = set()  # open calls that were passed on
         self._ended: dict[Entry, None] = {}
         self._switches: dict[TracedSlot, tuple[bool, bool]] = {}
         self._has_met_on = choice.on is None
 
     @property
     def shown(self) -> int | None:  # type: ignore[override]  # it is the other one's
-        """How many calls were shown."""
+        """Return how many calls were shown."""
         return self._listener.shown
 
     def meet(self, programs: Programs) -> None:
-        """Hand it on."""
+        """Pass the call on to the listener."""
         self._listener.meet(programs)
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
-        """Hand it on."""
+        """Pass the call on to the listener."""
         self._listener.begin(prototypes, selection)
 
     def begun(self) -> None:
-        """Hand it on."""
+        """Pass the call on to the listener."""
         self._listener.begun()
 
     def events(self, batch: list[Event]) -> None:
-        """Hand on what is switched on."""
+        """Pass on the events of processes that are switched on."""
         out: list[Event] = []
         for event in batch:
             if isinstance(event, Exit):
@@ -73,11 +73,11 @@ class SwitchedListener(Listener):
             self._listener.events(out)
 
     def caught_up(self, time_ns: int) -> None:
-        """Hand it on."""
+        """Pass the call on to the listener."""
         self._listener.caught_up(time_ns)
 
     def end(self, outcome: TraceOutcome) -> None:
-        """Hand it on, with what never happened."""
+        """Pass on the end, with a remark if no call has switched output on."""
         if not self._has_met_on:
             outcome.remarks.append("--on: no such call is in it, so nothing is shown")
         self._listener.end(outcome)
@@ -113,7 +113,7 @@ class SwitchedListener(Listener):
         return entry in self._ended
 
     def _what(self, slot: TracedSlot) -> tuple[bool, bool]:
-        """Return whether calls through a slot switch on, and off."""
+        """Return whether calls through a slot switch output on, and off."""
         known = self._switches.get(slot)
         if known is None:
             if len(self._switches) > _MOST_SLOTS:

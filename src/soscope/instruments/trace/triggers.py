@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that something begins or ends with: the agent's half is in gate.c.
+"""Calls that switch recording on or off. The agent's part is in gate.c.
 
-Their symbols are hooked whatever the filter of the trace says, and shown only if it chooses them.
+Their symbols are hooked whatever the filter of the trace is, and shown only if it chooses them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from soscope.wire.block import ControlBlock
 
 ON, OFF = "--on", "--off"
-ON_SYMBOL = "--on-symbol"  # of the flight recorder, which looks at how often
+ON_SYMBOL = "--on-symbol"  # for the flight recorder, which reads the count
 
 _KINDS = {
     ON: layout.INSTRUMENT_OPEN,
@@ -30,13 +30,12 @@ _KINDS = {
 class TriggerInstrument(Instrument):
     """Opens gates (`option` is ON) or closes them (OFF) at the calls that `words` choose.
 
-    ON_SYMBOL counts the calls, where no process has a gate.
-
-    `calls` counts them. `words` are filter expressions, as -e takes them.
+    With ON_SYMBOL calls are only counted, and no process has a gate. `calls` counts them. `words`
+    are filter expressions, as for -e.
     """
 
     def __init__(self, option: str, words: list[str]) -> None:
-        """Compile the words. Raises UsageError for a faulty one."""
+        """Compile the words. Raises UsageError for a faulty word."""
         self.name = option
         self.calls = 0
         self._words = words
@@ -57,14 +56,14 @@ class TriggerInstrument(Instrument):
         return {self.name.lstrip("-").replace("-", "_"): self._words}
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Add what the processes of one program have called."""
+        """Add the calls of the processes of one program."""
         del program, sink
         with block.own(self._kind) as own, own.cast("Q") as words:
             self.calls += words[0] if len(words) else 0
         self._matched |= any(block.rules_matched(self._kind))
 
     def end(self, outcome: Outcome) -> None:
-        """Say what never happened."""
+        """Add a remark if there was no such call."""
         if not self.calls:
             shown = " ".join(f"{self.name} {word}" for word in self._words)
             why = "was never called" if self._matched else "matches no call that is hooked"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say which words of a filter matched nothing, and what the user may have meant.
+"""Reports words of a filter that have matched nothing, and what the user may have meant.
 
-Said twice: when the images are there that the target starts with, and after its end. Images
-may come late, so that it is known only then that nothing matched.
+It does so twice: when the images are loaded that the target starts with, and after its end.
+Images may be loaded late, so only then it is certain that nothing has matched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from soscope.select.near_misses import near_misses
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
-# Libraries that are in this library of glibc itself since version 2.34
+# Libraries that are part of glibc's libc.so.6 since version 2.34.
 _LIBC = "libc.so.6"
 _IN_LIBC = tuple(f"lib{name}.so" for name in ("pthread", "dl", "util", "anl", "rt"))
 _SO_FAR = " so far (what is loaded later may match)"
@@ -38,12 +38,12 @@ def explain_unmatched(
     *,
     hooked: int | None = None,
 ) -> list[str]:
-    """Return one line for each word that matched nothing, with near misses.
+    """Return one line for each word that has matched nothing, with near misses.
 
-    `matched` counts what each rule matched (ControlBlock.rules_matched, which may be
-    summed over several programs), `symbols` are all function symbols that some image
-    imports, `images` all images that were seen, `hooked` the number of slots that were
-    chosen: if every word matched something and yet no slot was chosen, that is said.
+    `matched` has the number of matches of each rule (ControlBlock.rules_matched, which may be
+    summed over several programs). `symbols` are all function symbols that some image imports, and
+    `images` are all images that were seen. `hooked` is the number of chosen slots. If every word
+    has matched and yet no slot was chosen, a line tells so.
     """
     names = sorted(set(symbols))
     seen = list(images)
@@ -59,7 +59,7 @@ def explain_so_far(
 ) -> Iterator[str]:
     """Yield a line for each word that has matched nothing in any of the programs.
 
-    Calls `meanwhile` often: the target runs already.
+    Calls `meanwhile` often, as the target runs already.
     """
     from soscope.control.imports import imported_functions
 
@@ -100,7 +100,7 @@ def _explain(
         misses = [] if inside else near_misses(_literal(word.symbol), symbols)
         return [f"{shown} matches no symbol{so_far}{inside}{_did_you_mean(misses)}"]
     if not matching:
-        # In an expression a sign begins a rule: @ld-linux.so.2 has been cut short.
+        # A sign in an expression begins a rule, so @ld-linux.so.2 was cut short.
         misses = [
             name.replace("-", r"\-").replace("+", r"\+")
             for name in _near_images(word.image, images)
@@ -108,13 +108,13 @@ def _explain(
         return [f"{shown} matches no caller{so_far}{_did_you_mean(misses)}"]
     if word.image.is_any:
         return [f"{shown} matches no call{so_far}"]
-    # What follows the at-sign is the caller; most who write it mean the callee.
+    # The word behind the at-sign is the caller. Most users who write it mean the callee.
     meant = _did_you_mean([f"-l {word.image.text}"])
     return [f"{shown} matches no caller{so_far}: behind @ stands who calls{meant}"]
 
 
 def _inside(name: str, images: list[TracedImage]) -> str:
-    """Say which images have a function that nobody calls through a slot, and what shows it."""
+    """Return which images define a function that no image calls through a slot, and an option."""
     from soscope.control.imports import which_define
 
     by_path = {image.path: image.name for image in images if image.path and image.name}
@@ -127,7 +127,7 @@ def _inside(name: str, images: list[TracedImage]) -> str:
 
 
 def _did_you_mean(words: list[str]) -> str:
-    """Return the end of a line that names what may have been meant."""
+    """Return the end of a line that lists what the user may have meant."""
     return f"; did you mean {', '.join(words)}?" if words else ""
 
 
@@ -156,7 +156,7 @@ def _near_images(pattern: Pattern, images: list[TracedImage]) -> list[str]:
 
 
 def _literal(pattern: Pattern) -> str:
-    """Return the longest run of a pattern in which nothing is special."""
+    """Return the longest part of a pattern without special characters."""
     special = r"\\.|\[[^]]*\]|[*?.^$\\]" if pattern.is_regex else r"\[[^]]*\]|[*?]|^\^|\$$"
     runs = re.split(special, pattern.text)
     return max(runs, key=len, default="")

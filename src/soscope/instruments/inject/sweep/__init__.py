@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps: each call site of a run fails once, in a run of its own.
 
-Two runs without injection give the sites (`observed`, `site`). A run (`runs`) is a process;
-`inside` is what it does, `crash` and `stack` say where it died. `result` makes kinds of ends, and
-`sweep` does all of it.
+Two runs without injection find the sites (`observed`, `site`). Each run (`runs`) has a process of
+its own. `inside` is the work of that process, and `crash` and `stack` tell where the command
+died. `result` sorts the ends of runs into kinds, and `sweep` drives all of it.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the process of one run does: a session, as `soscope inject` has one, and a report of it.
+"""The work of the process of one run: a session like `soscope inject`, and a report.
 
-It is a fork of the sweep, so that nothing is imported once for each site. It leads a session
-(setsid(2)) of its own: what it leaves behind can be ended, and has no terminal. The report is a
-JSON object, which goes through a pipe.
+The process is a fork of the sweep, so that modules are not imported again for each site. It leads
+a session (setsid(2)) of its own. So it has no terminal, and the processes that it leaves behind
+can be found and killed. The report is a JSON object, which goes through a pipe.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ if TYPE_CHECKING:
 Report = dict[str, object]
 
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_ROUNDS, _PAUSE = 1000, 0.001  # seconds in which what was killed ends
+_ROUNDS, _PAUSE = 1000, 0.001  # seconds in which killed processes end
 
 
 class Order:
-    """What to run: `command`, with `site` failing, or with the sites of `selection` collected."""
+    """The order for a run: execute `command`, and let `site` fail or collect call sites.
+
+    If `site` is None, the call sites of the functions in `selection` are collected.
+    """
 
     __slots__ = ("command", "follow", "selection", "site")
 
@@ -58,21 +61,21 @@ class Order:
 
 
 class _SiteInjection(InjectInstrument):
-    """An injection that also looks where the command dies."""
+    """An injection that also records where the command dies."""
 
-    wants_threads = True  # any of them may be who dies
+    wants_threads = True  # any thread may be the one that dies
 
     def __init__(self, site: Site, *, follow: bool) -> None:
         super().__init__([site.parsed()], 0, follow=follow, string_limit=0)
         self.crash = CrashSink()
 
     def sinks(self) -> list[Sink]:
-        """Return what hears of signals."""
+        """Return the sink that records fatal signals."""
         return [self.crash]
 
 
 def run_order(order: Order, output: int, report: int) -> NoReturn:
-    """Be the process of a run: write the report to the descriptor `report`, and end.
+    """Run as the process of a run: write the report to the descriptor `report`, then exit.
 
     The command's standard output is `output`.
     """
@@ -96,7 +99,7 @@ def run_order(order: Order, output: int, report: int) -> NoReturn:
 
 
 def _settle(output: int) -> None:
-    """Have a session and standard streams of its own, and be who gets orphans."""
+    """Start a session, redirect the standard streams, and become the parent of orphans."""
     os.setsid()
     adopt_orphans(wanted=True)
     for number in _OURS:
@@ -110,7 +113,7 @@ def _settle(output: int) -> None:
 
 
 def _end_rest() -> None:
-    """End what the command has left behind, in whatever session."""
+    """Kill all processes that the command has left behind, in whatever session they are."""
     for _ in range(_ROUNDS):
         rest = status.children(os.getpid())
         for pid in rest:
@@ -118,7 +121,7 @@ def _end_rest() -> None:
             try:
                 os.waitpid(pid, os.WNOHANG)
             except ChildProcessError:
-                continue  # it has been waited for
+                continue  # the process has been waited for already
         if not rest:
             return
         time.sleep(_PAUSE)
@@ -129,7 +132,7 @@ def _observe(order: Order) -> Report:
     said: Report = {}
     instrument: Instrument
     if order.site is not None:
-        settings.buffer = LEAST_BUFFER  # for one call in each process
+        settings.buffer = LEAST_BUFFER  # enough for one call in each process
         instrument = inject = _SiteInjection(order.site, follow=order.follow)
     else:
         assert order.selection is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run without injection: the call sites through which it calls the functions."""
+"""A run without injection, which finds the call sites of the chosen functions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from soscope.wire.block import ControlBlock
 
 _KINDS = (layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY)
-_SLOT = (1 << 28) - 1  # of a unit's first word
+_SLOT = (1 << 28) - 1  # the slot's number in a unit's first word
 
 
 class _CallsSink(Sink):
-    """Keeps from where each slot is called: by program, {(first word, return address)}."""
+    """Keeps where each slot is called from: {(first word, return address)} for each program."""
 
     __slots__ = ("calls",)
 
@@ -29,7 +29,7 @@ class _CallsSink(Sink):
         self.calls: dict[int, set[tuple[int, int]]] = {}
 
     def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:
-        """Take units of one chunk."""
+        """Process units of one chunk."""
         del header, first
         self.calls.setdefault(program, set()).update(
             {
@@ -40,7 +40,7 @@ class _CallsSink(Sink):
         )
 
     def chunks(self, program: int, data: bytes | memoryview) -> None:
-        """Take whole chunks."""
+        """Process whole chunks."""
         for piece in pieces_of(program, data):
             self.chunk(program, b"", 0, piece.units)
 
@@ -48,12 +48,13 @@ class _CallsSink(Sink):
 class SitesInstrument(Instrument):
     """Collects the call sites of chosen functions.
 
-    `sites` are they. `jumped` are (function, image) of calls that are jumps: they return into
-    another image than the one whose slot they go through, which no rule can name.
+    `sites` are the call sites. `jumped` are pairs (function, image) of calls that are jumps. Such
+    a call returns into another image than the image whose slot it goes through, so no rule can
+    describe it.
     """
 
     name = "sites"
-    wants_signals = True  # as the runs with injection
+    wants_signals = True  # the same as in the runs with injection
     wants_threads = True
 
     def __init__(self, selection: Selection) -> None:
@@ -63,11 +64,11 @@ class SitesInstrument(Instrument):
         self._sink = _CallsSink()
 
     def sinks(self) -> list[Sink]:
-        """Return what hears of the calls."""
+        """Return the sink that collects the calls."""
         return [self._sink]
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Name the call sites of one program."""
+        """Add the call sites of one program, with the names of their functions."""
         del sink
         addrs: dict[int, set[int]] = {}
         for commit, addr in self._sink.calls.pop(program.index, ()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that were started: which they are, and their end."""
+"""Adopting orphaned processes, and killing processes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans(*, wanted: bool) -> None:
-    """Be the parent of descendants whose own has ended, in init's place; or no longer."""
+    """Adopt descendants whose parent ends, in place of init, or stop doing so."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
 
 
 def kill(pid: int) -> None:
-    """End a process."""
+    """Kill a process, unless it has ended or may not be killed."""
     try:
         os.kill(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        pass  # it has ended, or is another user's
+        pass  # the process has ended, or belongs to another user
 
 
 def kill_group(group: int) -> None:
-    """End a process group."""
+    """Kill a process group, unless it has ended or may not be killed."""
     try:
         os.killpg(group, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        pass  # it has ended; as above
+        pass  # the group has ended, or belongs to another user

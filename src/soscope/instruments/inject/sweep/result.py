@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep finds: how runs end, and what that says of a site."""
+"""Results of a sweep: how each run ended, and the kind of each site that follows from it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from soscope.instruments.inject.sweep.site import Site
 
-NONE = "none"  # the same status, and the same output
-ERROR = "error"  # another status, by exit
-CRASH = "crash"  # a signal
+NONE = "none"  # same exit status and same output as without injection
+ERROR = "error"  # another exit status
+CRASH = "crash"  # killed by a signal
 HANG = "hang"
-WRONG = "wrong"  # the status as without injection, but not the output
-MOVED = "moved"  # the site was not reached
+WRONG = "wrong"  # same status as without injection, but other output
+MOVED = "moved"  # the run did not reach the site
 WORST_FIRST = (CRASH, HANG, WRONG, MOVED, ERROR, NONE)
 KINDS = (NONE, ERROR, CRASH, HANG, WRONG, MOVED)
-OUTPUT = "what they write"  # what two runs differ in
+OUTPUT = "what they write"  # ways in which two runs can differ, in the words of the report
 ENDING = "how they end"
 
-FAULTS = (CRASH, HANG, WRONG)  # what a program should not do
+FAULTS = (CRASH, HANG, WRONG)  # kinds that are bugs of the program
 
 
 class CommandEnd(NamedTuple):
@@ -33,10 +33,10 @@ class CommandEnd(NamedTuple):
 class RunEnd:
     """The end of one run.
 
-    `is_late`: it took too long, and was ended. `injected` is how many calls failed; None: that
-    is not known. `is_same` says whether what it wrote is what it writes without injection; None:
-    nobody can tell. `stack` is where it died of a signal, innermost first. `failure` is why
-    soscope itself could not do it, "" if it could.
+    `is_late` means that the run took too long and was killed. `injected` is how many calls
+    failed, None if that is not known. `is_same` tells whether the output is the same as without
+    injection, None if that cannot be compared. `stack` is the stack at a fatal signal, innermost
+    frame first. `failure` tells why soscope itself failed, "" if it did not.
     """
 
     __slots__ = ("end", "failure", "injected", "is_late", "is_same", "stack")
@@ -51,7 +51,7 @@ class RunEnd:
 
 
 def kind_of(run: RunEnd, without: list[CommandEnd]) -> str:
-    """Say of which kind the end of a run is; `without` are the ends without injection."""
+    """Return the kind of the end of a run, given the ends `without` injection."""
     if run.injected == 0:
         return MOVED
     if run.is_late:
@@ -62,7 +62,7 @@ def kind_of(run: RunEnd, without: list[CommandEnd]) -> str:
 
 
 class SiteResult:
-    """What came of one site: `kind` is one of KINDS."""
+    """The result for one site. `kind` is one of KINDS."""
 
     __slots__ = ("end", "kind", "site", "stack")
 
@@ -76,13 +76,14 @@ class SiteResult:
 class SweepResult:
     """The result of a sweep.
 
-    `baseline` is how the first run without injection ended. `moved` are the sites that only one
-    of those runs reached; `differs` are words for what else was not the same in both.
-    `results` are the sites that were tried, in order; `failed` are those that soscope could not
-    try, with the reason. `jumped` are (function, image) whose calls no rule can name, `untraced`
-    (program, reason) where nothing fails. `is_cut`: somebody ended it before its end, and
-    `sites` were to be tried. `is_tested`: a test looked at the output. `seconds` is how long a run
-    without injection took, `timeout` how long one may take.
+    `baseline` is the end of the first run without injection. There are two such runs. `moved` are
+    the sites that only one of them reached, and `differs` are words for other differences between
+    them. `results` belong to the sites that were tried, in order. `failed` are the sites that
+    soscope could not try, each with the reason. `jumped` are pairs (function, image) whose calls
+    no rule can describe, and `untraced` are pairs (program, reason) of programs without
+    injection. `is_cut` means that the sweep was interrupted, and `sites` is how many sites were
+    to be tried. `is_tested` means that a test checks the output. `seconds` is the time that a run
+    without injection takes, and `timeout` the time that a run may take.
     """
 
     __slots__ = (
@@ -117,22 +118,22 @@ class SweepResult:
         self.sites = 0
         self.is_cut = False
         self.is_tested = False
-        self.seconds = 0.0  # of a run without injection
+        self.seconds = 0.0  # duration of a run without injection
         self.timeout = 0.0
 
     @property
     def is_deterministic(self) -> bool:
-        """Return whether the runs without injection were the same."""
+        """Return whether both runs without injection were the same."""
         return not self.differs and not self.moved
 
     @property
     def has_no_output(self) -> bool:
-        """Return whether the output could not be compared, and nothing else looks at it."""
+        """Return whether output cannot be compared and no test checks it."""
         return OUTPUT in self.differs and not self.is_tested
 
     @property
     def totals(self) -> dict[str, int]:
-        """How many sites there are of each kind, and in all."""
+        """Return how many sites there are of each kind, and in all."""
         totals = {"sites": len(self.results)} | dict.fromkeys(KINDS, 0)
         for result in self.results:
             totals[result.kind] += 1
@@ -144,14 +145,17 @@ class SweepResult:
         return any(result.kind in FAULTS for result in self.results)
 
     def repeat(self, site: Site) -> str:
-        """Return the line that repeats the run of a site."""
+        """Return the command line that repeats the run of a site."""
         follow = ["-f"] if self.follow else []
         words = ["soscope", "inject", "-e", site.rule, *follow, "--", *self.command]
         return shell_words(words)
 
 
 def shell_words(words: list[str]) -> str:
-    """Return words as a shell takes them, in one line; bash knows $'…', and POSIX since 2024."""
+    """Return words in one line, quoted for a shell.
+
+    Words with control characters are quoted as $'…', which bash and POSIX shells since 2024 know.
+    """
     return " ".join(shlex.quote(word) if word.isprintable() else _escaped(word) for word in words)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs: a process each, with its output, its time and all that it leaves behind.
+"""Runs: each is a process with its output, its time limit, and the processes below it.
 
-A run's process leads a session and adopts the orphans below it: whatever of it is still there can
-be ended until that process has been waited for, and nobody else is.
+The process of a run leads a session and adopts the orphans below it. So all processes of the run
+can be found and killed, and no others, until the process of the run has been waited for.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import IO
 
 _PIECE = 1 << 16  # bytes
-_REST = 64  # pieces that may wait in a pipe when everybody who wrote them has ended
-_GRACE = 3.0  # seconds for soscope to say how a command ended that was killed
+_REST = 64  # pieces that a pipe may still hold when all its writers have ended
+_GRACE = 3.0  # seconds for the run's process to report how its killed command ended
 _OUTPUT_MOST = 1 << 30  # bytes of output that are kept for a test
 _DEEPEST = 100  # generations of orphans
 
@@ -34,9 +34,9 @@ _DEEPEST = 100  # generations of orphans
 class SweepRun:
     """One run that has begun.
 
-    `report` is what its process said, None where it said nothing. `seconds` is how long it took,
-    `is_late` that this was too long. `digest` stands for what the command wrote; `kept` holds
-    it, where that was wanted.
+    `report` is the report of its process, None if there is none. `seconds` is the time that the
+    run took. `is_late` means that it took longer than its limit. `digest` is a hash of the
+    command's output. `kept` is a file with the output, None if the output is not kept.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class SweepRun:
     def __init__(
         self, start: Callable[[int, int], object], limit: float, kept: IO[bytes] | None
     ) -> None:
-        """Fork; `start` is called in the child with its output and where its report goes to."""
+        """Fork. The child calls `start` with the descriptors for its output and its report."""
         self.output, output = os.pipe()
         self.reports, report = os.pipe()
         self._started = time.monotonic()
@@ -88,15 +88,15 @@ class SweepRun:
 
     @property
     def due(self) -> float:
-        """When it has to be looked after, by time.monotonic()."""
+        """Return the time of the next deadline, by time.monotonic()."""
         return self._due
 
     def read(self, fd: int) -> bool:
-        """Take what is there; False: nothing more comes."""
+        """Read what the pipe holds. Return False if nothing more will come."""
         try:
             data = os.read(fd, _PIECE)
         except BlockingIOError:
-            return True  # somebody else has taken what poll has seen
+            return True  # another reader has taken the data that poll has announced
         if fd == self.reports:
             self._said += data
         elif data:
@@ -117,7 +117,7 @@ class SweepRun:
             ) from error
 
     def hurry(self, now: float) -> None:
-        """End the command, if it is time; at last its soscope, too."""
+        """Kill the command if its time is over, and later the run's own process, too."""
         if now < self._due:
             return
         if self._is_ending:
@@ -126,17 +126,17 @@ class SweepRun:
             return
         self._is_ending = self.is_late = True
         self._due = now + _GRACE
-        for pid in status.descendants(self.pid):  # soscope says how that ended it
+        for pid in status.descendants(self.pid):  # the run's process reports their end
             kill(pid)
 
     def kill(self) -> None:
-        """End all of it."""
+        """Kill the process of the run and all processes below it."""
         below = list(status.descendants(self.pid))
         for pid in (self.pid, *below):
             kill(pid)
 
     def finish(self) -> None:
-        """Take its end: what is left of it is ended, and its process waited for."""
+        """Read the remaining output and the report, kill what is left, and wait for the process."""
         self.seconds = time.monotonic() - self._started
         kill_group(self.pid)
         for fd in (self.reports, self.output):
@@ -150,12 +150,12 @@ class SweepRun:
         try:
             said = json.loads(self._said)
         except ValueError:
-            said = None  # it was killed
+            said = None  # the process was killed
         self.report = said if isinstance(said, dict) else None
 
 
 class Runs:
-    """Runs at a time; children whose parents have ended become ours meanwhile, not init's."""
+    """Several runs at a time. soscope adopts the orphans of its children, in place of init."""
 
     __slots__ = ("_before", "_running")
 
@@ -168,14 +168,14 @@ class Runs:
         return len(self._running)
 
     def begin(self, order: Order, limit: float, kept: IO[bytes] | None = None) -> SweepRun:
-        """Begin a run, which may take `limit` seconds (0: any time); `kept` takes its output.
+        """Begin a run, which may take `limit` seconds (0: any time). `kept` receives its output.
 
-        Raises SoscopeError where there can be no more processes.
+        Raises SoscopeError if no more processes can be made.
         """
         return self._begin(lambda output, report: run_order(order, output, report), limit, kept)
 
     def begin_test(self, words: str, given: IO[bytes], limit: float) -> SweepRun:
-        """Begin a shell that reads `given`; its report is nothing, its end `SweepRun.report`'s."""
+        """Begin a shell that runs `words` and reads `given`. It reports whether it succeeded."""
         return self._begin(lambda _, report: _run_shell(words, given, report), limit, None)
 
     def _begin(
@@ -191,7 +191,7 @@ class Runs:
         return run
 
     def wait(self) -> SweepRun:
-        """Look after all of them until one has ended; return that."""
+        """Attend to all runs until one of them has ended, and return that run."""
         silent: set[int] = set()
         while True:
             poll = select.poll()
@@ -219,7 +219,7 @@ class Runs:
                     return run
 
     def close(self) -> None:
-        """End all of them, and what they have left behind."""
+        """Kill all runs, and the processes that they have left behind."""
         for run in self._running:
             run.kill()
         for run in self._running:
@@ -231,10 +231,10 @@ class Runs:
         adopt_orphans(wanted=False)
 
     def _end_orphans(self, session: int) -> bool:
-        """End and wait for what a run has left behind that was killed: it is our child by now.
+        """Kill the orphans of a killed run and wait for them. Return whether there were any.
 
-        What is not of its session may be of a run that goes on: it has to wait until there is
-        none. Return whether there was any.
+        The orphans are children of this process by now. An orphan of another session than
+        `session` may belong to a run that goes on, so it is only killed when no run is left.
         """
         ours = {run.pid for run in self._running}
         orphans = [pid for pid in status.children(os.getpid()) if pid not in ours | self._before]
@@ -244,7 +244,7 @@ class Runs:
                     kill(pid)
                 os.waitpid(pid, 0 if not self._running else os.WNOHANG)
             except (NoSuchProcess, ChildProcessError):
-                continue  # it has ended
+                continue  # the process or thread has ended
         return bool(orphans)
 
 
@@ -255,7 +255,7 @@ def _is_ready(fd: int) -> bool:
 
 
 def _run_shell(words: str, given: IO[bytes], report: int) -> None:
-    """Be a shell, and say how it ended."""
+    """Run `words` by a shell in a session of its own, and report whether it succeeded."""
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)

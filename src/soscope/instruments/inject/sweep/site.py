@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call sites: what a sweep fails, and how a rule of `soscope inject` names one."""
+"""Call sites: the places that a sweep lets fail, and how a rule of `soscope inject` denotes one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPECIAL = str.maketrans({letter: f"\\{letter}" for letter in "*?[\\"} | {":": "
 
 
 class SeenSite(NamedTuple):
-    """A call site of one run: `offset` is the link-time address behind the call."""
+    """A call site of one run. `offset` is the link-time address behind the call."""
 
     function: str
     image: str
@@ -24,7 +24,7 @@ class SeenSite(NamedTuple):
 
 
 class Site(NamedTuple):
-    """A call site. `image` is what a rule calls its image: its name, or a path."""
+    """A call site. `image` is the name or path by which a rule denotes its image."""
 
     function: str
     image: str
@@ -32,22 +32,22 @@ class Site(NamedTuple):
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """What sites are ordered by."""
+        """Return the key by which sites are sorted."""
         return self.image, self.offset, self.function
 
     @property
     def rule(self) -> str:
-        """The argument of -e that fails its first call."""
+        """Return the argument of -e that makes the first call of this site fail."""
         image = self.image.translate(_SPECIAL)
         return f"fault={self.function}:site={image}+{self.offset:#x}:when=1"
 
     def parsed(self) -> InjectRule:
-        """Return the rule."""
+        """Return the rule that makes the first call of this site fail."""
         return parse_rule(self.rule)
 
 
 def named(runs: Iterable[Iterable[SeenSite]]) -> list[set[Site]]:
-    """Return the sites of each run; images of one name are told apart by their paths."""
+    """Return the sites of each run. Images with the same name are denoted by their paths."""
     listed = [list(run) for run in runs]
     paths: dict[str, set[str]] = {}
     for run in listed:

@@ -27,16 +27,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO, Any
 
-_TIMES, _LEAST = 10, 5.0  # of the first run; seconds
-_TRIES = 2  # runs that soscope itself fails
+_TIMES, _LEAST = 10, 5.0  # limit: so many times the first run, or so many seconds
+_TRIES = 2  # tries for a run in which soscope itself fails
 
 
 class SweepSettings:
     """What to sweep.
 
-    `functions` are names and globs, `callers` patterns of images (none: all). `test` are words
-    for a shell that looks at the output, None: it is compared. `jobs` are runs at a time,
-    `timeout` the seconds that one may take, None: it follows from the first run.
+    `functions` are names and globs, and `callers` are patterns of calling images (none: all
+    images). `test` is a shell command that checks the output. If it is None, the output is
+    compared. `jobs` is how many runs go on at a time. `timeout` is how many seconds one run may
+    take. If it is None, the limit follows from the first run.
     """
 
     __slots__ = ("callers", "command", "follow", "functions", "jobs", "test", "timeout")
@@ -61,16 +62,16 @@ class SweepSettings:
         self.timeout = timeout
 
     def rule(self) -> InjectRule:
-        """Return the rule that is about all the calls. Raises UsageError."""
+        """Return a rule that covers all the calls of the sweep. Raises UsageError."""
         callers = "".join(f":from={caller}" for caller in self.callers)
         return parse_rule(f"fault={','.join(self.functions)}{callers}")
 
 
 class Sweep:
-    """One sweep. `result` says what is known so far."""
+    """One sweep. `result` holds what is known so far."""
 
     def __init__(self, settings: SweepSettings) -> None:
-        """Prepare. Raises UsageError for what can never work."""
+        """Compile the rule. Raises UsageError if the sweep can never work."""
         self._settings = settings
         rule = settings.rule()
         try:
@@ -89,9 +90,9 @@ class Sweep:
         self.result.is_tested = settings.test is not None
 
     def run(self) -> SweepResult:
-        """Do it; KeyboardInterrupt ends all runs, and `result` says how far they got.
+        """Run the sweep. If KeyboardInterrupt ends it, `result` holds what was done until then.
 
-        Raises SoscopeError where the command cannot be run, or cannot be swept.
+        Raises SoscopeError if the command cannot be run or cannot be swept.
         """
         runs = Runs()
         try:
@@ -109,7 +110,7 @@ class Sweep:
     # ---- without injection
 
     def _observe(self, runs: Runs) -> list[Site]:
-        """Run the command twice; return the sites."""
+        """Run the command twice without injection, and return the call sites."""
         settings, result = self._settings, self.result
         seen: list[list[SeenSite]] = []
         digests: list[bytes] = []
@@ -146,7 +147,7 @@ class Sweep:
         return sorted(first | second, key=lambda site: site.key)
 
     def _run_without(self, runs: Runs, kept: IO[bytes] | None) -> tuple[SweepRun, Report]:
-        """Run the command once. Raises SoscopeError where that tells nothing."""
+        """Run the command once. Raises SoscopeError if the run tells nothing about sites."""
         settings = self._settings
         order = Order(settings.command, follow=settings.follow, selection=self._selection)
         runs.begin(order, self._limit, kept)
@@ -240,7 +241,7 @@ class Sweep:
     # ---- tests
 
     def _room(self) -> IO[bytes] | None:
-        """Return where the output of a run is kept; None where nobody wants it."""
+        """Return a file for the output of a run, None if no test reads the output."""
         if self._settings.test is None:
             return None
         return tempfile.TemporaryFile(buffering=0)

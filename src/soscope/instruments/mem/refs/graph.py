@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which objects of a process refer to which, as the agent has told it."""
+"""References between the objects of a process, as the agent has reported them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _HOLDERS = (layout.REF_HOLDER, layout.REF_FRAME, layout.REF_THREAD, layout.REF_R
 
 
 class RefGraph:
-    """References, sorted by the object that they lead to, as parallel columns.
+    """References as parallel columns, sorted by the object that they lead to.
 
-    `targets` are addresses of objects (u64), `kinds` words of `wire` (REF_OBJECT, …), and
-    `holders` places in the columns of those who hold: `addrs` (of a root, its text's) and
-    `holder_kinds`. Holders are in the order in which they were told.
+    `targets` are addresses of objects (u64), and `kinds` are numbers of `wire` (REF_OBJECT, …).
+    `holders` are indices into the columns of the holders, `addrs` and `holder_kinds`. The address
+    of a root is that of its text. Holders are in the order in which the agent reported them.
     """
 
     def __init__(self, parts: list[Words]) -> None:
-        """`parts` are the agent's words, in its order."""
+        """Read the references. `parts` are the agent's words, in its order."""
         words = np.concatenate([np.empty(0, np.uint64), *parts])
         kinds = (words & _BITS).astype(np.uint8)
         is_holder = np.isin(kinds, _HOLDERS)
@@ -40,7 +40,7 @@ class RefGraph:
         self.holders: NDArray[np.int32] = holders[order]
 
     def rows_to(self, addrs: Words) -> Places:
-        """Return the rows that lead to any of some objects."""
+        """Return the rows that lead to any of the given objects."""
         first = np.searchsorted(self.targets, addrs, "left")
         counts = np.searchsorted(self.targets, addrs, "right") - first
         starts = np.repeat(first - (np.cumsum(counts) - counts), counts)
@@ -50,7 +50,8 @@ class RefGraph:
     def references(self, addrs: Words) -> NDArray[np.int64]:
         """Return how many references to each object are known.
 
-        A key of a dictionary counts only where that does not say so as of any object.
+        A reference as a key of a dictionary is not counted if the dictionary also reports it as
+        an object.
         """
         first = np.searchsorted(self.targets, addrs, "left")
         last = np.searchsorted(self.targets, addrs, "right")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope mem refs` finds out: ways from roots to objects, those of one shape together."""
+"""The report of `soscope mem refs`: paths from roots to objects, grouped by shape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INTERPRETER, NATIVE, GARBAGE = "interpreter", "native", "garbage"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place in code: the end of a file's name, a line, a type or None for any."""
+    """A place in code: the end of a file's path, a line, and a type (None for any type)."""
 
     file: str
     line: int
@@ -25,7 +25,10 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class HolderRoot:
-    """What holds objects for good, of a kind above; `file` and `line` are those of a frame."""
+    """A root, which holds objects for good, of one of the kinds above.
+
+    `file` and `line` are set for a frame.
+    """
 
     kind: str
     name: str | None = None
@@ -35,9 +38,9 @@ class HolderRoot:
 
 @dataclass(frozen=True, slots=True)
 class HolderStep:
-    """An object on the way, of type `type`: the one before holds it by `by`, None: not known.
+    """An object of type `type` on a path. The step before holds it by `by`, None if not known.
 
-    `shape` is `by` without what differs between objects of one container.
+    `shape` is `by` without the parts that differ between objects of one container.
     """
 
     type: str
@@ -47,7 +50,7 @@ class HolderStep:
 
 @dataclass(frozen=True, slots=True)
 class HolderPath:
-    """The way from a root to an object, which is the last step; `count` objects have such a one."""
+    """The path from a root to an object, the last step. `count` objects have such a path."""
 
     root: HolderRoot
     steps: tuple[HolderStep, ...]
@@ -56,7 +59,10 @@ class HolderPath:
 
 @dataclass(slots=True)
 class RefsReport:
-    """`paths` of `samples` objects, of `objects` that were made at one place, the most first."""
+    """The retention `paths` of objects that were made at one place, most frequent first.
+
+    There are `objects` such objects, and `samples` of them were examined.
+    """
 
     pid: int
     where: Where
@@ -66,7 +72,7 @@ class RefsReport:
     notes: list[str]
 
     def plain(self) -> tuple[Any, ...]:
-        """Return all of it as what marshal takes."""
+        """Return all fields as a tuple that marshal can write."""
         where = self.where.file, self.where.line, self.where.type
         paths = [
             (
@@ -80,7 +86,7 @@ class RefsReport:
 
     @classmethod
     def of_plain(cls, said: tuple[Any, ...]) -> RefsReport:
-        """Return what `plain` has returned elsewhere."""
+        """Return the object that `plain` has turned into a tuple."""
         pid, where, objects, samples, paths, notes = said
         made = [
             HolderPath(HolderRoot(*root), tuple(HolderStep(*step) for step in steps), count)
@@ -90,7 +96,7 @@ class RefsReport:
 
 
 def grouped(paths: Iterable[HolderPath]) -> list[HolderPath]:
-    """Put paths of one shape together, most first; what differs within a shape is not told.
+    """Join paths of one shape, most frequent first. Parts that differ within a shape are left out.
 
     >>> from soscope.instruments.mem.refs.model import HolderPath, HolderRoot, HolderStep, grouped
     >>> first, second = (HolderStep("str", f"[{number}]", "item") for number in (0, 1))

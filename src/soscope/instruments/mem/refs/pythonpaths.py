@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways from roots of CPython to its objects, with names."""
+"""Paths from roots of CPython to its objects, with names."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from soscope.wire import objectlayout as layout
 
 _RANKS = {layout.REF_THREAD: 1, layout.REF_FRAME: 2}
 _MODULE_RANK = 3
-_MODULE_DICT = 16  # of a module object
+_MODULE_DICT = 16  # offset of the dictionary in a module object
 _LOW = np.uint64(0xFFFF_FFFF)
-_IMMORTAL = 1 << 30  # references, from 3.12 on
-_INTERPRETER_SIZE = 1 << 16  # bytes of its state that are searched
+_IMMORTAL = 1 << 30  # reference counts of immortal objects, from 3.12 on
+_INTERPRETER_SIZE = 1 << 16  # bytes of the interpreter's state that are searched
 _AT_ONCE = 4096
-_FRAMES = (".gi_frame", ".cr_frame", ".ag_frame")  # of generators, up to 3.10
+_FRAMES = (".gi_frame", ".cr_frame", ".ag_frame")  # generators' attributes with frames, up to 3.10
 _UNKNOWN = "?"  # a type that cannot be read
 
 
 class PythonPaths:
-    """Finds and names ways in the references of one CPython, which stands still meanwhile."""
+    """Finds and names paths in the references of one CPython, which stands still meanwhile."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class PythonPaths:
         modules: int,
         end: float,
     ) -> None:
-        """`modules` is the address of sys.modules; `end`: see RefSearch."""
+        """Prepare the search. `modules` is the address of sys.modules; for `end` see RefSearch."""
         self._memory = memory
         self._layout = python
         self._graph = graph
         self._referents = Referents(memory, python, PythonTypes(memory, python))
         self._modules: dict[int, str] = {}  # module objects
-        self._namespaces: dict[int, str] = {}  # their dictionaries
+        self._namespaces: dict[int, str] = {}  # dictionaries of modules
         self._find_modules(modules)
         ranks = np.zeros(len(graph.addrs), np.int64)
         for kind, rank in _RANKS.items():
@@ -81,7 +81,7 @@ class PythonPaths:
                 self._namespaces.setdefault(namespace, name)
 
     def path(self, addr: int) -> HolderPath:
-        """Return the shortest way to an object. Raises SearchLimitError where it is not known."""
+        """Return the shortest path to an object. Raises SearchLimitError at a limit."""
         links = self._search.up(addr)
         if links is None:
             links = self._search.up(addr, (layout.REF_OBJECT, layout.REF_KEY, layout.REF_TYPE))
@@ -89,10 +89,10 @@ class PythonPaths:
             return self._cut_at_class(*self._rooted(links))
         return self._without_root(addr)
 
-    # ---- a way from a root ----
+    # ---- a path from a root ----
 
     def _rooted(self, links: list[Link]) -> tuple[HolderRoot, list[tuple[int, Hold]]]:
-        """Return the root, and each object that follows with how it is held."""
+        """Return the root, and each object below it with how it is held."""
         first = links[0]
         holder, held = self._holder(first), self._held(first)
         kind = self._graph.holder_kinds[first.holder]
@@ -125,7 +125,7 @@ class PythonPaths:
         return HolderRoot(THREAD, f"{ident:#x}" if ident else None)
 
     def _cut_at_class(self, root: HolderRoot, holds: list[tuple[int, Hold]]) -> HolderPath:
-        """Return the way from the last class on that holds what follows by an attribute."""
+        """Return the path from the last class in it that holds the next object by an attribute."""
         for at in reversed(range(len(holds) - 1)):
             info = self._referents.type_of(holds[at][0])
             by = holds[at + 1][1].by
@@ -137,7 +137,11 @@ class PythonPaths:
         return self._named(root, holds)
 
     def _holds(self, objects: list[int]) -> list[tuple[int, Hold]]:
-        """Return the objects with how each holds the next; what only belongs to one is left out."""
+        """Return the objects with how each holds the next one.
+
+        An object that only belongs to the one before it, as the dictionary of a module does, is
+        left out.
+        """
         holds: list[tuple[int, Hold]] = [(objects[0], UNNAMED)]
         at = 0
         while at + 1 < len(objects):
@@ -179,7 +183,7 @@ class PythonPaths:
         return self._named(HolderRoot(GARBAGE), self._holds(self._search.cycle(addr)))
 
     def _unaccounted(self, addrs: Words) -> int | None:
-        """Return the first object with more references than are known."""
+        """Return the first object whose reference count is higher than its known references."""
         for start in range(0, len(addrs), _AT_ONCE):
             self._search.check(0)
             part = addrs[start : start + _AT_ONCE]
@@ -191,7 +195,10 @@ class PythonPaths:
         return None
 
     def _held_unseen(self, addr: int, objects: list[int]) -> HolderPath:
-        """Return the way from an object on that something which is no object holds."""
+        """Return the path from an object that is held by something that is no object.
+
+        The holder is a frame, a thread, the interpreter itself, or native code.
+        """
         rows = self._graph.rows_to(np.array([addr], np.uint64))
         rows = rows[self._graph.kinds[rows] == layout.REF_MAYBE]
         for holder in self._graph.holders[rows].tolist():
@@ -206,7 +213,7 @@ class PythonPaths:
         return self._named(HolderRoot(kind), self._holds(objects))
 
     def _is_in_interpreter(self, addr: int) -> bool:
-        """Return whether the state of the interpreter itself has the address."""
+        """Return whether the interpreter's state contains the address."""
         threads = self._graph.addrs[self._graph.holder_kinds == layout.REF_THREAD]
         if not len(threads):
             return False
@@ -215,7 +222,7 @@ class PythonPaths:
         words = np.frombuffer(data[: len(data) // 8 * 8], np.uint64)
         return bool((words == np.uint64(addr)).any())
 
-    # ---- words ----
+    # ---- text ----
 
     def _named(self, root: HolderRoot, holds: list[tuple[int, Hold]]) -> HolderPath:
         steps = []
@@ -240,7 +247,7 @@ class PythonPaths:
 
 
 def _attribute(hold: Hold) -> Hold:
-    """Return how an attribute is held, from how its dictionary holds it."""
+    """Return how an attribute is held, from how its dictionary holds the value."""
     if hold.by is None or not hold.by.startswith("['"):
         return hold
     by = f".{hold.by[2:-2]}"
@@ -248,7 +255,7 @@ def _attribute(hold: Hold) -> Hold:
 
 
 def _bare(hold: Hold) -> Hold:
-    """Return the name alone of what a module or a class holds."""
+    """Return the bare name by which a module or a class holds an object."""
     by = _attribute(hold).by
     by = None if by is None else by.removeprefix(".")
     return Hold(by, by)

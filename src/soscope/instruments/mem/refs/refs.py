@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who holds the objects that a running process has made at one place.
+"""Holders of the objects that a running process has made at one place.
 
-The interpreter carries one order out: it tells which objects refer to which, a part at a time, and
-waits at the end while the objects of the place are chosen and their ways are found. So nothing has
-changed between what was told and what is read.
+The interpreter carries out one order: it reports which objects refer to which, a part at a time.
+At the end it waits while soscope chooses the objects of the place and finds their paths. So
+nothing changes between the report and the search.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 _MAJOR = 3
 _LINES = "soscope mem snapshot shows lines that have objects; those from before attach have none"
-_MOST = 1 << 26  # references that are taken: half a gigabyte
+_MOST = 1 << 26  # references that are read at most: half a gigabyte
 _PATIENCE = 10.0  # seconds that the interpreter waits at the end
 
 
 def refs(pid: int, where: Where, *, samples: int) -> RefsReport:
-    """Return who holds the objects of process `pid` that were made at a place and are alive.
+    """Return the holders of live objects of process `pid` that were made at one place.
 
-    Of those, `samples` are looked at. Raises as `snapshot`, SoscopeError where the process does not
-    count its objects, or has none of that place.
+    `samples` of these objects are examined. Raises as `snapshot`, and SoscopeError if the process
+    does not count its objects or has no objects of that place.
     """
 
     def work(interpreter: VisitedInterpreter, place: ObjectsPlace) -> Plain:
@@ -74,7 +74,7 @@ def refs(pid: int, where: Where, *, samples: int) -> RefsReport:
 
 
 class _RefsLook:
-    """What soscope does while the interpreter waits: takes parts, and looks behind the last one."""
+    """soscope's work while the interpreter waits: it reads the parts, then finds the paths."""
 
     def __init__(
         self, block: ControlBlock, memory: ByteSource, pid: int, where: Where, samples: int
@@ -90,7 +90,7 @@ class _RefsLook:
         self._why = "its interpreter does not tell which objects refer to which"
 
     def answer(self) -> bool:
-        """Take what the agent has ready, if it has, and let it go on."""
+        """If the agent has a part ready, read it and let the agent go on. Return whether it had."""
         place = place_of(self._block)
         if place.asked == place.answered:
             return False
@@ -102,7 +102,7 @@ class _RefsLook:
         return True
 
     def result(self) -> Plain:
-        """Return the report as what marshal takes. Raises Refused where there is none."""
+        """Return the report as a tuple that marshal can write. Raises Refused if there is none."""
         if self._report is None:
             raise Refused(self._why)
         return self._report.plain()
@@ -153,7 +153,7 @@ class _RefsLook:
 
 
 def _python_objects(memory: ByteSource, place: ObjectsPlace, where: Where) -> tuple[Where, Words]:
-    """Return the place with its file's whole name, and the addresses of its objects."""
+    """Return the place with the whole path of its file, and the addresses of its objects."""
     version = _MAJOR, place.minor
 
     def line(code: OriginCode, instr: int) -> int | None:
@@ -177,7 +177,7 @@ def _python_objects(memory: ByteSource, place: ObjectsPlace, where: Where) -> tu
 def _ruby_objects(
     memory: ByteSource, place: ObjectsPlace, names: RubyNames, where: Where
 ) -> tuple[Where, Words]:
-    """Return the same of Ruby's objects."""
+    """Return the place and the addresses of its objects, for Ruby."""
     table = SideTable(memory, place.side)
     origins = Origins(memory, Tally(memory, place.tally), lambda _, line: line)
     file, numbers = _origins_at(where, origins, table)
@@ -199,9 +199,9 @@ def _some(file: str, where: Where, addrs: Words) -> tuple[Where, Words]:
 
 
 def _origins_at(where: Where, origins: Origins, table: SideTable) -> tuple[str, list[int]]:
-    """Return the file that a place means, and the numbers of its origins.
+    """Return the file of a place, and the numbers of its origins.
 
-    Raises SoscopeError where there is none, or several files have such a name.
+    Raises SoscopeError if there is no such file, or if several files match.
     """
     files: dict[str, None] = {}
     chosen = []

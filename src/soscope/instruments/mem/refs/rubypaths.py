@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways from roots of Ruby to its objects, as ObjectSpace knows them."""
+"""Paths from roots of Ruby to its objects, as ObjectSpace knows them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from soscope.live.python.strings import c_string
 from soscope.wire import objectlayout as layout
 
 _CLASS, _MODULE, _ARRAY, _DATA = 2, 3, 7, 12
-_ARRAY_EMBEDS = 1 << 13  # of an array's flags: it has its elements in itself
-_ARRAY_COUNT, _ARRAY_COUNT_BITS = 15, 127  # of those, in the flags
+_ARRAY_EMBEDS = 1 << 13  # flag of an array that holds its elements in itself
+_ARRAY_COUNT, _ARRAY_COUNT_BITS = 15, 127  # bits of its flags with their number
 _THREADS = {"Thread", "Fiber", "Ractor"}
-# What Ruby calls what it holds itself (rb_objspace_reachable_objects_from_root).
+# Ruby's names for its own roots (rb_objspace_reachable_objects_from_root).
 _STACK = "machine_context"
 _SAID = {
     "vm": None,
@@ -38,23 +38,23 @@ ITEM = "item"
 
 
 class RubyPaths:
-    """Finds and names ways in the references of one Ruby, which stands still meanwhile."""
+    """Finds and names paths in the references of one Ruby, which stands still meanwhile."""
 
     def __init__(self, memory: ByteSource, graph: RefGraph, names: RubyNames, end: float) -> None:
-        """`end`: see RefSearch."""
+        """Prepare the search. For `end` see RefSearch."""
         self._memory = memory
         self._graph = graph
         self._names = names
         ranks = (graph.holder_kinds == layout.REF_ROOT).astype(np.int64)
         self._search = RefSearch(graph, ranks, end)
-        # what lies on a stack of C may be there by chance, so that is asked last
+        # Values on a C stack may look like references by chance, so that root is tried last.
         sure = ranks.copy()
         for root in np.flatnonzero(ranks).tolist():
             sure[root] = self._category(root) != _STACK
         self._sure = RefSearch(graph, sure, end)
 
     def path(self, addr: int) -> HolderPath:
-        """Return the shortest way to an object. Raises SearchLimitError where it is not known."""
+        """Return the shortest path to an object. Raises SearchLimitError at a limit."""
         kinds = layout.REF_OBJECT, layout.REF_TYPE
         links = self._sure.up(addr) or self._search.up(addr) or self._search.up(addr, kinds)
         if links is None:
@@ -70,12 +70,12 @@ class RubyPaths:
         return self._of(HolderRoot(INTERPRETER, _SAID.get(category, category)), objects)
 
     def _category(self, root: int) -> str:
-        """Return what Ruby calls one of its own holders."""
+        """Return Ruby's name for one of its own roots."""
         text = c_string(self._memory, int(self._graph.addrs[root])) or b"?"
         return text.decode("utf-8", "replace")
 
     def _root_of(self, addr: int) -> HolderRoot | None:
-        """Return the root that an object is for what it holds, None: it is none."""
+        """Return an object as the root of what it holds, None if it is no root."""
         kind = self._flags(addr) & layout.RUBY_KIND
         if kind in (_CLASS, _MODULE):
             name = self._names.of_itself(addr)
@@ -93,7 +93,7 @@ class RubyPaths:
         return HolderPath(root, tuple(steps))
 
     def _hold(self, holder: int, held: int) -> tuple[str | None, str | None]:
-        """Return how an object holds another, and the same without an index."""
+        """Return how an object holds another one, with and without an index."""
         flags = self._flags(holder)
         if flags & layout.RUBY_KIND != _ARRAY:
             return None, None

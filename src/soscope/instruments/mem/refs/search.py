@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shortest way from an object up to what holds it for good, against the references."""
+"""The shortest path from an object up to its root, searched against the references."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from numpy.typing import NDArray
 from soscope.instruments.mem.refs.graph import Places, RefGraph, Words
 from soscope.wire import objectlayout as layout
 
-_MOST = 1 << 22  # holders that are looked at for one object
-_LONGEST = 10_000  # references in a row
+_MOST = 1 << 22  # holders that are examined for one object
+_LONGEST = 10_000  # references in a path
 _SURE = (layout.REF_OBJECT, layout.REF_KEY)
 
 
 class SearchLimitError(Exception):
-    """The way is longer, there are more holders, or it takes longer, than is looked for."""
+    """The search exceeds a limit of path length, holders or time."""
 
 
 @dataclass(slots=True)
 class Link:
-    """One reference of a way: a row of the graph's, and who holds (a place in its columns)."""
+    """One reference of a path: a row of the graph, and the index of the holder."""
 
     row: int
     holder: int
 
 
 class RefSearch:
-    """Ways up from one object after the other; `ranks` says of holders how good a root each is.
+    """Searches paths up from objects. `ranks` has for each holder its rank as a root.
 
-    0 is none; of two that are equally far the higher one is taken. `end` is the moment of the
-    monotonic clock at which everybody gives up.
+    Rank 0 means that the holder is no root. Of two roots that are equally far, the one with the
+    higher rank is chosen. `end` is the time of the monotonic clock at which the search gives up.
     """
 
     def __init__(self, graph: RefGraph, ranks: NDArray[np.int64], end: float) -> None:
@@ -43,9 +43,9 @@ class RefSearch:
         self._seen = np.zeros(len(graph.addrs), np.bool_)
 
     def up(self, addr: int, kinds: tuple[int, ...] = _SURE) -> list[Link] | None:
-        """Return the links from a root, the first, to the object, the last; None: there is no root.
+        """Return the links from a root (first) to the object (last), None if there is no root.
 
-        Raises SearchLimitError where that is not known.
+        Raises SearchLimitError if the search exceeds a limit.
         """
         levels = self._levels(addr, kinds, is_all=False)
         if levels and (nearest := self._best(levels[-1])) is not None:
@@ -53,14 +53,14 @@ class RefSearch:
         return None
 
     def check(self, steps: int) -> None:
-        """Raise SearchLimitError where so many references in a row are too many, or it is late."""
+        """Raise SearchLimitError if `steps` references in a path are too many, or time is up."""
         if steps > _LONGEST or time.monotonic() > self._end:
             raise SearchLimitError
 
     def cycle(self, addr: int) -> list[int]:
-        """Return objects that hold each other, down to this one: of a cycle, or the first ones.
+        """Return a chain of objects that ends at this one, beginning with a cycle if there is one.
 
-        What is told first of an object is followed. Raises SearchLimitError.
+        For each object the first reported holder is followed. Raises SearchLimitError.
         """
         graph = self._graph
         objects, seen = [addr], {addr}
@@ -78,9 +78,9 @@ class RefSearch:
             seen.add(holder)
 
     def holders(self, addr: int) -> list[Places]:
-        """Return the rows by which an object is held, level by level, however far.
+        """Return the rows by which an object is held, level by level, without end.
 
-        Each holder is there once, in the row by which it was met. Raises SearchLimitError.
+        Each holder occurs once, in the row by which it was first found. Raises SearchLimitError.
         """
         return self._levels(addr, (*_SURE, layout.REF_TYPE), is_all=True)
 
@@ -126,7 +126,10 @@ class RefSearch:
         return levels
 
     def _best(self, rows: Places) -> int | None:
-        """Return the row whose holder is the best root; of several, who was told last."""
+        """Return the row whose holder is the best root, None if none is a root.
+
+        Of equal ones, the root that was reported last is chosen.
+        """
         holders = self._graph.holders[rows]
         ranks = self._ranks[holders]
         if not ranks.any():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to know before a file is profiled, and with which options it were better built."""
+"""Advice about profiling a file, and the compiler options that it should be built with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXCLUDE = "gcc's -finstrument-functions-exclude-file-list= and -exclude-functio
 
 
 def advice_for(library: Instrumentation) -> list[str]:
-    """Return a sentence for each thing, the weightiest first."""
+    """Return a sentence for each piece of advice, the most important first."""
     return [
         *_built(library),
         *_unsure(library),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which code of a file is one function: by its unwind tables, and by its symbols."""
+"""Divides the code of a file into functions, by its unwind tables and symbols."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.symbols.array import SymbolArray
 from soscope.errors import FormatError
 
-# what is behind a function's own name where its code goes on, and in a function that it calls
+# Suffixes of names: code of a function in another place, and a part of it that it calls.
 _COLD, _SPLIT = ".cold", ".part"
-_AT_CALL = 8  # bytes from the stack pointer to the CFA, where a function of x86-64 has just begun
+_AT_CALL = 8  # bytes from the stack pointer to the CFA at the start of an x86-64 function
 
 
 class Functions:
-    """The pieces of a file's code, by rising address; a function is one or, with gcc, several.
+    """The pieces of a file's code, by rising address. With gcc, a function may be several pieces.
 
-    `starts` are link-time addresses, `names` what symbols call each: none in a stripped file.
+    `starts` are link-time addresses, and `names` are the symbols of each piece, none in a
+    stripped file.
     """
 
     __slots__ = ("_bases", "_ends", "_frames", "_mapped", "names", "starts")
 
     def __init__(self, mapped: ElfMap, tables: list[SymbolArray]) -> None:
-        """Read the unwind tables, and `tables`; what is damaged is said in `mapped.partial`."""
+        """Read the unwind tables and `tables`. Damage is noted in `mapped.partial`."""
         self._mapped = mapped
         self._frames: FrameTable | None = None
         ranges: dict[int, int] = {}
@@ -54,29 +55,30 @@ class Functions:
         self.names = [named.get(start, set()) for start in self.starts]
 
     def at(self, vaddr: int) -> int:
-        """Return the index of the piece that holds an address, -1 where none does."""
+        """Return the index of the piece that holds an address, -1 if none does."""
         index = bisect_right(self.starts, vaddr) - 1
         return index if index >= 0 and vaddr < self._ends[index] else -1
 
     def code_before(self, vaddr: int, size: int) -> bytes:
-        """Return up to `size` bytes in front of an address, of the same piece."""
+        """Return up to `size` bytes before an address, from the same piece."""
         index = self.at(vaddr - 1)
         start = max(vaddr - size, self.starts[index] if index >= 0 else 0)
         image = self._mapped.image
         try:
             return image.source.read(image.locate(start), vaddr - start)
         except FormatError:
-            return b""  # no segment of the file has it
+            return b""  # the address is in no segment of the file
 
     def originals(self, index: int) -> set[int]:
-        """Return where the functions begin that a piece may be a copy or a part of."""
+        """Return the addresses of the functions that a piece may be a copy or a part of."""
         bases = {base_name(name) for name in self.names[index]} - {""}
         return {start for base in bases for start in self._bases.get(base, ())}
 
     def is_cold(self, index: int) -> bool:
-        """Return whether a piece is no function, but code of one that is seldom run.
+        """Return whether a piece is seldom executed code of a function, and no function itself.
 
-        The compiler has named it so; without a name, its frame is there already when it begins.
+        The compiler marks it in the name. A piece without a name is one if its frame exists at
+        its start.
         """
         if self.names[index]:
             return self._are_named(index, _COLD)
@@ -85,11 +87,11 @@ class Functions:
                 self._frames = FrameTable(self._mapped.image)
             row = self._frames.row(self.starts[index])
         except FormatError:
-            return False  # damaged unwind tables make no function less
+            return False  # with damaged unwind tables it counts as a function
         return row is not None and row.offset != _AT_CALL
 
     def is_split(self, index: int) -> bool:
-        """Return whether the beginning of what a function does is in another one, by its name."""
+        """Return whether a piece is, by its name, a later part of another function."""
         return self._are_named(index, _SPLIT)
 
     def _are_named(self, index: int, word: str) -> bool:
@@ -98,5 +100,5 @@ class Functions:
 
 
 def base_name(name: str) -> str:
-    """Return a function's own name, without what compilers add for copies and parts of it."""
+    """Return a function's name without the suffixes of compilers for copies and parts."""
     return name.partition(".")[0]

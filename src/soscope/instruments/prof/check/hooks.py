@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that compilers have instrumented code call, and which file calls or has them."""
+"""The functions that instrumented code calls, and the files that call or define them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# how a file was instrumented
-MCOUNT = "mcount"  # -pg
-FENTRY = "fentry"  # -pg -mfentry
-CYG = "cyg"  # -finstrument-functions and its relatives
-PATCHABLE = "patchable"  # -fpatchable-function-entry
+# How a file was instrumented.
+MCOUNT = "mcount"  # built with -pg
+FENTRY = "fentry"  # built with -pg -mfentry
+CYG = "cyg"  # built with -finstrument-functions or a related option
+PATCHABLE = "patchable"  # built with -fpatchable-function-entry
 
-BARE = "__cyg_profile_func_enter_bare"  # it is told nothing, and has no counterpart
+BARE = "__cyg_profile_func_enter_bare"  # gets no arguments, and has no hook for exits
 EXIT = "__cyg_profile_func_exit"
 
-# the hooks that are called when a function is entered
+# Hooks that are called when a function is entered.
 ENTRIES = {
     "mcount": MCOUNT,
     "_mcount": MCOUNT,
-    "__gnu_mcount_nc": MCOUNT,  # 32-bit ARM
+    "__gnu_mcount_nc": MCOUNT,  # on 32-bit ARM
     "__fentry__": FENTRY,
     "__cyg_profile_func_enter": CYG,
     BARE: CYG,
@@ -35,12 +35,12 @@ ENTRIES = {
 
 
 class ProfilingHooks:
-    """The hooks of one file: name -> its slots, and name -> the addresses where it has its own."""
+    """The hooks of one file: name -> slots, and name -> addresses of the file's own hooks."""
 
     __slots__ = ("own", "slots")
 
     def __init__(self, mapped: ElfMap, tables: list[SymbolArray]) -> None:
-        """Find them among the slots and in the tables of symbols."""
+        """Find the hooks among the slots and in the symbol tables."""
         self.slots: dict[str, list[FileSlot]] = {}
         for slot in mapped.slots:
             if slot.symbol in ENTRIES or slot.symbol == EXIT:
@@ -54,7 +54,7 @@ class ProfilingHooks:
 
 
 def symbol_tables(mapped: ElfMap) -> list[SymbolArray]:
-    """Return .symtab and the dynamic symbols; `mapped.partial` says which cannot be read."""
+    """Return .symtab and the dynamic symbols. `mapped.partial` notes unreadable tables."""
     image, tables = mapped.image, []
     readers: list[Callable[[], SymbolArray]] = [
         lambda: static_table(image.source, mapped.sections, image.encoding),

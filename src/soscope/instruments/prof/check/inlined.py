@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls of an enter hook are those of functions that the compiler has inlined.
+"""Counts the calls of an enter hook that belong to inlined functions.
 
-An enter hook is told which function is entered. Code of a function takes that function's address
-for its own call of the hook, and other functions' for those that were inlined into it. So a piece
-of code that takes its own address has one call of its own, and any other has none: a part that was
-split off, or a function that is not instrumented itself. A copy of a function takes the address of
-the original, as only symbols can tell.
+An enter hook gets the address of the entered function. The code of a function takes that
+function's address for its own call of the hook, and other functions' addresses for functions that
+were inlined into it. So a piece of code that takes its own address has one call of its own. Other
+pieces have none: a part that was split off, or a function that is not instrumented. A copy of a
+function takes the address of the original, which only symbols can tell.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from soscope.instruments.prof.check.functions import Functions
 def count_inlined(
     mapped: ElfMap, functions: Functions, returns: list[int]
 ) -> tuple[int, int] | None:
-    """Return how many of the sites with these return addresses are of inlined functions.
+    """Return how many of the sites with these return addresses belong to inlined functions.
 
-    At least and at most; None where nothing is known. Raises FormatError.
+    The result is a minimum and a maximum, None if nothing is known. Raises FormatError.
     """
     sites = Counter(functions.at(vaddr - 1) for vaddr in returns)
     if -1 in sites:
@@ -42,12 +42,12 @@ def count_inlined(
         if functions.starts[index] in said or said & functions.originals(index):
             own += 1
         elif not functions.names[index] or not said:
-            unknown += 1  # it may be a copy, or takes addresses in a way that is not known
+            unknown += 1  # a copy, or it takes addresses in an unknown way
     return len(returns) - own - unknown, len(returns) - own
 
 
 def _taken(mapped: ElfMap, functions: Functions, sites: Counter[int]) -> dict[int, set[int]] | None:
-    """Return which functions' addresses the pieces with sites take; None: it cannot be read."""
+    """Return the functions whose addresses each piece with sites takes, None if unreadable."""
     calls = part(mapped.machine, "calls")
     if calls is None or mapped.bits != 64:
         return None
@@ -67,7 +67,7 @@ def _taken(mapped: ElfMap, functions: Functions, sites: Counter[int]) -> dict[in
 
 
 def _words(mapped: ElfMap, starts: set[int]) -> dict[int, int]:
-    """Return vaddr -> function, of the words through which code takes functions' addresses."""
+    """Return word -> function for the words from which code loads functions' addresses."""
     defined = {
         symbol.name: symbol.vaddr
         for symbol in mapped.symbols

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one file was instrumented with, and how much of it. Nothing of it is run."""
+"""Finds how one file was instrumented, and how much of it. Nothing of it is executed."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from soscope.model.record import Record
 NO_RELRO, PARTIAL_RELRO, FULL_RELRO = "none", "partial", "full"
 
 _COMMENTS = 1 << 20  # bytes
-_COPIES = b"\x41\xff\x72\xf8"  # push -8(%r10): the return address, into an aligned frame
-_PROLOGUE = 96  # bytes in front of a call of mcount, where the agent looks for that
-CALL_ROOM = 5  # bytes of a call
-_ENTRY = 64  # bytes: more than anybody leaves room for
+_COPIES = b"\x41\xff\x72\xf8"  # push -8(%r10): a copy of the return address in a realigned frame
+_PROLOGUE = 96  # bytes before a call of mcount in which the agent looks for _COPIES
+CALL_ROOM = 5  # bytes of a call instruction
+_ENTRY = 64  # bytes; more than any compiler reserves
 
 
 class Instrumentation(Record):
-    """What is known of a file.
+    """The instrumentation of a file.
 
-    `kind` is a word of hooks.py, None: it is not instrumented. `sites` are the calls of the hook at
-    entries of functions, or the entries with room for one; `functions` have at least one of them,
-    `inlined` of them are those of inlined functions, `inlined_span` so many at least and at most;
-    None: not known. `has_slot`: the hook
-    is called through a slot. `only_bare`: it is BARE, and nothing else. `loads` is how often code
-    loads the hook's address, `others` are further kinds -> sites. `realigned` functions have a copy
-    of the return address in their frame. `resolvers` are IFUNCs with a site. `compilers` are "gcc"
-    and "clang", as far as the file says. `nops` are the sizes in bytes of the no-operations that a
-    function begins with -> how many entries have them. `has_code`: the code of its machine can be
-    read.
+    `kind` is a word of hooks.py, None if the file is not instrumented. `sites` are the calls of
+    the hook at entries of functions, or the entries with room for a call. `functions` have at
+    least one of them. `inlined` sites belong to inlined functions, and `inlined_span` is a
+    minimum and a maximum of that number; None means not known. `has_slot` means that the hook is
+    called through a slot, and `only_bare` that the only hook is BARE. `loads` is how often code
+    loads the hook's address, and `others` are further kinds -> sites. `realigned` functions have
+    a copy of the return address in their frame. `resolvers` are IFUNCs with a site. `compilers`
+    are "gcc" and "clang", as far as the file tells. `nops` maps the sizes in bytes of the
+    no-operations at the start of a function to how many entries have them. `has_code` means that
+    the code of its machine can be read.
     """
 
     __slots__ = (
@@ -94,15 +94,15 @@ class Instrumentation(Record):
 
     @property
     def rooms(self) -> int:
-        """How many entries have room for a call."""
+        """Return how many entries have room for a call."""
         return sum(count for sizes, count in self.nops.items() if sum(sizes) >= CALL_ROOM)
 
 
 def look_at(path: str) -> Instrumentation:
-    """Look at the ELF file at `path`.
+    """Examine the ELF file at `path`.
 
-    Raises SoscopeError (slug no-such-file) where it cannot be opened; FormatError where it is not
-    an ELF file, is not linked, has no code, or is damaged where that matters.
+    Raises SoscopeError (slug no-such-file) if it cannot be opened, and FormatError if it is no
+    ELF file, is not linked, has no code, or is damaged in a relevant part.
     """
     try:
         mapped = ElfMap(open_image(path))
@@ -135,7 +135,7 @@ def _look(path: str, mapped: ElfMap) -> Instrumentation:
     indices = {functions.at(vaddr) for vaddr in places}
     if -1 not in indices:
         library.functions = sum(not functions.is_cold(index) for index in indices)
-    else:  # whatever is not CYG has one at each function
+    else:  # all kinds but CYG have one site at each function
         library.functions = None if library.kind == CYG else library.sites
     if library.kind == CYG:
         span = (0, 0) if library.only_bare else count_inlined(mapped, functions, returns)
@@ -157,7 +157,7 @@ def _look(path: str, mapped: ElfMap) -> Instrumentation:
 
 
 def _hooked(library: Instrumentation, hooks: ProfilingHooks) -> list[int]:
-    """Find the hook that most sites call; return where these return to, by rising address."""
+    """Find the hook that most sites call. Return the sites' return addresses, sorted."""
     by_kind: dict[str, dict[str, Sites | None]] = {}
     for name, kind in ENTRIES.items():
         slots, own = hooks.slots.get(name, []), hooks.own.get(name, set())
@@ -166,8 +166,8 @@ def _hooked(library: Instrumentation, hooks: ProfilingHooks) -> list[int]:
         sites = find_sites(library.mapped, slots, own)
         if sites is not None and not sites.returns:
             if own:
-                continue  # it is a hook for others
-            sites = None  # a slot is there for something
+                continue  # a hook that the file defines for other files
+            sites = None  # the slot must have some use
         if sites is not None or slots:
             by_kind.setdefault(kind, {})[name] = sites
     counts = {
@@ -194,9 +194,10 @@ def _hooked(library: Instrumentation, hooks: ProfilingHooks) -> list[int]:
 
 
 def relro_of(mapped: ElfMap) -> str:
-    """Say what the loader makes read-only: all slots, those that are never lazy, or nothing.
+    """Return which slots the loader makes read-only: all, those that are never lazy, or none.
 
-    All are where it is told to bind none lazily, as linkers and checkers use the words.
+    All are read-only if the file forbids lazy binding, which linkers and checkers call full
+    RELRO.
     """
     if not any(segment.type == c.PT_GNU_RELRO for segment in mapped.image.segments):
         return NO_RELRO
@@ -208,7 +209,7 @@ def relro_of(mapped: ElfMap) -> str:
 
 
 def _compilers(mapped: ElfMap) -> set[str]:
-    """Return who has compiled a file: gcc's own files are in each, so it counts where alone."""
+    """Return the compilers of a file. gcc counts only if alone, as its own files are in each."""
     section = mapped.sections.named(".comment")
     try:
         said = b"" if section is None else mapped.sections.data(section, _COMMENTS)
@@ -235,5 +236,5 @@ def _count_nops(library: Instrumentation, entries: list[int]) -> None:
             before = 0 if extent is None else extent[0] - vaddr
             sizes = tuple(known.nops(code[before:] if 0 < before <= behind else code))
         except FormatError:
-            continue  # an entry outside the file has no code
+            continue  # an entry outside of the file has no code
         library.nops[sizes] = library.nops.get(sizes, 0) + 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ways to record will work for a file, and what each costs a call."""
+"""The modes in which a file can be recorded, and the cost of each for a call."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from soscope.model.record import Record
 
 BOUNDARY_COUNT, BOUNDARY_TIME = "boundary count", "boundary time"
 
-# Nanoseconds a call, entry and exit, of a small function (`mid` of benchmarks/RESULTS.md, whose
-# first table says so): the order of things, not a promise for another machine. Where there is no
-# row, or its code is another one by now: `quiet` leaves a no-operation, as entries that are patched
-# are; `count` of -finstrument-functions takes what it does for `mcount`, as its exits call nothing;
-# `sample` of others is `count` and a 64th of what `time` adds; `log` of entries that are patched
-# adds to `time` what it does for `__fentry__`, which they call; `boundary count` is the second
-# table's.
+# Nanoseconds a call, entry and exit, of a small function (`mid` in the first table of
+# benchmarks/RESULTS.md). They show an order, and are no promise for other machines. Values without
+# a row there, or for code that has changed since: `quiet` costs a no-operation, also for patched
+# entries; `count` of -finstrument-functions costs the same as for `mcount`, as its exits call
+# nothing; `sample` of other kinds is `count` and a 64th of what `time` adds; `log` of patched
+# entries adds to `time` the same as for `__fentry__`, which they call; `boundary count` is from
+# the second table.
 _NS = {
     MODE_QUIET: {MCOUNT: 0.8, FENTRY: 0.8, CYG: 0.8, PATCHABLE: 0.8},
     MODE_COUNT: {MCOUNT: 3.8, FENTRY: 3.7, CYG: 3.8, PATCHABLE: 3.7},
@@ -36,7 +36,7 @@ MEASURED = "measured in November 2026, on a virtual machine of 2 processors"
 
 
 class PricedMode(Record):
-    """One way to record, `ns` a call. `reason` says why it does not work, None where it does."""
+    """One mode, which costs `ns` a call. `reason` tells why it does not work, None if it does."""
 
     __slots__ = ("mode", "ns", "reason")
 
@@ -47,15 +47,15 @@ class PricedMode(Record):
 
     @property
     def works(self) -> bool:
-        """Return whether it works."""
+        """Return whether the mode works for the file."""
         return self.reason is None
 
 
 def modes_of(library: Instrumentation) -> list[PricedMode]:
-    """Return all modes for instrumented files, then those at the boundary of any.
+    """Return all modes for instrumented files, then the modes at the boundary of any file.
 
-    Those that do not work have the price that they would have, for -mfentry where nothing is
-    instrumented.
+    A mode that does not work has the cost that it would have. If nothing is instrumented, that is
+    the cost for -mfentry.
     """
     kind = library.kind if library.kind in _NS[MODE_COUNT] else FENTRY
     modes = [PricedMode(mode, _NS[mode][kind], _why_not(library, mode)) for mode in MODES]

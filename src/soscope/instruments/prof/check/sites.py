@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the code of a file calls a hook: through its slots, by their stubs or without, or at once.
+"""Calls of a hook in the code of a file: through its slots, with or without stubs, or direct.
 
-Nothing is disassembled: a call names its slot, or its stub, by a 32-bit distance, and with its
-opcode that is no chance. What calls the hook by a register that it has loaded before is not found:
-such loads are counted.
+Nothing is disassembled. A call contains a 32-bit distance to its slot or stub, which together
+with its opcode is no coincidence. Calls through a register that was loaded before are not found,
+but such loads are counted.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Sites:
-    """The calls of one hook; `returns` are the link-time addresses behind them, in order.
+    """The calls of one hook. `returns` are the link-time addresses behind them, in order.
 
-    `loads` is how often code only loads the address of the hook.
+    `loads` is how often code loads only the address of the hook.
     """
 
     __slots__ = ("loads", "returns")
@@ -33,9 +33,9 @@ class Sites:
 
 
 def find_sites(mapped: ElfMap, slots: Iterable[FileSlot], own: Iterable[int]) -> Sites | None:
-    """Find the calls through `slots`, and of the code at the addresses `own`.
+    """Find the calls through `slots`, and the calls of the code at the addresses `own`.
 
-    None where the code of the file's machine cannot be read. Raises FormatError.
+    Return None if the code of the file's machine cannot be read. Raises FormatError.
     """
     uses, calls = part(mapped.machine, "uses"), part(mapped.machine, "calls")
     if uses is None or calls is None:
@@ -71,5 +71,5 @@ def find_sites(mapped: ElfMap, slots: Iterable[FileSlot], own: Iterable[int]) ->
 
 
 def _is_load(code: bytes, place: int) -> bool:
-    """Return whether the number at `place` belongs to `mov` to a register."""
+    """Return whether the number at `place` belongs to a `mov` to a register."""
     return place >= 2 and code[place - 2] == 0x8B and code[place - 1] & 0xC7 in (0x05, 0x83)

@@ -4,6 +4,7 @@
     accounts of threads ─► who has run ─► stopped for a moment ─► registers, stack, own frames
     unwind tables ─► addresses ─► counts by thread and stack ─► a recording
 
-No thread and no timer of ours is in the process. A process of soscope's own does it
-(`sampler.py`), so that neither the session nor whoever reads its output keeps a thread waiting.
+soscope adds no thread and no timer to the process. A separate process of soscope's takes the
+samples (`sampler.py`), so that neither the session nor the reader of its output keeps a thread
+waiting.
 """

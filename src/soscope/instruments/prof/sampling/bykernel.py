@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes whose threads the kernel samples: nobody stands still, and system calls stay whole.
+"""Processes whose threads the kernel samples, without stopping them or ending system calls.
 
-Only for what is on the stacks themselves: frames of Python must be read while the thread stands
-still.
+This works only for native stacks. Frames of Python must be read while the thread is stopped.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _KERNEL = "it passed in the kernel, which the kernel does not let us sample"
 
 
 class _KnownProcess:
-    """A process that is sampled: `images` None, it had ended before it was looked at."""
+    """A process that is sampled. `images` is None if it ended before they were read."""
 
     __slots__ = ("begun", "images", "ran", "samples", "threads", "unwinder")
 
@@ -36,7 +35,7 @@ class _KnownProcess:
         self.show(images)
 
     def show(self, images: ImageMap | None) -> None:
-        """Take the images of the program that it runs now."""
+        """Use the images of the program that the process runs now."""
         if self.images is not None:
             self.images.close()
         self.images = images
@@ -44,7 +43,7 @@ class _KnownProcess:
 
 
 class KernelSampling:
-    """Samples by perf events; `follows`: children that are forked are sampled, too."""
+    """Samples taken by perf events. With `follows`, forked children are sampled, too."""
 
     def __init__(self, period: int, tally: SampleTally, *, follows: bool) -> None:
         self._period = period
@@ -52,9 +51,9 @@ class KernelSampling:
         self._follows = follows
         self._events = PerfEvents(period)
         self._processes: dict[int, _KnownProcess] = {}
-        self._pending: deque[Event] = deque()  # what the kernel has told, and nobody has heard
+        self._pending: deque[Event] = deque()  # events of the kernel that are not processed yet
         self._names: dict[tuple[int, int], str] = {}
-        self._left: set[int] = set()  # processes that others sample, with their children
+        self._left: set[int] = set()  # processes sampled in another way, and their children
 
     @property
     def is_idle(self) -> bool:
@@ -62,11 +61,11 @@ class KernelSampling:
         return not self._processes
 
     def begin(self, pid: int, begun: int) -> None:
-        """Sample a process that had run for `begun` ns when somebody wanted that.
+        """Sample a process that had run for `begun` ns when the sampling was asked for.
 
-        Raises OSError where it is not allowed.
+        Raises OSError if that is not allowed.
         """
-        self.take()  # its parent may have been sampled
+        self.take()  # so that forks of a sampled parent are known
         if pid in self._processes:
             return
         self._events.add(pid)
@@ -76,11 +75,11 @@ class KernelSampling:
             self._tally.miss(_EARLY, ran - begun)
 
     def show(self, pid: int, images: ImageMap) -> None:
-        """Take the images of the program that a process runs now."""
+        """Use the images of the program that a process runs now."""
         self._show(pid, self._processes[pid], images)
 
     def _show(self, pid: int, known: _KnownProcess, images: ImageMap | None) -> None:
-        """Take images as they are now: what is told of code that was mapped may be from before."""
+        """Use images as read now. Events about mapped code that are pending may be older."""
         known.show(images)
         if images is None:
             return
@@ -91,9 +90,9 @@ class KernelSampling:
                 images.gone(event)
 
     def hand_out(self, pid: int) -> ImageMap | None:
-        """Return the images that are known of a process, as they are now, to be shown again.
+        """Return the present images of a process, for a later call of `show`.
 
-        None: there are none. Raises SoscopeError and OSError where it cannot be looked at.
+        Return None if there are none. Raises SoscopeError and OSError if they cannot be read.
         """
         known = self._processes.get(pid)
         if known is None or known.images is None:
@@ -104,23 +103,23 @@ class KernelSampling:
         return images
 
     def leaves(self, pid: int) -> bool:
-        """Return whether samples of a process are not taken, because those of a parent are not."""
+        """Return whether a process is not sampled here because its parent is not."""
         self.take()
         return pid in self._left
 
     def remove(self, pid: int) -> None:
-        """Sample a process no more, nor children that it will have."""
+        """Stop sampling a process and children that it will have."""
         self._left.add(pid)
         self._events.remove(pid)
         known = self._processes.pop(pid)
         if not self._processes:
             self._pending.clear()
-            self._events.records()  # nobody asks for these, nor for what found no room beside them
+            self._events.records()  # drop its samples and its reports of losses
         if known.images is not None:
             known.images.close()
 
     def take(self) -> None:
-        """Take the samples that are there."""
+        """Process the samples and events that the kernel has written."""
         self._pending += self._events.records()
         while self._pending:
             record = self._pending.popleft()
@@ -134,10 +133,10 @@ class KernelSampling:
             try:
                 known.ran = max(known.ran, process_ns(pid))
             except (SoscopeError, OSError):
-                continue  # it has ended, or runs another program, which is told
+                continue  # the process has ended, or an event will tell of its new program
 
     def close(self) -> None:
-        """Take what is left, and end."""
+        """Process the rest, and close everything."""
         self.take()
         self._events.close()
         for known in self._processes.values():
@@ -163,7 +162,7 @@ class KernelSampling:
         if parent in self._left:
             self._left.add(pid)
             return
-        self._left.discard(pid)  # another one had the number
+        self._left.discard(pid)  # another process had the number before
         if pid not in self._processes:
             known = self._processes[pid] = _KnownProcess(None, 0)
             self._show(pid, known, _images_of(pid))
@@ -190,7 +189,7 @@ class KernelSampling:
             with open(f"/proc/{pid}/task/{tid}/comm", encoding="utf-8", errors="replace") as file:
                 name = file.read().rstrip("\n")
         except OSError:
-            pass  # it has ended
+            pass  # the process or thread has ended
         return self._tally.thread(pid, tid, 0, name)
 
 
@@ -198,4 +197,4 @@ def _images_of(pid: int) -> ImageMap | None:
     try:
         return ImageMap(pid)
     except (SoscopeError, OSError):
-        return None  # it has ended: its samples are counted as missed
+        return None  # the process has ended, and its samples count as missed

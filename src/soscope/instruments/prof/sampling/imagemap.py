@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images of a process by address, with their unwind tables, as long as it is sampled."""
+"""The images of a process by address, with their unwind tables, while it is sampled."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from soscope.entry.perf import MapEvent
 
 _PAGE = mmap.PAGESIZE
-_NO_IDENTITY = b"\0"  # that of no file
-_PAUSE = 0.1  # seconds between looks at images that come
+_NO_IDENTITY = b"\0"  # the identity of no file
+_PAUSE = 0.1  # seconds between looks for new images
 
 
 class SampledImage:
-    """Code of one image, [start, end) at run time; `image` None: it is the agent's."""
+    """Code of one image, [start, end) at run time. `image` is None for the agent's code."""
 
     __slots__ = (
         "_file",
@@ -53,13 +53,13 @@ class SampledImage:
     def __init__(
         self, image: LoadedImage | None, start: int, end: int, memory: ByteSource | None = None
     ) -> None:
-        """Take a segment of an image; the agent's whole code, which `memory` has."""
+        """Make the code of a segment of an image, or of the agent, whose code is in `memory`."""
         self.image = image
         self.start = start
         self.end = end
         self.bias = start
         self.name = self.path = ""
-        self.identity = b""  # of `ElfImage`
+        self.identity = b""  # same as `ElfImage.identity`
         self._memory = memory
         self._file: ImageFile | None = None
         self.inode = self.offset = 0
@@ -73,7 +73,10 @@ class SampledImage:
 
     @classmethod
     def of_file(cls, file: ImageFile, segment: Segment, bias: int, identity: bytes) -> SampledImage:
-        """Return a segment of a file that may be mapped no more; `identity` is of its `elf`."""
+        """Return a segment of a file, which need not be mapped any more.
+
+        `identity` is that of the file's `elf`.
+        """
         start = segment.vaddr + bias
         made = cls(None, start, start + segment.memsz)
         made._file, made.bias, made.inode = file, bias, file.inode
@@ -89,11 +92,11 @@ class SampledImage:
             if image.file is not None:
                 return image.file.elf.checksum
         except (SoscopeError, OSError):
-            pass  # it is damaged
-        return _NO_IDENTITY  # the file at its path may be another one by now
+            pass  # the image is damaged
+        return _NO_IDENTITY  # by now, another file may be at its path
 
     def has(self, event: MapEvent) -> bool:
-        """Return whether what was mapped is this code, or a part of it."""
+        """Return whether the mapped code is this code, or a part of it."""
         return (
             self.inode == event.inode
             and self.start - event.start == self.offset - event.offset
@@ -102,16 +105,16 @@ class SampledImage:
         )
 
     def is_replaced_by(self, event: MapEvent) -> bool:
-        """Return whether something else was mapped where this code is."""
+        """Return whether other code was mapped where this code is."""
         return event.start < self.end and self.start < event.end and not self.has(event)
 
     @property
     def is_agent(self) -> bool:
-        """Return whether it is soscope's own."""
+        """Return whether it is the code of soscope's agent."""
         return self._memory is not None
 
     def row(self, addr: int) -> tuple[Row, int, int] | None:
-        """Return what the unwind tables say of an address, and of which ones that is true."""
+        """Return the unwind row for an address, and the range that it is valid for."""
         if self._table is True:
             self._table = self._make_table()
         if not isinstance(self._table, FrameTable):
@@ -119,20 +122,20 @@ class SampledImage:
         try:
             known = self._table.row_and_extent(addr - self.bias)
         except (SoscopeError, OSError):
-            return None  # damaged tables say nothing
+            return None  # the tables are damaged
         if known is None:
             return None
         row, start, end = known
         return row, start + self.bias, end + self.bias
 
     def symbol(self, addr: int) -> str | None:
-        """Return the name of the function that an address is in, by what is in memory."""
+        """Return the name of the function at an address, by symbols in memory, or None."""
         if self.image is None:
             return None
         try:
             place = self.image.locator.at(addr - self.bias)
         except (SoscopeError, OSError):
-            return None  # its symbols are damaged: the frame has an address
+            return None  # the symbols are damaged, but the frame still has an address
         return place.symbol.name if place.is_found and place.symbol is not None else None
 
     def _make_table(self) -> FrameTable | None:
@@ -143,14 +146,14 @@ class SampledImage:
             if image is None:
                 assert self._memory is not None
                 return FrameTable(ElfImage.from_memory(self._memory, self.start))
-            # the file, where there is one: reading memory would bring pages of it into the process
+            # The file if there is one, as reading memory would bring pages of it into the process.
             return FrameTable(image.elf if image.file is None else image.file.elf)
         except (SoscopeError, OSError):
-            return None  # stacks end there, and are said not to be whole
+            return None  # stacks end here, and are marked as not whole
 
 
 class ImageMap:
-    """The images of the process `pid`; those that come later are found when code of them runs.
+    """The images of the process `pid`. Later images are found when code of them runs.
 
     Raises NoSuchProcess and NotPermitted.
     """
@@ -160,7 +163,7 @@ class ImageMap:
         if self.space.bits != arch.BITS:
             self.space.close()
             raise SoscopeError(f"a process of {self.space.bits} bits")
-        self.generation = 0  # grows when images have come or gone
+        self.generation = 0  # increased when images have come or gone
         self.images: Images = self._find()
         self._watch = Watch(self.images)
         self._starts: list[int] = []
@@ -168,11 +171,11 @@ class ImageMap:
         self._known: dict[tuple[int, int, str, bytes], SampledImage] = {}
         self._next = 0.0
         self._hidden: set[SampledImage] = set()
-        self.is_told = False  # the kernel tells of all that is mapped
+        self.is_told = False  # whether the kernel reports all mapped code
         self._take()
 
     def close(self) -> None:
-        """Let go of the process's memory."""
+        """Close the process's memory."""
         self.space.close()
 
     def at(self, addr: int) -> SampledImage | None:
@@ -188,26 +191,26 @@ class ImageMap:
         return there
 
     def look(self) -> None:
-        """See whether the loader's lists are still the same; else look at the images again.
+        """Read the images again if the loader's lists have changed.
 
-        Raises NoSuchProcess where the process has ended, or runs another program.
+        Raises NoSuchProcess if the process has ended, or runs another program.
         """
         self.space.check()
         if not self._watch.holds():
             self._look_again()
 
     def are_same(self) -> bool:
-        """Return whether the loader's lists are still the same."""
+        """Return whether the loader's lists have not changed."""
         return self._watch.holds()
 
     def look_late(self) -> None:
-        """Look at images that had changed when a stack was copied.
+        """Read the images again after a stack was copied while they had changed.
 
-        Until `show_all`, those that have come are not shown: nobody knows whether it was before.
+        Until `show_all`, new images are hidden, as they may have come after the copy.
         """
         before = set(self._there)
         self._look_again()
-        # an agent that is found again is a new object, and lay where no image came
+        # An agent that is found again is a new object, and lies where no image came.
         self._hidden = {each for each in self._there if not each.is_agent} - before
 
     def show_all(self) -> None:
@@ -215,19 +218,19 @@ class ImageMap:
         self._hidden = set()
         self.generation += 1
 
-    # ---- where the kernel tells of all code that is mapped ----
+    # ---- if the kernel reports all mapped code ----
 
     def gone(self, event: MapEvent) -> None:
-        """Forget what was where code is mapped."""
+        """Forget the code that lay where other code was mapped."""
         kept = [each for each in self._there if each.is_agent or not each.is_replaced_by(event)]
         if len(kept) != len(self._there):
             self._there = kept
             self._renew()
 
     def mapped(self, event: MapEvent) -> None:
-        """Hear that code was mapped: of a file, or of none (`at` knows no image there)."""
+        """Take note that code of a file was mapped, or code of no file (`at` finds none there)."""
         if any(each.has(event) for each in self._there):
-            return  # a part of it has got other rights, or it came with the picture
+            return  # known code whose access rights have changed, or that was found before
         self.gone(event)
         image = self._known_at(event)
         if image is None and event.inode and self._find_more():
@@ -247,11 +250,11 @@ class ImageMap:
         try:
             self._segments(self._find())
         except (SoscopeError, OSError):
-            return False  # it ends, or executes another program
+            return False  # the process ends, or executes another program
         return True
 
     def _of_file(self, event: MapEvent) -> SampledImage | None:
-        """Return code of a file that may be mapped no more, None if another one has its name."""
+        """Return code of a file that may be unmapped by now, None if its path has another file."""
         descriptor = open_regular(f"/proc/{self.space.tid}/root{event.path}")
         if descriptor is None:
             return None
@@ -262,9 +265,9 @@ class ImageMap:
             os.close(descriptor)
             return None
         try:
-            file = ImageFile(descriptor, event.path, event.inode, 0, elf)  # which closes it
+            file = ImageFile(descriptor, event.path, event.inode, 0, elf)  # closes it
         except FormatError:
-            return None  # somebody writes it
+            return None  # the file is being written
         if os.fstat(descriptor).st_ino != event.inode:
             return None
         for segment in segments:
@@ -281,7 +284,7 @@ class ImageMap:
         self._starts = [image.start for image in self._there]
 
     def is_agent(self, addr: int) -> bool:
-        """Return whether the code in front of an address is soscope's own."""
+        """Return whether the code before an address is the agent's."""
         there = self._at(addr - 1)
         return there is not None and there.is_agent
 
@@ -294,11 +297,11 @@ class ImageMap:
 
     def _find(self) -> Images:
         images = find_images(self.space)
-        _ = images.all  # those that no list names, too
+        _ = images.all  # also images that are in no list of a loader
         return images
 
     def _has_changed(self) -> bool:
-        """Look at the images again, if the mappings are others; return whether they are."""
+        """Read the images again if the mappings have changed. Return whether they have."""
         self._next = time.monotonic() + _PAUSE
         try:
             self.space.forget()
@@ -312,7 +315,7 @@ class ImageMap:
         try:
             self.images = self._find()
         except (SoscopeError, OSError):
-            return False  # it ends, or executes another program
+            return False  # the process ends, or executes another program
         self._watch = Watch(self.images)
         self._take()
         return True
@@ -333,7 +336,7 @@ class ImageMap:
         ]
 
     def _agents(self) -> list[SampledImage]:
-        """Return the code of soscope's agents: return addresses may lead through it."""
+        """Return the code of soscope's agents, as return addresses may lead through it."""
         agents = [
             self._agent_at(mapping.start)
             for mapping in self.space.mappings

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--sample`: samples of the threads of a session's processes, beside whatever else it records."""
+"""The sampling instrument (`--sample`), beside whatever else a session records."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from soscope.control.cost import Price
 
-_PAUSE = 0.2  # seconds between looks at what the sampler has said
-_LEFT = (  # programs that are not to be looked at, or not to be understood
+_PAUSE = 0.2  # seconds between reads of the sampler's output
+_LEFT = (  # Programs that may not be read, or not be understood.
     reasons.ENDED,
     reasons.FOREIGN,
     reasons.LET_GO,
@@ -32,13 +32,16 @@ _FAILED = "samples were not taken to the end: the process that took them was kil
 
 
 class SamplingInstrument(Instrument):
-    """Has the threads sampled `hz` times in each second of their processor time."""
+    """Lets a sampler take `hz` samples in each second of the threads' processor time."""
 
     name = "sample"
     needs_no_agent = True
 
     def __init__(self, hz: int, *, is_alone: bool, follows: bool) -> None:
-        """Prepare; `is_alone`: no other instrument hooks. `follows`: the session does children."""
+        """Prepare the instrument.
+
+        `is_alone` means that no other instrument hooks, and `follows` that children are followed.
+        """
         if is_alone:
             self.pause = _PAUSE
             from soscope.prototypes import load
@@ -55,44 +58,44 @@ class SamplingInstrument(Instrument):
         self._stood_ns = 0
 
     def options(self) -> dict[str, object]:
-        """Say how often."""
+        """Return the frequency, for a recording."""
         return {"sample": self._hz}
 
     def recorder(self, recording: Sink, beat: Callable[[], object]) -> Sink:
-        """Keep the recording: samples go there."""
+        """Keep the recording, to which samples are written, and start the sampler."""
         del beat
         self._recording = recording
         self._sampler = SamplerProcess(
             self._hz, follows=self._follows
-        )  # to be ready when the command is
+        )  # so that it is ready when the command is
         self.asker = self._sampler.asker
         return recording
 
     def process(self, pid: int, block: ControlBlock) -> None:
-        """Have a process sampled, from its program's first own instruction on."""
+        """Sample a process, from the first instruction of its program on."""
         del block
         if self._sampler is not None:
-            self._sampler.add(pid)  # a new one stands still until then
+            self._sampler.add(pid)  # a new process stands still until then
 
     def without_agent(self, pid: int, reason: str) -> None:
-        """Have a process sampled all the same: that needs nothing in it."""
+        """Sample a process without agent, too, as samples do not need one."""
         if reason not in _LEFT and self._sampler is not None:
             self._sampler.add(pid)
 
     def move(self) -> bool:
-        """Record what has been seen."""
+        """Record the new samples."""
         if self._sampler is not None:
             for said in self._sampler.said():
                 self._take(said)
         return False
 
     def stopping(self, block: ControlBlock) -> None:
-        """End the sampling: threads are about to be stopped for another reason."""
+        """End the sampling, as threads are about to be stopped for another reason."""
         del block
         self._end()
 
     def finish(self) -> list[str]:
-        """End the sampling, and record the last of it."""
+        """End the sampling, and record the last samples."""
         self._end()
         for said in self._last:
             self._take(said)
@@ -103,7 +106,7 @@ class SamplingInstrument(Instrument):
         return {"not_sampled": list(self._not_sampled)} if self._not_sampled else {}
 
     def price(self, cost: Price, ns_per_tick: float, units: int) -> None:
-        """Add for how long threads stood still to be looked at."""
+        """Add how long threads stood still for samples."""
         del ns_per_tick, units
         if self._stood_ns:
             cost.parts[STOPS] = cost.parts.get(STOPS, 0) + self._stood_ns

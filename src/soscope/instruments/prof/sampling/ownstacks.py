@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reads the frames of an interpreter that a process has: of Python, else of Ruby."""
+"""Finds the reader of an interpreter's frames in a process: of Python, else of Ruby."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from soscope.model.stackframe import OwnFrame
 
 
 class OwnStacks(Protocol):
-    """Reads frames of threads that stand still."""
+    """Reads interpreter frames of stopped threads."""
 
     def frames(self, thread_pointer: int, most: int) -> list[tuple[OwnFrame, bool]]:
-        """Return the frames, the innermost first, and whether C code has called for each."""
+        """Return the frames, innermost first, each with whether C code has called it."""
 
 
 def find_own_stacks(images: ImageMap) -> tuple[OwnStacks | None, str | None]:
-    """Return what reads the frames of an interpreter, None: there is none, or nobody can.
+    """Return a reader of interpreter frames (None if there is none), and what is not seen.
 
-    And which frames are not seen, with the reason; None where that is not so.
+    The second value tells which frames are not seen, and why. It is None if all are.
     """
     why = None
     try:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sampler in a process of its own, and what soscope and it say to each other.
+"""The sampler in a process of its own, and the messages between it and soscope.
 
     soscope ── a process, and for how long it has run; or the end ──► sampler
     soscope ◄── what is new in its tally, as a line of JSON; why a process is not sampled ── sampler
 
-Who traces a process for its children stops its threads for the sampler (`entry/stop/served.py`).
+If a process is traced for its children, its tracer stops the threads for the sampler
+(`entry/stop/served.py`).
 
-The sampler never waits for soscope: a thread that stands still waits for it. When soscope has
-gone it ends, and the kernel lets go of whoever it has asked to stop.
+The sampler never waits for soscope, as a stopped thread waits for the sampler. If soscope is
+gone, the sampler ends, and the kernel resumes the threads that it has stopped.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PIECE = 1 << 16
-_OFTEN = 0.25  # seconds between what is said
-_MOST_WAITING = 16 << 20  # bytes that soscope has not read
-_PATIENCE = 3.0  # seconds for the last words
+_OFTEN = 0.25  # seconds between messages
+_MOST_WAITING = 16 << 20  # bytes that soscope has not read yet, at most
+_PATIENCE = 3.0  # seconds to wait for the last messages
 _PAUSE = 0.01
 _PRIORITY = -15
 _END = 0
@@ -37,15 +38,15 @@ _WORDS = Struct("<QQ")  # a process, and how many ns it has run
 
 
 class SamplerProcess:
-    """A sampler that soscope has started; `pid` is its process.
+    """A sampler that soscope has started. `pid` is its process.
 
-    `asker` is where it asks for stops, None: it stops threads itself.
+    `asker` is the socket on which it asks for stops, None if it stops threads itself.
     """
 
     def __init__(self, hz: int, *, follows: bool = False, asks_kernel: bool = True) -> None:
-        """Start it; `follows`: somebody traces the processes for their children.
+        """Start the sampler. With `follows`, the processes are traced for their children.
 
-        `asks_kernel` as of `StackSampler`. Raises OSError.
+        `asks_kernel` is the same as for `StackSampler`. Raises OSError.
         """
         self._link, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         self.asker: _socket.socket | None = None
@@ -68,16 +69,16 @@ class SamplerProcess:
         self.has_failed = False
 
     def add(self, pid: int) -> None:
-        """Have one more process sampled, or another program of the same one; wait for that.
+        """Let the sampler take one more process, or a process's new program, and wait for that.
 
-        What is said of it, {"process": [pid, why it is not sampled, what is not seen of it]} with
-        None where that is nothing, comes with all else that is said: samples, and {"stood": for how
-        many ns threads have stood still for them so far}.
+        The answer comes among all other messages: {"process": [pid, why it is not sampled, what
+        is not seen of it]}, with None if there is no such reason. Other messages are samples, and
+        {"stood": for how many ns threads have stood still so far}.
         """
         try:
             self._send(pid, process_ns(pid))
         except OSError:
-            return  # it has ended
+            return  # the process or thread has ended
         end = time.monotonic() + _PATIENCE
         while self._is_open and (left := end - time.monotonic()) > 0:
             select.select([self._link], (), (), left)
@@ -87,7 +88,7 @@ class SamplerProcess:
                 break
 
     def said(self) -> list[dict[str, Any]]:
-        """Return what it has said since the last time."""
+        """Return the messages since the last call."""
         unread, self._unread = self._unread, []
         return unread + self._read()
 
@@ -96,7 +97,7 @@ class SamplerProcess:
             try:
                 piece = self._link.recv(_PIECE)
             except BlockingIOError:
-                break  # nothing more so far
+                break  # no more data so far
             except OSError:
                 piece = b""
             self._is_open = bool(piece)
@@ -106,9 +107,9 @@ class SamplerProcess:
         return [json.loads(line) for line in lines]
 
     def end(self) -> list[dict[str, Any]]:
-        """Have it end, and return its last words. Nothing follows.
+        """End the sampler and return its last messages.
 
-        `has_failed` says afterwards that it had ended before.
+        Afterwards `has_failed` tells whether it had ended before.
         """
         said = self.said()
         self.has_failed = not self._is_open
@@ -120,16 +121,16 @@ class SamplerProcess:
         _close(self._link, self.asker)
         try:
             while not os.waitpid(self.pid, os.WNOHANG)[0] and time.monotonic() < end:
-                time.sleep(_PAUSE / 10)  # a thread may have a call to end first
+                time.sleep(_PAUSE / 10)  # a thread may first have to finish a call
         except ChildProcessError:
-            pass  # somebody else's handler of SIGCHLD has waited for it
+            pass  # another handler of SIGCHLD has waited for it
         return said
 
     def _send(self, pid: int, begun: int) -> None:
         try:
             self._link.send(_WORDS.pack(pid, begun))
         except OSError:
-            self._is_open = False  # it has been killed
+            self._is_open = False  # it was killed
 
 
 def _close(*links: _socket.socket | None) -> None:
@@ -139,21 +140,22 @@ def _close(*links: _socket.socket | None) -> None:
 
 
 def _live(hz: int, link: _socket.socket, asks: _socket.socket | None, *, asks_kernel: bool) -> None:
-    """Be the sampler, to the end of this process."""
+    """Run as the sampler, until this process ends."""
     try:
         try:
-            # who has to wait for a processor gets it where the target gives it away: not anywhere
+            # A sampler that waits for a processor gets one when the target gives it up, which is
+            # not at random places.
             os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
         except OSError:
-            pass  # only root may
+            pass  # only root may raise its priority
         from soscope.entry.stop.served import rings
         from soscope.instruments.prof.sampling.sampler import StackSampler
         from soscope.proc.signals import signal
 
-        os.setpgid(0, 0)  # what a terminal sends is for soscope
+        os.setpgid(0, 0)  # signals of a terminal are for soscope
         null = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
-            os.dup2(null, number)  # who reads soscope's output waits for its end, not for ours
+            os.dup2(null, number)  # readers of soscope's output must not wait for this process
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         rings(link)
         sampler = StackSampler(hz, asks, asks_kernel=asks_kernel)
@@ -167,7 +169,7 @@ class _Life:
         self._sampler = sampler
         self._link = link
         self._waiting = b""
-        self._told_ns = 0  # for how long threads have stood still
+        self._told_ns = 0  # ns for which threads have stood still
 
     def run(self) -> None:
         due = 0.0
@@ -186,12 +188,12 @@ class _Life:
         self._link.sendall(self._waiting)
 
     def _hear(self) -> bool:
-        """Take what soscope says; False: it is over."""
+        """Process soscope's messages. Return False at the end."""
         while True:
             try:
                 data = self._link.recv(_WORDS.size, _socket.MSG_DONTWAIT)
             except BlockingIOError:
-                return True  # nothing more so far
+                return True  # no more data so far
             pid, begun = _WORDS.unpack(data or bytes(_WORDS.size))
             if pid == _END:
                 return False
@@ -219,7 +221,7 @@ class _Life:
                 self._waiting = self._waiting[sent:]
         except BlockingIOError:
             if len(self._waiting) > _MOST_WAITING:
-                raise  # nobody will read it any more
+                raise  # soscope will read nothing any more
 
     def _say(self, said: dict[str, Any]) -> None:
         self._waiting += json.dumps(said, separators=(",", ":")).encode() + b"\n"

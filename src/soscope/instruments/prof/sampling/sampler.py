@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes samples of processes: who has run for a period is stopped for a moment, and looked at.
+"""Takes samples: stops a thread that has run for a period, for a moment, and reads its stack.
 
-Turns come at random around the period, so that nothing which a program does in steps of its own is
-seen too often or never.
+The turns come at random around the period, so that work which a program does at regular intervals
+is not seen too often or never.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from soscope.instruments.prof.sampling.target import SampledProcess, SampledThre
 from soscope.proc.cputime import process_ns
 
 _NS = 1_000_000_000
-_ODD = 987  # thousandths of a period: what a program does in even steps is seen at all of them
-_PAUSE = 0.05  # seconds between looks at what the kernel has taken
-_MOST_PERIODS = 15  # of which its rings have room for the samples
+_ODD = 987  # thousandths of a period, so that work at regular intervals is seen at all its stages
+_PAUSE = 0.05  # seconds between reads of the kernel's samples
+_MOST_PERIODS = 15  # so many periods of samples fit into the kernel's rings
 _TRACED = (
     "threads are traced by somebody else, or may not be traced:"
     " root may, and who has CAP_SYS_PTRACE or CAP_PERFMON"
@@ -35,16 +35,16 @@ _TRACED = (
 class StackSampler:
     """Samples processes `hz` times in a second of the processor time of each thread.
 
-    For one thread of a process in which nobody else waits for children that it traces, and in
-    which SIGCHLD is blocked.
+    It must run in one thread of a process in which no other code waits for traced children, and
+    with SIGCHLD blocked.
     """
 
     def __init__(
         self, hz: int, asks: _socket.socket | None = None, *, asks_kernel: bool = True
     ) -> None:
-        """Prepare; `asks` leads to who traces the processes for their children, None: nobody does.
+        """Prepare. `asks` leads to the tracer of the processes, None if they are not traced.
 
-        `asks_kernel`: the kernel takes the samples where it does and nothing is missed by that.
+        With `asks_kernel`, the kernel takes the samples if it can and nothing is missed by that.
         """
         self.period = _NS // hz * _ODD // 1000
         self.tally = SampleTally(self.period)
@@ -53,18 +53,18 @@ class StackSampler:
         self._kernel = KernelSampling(self.period, self.tally, follows=asks is not None)
         self._moments = Moments() if asks is None else ServedMoments(asks)
         self._asked: dict[int, tuple[SampledProcess, SampledThread]] = {}
-        self._since: dict[int, int] = {}  # when the threads that stand still were asked to
-        self.stood_ns = 0  # for how long threads have stood still
+        self._since: dict[int, int] = {}  # when the stopped threads were asked to stop
+        self.stood_ns = 0  # ns for which threads have stood still
 
     def add(self, pid: int, begun: int) -> str | None:
-        """Sample one more process, or another program of one; `begun` as of `SampledProcess`.
+        """Sample one more process, or a process's new program. `begun` as of `SampledProcess`.
 
-        Returns what is not seen of it, None: nothing. Raises SoscopeError and OSError where it
-        cannot be looked at.
+        Return which frames are not seen, None if all are. Raises SoscopeError and OSError if the
+        process cannot be read.
         """
         if pid in self.processes:
             self._end(pid)
-        is_theirs = self._begin(pid, begun)  # before images are looked for, which takes long
+        is_theirs = self._begin(pid, begun)  # before images are searched, which takes long
         try:
             images = (self._kernel.hand_out(pid) if is_theirs else None) or ImageMap(pid)
         except (SoscopeError, OSError):
@@ -81,13 +81,13 @@ class StackSampler:
         return unseen
 
     def _begin(self, pid: int, begun: int) -> bool:
-        """Have the kernel sample a process; return whether it does."""
+        """Let the kernel sample a process. Return whether it does."""
         if not self._asks_kernel or self._kernel.leaves(pid):
             return False
         try:
             self._kernel.begin(pid, begun)
         except OSError:
-            return False  # that is not allowed, or there are too many threads
+            return False  # sampling is not allowed, or there are too many threads
         return True
 
     @property
@@ -96,9 +96,9 @@ class StackSampler:
         return not self.processes and self._kernel.is_idle and self._moments.is_idle
 
     def turn(self, caller: _socket.socket) -> None:
-        """Ask threads to stop whose turn it is, and look at those that do until the next turn.
+        """Ask threads to stop whose turn it is, and sample those that do, until the next turn.
 
-        Or until something is said at `caller`, which rings.
+        A message on the socket `caller` ends the turn, too.
         """
         pause = self.period / _NS * random.uniform(0.5, 1.5)  # noqa: S311  no secret
         if not self.processes:
@@ -127,10 +127,10 @@ class StackSampler:
         try:
             self.add(pid, process_ns(pid))
         except (SoscopeError, OSError):
-            pass  # it has ended, which nobody needs to hear
+            pass  # the process has ended, which needs no message
 
     def close(self) -> None:
-        """Let go of everything; who has been asked to stop goes on when this process has ended."""
+        """Close everything. Threads that were asked to stop go on when this process has ended."""
         self._moments.close()
         self._kernel.close()
         for pid in list(self.processes):
@@ -149,7 +149,7 @@ class StackSampler:
             if not self._moments.ask(thread.tid):
                 return
         except ProcessLookupError:
-            return  # it has ended
+            return  # the process or thread has ended
         except PermissionError:
             self._miss(thread)
             return
@@ -161,7 +161,7 @@ class StackSampler:
         self.tally.miss(_TRACED, weight * self.period)
 
     def _serve(self) -> None:
-        """Look at the threads that have stopped, and let go of each at once."""
+        """Read the threads that have stopped, and resume each at once."""
         moments = self._moments
         while (stopped := moments.next()) is not None:
             registers, look, since = stopped.registers, None, time.monotonic_ns()
@@ -170,12 +170,12 @@ class StackSampler:
                 if process is not None and thread is not None and process.ran(thread):
                     look = process.look(thread, registers.sp, registers.thread_pointer)
             except OSError:
-                pass  # its process has ended
+                pass  # the process has ended
             finally:
                 moments.release(stopped)
                 asked = self._since.pop(stopped.tid, since)
                 if thread is not None and thread.had_processor:
-                    since = asked  # it had a processor, so that it stopped at once
+                    since = asked  # the thread was running, so it stopped at once
                 self.stood_ns += time.monotonic_ns() - since
             if process is not None and thread is not None and look is not None:
                 process.add(thread, registers.columns(), look)
@@ -183,5 +183,5 @@ class StackSampler:
             if tid in self._asked:
                 self._miss(self._asked.pop(tid)[1])
         for tid in self._asked.keys() - moments.asked:
-            del self._asked[tid]  # it has ended, or a signal has stopped it
+            del self._asked[tid]  # the thread has ended, or a signal has stopped it
             self._since.pop(tid, None)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts samples by thread and stack, and says what is new since it was asked last.
+"""Counts samples by thread and stack, and returns what is new since the last time.
 
-What it says is an object of JSON, and one block of a recording (`format.SAMPLES`):
+The result is a JSON object, and one block of a recording (`format.SAMPLES`):
 
     period     ns of processor time that a sample stands for
     threads    [number, process, thread, name] of threads; a later name replaces an earlier one
@@ -14,7 +14,7 @@ What it says is an object of JSON, and one block of a recording (`format.SAMPLES
     counts     [thread, stack, samples]
     missed     reason -> ns of processor time that no sample stands for
 
-Numbers count through all that one tally has said.
+Numbers continue through all results of one tally.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MOST_KEPT = 1 << 17  # stacks that are known again
+_MOST_KEPT = 1 << 17  # stacks that are remembered
 
 
 class SampleTally:
@@ -47,7 +47,7 @@ class SampleTally:
         self._missed: dict[str, int] = {}
 
     def thread(self, pid: int, tid: int, born: int, name: str) -> int:
-        """Return the number of a thread; `born` tells it from an earlier one of that id."""
+        """Return the number of a thread. `born` tells it from an earlier thread with that id."""
         number = self._threads.setdefault((pid, tid, born), len(self._threads))
         self._say("threads", [number, pid, tid, name])
         return number
@@ -62,9 +62,9 @@ class SampleTally:
         is_whole: bool,
         weight: int,
     ) -> None:
-        """Count a stack; `addrs` are as `Unwinder.walk` gives them.
+        """Count a stack. `addrs` are the result of `Unwinder.walk`.
 
-        Time in soscope's own code is none of the program's, and is missed.
+        Time in the agent's own code is no time of the program's, and counts as missed.
         """
         if addrs and images.is_agent(addrs[0]):
             self.miss(HOOKS, weight * self._period)
@@ -82,11 +82,11 @@ class SampleTally:
         self._counts[thread, stack] = self._counts.get((thread, stack), 0) + weight
 
     def miss(self, why: str, nanoseconds: int) -> None:
-        """Take note of processor time that no sample stands for."""
+        """Add processor time that no sample stands for."""
         self._missed[why] = self._missed.get(why, 0) + nanoseconds
 
     def take(self) -> dict[str, Any] | None:
-        """Return what is new since the last time, None: nothing."""
+        """Return what is new since the last time, None if there is nothing."""
         if not self._counts and not self._missed:
             return None
         new: dict[str, Any] = dict(self._new)
@@ -105,7 +105,7 @@ class SampleTally:
         if number is None:
             number = self._images[image] = len(self._images)
             self._say("images", [number, image.name, image.path, image.identity.hex()])
-        if not image.path:  # nobody can name it later
+        if not image.path:  # code without a file cannot be named later
             symbol = image.symbol(addr - 1)
             if symbol is not None:
                 return self._frame((number, addr - image.bias, symbol))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The threads of one process: which of them have run for long enough to be sampled."""
+"""The threads of one process, and which of them have run long enough for a sample."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from soscope.instruments.prof.sampling.unwind import Unwinder
 from soscope.model.stackframe import OwnFrame
 from soscope.proc.cputime import ThreadAccount, process_ns
 
-_STACK, _MOST_STACK = 1 << 13, 1 << 18  # bytes that are copied at first, and at most
+_STACK, _MOST_STACK = 1 << 13, 1 << 18  # bytes of a stack that are copied at first, and at most
 _MOST_FRAMES = 512
-_COUNT = 2  # periods between looks at how many threads there are
-_LOOK = 250_000_000  # ns between looks for them, where their number stays the same
-_MOST_IDLE = 8  # periods in which a thread that hardly runs is not looked at
+_COUNT = 2  # periods between counts of the threads
+_LOOK = 250_000_000  # ns between searches for threads if their number stays the same
+_MOST_IDLE = 8  # periods for which a thread that hardly runs is skipped
 _EARLY = "images and threads were being looked for"
 _MOST_WAITS = 8
 _SWITCH = 100_000  # ns from when the sampler got a processor to its first look
@@ -52,13 +52,13 @@ class SampledThread:
     def __init__(
         self, pid: int, tid: int, period: int, tally: SampleTally, *, is_new: bool
     ) -> None:
-        """Begin; `is_new`: all that it has run counts. Raises OSError where it has ended."""
+        """Begin. With `is_new`, all its time so far counts. Raises OSError if it has ended."""
         self.tid = tid
         self.account = ThreadAccount(pid, tid)
         ran, self.delay, self.turns = self.account.look()
         self.ran = 0 if is_new else ran
         self.waited = 0
-        self.had_processor = False  # when it was asked to stop
+        self.had_processor = False  # whether it was running when it was asked to stop
         self.owed = random.randrange(period)  # noqa: S311  short threads have their share, too
         self.looked = self.next = time.monotonic_ns()
         self.size = _STACK
@@ -71,10 +71,10 @@ class SampledThread:
 
 
 class SampledProcess:
-    """A process, as one program.
+    """A process while it runs one program.
 
-    `begun` is how many ns it had run when somebody wanted it sampled. Raises SoscopeError and
-    OSError where it cannot be looked at.
+    `begun` is how many ns it had run when the sampling was asked for. Raises SoscopeError and
+    OSError if it cannot be read.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class SampledProcess:
             tally.miss(_EARLY, self._ran - begun)
 
     def close(self) -> None:
-        """Let go of it; what was to be sampled yet is missed."""
+        """Close the threads. Time that still had to be sampled counts as missed."""
         for thread in self.threads.values():
             self._forget(thread)
         self.threads.clear()
@@ -126,7 +126,7 @@ class SampledProcess:
     def _is_due(self, thread: SampledThread, now: int) -> bool:
         try:
             ran, thread.delay, thread.turns = thread.account.look()
-        except (OSError, ValueError):  # it has ended
+        except (OSError, ValueError):  # the process or thread has ended
             self._forget(self.threads.pop(thread.tid))
             self._next_look = self._next_count = 0
             return False
@@ -136,8 +136,8 @@ class SampledProcess:
         is_owed = thread.owed >= self._period
         self._are_owed |= is_owed
         if not is_owed:
-            # it cannot have run for longer than time has gone by; one that runs now and then needs
-            # longer, of which half is waited for, as it may run more
+            # It cannot have run for longer than time has passed. A thread that runs now and then
+            # needs longer. Half of the likely time is waited for, as it may run more.
             left, passed = self._period - thread.owed, now - thread.looked
             most = _MOST_IDLE * self._period
             likely = min(left * passed // (2 * grown), most) if grown else most
@@ -155,7 +155,7 @@ class SampledProcess:
                 return
             tids = {int(name) for name in os.listdir(self._task)}
         except OSError:
-            return  # it has ended, which is heard of in another way
+            return  # the process has ended, which another event tells
         self._count, self._next_look = count, now + _LOOK
         self.images.look()
         for tid in self.threads.keys() - tids:
@@ -166,7 +166,7 @@ class SampledProcess:
                     self.pid, tid, self._period, self._tally, is_new=self._has_begun
                 )
             except (OSError, ValueError):
-                continue  # it has ended
+                continue  # the process or thread has ended
         self._has_begun = True
 
     def _forget(self, thread: SampledThread) -> None:
@@ -175,7 +175,7 @@ class SampledProcess:
             self._tally.miss(_UNSEEN, missed)
         thread.account.close()
 
-    # ---- a thread that stands still ----
+    # ---- a stopped thread ----
 
     def ran(self, thread: SampledThread) -> bool:
         """Return whether a thread had a processor when this turn began.
@@ -197,11 +197,11 @@ class SampledProcess:
         return not thread.waited
 
     def look(self, thread: SampledThread, stack_pointer: int, thread_pointer: int) -> Look:
-        """Copy what there is to see of a thread. Raises OSError where there is nothing."""
+        """Copy the stack and frames of a thread. Raises OSError if there is no stack."""
         start = max(stack_pointer - arch.RED_ZONE, 0)
         stack = self.images.space.read(start, thread.size)
         if not stack:
-            raise ProcessLookupError  # it runs another program now
+            raise ProcessLookupError  # the process runs another program now
         own: list[tuple[OwnFrame, bool]] = []
         reader = self._find_own()
         if reader is not None:
@@ -209,13 +209,13 @@ class SampledProcess:
         return start, stack, own, self.images.are_same()
 
     def add(self, thread: SampledThread, registers: dict[int, int | None], look: Look) -> None:
-        """Count what was seen of a thread; it may run again."""
+        """Count the stack of a thread, which may be running again."""
         start, stack, own, are_same = look
         if not are_same:
             self.images.look_late()
         addrs, is_whole = self._unwinder.walk(registers, start, stack)
         if not is_whole and len(stack) == thread.size < _MOST_STACK:
-            thread.size *= 2  # for the next time
+            thread.size *= 2  # copy more of the stack the next time
         weight, thread.owed = divmod(thread.owed, self._period)
         thread.next = thread.looked + self._period - thread.owed
         self._tally.add(thread.number, self.images, addrs, own, is_whole=is_whole, weight=weight)
@@ -223,21 +223,21 @@ class SampledProcess:
             self.images.show_all()
 
     def _find_own(self) -> OwnStacks | None:
-        """Return what reads frames of an interpreter, as soon as there is one."""
+        """Return the reader of interpreter frames, as soon as there is an interpreter."""
         if self._own is None and self._has_looked != self.images.generation:
             self._has_looked = self.images.generation
             self._own, _ = find_own_stacks(self.images)
         return self._own
 
 
-# where the copy of the stack begins, the copy, frames of an interpreter, and whether the images
-# that are known were there
+# Start of the copied stack, the copy, interpreter frames, and whether the known images were
+# loaded.
 Look = tuple[int, bytes, list[tuple[OwnFrame, bool]], bool]
 
 
 def _waits(thread: SampledThread) -> bool:
-    """Return whether a thread waits in a system call: a stop would end that."""
+    """Return whether a thread waits in a system call, which a stop would end."""
     try:
         return thread.account.waits()
     except OSError:
-        return True  # it has ended
+        return True  # the process or thread has ended

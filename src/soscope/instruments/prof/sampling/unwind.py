@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks the copy of a stack: quickly, as most frames are found by one of two rules.
+"""Walks the copy of a stack, fast, as two rules find most frames.
 
-Where the unwind tables say nothing (code that was made at run time), the frame pointer leads on
-if it leads to code.
+Where unwind tables have no rule (code that was made at run time), the walk follows the frame
+pointer if that leads to code.
 """
 
 from __future__ import annotations
@@ -18,34 +18,35 @@ MOST_FRAMES = 512
 _WORD = 8
 _FP, _SP, _PC = arch.FP_COLUMN, arch.SP_COLUMN, arch.PC_COLUMN
 
-BY_SP, BY_FP, BY_ROW, LAST, NOTHING = range(5)  # how the caller is found
-# kind, the CFA's distance, where the frame pointer is saved below the CFA (0: nowhere), the row
+BY_SP, BY_FP, BY_ROW, LAST, NOTHING = range(5)  # ways to find the caller
+# Kind, distance of the CFA, distance from the CFA to the saved frame pointer (0: not saved), row.
 Rule = tuple[int, int, int, Row | None]
 _NO_RULE: Rule = (NOTHING, 0, 0, None)
 
 
 class Unwinder:
-    """Walks stacks in one process; what it has learned of its code it keeps."""
+    """Walks stacks in one process, and remembers the rules of its code."""
 
     def __init__(self, images: ImageMap) -> None:
         self._images = images
         self._generation = images.generation
         self._known: dict[int, Rule] = {}
-        self._starts: list[int] = []  # of code that one rule is true of
+        self._starts: list[int] = []  # ranges of code with one rule
         self._rules: dict[int, tuple[int, Rule]] = {}
 
     def walk(self, registers: Registers, start: int, stack: bytes) -> tuple[list[int], bool]:
-        """Return addresses, the innermost first, and whether the walk came to its end.
+        """Return addresses, innermost first, and whether the walk reached the end of the stack.
 
-        `stack` is the memory from `start` on, which is below the stack pointer: a function that is
-        about to return has left there what its rules name. Each address is behind the one that is
-        meant: a return address behind its call, and what is said of the innermost one plus 1.
+        `stack` is the memory from `start` on, which is below the stack pointer: a function that
+        is about to return has left there the words that its rules refer to. Each address is one
+        too large: a return address is behind its call, and the innermost address is the program
+        counter plus 1.
         """
         words = memoryview(stack)[: len(stack) & -_WORD].cast("Q")
         count = len(words)
         pc, sp, fp = registers.get(_PC) or 0, registers.get(_SP) or 0, registers.get(_FP) or 0
         addrs = [pc + 1]
-        back = 0  # the innermost address, and the one that a signal has interrupted, are exact
+        back = 0  # the innermost and an interrupted address are exact: 0
         known, find = self._known, self._find
         for _ in range(MOST_FRAMES):
             rule = known.get(pc - back)
@@ -87,7 +88,7 @@ class Unwinder:
             pc = words[at - 1]
             if saved:
                 at += saved >> 3
-                if at >= 0:  # else the function has restored it already
+                if at >= 0:  # else the function has restored the frame pointer already
                     fp = words[at] if at < count else 0
             sp, back = cfa, 1
             if not pc:
@@ -98,7 +99,7 @@ class Unwinder:
     def _by_row(
         self, row: Row, registers: Registers, words: memoryview, start: int
     ) -> tuple[int, int, int] | None:
-        """Return the caller's program counter, stack and frame pointer, None: nobody knows."""
+        """Return the caller's program counter, stack and frame pointer, None if not known."""
 
         def read(addr: int) -> int | None:
             at = addr - start >> 3
@@ -110,7 +111,7 @@ class Unwinder:
         try:
             above = caller(row, registers, read, _SP)
         except (FormatError, OSError):
-            return None  # damaged rules, or a process that has ended
+            return None  # damaged rules, or the process has ended
         pc, sp = above.get(_PC), above.get(_SP)
         return None if pc is None or sp is None else (pc, sp, above.get(_FP) or 0)
 
@@ -129,7 +130,7 @@ class Unwinder:
         image = self._images.at(pc)
         known = None if image is None else image.row(pc)
         if known is None:
-            return _NO_RULE  # not kept: code that is made at run time comes and goes
+            return _NO_RULE  # the rule is not kept, as code made at run time changes
         row, start, end = known
         rule = _rule_of(row)
         if start not in self._rules:
@@ -140,7 +141,7 @@ class Unwinder:
 
 
 def _rule_of(row: Row) -> Rule:
-    """Return the quick form of a row, where it has one."""
+    """Return the short form of a row, if it has one."""
     if row.is_last:
         return LAST, 0, 0, row
     rules = row.rules
