@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a dynamic loader looks: search paths, its cache, who provides what."""
+"""Where a dynamic loader searches: search paths, its cache, and the providers of symbols."""

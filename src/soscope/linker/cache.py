@@ -9,11 +9,11 @@ from struct import Struct
 from soscope.linker.openfile import read_regular
 
 PATH = "/etc/ld.so.cache"
-HWCAPS = "/glibc-hwcaps/"  # builds for better processors lie in folders of it
+HWCAPS = "/glibc-hwcaps/"  # folder for builds that need better processors
 
 _MAGIC = b"glibc-ld.so.cache1.1"
 _OLD_MAGIC = b"ld.so-1.7.0\0"
-_HEAD = "20sIIB19x"  # magic, number of libraries, bytes of strings, order of bytes
+_HEAD = "20sIIB19x"  # magic, number of libraries, bytes of strings, byte order
 _ENTRY = "iIIIQ"  # flags, name, path, kernel, hwcap
 _OLD_ENTRY = 12
 _ORDERS = {2: "<", 3: ">"}
@@ -29,10 +29,10 @@ def read(
     hwcaps: tuple[str, ...] = (),
     legacy: frozenset[str] = frozenset(),
 ) -> dict[str, str]:
-    """Return what `parse` returns for the cache at `path`.
+    """Return the result of `parse` for the cache at `path`.
 
-    Empty where there is no cache, or one of a format that is not known. Raises OSError where
-    too many files are open.
+    It is empty if there is no cache, or one of an unknown format. Raises OSError if too many
+    files are open.
     """
     data = read_regular(path, _MAX)
     if data is None:
@@ -50,9 +50,10 @@ def parse(
 ) -> dict[str, str]:
     """Return soname -> path of the libraries whose flags are among `ids`, the best first.
 
-    Of several builds of one it is that for the first of `hwcaps`, names of folders; others
-    are not for this processor. `legacy` are the names of folders that a loader before glibc
-    2.37 goes by, too. `order` is that of the machine: old caches do not say it.
+    If a library has several builds, the first of `hwcaps` (names of folders) counts; builds in
+    other folders are not for this processor. `legacy` are the names of further folders that a
+    loader before glibc 2.37 uses. `order` is the machine's byte order, which old caches do not
+    contain.
     """
     start = 0
     if data.startswith(_OLD_MAGIC) and len(data) >= 16:
@@ -90,7 +91,7 @@ def _string(data: bytes, at: int) -> str:
 
 
 def _rank(path: str, hwcap: int, hwcaps: tuple[str, ...], legacy: frozenset[str]) -> int | None:
-    """Return how good a build is, 0 the best, None for one that is not taken."""
+    """Return the rank of a build, 0 for the best, None if the loader does not take it."""
     _, is_special, rest = path.partition(HWCAPS)
     if is_special:
         name = rest.partition("/")[0]
@@ -98,7 +99,7 @@ def _rank(path: str, hwcap: int, hwcaps: tuple[str, ...], legacy: frozenset[str]
     worst = len(hwcaps) + 64
     if not hwcap or hwcap & _IS_HWCAPS:
         return worst
-    bits = hwcap.bit_count()  # one for each folder
+    bits = hwcap.bit_count()  # one bit for each folder
     if not legacy.issuperset(path.split("/")[-1 - bits : -1]):
         return None
     return worst - bits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images among files and folders."""
+"""Find the images among files and folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from soscope.errors import SoscopeError
 from soscope.linker.image import Image
 
-# What images begin with: ELF, Mach-O thin (both sizes, both byte orders), fat, archives of them.
+# First bytes of images: ELF, Mach-O thin (both sizes, both byte orders), fat, archives of them.
 _MAGICS = (
     b"\x7fELF",
     b"\xfe\xed\xfa\xce",
@@ -23,17 +23,18 @@ _MAGICS = (
 )
 
 
-# what opening the file again is to say
+# errors that opening the file again will report
 _OUR_OWN = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.EIO)
-_JAVA = b"\xca\xfe\xba\xbe"  # classes of Java begin as a fat file does,
-_MOST_SLICES = 44  # with a version where that has a number of slices
+_JAVA = b"\xca\xfe\xba\xbe"  # Java's class files begin as a fat file does,
+_MOST_SLICES = 44  # with a version in place of the number of slices
 
 
 def files_below(paths: Iterable[str]) -> Iterator[str]:
-    """Give the files that are named, and those in folders that begin as an image does.
+    """Yield the named files, and those in named folders that begin as an image does.
 
-    Folders are walked in order of names; links in them are not followed, so that no file
-    comes twice. What may not be looked into is given, too: opening it says why.
+    Folders are walked in order of names. Links in them are not followed, so that no file comes
+    twice. Files and folders that may not be read are included, so that opening them reports the
+    reason.
     """
     for path in paths:
         if not os.path.isdir(path):
@@ -71,7 +72,7 @@ def _may_be_image(path: str) -> bool:
 
 
 def shortfall(error: OSError | MemoryError) -> str:
-    """Say why a file could not be read, or not all of it."""
+    """Return why a file could not be read completely."""
     if isinstance(error, MemoryError):
         return os.strerror(errno.ENOMEM).lower()
     return (error.strerror or str(error)).lower()
@@ -85,11 +86,11 @@ def images_of(
     embedded: bool = False,
     tick: Callable[[str], None] | None = None,
 ) -> Iterator[tuple[Image | None, str]]:
-    """Give each image of each file, or None and a line that says what is wrong with the file.
+    """Yield each image of each file, or None and an error line for the file.
 
-    Files are closed behind each image, and memory that lacks for one is said of that one.
-    `tick` is called with each path. Of several files those without an image for `arch` are
-    left out, unless that leaves none.
+    Files are closed after each image, and a lack of memory is reported for the image that it
+    affects. `tick` is called with each path. If there are several files, those without an image
+    for `arch` are left out, unless none would be left.
     """
     is_any = arch is None or not paths
     for path in paths:

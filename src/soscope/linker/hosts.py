@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extensions of a program: what they leave undefined is in whoever loads them.
+"""Extensions of a program, whose undefined symbols are in the program that loads them.
 
-Each is told by the function that its program looks for in it, and by how the names of that
-program's functions begin.
+Each kind is recognised by the function that its program looks up in it. The program's own
+functions have a common prefix.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader
 
 _MAX_STRINGS = 1 << 28
-# (what its string table holds, how names begin that the program has, whose extension it is)
+# (name in its string table, prefixes of the program's functions, the program)
 _HOSTS = (
     (b"\0PyInit_", ("Py", "_Py"), "a Python extension"),
     (b"\0boot_", ("Perl", "PL_", "perl"), "a Perl extension"),
@@ -27,7 +27,7 @@ _HOSTS = (
 
 
 def extension_of(image: ElfReader) -> tuple[str, tuple[str, ...]] | None:
-    """Return (whose extension an image is, how that program's names begin), None for others.
+    """Return (program of an extension, prefixes of that program's names), None for other images.
 
     Raises FormatError, OSError.
     """

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope.Image`: what a file says of its linking, from Python.
+"""`soscope.Image`: what a file says about its linking, from Python.
 
     image = soscope.Image.open("/bin/ls")
     image.slots["malloc"].provider          # "libc.so.6"
     [stub.vaddr for stub in image.slots["free"].stubs]
 
-Everything is read when it is asked for, and nothing can be changed.
+All data are read when they are asked for, and nothing can be changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from soscope.model.filemap import FileMap, Stub, Symbol
 
 
 class Slot(filemap.FileSlot):
-    """A slot of an image; besides the fields of model/filemap.py's Slot its provider.
+    """A slot of an image: the fields of FileSlot (model/filemap.py), and its provider.
 
     >>> slot = soscope.Image.open("/bin/true").slots["__libc_start_main"]
     >>> (slot.section, slot.kind, slot.symbol, slot.binding)
@@ -34,16 +34,16 @@ class Slot(filemap.FileSlot):
     >>> (slot.vaddr % 8, slot.stubs, slot.provider)
     (0, (), 'libc.so.6')
 
-    `vaddr` is its link-time address, `offset` its place in the file, `kind` the name of the
+    `vaddr` is its link-time address, `offset` its offset in the file, `kind` the name of the
     relocation that fills it (psABI, "Relocation Types") or of the Mach-O record. Looking a
-    provider up reads other files: those that DT_NEEDED names, in the order of ld.so(8).
+    provider up reads other files: those in DT_NEEDED, in the order of ld.so(8).
     """
 
     _image: Image
 
     @classmethod
     def of(cls, image: Image, slot: filemap.FileSlot) -> Slot:
-        """Make the slot of an image, of what the reader of its format says.
+        """Make the slot of an image from the slot of its format's reader.
 
         >>> image = soscope.Image.open("/bin/true")
         >>> soscope.Slot.of(image, image.map.slots[0]) == image.slots[0]
@@ -54,17 +54,17 @@ class Slot(filemap.FileSlot):
         return made
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: a slot cannot be changed."""
+        """Raise AttributeError, because a slot cannot be changed."""
         raise AttributeError(f"a slot cannot be changed: {name}")
 
     @property
     def provider(self) -> str | None:
-        """The library that gives the symbol, as this file names it; None where nobody is known."""
+        """The library that defines the symbol, as this file names it; None if it is not known."""
         return self._image.provider(self).name
 
     @property
     def provider_reason(self) -> str | None:
-        """Why there is no provider; None where there is one.
+        """Why there is no provider, None if there is one.
 
         >>> soscope.Image.open("/bin/true").slots["__gmon_start__"].provider_reason
         'weak: may stay undefined'
@@ -73,7 +73,7 @@ class Slot(filemap.FileSlot):
 
 
 class Slots(Sequence[Slot]):
-    """The slots of an image by rising address; also by symbol.
+    """The slots of an image, by rising address or by symbol.
 
     >>> slots = soscope.Image.open("/bin/true").slots
     >>> slots["abort"] in slots[:]
@@ -88,7 +88,7 @@ class Slots(Sequence[Slot]):
         slots: tuple[filemap.FileSlot, ...],
         by_name: dict[str, list[filemap.FileSlot]],
     ) -> None:
-        """Made by an image alone; `by_name` is filled when it is first needed."""
+        """Only an Image makes this; `by_name` is filled on first use."""
         self._image = image
         self._slots = slots
         self._by_name = by_name
@@ -98,9 +98,9 @@ class Slots(Sequence[Slot]):
     @overload
     def __getitem__(self, key: slice) -> tuple[Slot, ...]: ...
     def __getitem__(self, key: int | str | slice) -> Slot | tuple[Slot, ...]:
-        """Return a slot by its place, or the only one of a symbol.
+        """Return a slot by its index, or the only slot of a symbol.
 
-        Raises IndexError, KeyError; AmbiguousError where the symbol has several.
+        Raises IndexError, KeyError; AmbiguousError if the symbol has several slots.
         """
         if isinstance(key, slice):
             return tuple(Slot.of(self._image, slot) for slot in self._slots[key])
@@ -117,7 +117,7 @@ class Slots(Sequence[Slot]):
         return slots[0]
 
     def named(self, symbol: str) -> tuple[Slot, ...]:
-        """Return all slots of a symbol, NAME or NAME@VERSION; none is an answer, too.
+        """Return all slots of a symbol, NAME or NAME@VERSION; there may be none.
 
         >>> slots = soscope.Image.open("/bin/true").slots
         >>> [len(slots.named(name)) for name in ("abort", "abort@GLIBC_2.2.5", "nobody")]
@@ -134,15 +134,15 @@ class Slots(Sequence[Slot]):
         return tuple(Slot.of(self._image, slot) for slot in slots)
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of slots."""
         return len(self._slots)
 
     def __iter__(self) -> Iterator[Slot]:
-        """Give them one by one."""
+        """Yield the slots one by one."""
         return map(partial(Slot.of, self._image), self._slots)
 
     def __repr__(self) -> str:
-        """Say how many there are of which file."""
+        """Show the number of slots, and the file."""
         return f"<{len(self)} slots of {self._image.path}>"
 
 
@@ -162,12 +162,12 @@ class Image:
     >>> (image.is_slice, image.slices == (image,))
     (False, True)
 
-    Everything is read when it is asked for; what is damaged then is in `partial`, and no error.
-    Addresses are link-time ones (`vaddr`), as in the ELF specification, the processor's psABI and
-    <mach-o/loader.h>.
+    All data are read when they are asked for. Damaged data are no error then, but reported in
+    `partial`. Addresses are link-time addresses (`vaddr`), as in the ELF specification, the
+    processor's psABI and <mach-o/loader.h>.
 
-    A fat file has several: then `slices` are they, and everything that only one of them can
-    say raises AmbiguousError.
+    A fat file has several images, in `slices`. Then everything that only a single image can tell
+    raises AmbiguousError.
     """
 
     _path: str
@@ -189,7 +189,7 @@ class Image:
         is_slice: bool = False,
         damaged: tuple[str, ...] = (),
     ) -> None:
-        """Made by `open` alone."""
+        """Only `open` makes this."""
         vars(self).update(
             _path=path,
             _is_slice=is_slice,
@@ -201,11 +201,11 @@ class Image:
         )
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: an image cannot be changed."""
+        """Raise AttributeError, because an image cannot be changed."""
         raise AttributeError(f"an image cannot be changed: {name}")
 
     def __delattr__(self, name: str) -> None:
-        """Refuse, as above."""
+        """Raise AttributeError, because an image cannot be changed."""
         raise AttributeError(f"an image cannot be changed: {name}")
 
     @classmethod
@@ -225,10 +225,10 @@ class Image:
         ...
         soscope.errors.SoscopeError: /bin/true: no image for arm64
 
-        With `embedded` Mach-O images are looked for anywhere in a file that is none itself.
-        `sysroot` is the folder that the paths of an image of another system begin below,
-        `library_path` what LD_LIBRARY_PATH is when the loader looks for providers: without it
-        that of the environment, but none with a `sysroot`. Raises OSError, FormatError, and
+        With `embedded`, Mach-O images are searched for anywhere in a file of another kind.
+        `sysroot` is the folder below which the paths of another system's image begin.
+        `library_path` is the LD_LIBRARY_PATH for the search of providers; by default it is that
+        of the environment, or none with a `sysroot`. Raises OSError, FormatError, and
         SoscopeError (slug no-such-arch).
         """
         if library_path is None:
@@ -255,14 +255,14 @@ class Image:
     def path(self) -> str:
         """The path as it was given.
 
-        That of an archive's member has its name in brackets behind it, that of an image within
-        another file its offset.
+        The path of an archive's member has the member's name in brackets behind it. The path of
+        an image within another file has its offset.
         """
         return self._maps[0].label(self._path) if len(self._maps) == 1 else self._path
 
     @property
     def slices(self) -> tuple[Image, ...]:
-        """The images in the file: one, or those of a fat file."""
+        """The images in the file: this one, or all of a fat file."""
         return (self,) if len(self._maps) == 1 else self._parts
 
     @cached_property
@@ -273,7 +273,7 @@ class Image:
         )
 
     def close(self) -> None:
-        """Close its file; what is read from now on opens it again, if it is still the same.
+        """Close its file; a later read opens it again, if it is still the same file.
 
         >>> image = soscope.Image.open("/bin/true")
         >>> image.close()
@@ -285,19 +285,19 @@ class Image:
 
     @property
     def is_slice(self) -> bool:
-        """Return whether its file has several images."""
+        """Return whether it is one of several images in its file."""
         return self._is_slice
 
     @property
     def damaged(self) -> tuple[str, ...]:
-        """What is wrong with further images of the file, which cannot be read at all."""
+        """Messages about other images of the file that cannot be read at all."""
         return self._damaged
 
     @property
     def map(self) -> FileMap:
-        """What the reader of its format makes of it: a FileMap of model/filemap.py.
+        """The reader of its format: a FileMap of model/filemap.py.
 
-        Raises AmbiguousError of a fat file.
+        Raises AmbiguousError for a fat file.
 
         >>> soscope.Image.open("/bin/true").map.needed
         ('libc.so.6',)
@@ -331,12 +331,12 @@ class Image:
 
     @property
     def kind(self) -> str:
-        """What kind of file it is: model/filemap.py's FileMap has the words."""
+        """The kind of file, with the values of FileMap in model/filemap.py."""
         return self.map.kind
 
     @property
     def build_id(self) -> str:
-        """The GNU build-id or LC_UUID in hexadecimal, "" without one."""
+        """The GNU build-id or LC_UUID in hexadecimal, "" if it has none."""
         return self.map.build_id
 
     @property
@@ -346,12 +346,12 @@ class Image:
 
     @property
     def partial(self) -> tuple[str, ...]:
-        """Why not everything could be read, a reason each; of what was asked for so far."""
+        """Reasons why parts could not be read so far, among those that were asked for."""
         return tuple(self.map.partial)
 
     @property
     def slots(self) -> Slots:
-        """The slots.
+        """The slots of the image, by rising address or by symbol.
 
         >>> slots = soscope.Image.open("/bin/true").slots
         >>> (slots["abort"].symbol, slots["abort"].version)
@@ -361,8 +361,8 @@ class Image:
         ...
         KeyError: 'nobody'
         """
-        # They hold the image. Were they kept here, its file would stay open until Python
-        # looks for cycles.
+        # The slots refer to the image. If they were stored here, its file would stay open until
+        # Python collects cycles.
         return Slots(self, self.map.slots, self._by_name)
 
     @cached_property
@@ -371,13 +371,13 @@ class Image:
 
     @cached_property
     def stubs(self) -> tuple[Stub, ...]:
-        """The stubs by rising address, those that lead through no slot among them."""
+        """The stubs by rising address, including those that jump through no slot."""
         stubs = [stub for slot in self.map.slots for stub in slot.stubs]
         return tuple(sorted({*stubs, *self.map.stubs_without_slot}))
 
     @property
     def stubs_without_slot(self) -> tuple[Stub, ...]:
-        """The stubs that lead through what nothing fills."""
+        """The stubs that jump through a word that nothing fills."""
         return self.map.stubs_without_slot
 
     @property
@@ -390,7 +390,7 @@ class Image:
         return self.map.symbols
 
     def provider(self, slot: filemap.FileSlot) -> Provider:
-        """Say which library gives the symbol of a slot, or why that is not known.
+        """Return the library that defines a slot's symbol, or why it is not known.
 
         >>> image = soscope.Image.open("/bin/true")
         >>> image.provider(image.slots["abort"]).name
@@ -411,11 +411,11 @@ class Image:
 
     @cached_property
     def name(self) -> str:
-        """The name by which others ask for it: its soname or install name, else the file's."""
+        """The name that other files use for it: soname or install name, else the file's name."""
         return self.map.soname or os.path.basename(self._path)
 
     def where(self, needed: str) -> str | None:
-        """Return the file that a loader would map for one of the `needed` names, None for none.
+        """Return the file that a loader would map for one of the `needed` names, or None.
 
         >>> soscope.Image.open("/bin/true").where("libc.so.6").endswith("/libc.so.6")
         True
@@ -434,9 +434,9 @@ class Image:
 def _maps(
     path: str, files: list[OwnedFile], *, embedded: bool
 ) -> tuple[list[FileMap], tuple[str, ...]]:
-    """Return the images in a file, and what is wrong with others; add what they are read from.
+    """Return the images in a file, and messages about damaged ones; add the open files to `files`.
 
-    Raises OSError, FormatError where there is none.
+    Raises OSError, FormatError if there is no image.
     """
     maps: list[FileMap] = []
     try:

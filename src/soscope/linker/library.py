@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file as a loader reads it: what it needs, where that is to be looked for, what it offers."""
+"""One file as a loader reads it: the libraries it needs, their search paths, its symbols."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DT_FILTER = 0x7FFFFFFF
 _DF_1_NODEFLIB = 0x800
 _DF_1_PIE = 0x08000000
 _NAMED = frozenset((c.DT_NEEDED, DT_AUXILIARY, DT_FILTER, c.DT_SONAME, c.DT_RPATH, c.DT_RUNPATH))
-_MAX_NAME = 4097  # a path, with its NUL
+_MAX_NAME = 4097  # bytes of a path with its NUL
 _MAX_PATHS = 1 << 16
 _MAX_LEADING = 4096
 
@@ -28,7 +28,7 @@ Stamp = tuple[int, int, int, int]  # device, inode, time of the last change, siz
 
 
 def open_image(path: str) -> ElfImage:
-    """Open the ELF file at `path` for reading; never waits for a device or a pipe.
+    """Open the ELF file at `path` for reading, without waiting for a device or a pipe.
 
     Raises OSError, FormatError.
     """
@@ -39,17 +39,17 @@ def open_image(path: str) -> ElfImage:
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return what changes when a file does."""
+    """Return the metadata of a file that change when the file changes."""
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 class Library:
-    """What a loader takes from one file before it goes on; the same for a program.
+    """What a loader reads from one file before it goes on; the same for a program.
 
-    `path` is where it lies here, links followed inside the sysroot only as far as opening it
-    needs. `leading` are (tag, name) of DT_NEEDED, DT_AUXILIARY and DT_FILTER in order.
-    `rpath` and `runpath` are as they stand in the file, None where there is none.
-    `image` is None once what it offers was read; its file is only open while it is read.
+    `path` is its path on this machine; links are followed inside the sysroot only as far as
+    opening it needs. `leading` are (tag, name) of DT_NEEDED, DT_AUXILIARY and DT_FILTER in order.
+    `rpath` and `runpath` are the texts in the file, None if there are none. `image` is None once
+    its symbols were read. Its file is only open while it is read.
     """
 
     __slots__ = (
@@ -88,12 +88,12 @@ class Library:
             self.interpreter = image.interpreter
             self._read(image)
         except (FormatError, OSError):
-            pass  # what could be read counts: the file itself is judged by others
+            pass  # use what could be read; other commands report such faults
         self.is_program = self.interpreter is not None or (
             image.header is not None and image.header.type == c.ET_EXEC
         )
         if self.runpath is not None:
-            self.rpath = None  # elf_get_dynamic_info: it counts as if it were not there
+            self.rpath = None  # elf_get_dynamic_info: it does not count
 
     def _read(self, image: ElfImage) -> None:
         table = image.locate_pointer(c.DT_STRTAB)
@@ -113,7 +113,7 @@ class Library:
             data = image.source.read(table + value, limit)
             end = data.find(b"\0")
             if end < 0:
-                continue  # no loader takes a file with such a name
+                continue  # no loader opens a file with such a name
             text = os.fsdecode(data[:end])
             if tag == c.DT_SONAME:
                 self.soname = text
@@ -126,7 +126,7 @@ class Library:
 
     @property
     def reason_not_loaded(self) -> str | None:
-        """Why glibc does not load it as a library, None where it does: _dl_map_object_from_fd."""
+        """Why glibc does not load it as a library, None if it does (_dl_map_object_from_fd)."""
         header = self.image.header if self.image is not None else None
         if header is None:
             return None
@@ -138,7 +138,7 @@ class Library:
 
     @property
     def exports(self) -> SymbolTable | None:
-        """What it offers, None where that cannot be read; the file is closed then."""
+        """Its dynamic symbols, None if they cannot be read; this closes the file."""
         if self._exports is None and self.image is not None:
             try:
                 table = self.image.symbols
@@ -155,18 +155,18 @@ class Library:
 
     @property
     def wanted(self) -> tuple[Wanted, ...]:
-        """The symbols that are not its own, and not weak; none where that cannot be read."""
+        """The undefined symbols that are not weak; none if they cannot be read."""
         if self._wanted is None:
             self._wanted = self._undefined(lambda _: bool)
         return self._wanted
 
     def looked_for(self, wanted: Collection[Wanted]) -> list[Wanted]:
-        """Return those that a relocation names: a loader looks for no others."""
+        """Return the symbols that a relocation names, as a loader looks up only these."""
         named = self._undefined(lambda image: all_symbols(image).__contains__)
         return [symbol for symbol in wanted if symbol in named]
 
     def _undefined(self, choose: Callable[[ElfImage], Callable[[int], bool]]) -> tuple[Wanted, ...]:
-        """Read the undefined symbols, of those whose numbers are chosen."""
+        """Read the undefined symbols whose indices are chosen."""
         source: OwnedFile | None = None
         try:
             image = open_image(self.path)
@@ -188,14 +188,14 @@ class Library:
                 source.rest()
 
     def rest(self) -> None:
-        """Close its file until more of it is read."""
+        """Close its file until it is read again."""
         source = None if self.image is None else self.image.source
         if isinstance(source, OwnedFile):
             source.rest()
 
 
 class RefusedFile:
-    """Why a file is not taken; `is_final` where the loader gives up instead of going on."""
+    """Why a file is not taken; `is_final` tells that the loader then gives up."""
 
     __slots__ = ("is_final", "why")
 

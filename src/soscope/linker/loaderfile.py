@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a loader's own file says of the folders that it was built to look in.
+"""The folders that a loader was built to search, from the loader's own file.
 
 glibc keeps them in one string, `system_dirs` of elf/dl-load.c: paths that begin and end with a
-slash, each with its NUL. Distributions differ here as in nothing else.
+slash, each with its NUL. They differ a lot between distributions.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _MAX_FOLDERS = 16
 class Built(NamedTuple):
     """How a glibc loader was built: its default folders, $LIB, and its version.
 
-    `folders` and `lib` are empty where the file does not say so; `version` is that of loaders
-    before 2.33, (2, 0), where it names none.
+    `folders` and `lib` are empty if the file does not contain them. If it contains no version,
+    `version` is (2, 0), which stands for loaders before 2.33.
     """
 
     folders: list[str]
@@ -29,22 +29,22 @@ class Built(NamedTuple):
 
 
 def read(path: str) -> Built | None:
-    """Return what the file of a glibc loader says, None where it cannot be read.
+    """Return the data in the file of a glibc loader, None if it cannot be read.
 
-    Raises OSError where too many files are open.
+    Raises OSError if too many files are open.
     """
     data = read_regular(path, _MAX)
     return None if data is None else parse(data)
 
 
 def parse(data: bytes) -> Built:
-    """Return what `read` returns, from the bytes of a loader."""
+    """Return the same as `read`, from the bytes of a loader."""
     folders = _system_folders(data)
     return Built(folders, _lib(data, folders[0]) if folders else "", _version(data))
 
 
 def _version(data: bytes) -> tuple[int, int]:
-    """Return the version in "… release version 2.36.", which dl-usage.c prints."""
+    """Return the version in the text "… release version 2.36." of dl-usage.c."""
     mark = b" release version "
     at = data.find(mark)
     words = data[at + len(mark) : at + len(mark) + 8].split(b".") if at >= 0 else []
@@ -57,7 +57,7 @@ def _system_folders(data: bytes) -> list[str]:
     end = 0
     while (at := data.find(b"/lib", end)) >= 0:
         folders, end = _run(data, data.rfind(b"\0", 0, at) + 1)
-        if not folders:  # a number may lie right before it
+        if not folders:  # a number may lie directly before it
             folders, end = _run(data, at)
         if folders:
             return folders
@@ -66,7 +66,7 @@ def _system_folders(data: bytes) -> list[str]:
 
 
 def _run(data: bytes, start: int) -> tuple[list[str], int]:
-    """Return the strings from `start` on that are folders, and where the first other one is."""
+    """Return the folders from `start` on, and the position of the first string that is none."""
     folders: list[str] = []
     at = start
     while len(folders) < _MAX_FOLDERS:
@@ -81,7 +81,7 @@ def _run(data: bytes, start: int) -> tuple[list[str], int]:
 
 
 def _lib(data: bytes, folder: str) -> str:
-    """Return $LIB: Debian's has two parts, that of others is the last one of the folder."""
+    """Return $LIB: on Debian it has two parts, elsewhere it is the last part of the folder."""
     whole = folder.strip("/")
     if b"\0" + os.fsencode(whole) + b"\0" in data:
         return whole

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What loaders of different machines differ in: names of folders, flags in the cache.
+"""Differences between loaders of different machines: names of folders, flags in the cache.
 
 glibc: sysdeps/unix/sysv/linux/*/{shlib-versions,dl-cache.h}, elf/ldconfig.h (FLAG_*), and
 elf_machine_matches_host of sysdeps/*/dl-machine.h. Debian: dpkg's cputable for the folders.
@@ -27,7 +27,7 @@ from soscope.model.arch import (
 
 _MIPS_N32, _MIPS_NAN2008 = 0x20, 0x400
 _ARM_HARD = 0x400
-_ABI = {  # bits of e_flags that have to be the same in all files of a process
+_ABI = {  # bits of e_flags that must be equal in all files of a process
     EM_MIPS: _MIPS_N32 | _MIPS_NAN2008,
     EM_RISCV: 0x6,  # how floating-point numbers are passed
     EM_LOONGARCH: 0x7,
@@ -36,7 +36,7 @@ _LIBC6 = 0x0003  # FLAG_ELF_LIBC6
 
 
 class Kind(NamedTuple):
-    """What a file has to have in common with the program that it is loaded for.
+    """What a file must have in common with the program that loads it.
 
     `bits` is 32 or 64, `order` "<" or ">", `machine` e_machine, `abi` some bits of e_flags.
     """
@@ -48,11 +48,12 @@ class Kind(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What is known of a kind of machine.
+    """The data of a kind of machine.
 
-    `triplet` is Debian's name of its folders, `lib` what others call them; `loader` is glibc's,
-    `musl` the architecture in the names of musl's files. `ids` are the flags of its libraries
-    in ld.so.cache, the best first. `platform` is $PLATFORM, "" where it depends on the processor.
+    `triplet` is Debian's name of its folders, `lib` the name on other systems. `loader` is
+    glibc's loader, `musl` the architecture in the names of musl's files. `ids` are the flags of
+    its libraries in ld.so.cache, the best first. `platform` is $PLATFORM, "" if it depends on the
+    processor.
     """
 
     triplet: str
@@ -72,9 +73,9 @@ def kind_of(image: ElfReader) -> Kind:
 
 
 def machine_of(kind: Kind, flags: int = 0) -> Machine:
-    """Return what is known of `kind`; of one that is not known, what all have in common.
+    """Return the data of `kind`; for an unknown kind, what all machines have in common.
 
-    `flags` are e_flags of the program: they tell the two kinds of 32-bit ARM apart.
+    `flags` are the program's e_flags, which distinguish the two kinds of 32-bit ARM.
     """
     if kind.machine == EM_MIPS:
         return _mips(kind)
@@ -90,7 +91,7 @@ def machine_of(kind: Kind, flags: int = 0) -> Machine:
 
 def _made(triplet: str, lib: str, loader: str, musl: str, flag: int, platform: str = "") -> Machine:
     ids: tuple[int, ...] = (flag << 8 | _LIBC6,)
-    if flag in (9, 0xB):  # ARM: libraries of either kind may be marked as of none
+    if flag in (9, 0xB):  # ARM: libraries of either kind may be marked as neutral
         ids = (*ids, _LIBC6)
         platform = "v7l"
     return Machine(triplet, lib, loader, musl, ids, platform)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening files that others name: regular ones alone, and no more of them than are being read."""
+"""Open files that other files name: only regular files, and only while they are read."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def open_regular(path: str) -> int:
     Raises OSError, FormatError.
     """
     status = os.stat(path)
-    if not stat.S_ISDIR(status.st_mode):  # the kernel is to say why it may not be looked into
-        _refuse_others(path, status)  # opening a device may do something
+    if not stat.S_ISDIR(status.st_mode):  # the kernel reports why it may not be opened
+        _refuse_others(path, status)  # opening a device may have side effects
     descriptor = os.open(path, _FLAGS)
     try:
         _refuse_others(path, os.fstat(descriptor))
@@ -32,9 +32,9 @@ def open_regular(path: str) -> int:
 
 
 def read_regular(path: str, most: int) -> bytes | None:
-    """Return what the regular file at `path` begins with; None where it cannot be read.
+    """Return the first `most` bytes of the regular file at `path`, None if it cannot be read.
 
-    Raises OSError where there are too many open files: that says nothing about this one.
+    Raises OSError if too many files are open, as that tells nothing about this file.
     """
     try:
         descriptor = open_regular(path)
@@ -52,7 +52,7 @@ def read_regular(path: str, most: int) -> bytes | None:
 
 
 def demand_files(error: OSError) -> None:
-    """Raise the error where it is for want of descriptors: the file may be a good one."""
+    """Raise the error again if it is a lack of descriptors, as the file may be valid."""
     if error.errno in _SHORTAGES:
         raise error
 
@@ -63,22 +63,22 @@ def _refuse_others(path: str, status: os.stat_result) -> None:
 
 
 class OwnedFile(FileSource):
-    """A regular file that is closed when nobody reads it any more.
+    """A regular file that is closed when its last user is gone.
 
-    `name` is its path. While it rests it is closed; reading opens it again.
+    `name` is its path. While it rests it is closed, and a read opens it again.
     """
 
     __slots__ = ("_identity",)
 
     def __init__(self, path: str) -> None:
-        """Open the file. Raises OSError, FormatError where it is not a regular one."""
+        """Open the file. Raises OSError, FormatError if it is not a regular file."""
         self._descriptor = -1  # for __del__
         super().__init__(open_regular(path), path)
         self._identity = _identity(self._descriptor)
 
     @property
     def descriptor(self) -> int:
-        """The open file."""
+        """The descriptor of the open file."""
         if self._descriptor < 0:
             self._open_again()
         return self._descriptor
@@ -86,7 +86,7 @@ class OwnedFile(FileSource):
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes at `offset`.
 
-        Raises OSError where the file cannot be read, or is another one by now.
+        Raises OSError if the file cannot be read, or was replaced meanwhile.
         """
         if self._descriptor < 0:
             self._open_again()
@@ -110,7 +110,7 @@ class OwnedFile(FileSource):
         self._descriptor = descriptor
 
     def __del__(self) -> None:
-        """Close it."""
+        """Close the file."""
         self.rest()
 
 

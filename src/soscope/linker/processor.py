@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this processor is to a loader: which special builds it takes, and its $PLATFORM.
+"""What a loader derives from this processor: the special builds it takes, and $PLATFORM.
 
 glibc: sysdeps/x86_64/dl-hwcaps_subdirs.c, sysdeps/x86/cpu-features.c (update_active,
 `GLRO(dl_platform)`).
@@ -12,7 +12,7 @@ from functools import cache
 from soscope.linker.machine import Kind, is_native, machine_of
 from soscope.model.arch import EM_386, EM_X86_64
 
-_LEVELS = {  # what /proc/cpuinfo calls the features of each level of the x86-64 psABI
+_LEVELS = {  # features of each level of the x86-64 psABI, named as in /proc/cpuinfo
     2: "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
     3: "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
     4: "avx512f avx512bw avx512cd avx512dq avx512vl",
@@ -23,7 +23,7 @@ _XEON_PHI = "avx512cd avx512er avx512pf"
 
 
 def level(has: frozenset[str]) -> int:
-    """Return the level of the x86-64 psABI, 1 to 4, of a processor with the flags `has`."""
+    """Return the level (1 to 4) of the x86-64 psABI of a processor with the flags `has`."""
     reached = 1
     for number, names in _LEVELS.items():
         if not has.issuperset(names.split()):
@@ -33,9 +33,10 @@ def level(has: frozenset[str]) -> int:
 
 
 def hwcaps(kind: Kind) -> tuple[str, ...]:
-    """Return the folders of glibc-hwcaps that are for this processor, the best first.
+    """Return the folders of glibc-hwcaps for this processor, the best first.
 
-    None for programs that it does not run itself: nobody knows on which they will be.
+    For programs that this processor does not run itself there are none, because their processor
+    is not known.
     """
     if not is_native(kind) or kind.machine != EM_X86_64 or kind.bits != 64:
         return ()
@@ -43,10 +44,11 @@ def hwcaps(kind: Kind) -> tuple[str, ...]:
 
 
 def legacy(kind: Kind, flags: int = 0) -> tuple[str, ...]:
-    """Return the folders for this processor by which glibc before 2.37 went, the best first.
+    """Return the folders for this processor that glibc before 2.37 searches, the best first.
 
-    elf/dl-hwcaps.c of those, _dl_important_hwcaps: every subset of "tls", $PLATFORM and the names
-    of some features. The latter are only known of a processor that is here.
+    See _dl_important_hwcaps in elf/dl-hwcaps.c of those versions: every subset of "tls",
+    $PLATFORM and the names of some features. The features are only known for the processor of
+    this machine.
     """
     parts = ["tls", platform(kind, flags)]
     if is_native(kind) and kind.machine == EM_X86_64:
@@ -67,7 +69,7 @@ def legacy(kind: Kind, flags: int = 0) -> tuple[str, ...]:
 
 
 def platform(kind: Kind, flags: int = 0) -> str:
-    """Return $PLATFORM; "" where it is not known, and for those that have none."""
+    """Return $PLATFORM, "" if it is not known or the processor has none."""
     if is_native(kind) and kind.machine == EM_X86_64:
         vendor, has = _cpuinfo()
         if vendor == "GenuineIntel":
@@ -92,5 +94,5 @@ def _cpuinfo() -> tuple[str, frozenset[str]]:
                     flags = value
                     break
     except OSError:
-        pass  # no /proc: as for a processor without special folders
+        pass  # no /proc: treat it as a processor without special folders
     return vendor, frozenset(flags.split())

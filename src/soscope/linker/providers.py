@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which library a symbol of a file comes from, and why from none.
+"""The library from which a symbol of a file comes, or the reason why there is none.
 
-The files are those of `search`, in the loader's order; what each offers is asked as the loader
-asks (`binfmt/elf/symbols/match.py`). A library that is looked at by itself is taken for the
-first of its scope: a program that loads it may have a definition of its own before all of these.
+The files are those of `search`, in the loader's order. Each file's symbols are looked up as the
+loader does (`binfmt/elf/symbols/match.py`). If a library is examined by itself, it counts as the
+first of its scope. A program that loads it may have a definition that precedes all of these.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _MAX_SCOPES = 4096
 
 
 class Provider(NamedTuple):
-    """The library that has a symbol.
+    """The library that defines a symbol.
 
-    `name` is what asked for it as it stands in the file (DT_NEEDED: "libc.so.6"), `path` the
-    file that was found, without the links of a sysroot; both are None where there is none, and
-    `reason` says why.
+    `name` is the library's name in the file that needs it (DT_NEEDED: "libc.so.6"). `path` is the
+    file that was found, without the links of a sysroot. Both are None if there is no provider,
+    and `reason` tells why.
     """
 
     name: str | None
@@ -44,10 +44,11 @@ class Provider(NamedTuple):
 
 
 class Lack(NamedTuple):
-    """A symbol that a file needs, and none that the loader takes has.
+    """A symbol that a file needs, but that no file taken by the loader defines.
 
-    `path` is the file that needs it. If another file with the name of a library that was taken
-    has the symbol, `other` is that file and `taken` the library's; both are "" without one.
+    `path` is the file that needs it. If another file with the same name as a library that was
+    taken defines the symbol, `other` is that file and `taken` is the library's file. Both are ""
+    if there is none.
     """
 
     path: str
@@ -58,7 +59,7 @@ class Lack(NamedTuple):
 
 
 class _Scope:
-    """The libraries that are asked, in order, and their answers so far."""
+    """The libraries that are searched, in order, and the answers so far."""
 
     __slots__ = (
         "_offers",
@@ -77,14 +78,14 @@ class _Scope:
         search = Search(system, program)
         libraries = search.run()
         self.system = system
-        # nothing of the search itself stays: it holds the program, and that its file
+        # the search itself is not kept, because it holds the program, which holds its file
         self.libraries: list[tuple[str, Library]] = [
             (needed.name, needed.library)
             for needed in libraries
             if needed is not search.program and needed.library is not None
         ]
         self._offers: list[tuple[Provider, SymbolTable]] | None = None
-        self.closed: tuple[str, ...] = ()  # those that cannot say what they have, once asked
+        self.closed: tuple[str, ...] = ()  # libraries whose symbols cannot be read, once searched
         self.missing = tuple(needed.name for needed in search.missing)
         self.asked: dict[str, str | None] = {name: _place(search, name) for name in search.asked}
         self.state = system.state
@@ -92,22 +93,22 @@ class _Scope:
             library.stamp[:2] for _, library in self.libraries if library.stamp is not None
         )
         self.answers: dict[Wanted, Provider | None] = {}
-        self.lacking: list[tuple[str, Wanted]] | None = None  # of its libraries, once asked
+        self.lacking: list[tuple[str, Wanted]] | None = None  # their lacks, once computed
 
     def is_the_same(self) -> bool:
-        """Return whether all its files are those that were read, and would be found again."""
+        """Return whether all its files are unchanged, and would be found again."""
         if self.missing or self.state != self.system.state:
             return False
         return all(self.system.open(library.path) is library for _, library in self.libraries)
 
     def is_for(self, program: Library) -> bool:
-        """Return whether `program` plays no part in it itself: libraries may need each other."""
+        """Return whether no library of the scope needs `program` itself."""
         if program.soname is not None and program.soname in self.asked:
             return False
         return program.stamp is None or program.stamp[:2] not in self.files
 
     def find(self, name: str, version: str | None) -> Provider | None:
-        """Return the first that has the symbol."""
+        """Return the first library that defines the symbol, None if there is none."""
         if self._offers is None:
             self._offers = [
                 (Provider(name, library.path, None), library.exports)
@@ -124,13 +125,13 @@ class _Scope:
                 if offer.find(wanted, version, use=CALL, musl=is_musl) is not None:
                     return provider
             except FormatError:
-                continue  # a version without a name: nobody can be bound to it
+                continue  # a version without a name: nothing is bound to it
             except OSError as error:
-                demand_files(error)  # a number that no version of its own has, and no file now
+                demand_files(error)  # a number that is no version of its own; the file is gone
         return None
 
     def find_lacking(self) -> list[tuple[str, Wanted]]:
-        """Return (path of a library, what it needs) for all that no other library has."""
+        """Return (path of a library, symbol it needs) for symbols that no other library defines."""
         if self.lacking is None:
             self.lacking = [
                 (library.path, wanted)
@@ -140,7 +141,7 @@ class _Scope:
         return self.lacking
 
     def lacks_of(self, library: Library, wanted: Iterable[Wanted]) -> list[Wanted]:
-        """Return what a file needs, and no library has."""
+        """Return the symbols that a file needs and no library defines."""
         lacking = []
         for name, version in wanted:
             if (name, version) not in self.answers:
@@ -151,20 +152,20 @@ class _Scope:
 
 
 def _place(search: Search, name: str) -> str | None:
-    """Return the file that was found for a name, None for none."""
+    """Return the file that was found for a name, None if there is none."""
     needed = search.known.get(name)
     return needed.library.path if needed is not None and needed.library is not None else None
 
 
-# What was read stays for the next file: scopes, by what leads to them.
+# Scopes are kept for the next file, by the program's properties that decide about them.
 _scopes: dict[tuple[int, bool, tuple[tuple[int, str], ...]], _Scope] = {}
 
 
 class Providers:
     """Finds the providers of one file's symbols.
 
-    `image` is the file at `path`, open for as long as it is asked. With a `sysroot` all paths
-    in files, and those of `library_path` (LD_LIBRARY_PATH), are taken below it.
+    `image` is the file at `path`, which must stay open. With a `sysroot`, all paths in files, and
+    those in `library_path` (LD_LIBRARY_PATH), are below it.
     """
 
     def __init__(
@@ -183,13 +184,14 @@ class Providers:
         return self._scope.missing
 
     def where(self, needed: str) -> str | None:
-        """Return the file that is loaded for a DT_NEEDED name, None where none is."""
+        """Return the file that is loaded for a DT_NEEDED name, None if there is none."""
         return self._scope.asked.get(needed)
 
     def find(self, name: str, version: str | None = None, *, weak: bool | None = None) -> Provider:
-        """Return which library has the symbol that the file refers to, but does not define.
+        """Return the library that defines a symbol which the file uses but does not define.
 
-        `weak` says whether the reference is; None: it is looked up where it matters.
+        `weak` tells whether the reference is weak. If it is None, it is looked up when it
+        matters.
         """
         scope = self._scope
         try:
@@ -199,12 +201,12 @@ class Providers:
         return provider or Provider(None, None, self._reason(name, weak))
 
     def lacks(self) -> list[Lack]:
-        """Return the symbols that nobody has, and that must be found when the file is loaded.
+        """Return the symbols that are not defined anywhere, but are needed to load the file.
 
-        What is told of a program is told of its libraries, too: they are loaded with it. A
-        library that is looked at by itself may be served by whoever loads it, so of its symbols
-        only those are told that a file has which the loader passes over. Nothing is told where
-        a library is missing or cannot be read.
+        For a program, the lacks of its libraries are included, because they are loaded with it.
+        If a library is examined by itself, the program that loads it may define its symbols. So
+        only symbols are included that a file defines which the loader passes over. If a library
+        is missing or cannot be read, nothing is returned.
         """
         program, scope = self._program, self._scope
         if not program.leading or scope.missing:
@@ -214,24 +216,24 @@ class Providers:
             lacking += [
                 (path, wanted) for path, wanted in scope.find_lacking() if not self._has(*wanted)
             ]
-        # only the first question shows what cannot be read, and the program may have had none
+        # only a look-up shows which libraries cannot be read, and the program may have made none
         if scope.closed or not lacking:
             return []
         search = Search(scope.system, program)
-        # by the file that was read: another name may be a link to the same one
+        # by the file that was read, because another name may be a link to it
         askers = {each.library.path: each for each in search.run() if each.library is not None}
         lacks = []
         for path, wanted in lacking:
             asker = askers.get(path)
             if asker is None:
-                continue  # its file has been replaced since
+                continue  # its file has been replaced meanwhile
             taken, other = _passed_over(search, asker, scope, wanted)
             if other or program.is_program:
                 lacks.append(Lack(path, *wanted, taken, other))
         return lacks
 
     def _has(self, name: str, version: str | None) -> bool:
-        """Return whether the file itself has a symbol, or cannot be asked."""
+        """Return whether the file itself defines a symbol; true if that cannot be read."""
         system = self._scope.system
         word, symbols = system.word(name), self._image.symbols
         try:
@@ -274,7 +276,7 @@ class Providers:
 
 
 def _passed_over(search: Search, asker: Needed, scope: _Scope, wanted: Wanted) -> tuple[str, str]:
-    """Return the library that is taken, and one of its name that has a symbol; "" for none."""
+    """Return the library that is taken, and a file of the same name that has the symbol, or ""."""
     name, version = wanted
     word = scope.system.word(name)
     assert asker.library is not None
@@ -288,7 +290,7 @@ def _passed_over(search: Search, asker: Needed, scope: _Scope, wanted: Wanted) -
             try:
                 entry = library.exports.find(word, version, use=CALL, musl=scope.system.is_musl)
             except FormatError:
-                continue  # as in a scope: nobody can be bound to it
+                continue  # as in a scope: nothing is bound to it
             except OSError as error:
                 demand_files(error)
                 continue
@@ -308,9 +310,9 @@ def _host_of(image: ElfImage) -> tuple[str, tuple[str, ...]]:
 
 
 def _scope_for(root: Root, program: Library, library_path: str) -> _Scope:
-    """Return the scope of a program: one that was made for its like, where that is the same."""
+    """Return the scope of a program, a kept one of a similar program if it is still valid."""
     system = shared_system(root, program, library_path)
-    is_plain = "$" not in library_path  # $ORIGIN is the program's own
+    is_plain = "$" not in library_path  # $ORIGIN depends on the program
     is_plain = (
         is_plain and not program.avoids_defaults and not program.rpath and not program.runpath
     )

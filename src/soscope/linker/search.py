@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files a loader would map for a program, without running any of it, and in which order.
+"""The files that a loader would map for a program, in its order, without running code.
 
-ld.so(8): DT_RPATH of the image and of those that wanted it, LD_LIBRARY_PATH, DT_RUNPATH,
+ld.so(8): DT_RPATH of the image and of those that needed it, LD_LIBRARY_PATH, DT_RUNPATH,
 ld.so.cache, the default folders; glibc's elf/dl-load.c (_dl_map_object) and elf/dl-deps.c
-(_dl_map_object_deps). musl's ldso/dynlink.c (load_library): LD_LIBRARY_PATH first, then the
-paths of the image and of those that wanted it, without a cache, with the folders of
-/etc/ld-musl-ARCH.path.
+(_dl_map_object_deps). musl's ldso/dynlink.c (load_library): LD_LIBRARY_PATH first, then the paths
+of the image and of those that needed it, no cache, and the folders in /etc/ld-musl-ARCH.path.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from soscope.linker.system import Found, System
 __all__ = ["Needed", "Search", "closure", "open_image", "own_folders", "shared_system"]
 
 _MAX_IMAGES = 4096
-# ldso/dynlink.c, load_library: musl's loader is these itself
+# ldso/dynlink.c, load_library: musl's loader contains these libraries
 _MUSL_ITSELF = tuple(f"lib{name}." for name in ("c", "pthread", "rt", "m", "dl", "util", "xnet"))
 
 
 class Needed:
     """One file of a program: the program itself, its loader, or a library.
 
-    `name` is what was asked for as it stands in the file, `by` who asked (None for the
-    program), `path` where it lies here, "" where nothing was found. `library` is None where
-    there is none that can be loaded; `why` says why not.
+    `name` is the name that another file uses for it, `by` that file (None for the program).
+    `path` is its path on this system, "" if it was not found. `library` is None if there is none
+    that can be loaded; then `why` tells the reason.
     """
 
     __slots__ = ("by", "library", "name", "path", "rpath", "runpath", "why")
@@ -46,17 +45,17 @@ class Needed:
         self.by = by
         self.library = library
         self.why = why
-        self.rpath: list[str] | None = None  # folders here, once they were asked for
+        self.rpath: list[str] | None = None  # folders on this system, once computed
         self.runpath: list[str] | None = None
 
     @property
     def image(self) -> ElfImage | None:
-        """The image of the file, None where it cannot be loaded."""
+        """The image of the file, None if it cannot be loaded."""
         return None if self.library is None else self.library.image
 
 
 def program_of(image: ElfImage, path: str, root: Root) -> Library:
-    """Return what a loader reads of the file at `path`, which is open as `image`."""
+    """Return the data that a loader reads from the file at `path`, which is open as `image`."""
     path = root.absolute(path)
     try:
         stamp = stamp_of(os.stat(root.resolve(path)))
@@ -66,7 +65,7 @@ def program_of(image: ElfImage, path: str, root: Root) -> Library:
 
 
 def system_for(root: Root, program: Library, library_path: str) -> System:
-    """Return the system that `program` would be loaded in."""
+    """Return the system on which `program` would be loaded."""
     system = System(root, program.kind, program.flags, loader_of(program), ())
     asker = Needed("", program.path, None, program, "")
     if system.is_musl:
@@ -79,16 +78,16 @@ def system_for(root: Root, program: Library, library_path: str) -> System:
     return system
 
 
-# Systems that were asked before: what they have read serves the next file.
+# Systems that were used before: their data serve the next file, too.
 _systems: dict[tuple[str, str, Kind, int, str], System] = {}
 
 
 def shared_system(root: Root, program: Library, library_path: str) -> System:
-    """Return what `system_for` does, up to date, but the same for all files of a kind.
+    """Return the result of `system_for`, refreshed, but shared by all files of the same kind.
 
-    Files that it has opened may be closed again: only what they offer can be asked.
+    Files that it has opened may be closed again, so only their symbols can be used.
     """
-    if "$" in library_path:  # $ORIGIN is the program's own
+    if "$" in library_path:  # $ORIGIN depends on the program
         return system_for(root, program, library_path)
     key = root.prefix, library_path, program.kind, program.flags, loader_of(program)
     system = _systems.get(key)
@@ -99,9 +98,9 @@ def shared_system(root: Root, program: Library, library_path: str) -> System:
 
 
 def loader_of(program: Library) -> str:
-    """Return the loader that a file names, "" where it names none.
+    """Return the loader in a file, "" if it names none.
 
-    A library names none; one that was made with musl is told by the C library that it needs.
+    A library names no loader, but one that was built with musl needs musl's C library.
     """
     if program.interpreter is not None:
         return program.interpreter
@@ -113,10 +112,10 @@ def loader_of(program: Library) -> str:
 
 
 def _origin(root: Root, asker: Needed) -> str:
-    """Return $ORIGIN as the target sees it; of a file that it does not see, as it is here."""
+    """Return $ORIGIN as the target sees it; for a file that it does not see, this system's path."""
     assert asker.library is not None
     path = asker.path
-    if asker.by is None and asker.library.is_program:  # by /proc/self/exe
+    if asker.by is None and asker.library.is_program:  # from /proc/self/exe
         path = root.resolve(path) if root.prefix else os.path.realpath(path)
     return os.path.dirname(root.inner(os.path.abspath(path))) or "/"
 
@@ -130,7 +129,7 @@ def _values(system: System, asker: Needed) -> dict[str, str]:
 
 
 def _here(root: Root, path: str, folder: str, by_origin: bool) -> str:
-    """Return where a folder lies here that the file at `path` names."""
+    """Return a folder named by the file at `path` as a path of this system."""
     if by_origin and not root.is_inside(path):
         return folder
     return root.host(folder)
@@ -139,7 +138,7 @@ def _here(root: Root, path: str, folder: str, by_origin: bool) -> str:
 def closure(program: ElfImage, path: str, library_path: str = "") -> list[Needed]:
     """Return the program, its loader and all libraries, breadth first as a loader maps them.
 
-    `library_path` is LD_LIBRARY_PATH. What is not found is in the list, without a path.
+    `library_path` is LD_LIBRARY_PATH. A file that is not found is in the list without a path.
     """
     root = Root("")
     library = program_of(program, path, root)
@@ -155,7 +154,7 @@ def closure(program: ElfImage, path: str, library_path: str = "") -> list[Needed
 
 
 def own_folders(image: ElfImage, path: str) -> list[str]:
-    """Return the folders of DT_RPATH and DT_RUNPATH of the file at `path`, which a loader asks."""
+    """Return the folders in DT_RPATH and DT_RUNPATH of the file at `path` that count."""
     root = Root("")
     library = program_of(image, path, root)
     search = Search(shared_system(root, library, ""), library)
@@ -164,11 +163,11 @@ def own_folders(image: ElfImage, path: str) -> list[str]:
 
 
 class Search:
-    """Finds the libraries of one program, or of a library that is looked at by itself.
+    """Finds the libraries of one program, or of a library that is examined by itself.
 
-    After `run`, `known` are all names that a file was asked for by, or calls itself, `asked`
-    the former alone, and `missing` the files that were not found, or cannot be loaded.
-    `loader` is the program's, None where it names none.
+    After `run`, `known` has the files by all names that other files or they themselves use.
+    `asked` are only the names that other files use. `missing` are the files that were not found,
+    or cannot be loaded. `loader` is the program's loader, None if it names none.
     """
 
     def __init__(self, system: System, program: Library) -> None:
@@ -187,10 +186,10 @@ class Search:
     # ---- in order ----
 
     def run(self) -> list[Needed]:
-        """Return the files in the order in which the loader asks them for a symbol.
+        """Return the files in the order in which the loader searches them for a symbol.
 
-        The program is the first, unless it is a filter of another one. Those that are missing
-        stand where they would be.
+        The program is the first, unless it is a filter of another file. Missing files are in the
+        list, too, at their positions.
         """
         listed = [self.program]
         queued = {id(self.program)}
@@ -216,20 +215,21 @@ class Search:
                         queued.add(id(needed))
                         listed.append(needed)
                 elif id(needed) not in queued or needed in listed[place + 1 :]:
-                    # a filter's: before the one that names it, wherever it stood
+                    # a filtee comes before the file that names it, even if it is in the queue
+                    # already
                     if id(needed) in queued:
                         listed.remove(needed)
                     queued.add(id(needed))
                     listed.insert(place, needed)
                     place += 1
-            # what came before the asker has its turn before those behind it
+            # files inserted before the asker are processed before those behind it
         return listed
 
     def _named(self, name: str, asker: Needed, *, is_optional: bool) -> Needed | None:
-        """Return the file for `name`, None for an optional one that is not there."""
+        """Return the file for `name`, None if it is optional and missing."""
         needed = self._wanted(name, asker, is_optional=is_optional)
         if needed is not None and needed is self._loader and needed.name == self.system.loader:
-            needed.name = name  # the first name that a file has for it
+            needed.name = name  # the first name that a file uses for it
         self.asked.add(name)
         return needed
 
@@ -259,7 +259,7 @@ class Search:
         return new
 
     def _enter(self, new: Needed, *, is_named: bool = True) -> None:
-        """Note the names by which a file that was found is found again."""
+        """Record the names by which a later search finds this file again."""
         library = new.library
         assert library is not None
         if library.stamp is not None:
@@ -274,7 +274,7 @@ class Search:
             self.known.setdefault(library.soname, new)
 
     def _enter_loader(self, *, named: bool) -> None:
-        """Note the loader: it is there before any library, whoever needs it."""
+        """Record the loader, which is loaded before any library, whichever file needs it."""
         system = self.system
         path = system.loader_path
         library = system.open(path) if system.loader else None
@@ -292,7 +292,7 @@ class Search:
     # ---- one name ----
 
     def _find(self, name: str, asker: Needed) -> tuple[str, Found]:
-        """Return path and file for `name`, which `asker` needs; ("", None) without any."""
+        """Return path and file for `name`, which `asker` needs; ("", None) if there is none."""
         system = self.system
         if system.is_musl and name.startswith(_MUSL_ITSELF):
             return system.loader_path, system.open(system.loader_path)
@@ -317,7 +317,7 @@ class Search:
         )
 
     def every(self, name: str, asker: Needed) -> Iterator[Library]:
-        """Give the files that the loader could come to for `name`, in its order."""
+        """Yield the files that the loader might take for `name`, in its order."""
         if "/" in name or asker.library is None:
             return
         system = self.system
@@ -329,7 +329,7 @@ class Search:
                 yield library
 
     def folders_of(self, asker: Needed) -> tuple[list[str], list[str]]:
-        """Return the folders before and behind those of LD_LIBRARY_PATH."""
+        """Return the folders searched before those in LD_LIBRARY_PATH, and those behind."""
         if self.system.is_musl:
             behind: list[str] = []
             at: Needed | None = asker
@@ -341,7 +341,7 @@ class Search:
         before: list[str] = []
         if asker.library.runpath is None:
             at = asker
-            while at is not None:  # who asked, who asked for that, and so on up to the program
+            while at is not None:  # from this file through those that need it to the program
                 before += self._rpath(at)
                 at = at.by
         return before, self._runpath(asker)

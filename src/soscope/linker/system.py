@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The libraries of one system, as one loader of it sees them: everything but the program.
+"""The libraries of one system, as one of its loaders finds them, without any program.
 
-What is read once serves all programs of the same kind. Before each of them it is asked whether
-folders and files are still the same.
+Data that were read once serve all programs of the same kind. Before each program, a check finds
+out whether folders and files have changed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Found = Library | RefusedFile | None
 
 
 class System:
-    """What a loader finds on its own: by the cache, in LD_LIBRARY_PATH, in default folders.
+    """What a loader finds by itself: in the cache, in LD_LIBRARY_PATH, in default folders.
 
-    `loader` is its path as the target sees it, "" for the usual one; `library_folders` are
-    those of LD_LIBRARY_PATH, here. `default` are its default folders, `lib` and `platform` what it
-    puts for $LIB and $PLATFORM.
+    `loader` is its path as the target sees it, "" for the usual loader. `library_folders` are
+    those of LD_LIBRARY_PATH, as paths of this system. `default` are its default folders, `lib`
+    and `platform` its values of $LIB and $PLATFORM.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class System:
         self._cache: dict[str, str] | None = None
         self._files: dict[str, tuple[Stamp, Found]] = {}
         self._plain: dict[str, tuple[str, Found]] = {}
-        self.state: list[Stamp | None] = []  # of the folders, when they were last looked in
+        self.state: list[Stamp | None] = []  # of the folders, at the last search
 
     # ---- the folders ----
 
@@ -90,9 +90,9 @@ class System:
         return [folder for folder in text.replace("\n", ":").split(":") if folder]
 
     def with_builds(self, folder: str) -> list[str]:
-        """Return the folders of a folder that hold builds for this processor, and itself.
+        """Return the subfolders with builds for this processor, and the folder itself.
 
-        Empty where there is no such folder.
+        The list is empty if there is no such folder.
         """
         folder = self.root.resolve(folder)
         stamp = _stamp(folder)
@@ -110,7 +110,7 @@ class System:
         return known[1]
 
     def cached(self, name: str) -> str | None:
-        """Return where ld.so.cache says that `name` is, here."""
+        """Return the path of `name` in ld.so.cache, as a path of this system, or None."""
         if self.is_musl:
             return None
         if self._cache is None:
@@ -127,10 +127,10 @@ class System:
     # ---- files ----
 
     def open(self, path: str) -> Found:
-        """Open the file at `path`; None where there is none.
+        """Open the file at `path`, None if there is none.
 
-        Raises OSError where too many files are open: no answer to the question whether it is
-        there.
+        Raises OSError if too many files are open, because then it is not known whether the file
+        exists.
         """
         try:
             path = self.root.resolve(path)
@@ -165,7 +165,7 @@ class System:
         return RefusedFile("for another kind of machine", is_final=is_final)
 
     def plain(self, name: str) -> tuple[str, Found]:
-        """Return path and file of a name that no DT_RPATH or DT_RUNPATH has a say in."""
+        """Return path and file for a name, without any DT_RPATH or DT_RUNPATH."""
         known = self._plain.get(name)
         if known is None:
             known = self.first(name, self.library_folders, self.cached(name), tuple(self.default))
@@ -195,7 +195,7 @@ class System:
     def places(
         self, name: str, folders: Iterable[str], path: str | None, last: Iterable[str]
     ) -> Iterator[str]:
-        """Give the paths that the loader tries for a name, in order. Some have no file."""
+        """Yield the paths that the loader tries for a name, in order, even if there is no file."""
         for folder in folders:
             for build in self.with_builds(folder):
                 yield f"{build}/{name}"
@@ -205,10 +205,10 @@ class System:
             for build in self.with_builds(folder):
                 yield f"{build}/{name}"
 
-    # ---- what may have changed ----
+    # ---- changes ----
 
     def refresh(self) -> None:
-        """Forget what was found where a folder or the cache has changed."""
+        """Forget results if a folder or the cache has changed."""
         state: list[Stamp | None] = []
         for folder in (*self.library_folders, *self.default):
             state.append(_stamp(folder))
@@ -221,7 +221,7 @@ class System:
             self._cache = None
 
     def word(self, name: str) -> Name:
-        """Return `name` ready to be looked up."""
+        """Return `name` prepared for look-ups."""
         word = self.words.get(name)
         if word is None:
             if len(self.words) > _MAX_NAMES:

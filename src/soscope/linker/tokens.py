@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""$ORIGIN, $LIB and $PLATFORM, and the lists of folders that they stand in.
+"""$ORIGIN, $LIB and $PLATFORM, and the lists of folders that contain them.
 
 glibc: is_dst, _dl_dst_substitute and fillin_rpath of elf/dl-load.c; musl: fixup_rpath of
-ldso/dynlink.c, which knows $ORIGIN alone.
+ldso/dynlink.c, which only knows $ORIGIN.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 def expand(text: str, values: dict[str, str]) -> str | None:
-    """Replace $NAME and ${NAME} of each name in `values`; others stay as they are.
+    """Replace $NAME and ${NAME} for each name in `values`; other names are unchanged.
 
-    None where the value of one that occurs is "": nobody knows it, the whole text is void.
+    Return None if the value of one that occurs is "", which means unknown: then the whole text is
+    invalid.
     """
     parts = text.split("$")
     done = [parts[0]]
@@ -30,7 +31,7 @@ def expand(text: str, values: dict[str, str]) -> str | None:
 
 
 def _token(part: str, values: dict[str, str]) -> tuple[str | None, str]:
-    """Return the name at the start of `part`, None where it is none of ours, and the rest."""
+    """Return the known name at the start of `part`, None if there is none, and the rest."""
     for name in values:
         if part.startswith("{" + name + "}"):
             return name, part[len(name) + 2 :]
@@ -42,8 +43,8 @@ def _token(part: str, values: dict[str, str]) -> tuple[str | None, str]:
 def folders(text: str, values: dict[str, str], separators: str = ":") -> list[tuple[str, bool]]:
     """Split a list of folders; return (folder, does it begin with $ORIGIN) of each, once.
 
-    An empty one is the working directory, a list without anything is none. No more than
-    `MAX_FOLDERS` are taken.
+    An empty entry is the working directory, and an empty list has no folders. At most
+    `MAX_FOLDERS` are returned.
     """
     if not text:
         return []
@@ -62,7 +63,7 @@ def folders(text: str, values: dict[str, str], separators: str = ":") -> list[tu
 
 
 def musl_folders(text: str, origin: str) -> list[tuple[str, bool]]:
-    """Split a list as musl does: nothing at all where it holds another token than $ORIGIN."""
+    """Split a list as musl does: it is ignored if it contains another token than $ORIGIN."""
     for part in text.split("$")[1:]:
         if not part.startswith(("ORIGIN", "{ORIGIN}")):
             return []
