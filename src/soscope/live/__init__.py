@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that is only looked at: nothing here stops it, or runs code in it."""
+"""Read-only access to a process: no code here stops it, or runs code in it."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HeldPlaces in the memory of a process, compared with what they had in one system call.
+"""Compare memory ranges of a process with their former contents in one system call.
 
-For who does so more than once: ctypes takes time to come.
+It is for repeated comparisons, because importing ctypes takes time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _read.argtypes = (
 
 
 class HeldPlaces:
-    """Up to `MOST` places, and what they held."""
+    """Up to `MOST` memory ranges, and their former contents."""
 
     __slots__ = ("_buffer", "_count", "_data", "_local", "_remote", "_size")
 
@@ -40,7 +40,7 @@ class HeldPlaces:
         self._count = len(places)
 
     def hold(self, tid: int) -> bool:
-        """Return whether they still hold the same. Raises OSError."""
+        """Return whether the ranges still have the same contents. Raises OSError."""
         got = _read(tid, self._local, 1, self._remote, self._count, 0)
         if got != self._size:
             number = ctypes.get_errno()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that runs: its images, its symbols, its memory. `soscope.Process`.
+"""A running process: its images, its symbols, its memory (`soscope.Process`).
 
     with soscope.Process(pid) as process:
         answer = process.resolve("_PyRuntime")
         if answer:
             data = process.read(answer.addr, 64)
 
-Nothing is stopped, nothing runs in the process. Each query first makes sure that the picture
-still holds: after dlopen and dlclose it is made anew, after an exec or the end NoSuchProcess is
-raised, and an id that went to another process is never taken for the old one.
+The process is not stopped, and no code runs in it. Each query first checks whether the list of
+images is still valid. After dlopen and dlclose it is read again. After an exec or the end of the
+process, NoSuchProcess is raised. Another process that gets the same id is never mistaken for it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from soscope.live.slots.bindings import Binding
 
 _TRIES = 5
-_PATIENCE = 0.2  # seconds for an exec to end
-_FEW = 8  # queries that are not worth a pass over all images
+_PATIENCE = 0.2  # seconds to wait for an exec to end
+_FEW = 8  # queries for which a pass over all images does not pay off
 
 
 class Process:
-    """The process `pid`, to be asked as often as one likes; also a context manager.
+    """The process `pid`, for any number of queries; also a context manager.
 
     >>> with soscope.Process(pid) as process:
     ...     [image.name for image in process.images][:3]
     ['sleep', 'linux-vdso.so.1', 'libc.so.6']
 
-    It is read through /proc/PID/mem (proc(5)); where that is forbidden and its files can be
-    read, names can still be looked up. `close` gives back what is held open. With `is_gentle`,
-    reading leaves the resident memory of the process as it is, and takes longer.
+    It is read through /proc/PID/mem (proc(5)). If that is forbidden, but its files can be read,
+    names can still be looked up. `close` closes the files. With `is_gentle`, reading does not
+    change the resident memory of the process, and takes longer.
 
     Raises NoSuchProcess, and NotPermitted with the right that is missing.
 
@@ -75,14 +75,14 @@ class Process:
         self.close()
 
     def close(self) -> None:
-        """Close what is held open; may be called twice. Queries then raise SoscopeError."""
+        """Close all open files; may be called twice. Queries then raise SoscopeError."""
         self._space.close()
 
     def __repr__(self) -> str:
-        """Show which process it is."""
+        """Show the process id."""
         return f"<Process {self.pid}>"
 
-    # ---- the picture ----
+    # ---- the images ----
 
     @property
     def space(self) -> Space:
@@ -96,7 +96,7 @@ class Process:
 
     @property
     def picture(self) -> Images:
-        """Its images as they are now, and what the loader's lists say. Raises NoSuchProcess.
+        """Its current images, and the data of the loader's lists. Raises NoSuchProcess.
 
         >>> with soscope.Process(pid) as process:
         ...     process.picture.main.name
@@ -107,7 +107,7 @@ class Process:
 
     @property
     def images(self) -> list[LoadedImage]:
-        """Its images in link-map order, then those that no link map names. Raises NoSuchProcess.
+        """Its images in link-map order, then images in no link map. Raises NoSuchProcess.
 
         The order is that of `struct r_debug` (<link.h>), one namespace after the other.
 
@@ -120,7 +120,7 @@ class Process:
 
     @property
     def threads(self) -> list[int]:
-        """The ids of the threads that live. Raises NoSuchProcess.
+        """The ids of the living threads. Raises NoSuchProcess.
 
         >>> with soscope.Process(pid) as process:
         ...     process.threads == [pid]
@@ -130,7 +130,7 @@ class Process:
         return self._space.threads
 
     def _refresh(self) -> None:
-        """Make the picture anew if it does not hold any more. Raises NoSuchProcess."""
+        """Read the list of images again if it is no longer valid. Raises NoSuchProcess."""
         self._space.check()
         for _ in range(_TRIES):
             if self._watch.holds():
@@ -138,21 +138,21 @@ class Process:
             self._renew()
 
     def _renew(self) -> None:
-        """Make the picture anew. Raises NoSuchProcess."""
+        """Read the list of images again. Raises NoSuchProcess."""
         self._space.forget()
         self._images = find_images(self._space)
         self._watch = Watch(self._images)
         self._known = None
 
     def _names(self) -> PictureNames:
-        """Return the names of the picture that dynamic symbols do not hold, and of addresses."""
+        """Return the look-up for names that are not dynamic symbols, and for addresses."""
         if self._known is None:
-            from soscope.live.lookup.names import PictureNames  # where a loader finds nothing
+            from soscope.live.lookup.names import PictureNames  # if a loader finds nothing
 
             self._known = PictureNames(self._images)
         return self._known
 
-    # ---- questions ----
+    # ---- requests ----
 
     def resolve(
         self,
@@ -163,11 +163,12 @@ class Process:
         thread: int | None = None,
         namespace: int | None = None,
     ) -> Answer:
-        """Answer with the address of `name`: what dlsym would return in the process.
+        """Answer with the address of `name` that dlsym would return in the process.
 
-        `version` asks as dlvsym does, `image` (soname, file name or path) for a handle of that
-        image, `thread` for that thread's variable, `namespace` in one that dlmopen made
-        (dlsym(3), dlmopen(3)). A name that is not found is an answer, too. Raises NoSuchProcess.
+        With `version`, the look-up is that of dlvsym. With `image` (soname, file name or path),
+        it is for a handle of that image. `thread` is the thread whose variable is meant,
+        `namespace` the number of a namespace that dlmopen made (dlsym(3), dlmopen(3)). A name
+        that is not found gets an answer, too. Raises NoSuchProcess.
 
         >>> with soscope.Process(pid) as process:
         ...     malloc = process.resolve("malloc", version="GLIBC_2.2.5")
@@ -188,10 +189,10 @@ class Process:
         lists: bool = False,
         seen_from: str | None = None,
     ) -> Answer:
-        """Answer one query, as `soscope resolve` takes it; `lists` is its --all.
+        """Answer one query of `soscope resolve`; `lists` is its option --all.
 
-        A query is NAME, NAME@VERSION, IMAGE!NAME or 0xADDR. `seen_from` names an image: the answer
-        is what its slot is bound to. Raises NoSuchProcess, and UsageError for what is no query.
+        A query is NAME, NAME@VERSION, IMAGE!NAME or 0xADDR. `seen_from` names an image: the
+        answer is what its slot holds. Raises NoSuchProcess, and UsageError for an invalid query.
 
         >>> with soscope.Process(pid) as process:
         ...     process.answer("libc.so.6!free").symbol
@@ -203,7 +204,7 @@ class Process:
             query = parse(query)
         self._space.check_open()
         tid = self._space.tid if thread is None else thread
-        self._space.forget()  # mappings come and go without the loader
+        self._space.forget()  # mappings also change without the loader
         for turn in range(_TRIES):
             answer = Answerer(
                 self._images,
@@ -215,12 +216,12 @@ class Process:
             ).answer(query)
             if self._watch.holds(thoroughly=not answer and not turn):
                 break
-            self._renew()  # it has changed: the answer may be wrong
+            self._renew()  # the images have changed: the answer may be wrong
         self._space.check()
         return answer
 
     def locate(self, addr: int) -> Answer:
-        """Answer with the symbol that contains the run-time address, and how far into it that is.
+        """Answer with the symbol that contains the run-time address, and the offset in the symbol.
 
         Raises NoSuchProcess.
 
@@ -232,7 +233,7 @@ class Process:
         return self.answer(Query(hex(addr), addr=addr))
 
     def locate_all(self, addrs: Iterable[int]) -> list[Answer]:
-        """Answer as `locate` does for many addresses, in order: one pass over each image.
+        """Answer as `locate` does for many addresses in order, in one pass over each image.
 
         Raises NoSuchProcess.
 
@@ -244,14 +245,14 @@ class Process:
         return self._located([(hex(addr), addr) for addr in addrs])
 
     def _located(self, queries: list[tuple[str, int]]) -> list[Answer]:
-        """Answer many (query, address) at once."""
+        """Answer many pairs (query, address) at once."""
         self._refresh()
         for _ in range(_TRIES):
             with _WithoutCollection():
                 answers = self._names().by_addrs(queries)
             if self._watch.holds():
                 break
-            self._refresh()  # it changed meanwhile
+            self._refresh()  # the images changed meanwhile
         self._space.check()
         return answers
 
@@ -264,7 +265,7 @@ class Process:
         lists: bool = False,
         seen_from: str | None = None,
     ) -> list[Answer]:
-        """Answer many queries, in order, as `answer` does: one pass over each image.
+        """Answer many queries in order as `answer` does, in one pass over each image.
 
         Raises NoSuchProcess, UsageError.
 
@@ -292,23 +293,23 @@ class Process:
         ]
 
     def _named(self, names: set[str], answerer: Answerer) -> dict[str, Answer]:
-        """Answer many names at once; some may be left out, and all where the picture changed."""
+        """Answer many names at once; some may be missing, and all if the images have changed."""
         with _WithoutCollection():
             answers = answerer.by_names(names)
             rest = names - answers.keys()
             if len(rest) > _FEW:
                 answers |= answerer.by_other_names(rest)
-        # what is nowhere may have come without the loader
+        # for names that were not found, mapped images without a loader may be new
         if not self._watch.holds(thoroughly=bool(rest)):
             answers = {}
         self._space.check()
         return answers
 
     def bindings(self, *, image: str | None = None, symbol: str | None = None) -> list[Binding]:
-        """Return what the slots hold now, image by image in link-map order.
+        """Return the current contents of slots, image by image in link-map order.
 
-        Only those of the images called `image`, only those for `symbol`, where they are given.
-        Raises NoSuchProcess, and NotPermitted where names alone may be looked up.
+        If `image` or `symbol` is given, only slots of images with that name, or for that symbol,
+        are returned. Raises NoSuchProcess, and NotPermitted if soscope may only look up names.
 
         >>> with soscope.Process(pid) as process:
         ...     start = process.bindings(image="sleep", symbol="__libc_start_main")
@@ -336,9 +337,9 @@ class Process:
         return bindings
 
     def read(self, addr: int, size: int) -> bytes:
-        """Return up to `size` bytes at the run-time address; fewer where a page is missing.
+        """Return up to `size` bytes at the run-time address; fewer if a page is missing.
 
-        Raises NoSuchProcess, and NotPermitted where names alone may be looked up.
+        Raises NoSuchProcess, and NotPermitted if only names may be looked up.
 
         >>> with soscope.Process(pid) as process:
         ...     process.read(process.images[0].load_bias, 4)
@@ -347,13 +348,13 @@ class Process:
         b''
         """
         self._space.check()
-        if self._space.is_patchwork:  # what files hold is not what the process has made of it
+        if self._space.is_patchwork:  # files do not show what the process has written
             raise missing_right(self.pid, "the memory", errno.EACCES)
         return self._space.read(addr, size)
 
 
 class _WithoutCollection:
-    """Thousands of objects are made, none of them garbage: nobody needs to look for it."""
+    """Disables garbage collection while thousands of objects are made, none of them garbage."""
 
     __slots__ = ("_was_enabled",)
 
@@ -367,7 +368,7 @@ class _WithoutCollection:
 
 
 def _opened(pid: int, *, is_gentle: bool) -> tuple[Space, Images]:
-    """Open a process and find its images; one that is just calling exec is waited for.
+    """Open a process and find its images; wait if it is just executing a program.
 
     Raises NoSuchProcess.
     """

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The allocators of a process that runs: read, never stopped."""
+"""The allocators of a running process, which is read but never stopped."""

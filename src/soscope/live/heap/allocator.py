@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which allocator a process uses: whose `malloc` its images reach."""
+"""Find out which allocator a process uses: the one whose `malloc` its images call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from soscope.live.images.loadedimage import LoadedImage
 
 GLIBC, MUSL = "glibc", "musl"
-# a function that only this allocator has; the first two have it under a prefix, too
+# functions that only this allocator has; the first two may have a prefix
 _MARKS = {
     "jemalloc": (b"mallctlnametomib", b"je_mallctlnametomib", b"mallctl"),
     "tcmalloc": (b"tc_malloc", b"MallocExtension_Internal_GetNumericProperty"),
@@ -24,7 +24,7 @@ _MARKS = {
 
 
 class Allocator:
-    """An allocator: `name` is None where it is not known; `image` is where its malloc is."""
+    """An allocator: `name` is None if it is unknown; `image` defines its malloc."""
 
     __slots__ = ("image", "name")
 
@@ -45,7 +45,7 @@ def find_allocator(images: Images) -> Allocator:
 
 
 def glibc_images(images: Images) -> list[LoadedImage]:
-    """Return the images that may hold glibc's malloc: one for each namespace."""
+    """Return the images that may contain glibc's malloc, one for each namespace."""
     if images.is_static:
         return [images.main]
     return [image for image in images.linked if _is_glibc(image)]
@@ -65,10 +65,10 @@ def _is_glibc(image: LoadedImage) -> bool:
 
 
 def has_symbol(image: LoadedImage, name: bytes) -> bool:
-    """Return whether an image defines a symbol of this name; a program's stub is no definition."""
+    """Return whether an image defines a symbol; a program's own stub does not count."""
     if image.is_vdso:
         return False
     try:
         return image.symbols.find(Name(name), use=CALL) is not None
     except FormatError:
-        return False  # no allocator that could be read
+        return False  # damaged tables: not an allocator

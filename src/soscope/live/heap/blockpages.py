@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many bytes of certain blocks lie in each page: as much as is needed to share out RSS."""
+"""How many bytes of certain blocks lie in each page, to divide RSS among kinds of memory."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 _SHIFT = 12
 _PAGE = 1 << _SHIFT
-_MANY = 64  # pages: blocks of more are kept as they are
+_MANY = 64  # pages: longer blocks are kept as ranges
 
 
 class BlockPages:
-    """Bytes of blocks by page; blocks may be added in any number of goes.
+    """Bytes of blocks by page; blocks may be added in any number of steps.
 
-    `apart` are ranges, [start, end), in which there is none: tables that tell where they are.
+    `apart` are ranges [start, end) without blocks: the tables that tell where the blocks are.
     """
 
     __slots__ = ("_large", "_order", "_sizes", "apart")
@@ -33,10 +33,10 @@ class BlockPages:
         self.apart: list[tuple[int, int]] = []
         self._large: list[tuple[int, int]] = []
         self._sizes: dict[int, int] = {}
-        self._order: list[int] = []  # of the pages, once somebody has asked
+        self._order: list[int] = []  # sorted pages, made on first use
 
     def add(self, starts: Words, sizes: Words) -> None:
-        """Add blocks by their addresses and bytes."""
+        """Add blocks, given their addresses and sizes in bytes."""
         import numpy as np
 
         used = (sizes > 0) & (starts > 0)
@@ -60,7 +60,7 @@ class BlockPages:
                 self._put(page, size)
 
     def add_each(self, blocks: Iterable[tuple[int, int]]) -> None:
-        """Add some blocks, (address, bytes), one by one."""
+        """Add blocks (address, bytes) one by one."""
         for start, size in blocks:
             if start <= 0 or size <= 0:
                 continue
@@ -75,7 +75,7 @@ class BlockPages:
                 self._put(page, min(high, end) - max(low, start))
 
     def within(self, start: int, end: int, resident: ResidentPages) -> int:
-        """Return how many bytes of them lie in resident pages of [start, end)."""
+        """Return how many bytes of the blocks lie in resident pages of [start, end)."""
         sizes = self._sizes
         total = sum(
             min(sizes[page], _PAGE)
@@ -88,7 +88,7 @@ class BlockPages:
         return total
 
     def around(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return the part of [start, end) that they lie in, in whole pages; None: none does."""
+        """Return the range of whole pages in [start, end) that have blocks, None if none has."""
         pages = self._between(start, end)
         parts = [part for part in self._large if part[0] < end and part[1] > start]
         if pages:
@@ -99,12 +99,12 @@ class BlockPages:
         return max(start, first & -_PAGE), min(end, last + -last % _PAGE)
 
     def plain(self) -> tuple[dict[int, int], list[tuple[int, int]]]:
-        """Return all of it as what marshal takes."""
+        """Return all fields as a tuple that marshal can write."""
         return self._sizes, self._large
 
     @classmethod
     def of_plain(cls, sizes: dict[int, int], large: list[tuple[int, int]]) -> BlockPages:
-        """Return what `plain` has returned elsewhere."""
+        """Return the object that `plain` has turned into a tuple."""
         made = cls()
         made._sizes, made._large = sizes, large
         return made
@@ -113,7 +113,7 @@ class BlockPages:
         self._sizes[page] = self._sizes.get(page, 0) + size
 
     def _between(self, start: int, end: int) -> list[int]:
-        """Return the pages that have some, from that of `start` to that in front of `end`."""
+        """Return the pages with blocks, from the page of `start` to the page before `end`."""
         if len(self._order) != len(self._sizes):
             self._order = sorted(self._sizes)
         low, high = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that hold their own address: what the C library's structs are known by without symbols."""
+"""Find words that hold their own address, by which structs of the C library are recognised."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BLOCK = 1 << 16  # bytes for which the upper part of all addresses is the same
-_LOW = 2  # bytes of an address within a block
-# Bytes that are looked for: the two behind them are zero, as nearly all of a thread's stack is,
-# where `find` goes on byte by byte.
+_BLOCK = 1 << 16  # bytes in which the upper part of all addresses is equal
+_LOW = 2  # bytes of an address that differ within a block
+# Bytes to search for. The two bytes above them are zero, as are nearly all bytes of a thread's
+# stack, through which `find` would go byte by byte.
 _MIDDLE = 4
 
 
 def own_words(data: bytes | bytearray, start: int, back: int = 0) -> Iterator[int]:
     """Yield the offset of each word in `data` that holds its own address less `back` bytes.
 
-    `start` is where the data begin, a multiple of 8; offsets rise.
+    `start` is the address of `data`, a multiple of 8. Offsets rise.
 
     >>> from soscope.live.heap.ownwords import own_words
     >>> list(own_words(bytes(8) + (0x1008).to_bytes(8, "little"), 0x1000))

@@ -21,9 +21,9 @@ _AT_ONCE = 8 << 20  # bytes of memory
 
 
 class Pages:
-    """The resident pages of process `pid`, asked range by range.
+    """The resident pages of process `pid`, read one range at a time.
 
-    Raises OSError where the kernel does not tell.
+    Raises OSError if the kernel does not tell.
     """
 
     __slots__ = ("_descriptor", "_size")
@@ -39,7 +39,7 @@ class Pages:
             self._descriptor = -1
 
     def of(self, start: int, end: int) -> ResidentPages:
-        """Return what is resident between two run-time addresses."""
+        """Return which pages between two run-time addresses are resident."""
         first, last = start // self._size, -(-end // self._size)
         parts = []
         for at in range(first, last, _PIECE):
@@ -51,9 +51,10 @@ class Pages:
 
 
 class ResidentPages:
-    """Which of the pages from `start` on are resident: `present`, a byte of 0 or 1 for each.
+    """Which of the pages from `start` on are resident: `present` has a byte of 0 or 1 for each.
 
-    `states` has the upper two bits of each page's entry: 2 if it is present, 1 if swapped out.
+    `states` has the upper two bits of each page's entry: 2 if it is present, 1 if it is swapped
+    out.
     """
 
     __slots__ = ("_size", "_states", "present", "start")
@@ -65,9 +66,10 @@ class ResidentPages:
         self._size = page_size
 
     def read(self, space: Space, start: int, end: int) -> bytearray:
-        """Return the bytes of a range, 0 for pages that have never been touched.
+        """Return the bytes of a range, 0 for pages that were never touched.
 
-        Those must not be read: the kernel would map a page of zeros into the process.
+        Such pages must not be read, because the kernel would then map pages of zeros into the
+        process.
         """
         data = bytearray(end - start)
         first = (start - self.start) // self._size
@@ -105,6 +107,6 @@ class ResidentPages:
         return 0 <= at < len(self.present) and self.present[at] == 1
 
     def count_all(self, ranges: Iterable[tuple[int, int]]) -> int:
-        """Return how many bytes of (address, size) lie in resident pages."""
+        """Return how many bytes of the ranges (address, size) lie in resident pages."""
         count = self.count
         return sum(count(start, start + size) for start, size in ranges)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPython's own allocator of small objects: its pools, read without symbols.
+"""CPython's own allocator of small objects: its pools, found without symbols.
 
-It maps arenas and cuts them into pools, each for blocks of one size (Objects/obmalloc.c). A pool's
-head tells how many of its blocks are in use. What is taken for a head is proved: the last place
-where a block of its size can begin is written there, too.
+It maps arenas and divides them into pools, each for blocks of one size (Objects/obmalloc.c). A
+pool's header has the number of its blocks in use. Each candidate is verified: a header also has
+the last offset at which a block of the pool's size can begin.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _OVERHEAD = 48
 _POOLS = (1 << 14, 1 << 12)  # bytes of a pool: from Python 3.10 on, before
 _CLASSES = 32
 _ALIGN = 16
-_WINDOW = 1 << 18  # bytes that are read at once, a multiple of a pool's
-_SURE = 4  # heads in one mapping
+_WINDOW = 1 << 18  # bytes of one read, a multiple of a pool's size
+_SURE = 4  # headers of one mapping that suffice as proof
 
-# any of them makes an image one of CPython
+# an image that defines one of them belongs to CPython
 _NAMES = (b"_PyRuntime", b"PyObject_Malloc")
 
 
 class Pools:
-    """The pools in one range, [start, end): `used` and `free` resident bytes of them.
+    """The pools in one range [start, end), with `used` and `free` resident bytes.
 
     `blocks` counts the blocks in use, `used_size` their bytes, resident or not.
     """
@@ -57,14 +57,14 @@ class Pools:
 
 
 def is_python(images: Images) -> bool:
-    """Return whether CPython runs there."""
+    """Return whether the process runs CPython."""
     from soscope.live.heap.allocator import has_symbol
 
     return any(has_symbol(image, name) for image in images.linked for name in _NAMES)
 
 
 def find_pools(space: Space, pages: Pages, taken: TakenRanges) -> list[Pools]:
-    """Return the pools of all mappings that have some; `taken` are ranges that have none."""
+    """Return the pools of all mappings; the ranges `taken` contain none."""
     areas: list[Pools] = []
     for mapping in space.mappings:
         if mapping.flags == "rw-p" and not mapping.path:
@@ -76,7 +76,7 @@ def find_pools(space: Space, pages: Pages, taken: TakenRanges) -> list[Pools]:
 
 
 def _read(space: Space, pages: Pages, start: int, end: int) -> Pools | None:
-    """Return the pools between two addresses, None where there are none."""
+    """Return the pools between two addresses, None if there are none."""
     resident = pages.of(start, end)
     heads: dict[int, list[tuple[int, int, int]]] = {size: [] for size in _POOLS}
     for low in range(start & -_WINDOW, end, _WINDOW):
@@ -86,7 +86,7 @@ def _read(space: Space, pages: Pages, start: int, end: int) -> Pools | None:
         data = resident.read(space, first, last)
         for size, of_size in heads.items():
             if size != _POOLS[0] and len(heads[_POOLS[0]]) >= _SURE:
-                break  # the others are not asked for any more
+                break  # the other pool sizes are not tried
             for addr in range(first + size - 1 & -size, last - size + 1, size):
                 head = _pool(data, addr - first, size) if resident.has(addr) else None
                 if head is not None:
@@ -101,7 +101,7 @@ def _read(space: Space, pages: Pages, start: int, end: int) -> Pools | None:
 
 
 def _pool(data: bytearray, at: int, size: int) -> tuple[int, int] | None:
-    """Return how many blocks of a pool are in use, and their size; None where it is no pool."""
+    """Return a pool's number of blocks in use, and their size; None if it is not a pool."""
     count, block, _, _, _, index, following, last = _HEAD.unpack_from(data, at)
     block_size = (index + 1) * _ALIGN
     if index >= _CLASSES or last != size - block_size or block & _ALIGN - 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TakenRanges of addresses that do not overlap, to be asked often."""
+"""Sorted ranges of addresses that do not overlap, for many look-ups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class TakenRanges:
-    """The ranges [start, end) that somebody has taken already."""
+    """Ranges [start, end) of addresses whose use is known already."""
 
     __slots__ = ("ends", "starts")
 
@@ -21,14 +21,14 @@ class TakenRanges:
         self.ends = [end for _, end in rows]
 
     def meets(self, start: int, end: int) -> bool:
-        """Return whether any of them has an address of [start, end)."""
+        """Return whether any range has an address of [start, end)."""
         at = bisect_right(self.starts, start) - 1
         if at >= 0 and self.ends[at] > start:
             return True
         return at + 1 < len(self.starts) and self.starts[at + 1] < end
 
     def gaps(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what is left of [start, end) between them."""
+        """Return the parts of [start, end) that are in none of the ranges."""
         at = max(0, bisect_right(self.starts, start) - 1)
         gaps = []
         while at < len(self.starts) and self.starts[at] < end:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stacks of threads: those that live, and those that glibc keeps for threads to come.
+"""The stacks of threads, and the stacks that glibc caches for future threads.
 
-At the upper end of a stack that glibc has made lies its thread's descriptor (struct pthread), which
-holds its own address twice. A stack is mapped above pages that may not be touched.
+At the upper end of a stack that glibc has made lies its thread's descriptor (struct pthread),
+which contains its own address twice. A stack is mapped above inaccessible guard pages.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from soscope.live.heap.pages import Pages
     from soscope.live.images.space import Space
 
-_DESCRIPTOR = 0x900  # bytes that every release's has at least
-_SELF = 16  # where it holds its address once more
-_IDS = range(0x200, 0x400, 4)  # where the thread's id is in it
-_MOST = 64 << 20  # bytes that are resident of one stack
-_LARGEST = 16 << 30  # bytes of one; to ask for the pages of a sanitizer's shadow takes minutes
+_DESCRIPTOR = 0x900  # bytes; the descriptor of no release is smaller
+_SELF = 16  # offset of the second copy of its own address
+_IDS = range(0x200, 0x400, 4)  # possible offsets of the thread's id
+_MOST = 64 << 20  # resident bytes of one stack, at most
+_LARGEST = 16 << 30  # bytes of one stack: a larger mapping is no stack, and slow
 
 
 class ThreadStack:
-    """One stack, [start, end); `tid` is its thread, None where that has ended."""
+    """One stack [start, end); `tid` is its thread, None if that has ended."""
 
     __slots__ = ("end", "start", "tid")
 
@@ -35,7 +35,7 @@ class ThreadStack:
 
 
 def find_stacks(space: Space, pages: Pages, taken: TakenRanges) -> list[ThreadStack]:
-    """Return the stacks of threads but for the first; `taken` are ranges that are no stacks."""
+    """Return the stacks of all threads except the first; the ranges `taken` are not stacks."""
     by_inner = {status.inner_pid(tid): tid for tid in space.threads}
     stacks: list[ThreadStack] = []
     before = None
@@ -60,7 +60,7 @@ def find_stacks(space: Space, pages: Pages, taken: TakenRanges) -> list[ThreadSt
 def _described(
     space: Space, pages: Pages, start: int, end: int, by_inner: dict[int, int]
 ) -> ThreadStack | None:
-    """Return the stack that begins at `start` and has a descriptor, None where it has none."""
+    """Return the stack that begins at `start`, None if it has no descriptor."""
     if end - start > _LARGEST:
         return None
     resident = pages.of(start, end)
@@ -78,7 +78,7 @@ def _described(
 
 
 def _descriptor(data: bytearray, start: int) -> int | None:
-    """Return where in a stack that begins at `start` its descriptor is, None if it has none."""
+    """Return the offset of the descriptor in a stack that begins at `start`, or None."""
     for at in own_words(data, start):
         if data[at : at + 8] == data[at + _SELF : at + _SELF + 8]:
             return at
@@ -86,7 +86,7 @@ def _descriptor(data: bytearray, start: int) -> int | None:
 
 
 def _others(space: Space, known: list[ThreadStack], taken: TakenRanges) -> list[ThreadStack]:
-    """Return the stacks of threads of which no descriptor is known: where they have stopped."""
+    """Return the stacks of threads without a known descriptor, by their stack pointers."""
     stacks: list[ThreadStack] = []
     tids = {stack.tid for stack in known}
     others = TakenRanges((stack.start, stack.end) for stack in known)
@@ -106,7 +106,7 @@ def _others(space: Space, known: list[ThreadStack], taken: TakenRanges) -> list[
 
 
 def _stack_pointer(pid: int, tid: int) -> int:
-    """Return a thread's stack pointer, 0 where it runs just now (proc_pid_syscall(5))."""
+    """Return a thread's stack pointer, 0 if it is running (proc_pid_syscall(5))."""
     try:
         with open(f"/proc/{pid}/task/{tid}/syscall", "rb") as file:
             words = file.read().split()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The variables of images that no file holds: what .bss takes behind the last page of a file."""
+"""Variables of images that are in no file: the part of .bss behind the file's last page."""
 
 from __future__ import annotations
 

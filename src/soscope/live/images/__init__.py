@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images of a process: where each lies, the file behind it, whether that still holds."""
+"""The images of a process: their addresses, their files, and whether both are still valid."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of a process, read so that its resident memory stays as it is.
+"""Read the memory of a process without adding to its resident memory.
 
 A read through /proc/PID/mem touches pages as the process itself would: the kernel maps them, and
-RSS grows. Pages that are not there yet hold what their file has, or zeros; so they are read from
-there. What is swapped out comes back: nobody else has it.
+RSS grows. A page that is not in memory yet has the contents of its file, or zeros, so its bytes
+are taken from there. Only pages that are swapped out come back into memory, as their bytes are
+nowhere else.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PAGE = 4096
-# An entry's last byte begins with whether a page is present, and whether it is swapped out
+# The upper two bits of an entry's last byte: is the page present, is it swapped out
 # (Documentation/admin-guide/mm/pagemap.rst).
 _ENTRY, _TOP, _KEPT = 8, 7, 0b01 << 6
 
 
 class GentleMemory(ByteSource):
-    """Reads like `memory`, that of thread `tid`; `mapping_at` says what is mapped at an address.
+    """Reads as `memory`, that of thread `tid`, does; `mapping_at` returns an address's mapping.
 
-    Raises OSError where the kernel does not tell which pages are there.
+    Raises OSError if the kernel does not tell which pages are in memory.
     """
 
     __slots__ = ("_descriptor", "_mapping_at", "_mappings", "_memory", "_patchwork", "_tid")
@@ -52,12 +53,12 @@ class GentleMemory(ByteSource):
             os.close(self._descriptor)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return up to `size` bytes at run-time address `offset`; fewer where a page is missing."""
+        """Return up to `size` bytes at run-time address `offset`; fewer if a page is missing."""
         if not 0 <= offset < 1 << 47 or size <= 0:
             return self._memory.read(offset, size)
         first, last = offset // _PAGE, (offset + size - 1) // _PAGE
         entries = os.pread(self._descriptor, (last - first + 1) * 8, first * 8)
-        if not entries:  # it has ended: that is the memory's to say
+        if not entries:  # the process has ended: `memory` reports it
             return self._memory.read(offset, size)
         tops = entries[_TOP::_ENTRY]
         if min(tops) >= _KEPT:
@@ -78,7 +79,7 @@ class GentleMemory(ByteSource):
         return bytes(data)
 
     def _absent(self, start: int, end: int) -> bytes:
-        """Return what pages hold that are not there; those of one mapping at most."""
+        """Return the contents of pages that are not in memory, up to the end of their mapping."""
         mapping = self._mapping_at(start)
         if mapping is None:
             return self._memory.read(start, end - start)
@@ -86,7 +87,7 @@ class GentleMemory(ByteSource):
         if mapping.inode:
             if self._patchwork is None:
                 self._patchwork = Patchwork(self._tid, self._mappings())
-            # of a deleted file only the memory is left
+            # if the file is deleted, only the memory has the bytes
             return self._patchwork.read(start, size) or self._memory.read(start, size)
         if mapping.path in ("", "[heap]", "[stack]") or mapping.path.startswith("[anon:"):
             return bytes(size)

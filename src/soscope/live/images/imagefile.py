@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file behind an image: the one that is mapped, not the one that has its name now.
+"""Open the file of an image: the mapped file, not the file that has its name now.
 
-The mapping that holds the dynamic section leads to it: `/proc/PID/map_files` opens the very
-file, whatever became of its name; where that is not allowed, a path is taken if the inode is
-that of the mapping. The build-id in memory has the last word.
+The mapping that contains the dynamic section leads to it. `/proc/PID/map_files` opens exactly
+that file, even if it was renamed or deleted. If that is not allowed, a path is used whose inode
+is the mapping's. Finally the build-id in memory must match.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class SliceSource(ByteSource):
-    """A file inside of another (a member of an archive that is stored as it is)."""
+    """A file inside another file (an uncompressed member of an archive)."""
 
     __slots__ = ("_base", "_source")
 
@@ -39,18 +39,18 @@ class SliceSource(ByteSource):
 
 
 class ImageFile:
-    """An open file that an image was mapped from.
+    """An open file from which an image was mapped.
 
-    `base` is where its ELF header lies: 0, but for a member of an archive. `path` is where
-    the kernel says it is, in the process's view; `source` reads it from `base` on.
+    `base` is the offset of its ELF header, which is 0 except for a member of an archive. `path`
+    is the kernel's path, as the process sees it. `source` reads the file from `base` on.
     """
 
     __slots__ = ("base", "build_id", "descriptor", "elf", "inode", "path", "source")
 
     def __init__(self, descriptor: int, path: str, inode: int, base: int, elf: ElfImage) -> None:
-        """Take the descriptor over; `elf` reads from `base` on.
+        """Take ownership of the descriptor; `elf` reads from `base` on.
 
-        Raises FormatError where its notes are damaged.
+        Raises FormatError if the file's notes are damaged.
         """
         self.descriptor = descriptor
         self.path = path
@@ -65,7 +65,7 @@ class ImageFile:
 
 
 def open_file(image: LoadedImage) -> ImageFile | None:
-    """Open the file that `image` was mapped from, None where there is none to be had."""
+    """Open the file from which `image` was mapped, None if it cannot be opened."""
     if image.is_vdso:
         return None
     mapping = image.mapping
@@ -82,7 +82,7 @@ def open_file(image: LoadedImage) -> ImageFile | None:
 
 
 def _taken(image: LoadedImage, mapping: Mapping, descriptor: int) -> ImageFile | None:
-    """Return an open file if it is what `image` was mapped from; else close it."""
+    """Return an open file if `image` was mapped from it; otherwise close it and return None."""
     member = _elf_in(image, mapping, descriptor)
     if member is None:
         os.close(descriptor)
@@ -95,7 +95,7 @@ def _taken(image: LoadedImage, mapping: Mapping, descriptor: int) -> ImageFile |
 
 
 def _with_room(path: str) -> int:
-    """Open a file; of a process with a thousand images that takes a thousand descriptors."""
+    """Open a file; raise the limit of descriptors first if a process with many images needs it."""
     try:
         return os.open(path, _FLAGS)
     except OSError as error:
@@ -110,7 +110,7 @@ def _with_room(path: str) -> int:
 
 def _open(image: LoadedImage, mapping: Mapping) -> int | None:
     tid = image.space.tid
-    # In map_files, unlike in maps, addresses have no leading zeros.
+    # The names in map_files, unlike the addresses in maps, have no leading zeros.
     path = f"/proc/{tid}/map_files/{mapping.start:x}-{mapping.end:x}"
     try:
         descriptor = _with_room(path)
@@ -127,9 +127,9 @@ def _open(image: LoadedImage, mapping: Mapping) -> int | None:
 
 
 def _elf_in(image: LoadedImage, mapping: Mapping, descriptor: int) -> tuple[int, ElfImage] | None:
-    """Return where in the file the image's ELF header lies, and the image in the file.
+    """Return the offset of the image's ELF header in the file, and the ELF image there.
 
-    None where no ELF header of the file can be that of the image.
+    Return None if no ELF header in the file can be the image's.
     """
     whole = FileSource(descriptor, image.path)
     starts = [piece.offset for piece in image.space.mappings_of(mapping.inode) if piece.offset]
@@ -138,7 +138,7 @@ def _elf_in(image: LoadedImage, mapping: Mapping, descriptor: int) -> tuple[int,
         try:
             elf = ElfImage.from_source(source)
         except FormatError:
-            continue  # something else, or it only begins like one: another member
+            continue  # not an ELF image: try another member
         wanted = c.PT_DYNAMIC if image.dynamic else c.PT_LOAD
         for segment in elf.segments:
             addr = segment.vaddr + image.load_bias
@@ -148,8 +148,8 @@ def _elf_in(image: LoadedImage, mapping: Mapping, descriptor: int) -> tuple[int,
 
 
 def _agrees(image: LoadedImage, file: ImageFile) -> bool:
-    """Return whether the file is what is in memory, by the build-id and the program headers."""
-    if image.has_no_segments_yet:  # the file itself may be where they are to come from
+    """Return whether the file matches the memory, by build-id and program headers."""
+    if image.has_no_segments_yet:  # the image's program headers may have to be read from this file
         return True
     ours = [
         (segment.type, segment.offset, segment.vaddr, segment.filesz) for segment in image.segments

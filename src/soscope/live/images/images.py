@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All images of a process: from the auxiliary vector to the loader's lists.
+"""Find all images of a process, from the auxiliary vector to the loader's lists.
 
-AT_PHDR leads to the program headers in memory, those to PT_DYNAMIC, DT_DEBUG to `struct
-r_debug` and its lists of `struct link_map` (<link.h>), one for each namespace. `/proc/PID/maps` is
-not needed for that; it only tells which files they are, and what no list names.
+AT_PHDR leads to the program headers in memory, these to PT_DYNAMIC, and DT_DEBUG to `struct
+r_debug` and its lists of `struct link_map` (<link.h>), one for each namespace. This does not need
+`/proc/PID/maps`, which only tells the files of images, and images that are in no list.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from soscope.live.images.scope import global_scope, older_namespaces, rtld_globa
 from soscope.live.images.space import Space
 from soscope.proc import auxv
 
-_MAX_IMAGES = 8192  # of one list; the agent knows as many of a process
+_MAX_IMAGES = 8192  # images of one list; the agent has the same limit for a process
 _MAX_NAMESPACES = 64
 _MOST_DYNAMIC = 1024
 _LINK = {64: "5Q", 32: "5I"}  # addr, name, ld, next, prev
@@ -34,14 +34,15 @@ RT_CONSISTENT = 0
 class Images:
     """The images of a process at one moment.
 
-    `linked` are those of the loader's lists, namespace by namespace, in link-map order;
-    `debug` is the address of `struct r_debug`, 0 where there is none; `state` its r_state.
-    `namespaces` has those of each namespace by its number, empty where it was closed.
-    `watched` are the places that change when images come or go: (address, bytes); `private` is one
-    that also changes without: the loader's data, where nothing else tells of new namespaces.
-    `seen_maps` is the text of /proc/PID/maps that `all` was made from, None before that.
-    `started` is the dynamic section of what the kernel started, which may be a loader.
-    `is_guessed` says that the loader has not run yet, or has left no list.
+    `linked` are the images in the loader's lists, namespace by namespace, in link-map order.
+    `debug` is the address of `struct r_debug`, 0 if there is none, and `state` its r_state.
+    `namespaces` has the images of each namespace by its number, an empty list if it was closed.
+    `watched` are the memory ranges that change when images are loaded or closed: (address,
+    bytes). `private` is a range that also changes for other reasons: the loader's data, if
+    nothing else shows new namespaces. `seen_maps` is the text of /proc/PID/maps from which `all`
+    was made, None before that. `started` is the dynamic section of the image that the kernel
+    started, which may be a loader. `is_guessed` is true if the loader has not run yet, or has no
+    list.
     """
 
     __slots__ = (
@@ -85,7 +86,7 @@ class Images:
 
     @property
     def all(self) -> list[LoadedImage]:
-        """Every image: those of the lists, then those that no list names, by address."""
+        """Every image: first the images of the lists, then those in no list, by address."""
         if self._all is None:
             from soscope.live.images.unlisted import unlisted_images
 
@@ -97,13 +98,13 @@ class Images:
     @property
     def is_static(self) -> bool:
         """Return whether the program was linked without a loader."""
-        # a loader that was started as a program has loaded another one
+        # if the loader itself was started as a program, it has loaded another image
         return not self.space.auxv.get(auxv.AT_BASE) and self.main.dynamic == self.started
 
     @property
     def loader(self) -> LoadedImage | None:
-        """The dynamic loader's own image, None where there is none."""
-        if not self.loader_base:  # it may have been told to start the program
+        """The dynamic loader's own image, None if there is none."""
+        if not self.loader_base:  # the loader may have been started with a program
             started = (image for image in self.linked if image.dynamic == self.started)
             return next((image for image in started if image is not self.main), None)
         for image in self.linked:
@@ -115,9 +116,9 @@ class Images:
         return None
 
     def scope(self, namespace: int = 0) -> list[LoadedImage]:
-        """Return the images in which the loader looks, in its order: the global scope.
+        """Return the global scope: the images that the loader searches, in its order.
 
-        `scope_is_guessed` says afterwards that the loader's own list was not found.
+        Sets `scope_is_guessed` if the loader's own list was not found.
         """
         if namespace not in self._scopes:
             scope, guessed, watched = global_scope(self, namespace)
@@ -133,11 +134,11 @@ class Images:
         return None if place is None else place[0]
 
     def at(self, addr: int) -> LoadedImage | None:
-        """Return the image one of whose PT_LOADs holds `addr`, None where none does."""
+        """Return the image with a PT_LOAD that contains `addr`, None if there is none."""
         return self.at_all([addr])[0]
 
     def at_all(self, addrs: list[int]) -> list[LoadedImage | None]:
-        """Return the image at each of many addresses, in order."""
+        """Return the image at each of many addresses, in the same order."""
         from bisect import bisect_right
 
         if self._ranges is None:
@@ -162,7 +163,7 @@ class Images:
 def find_images(space: Space) -> Images:
     """Find the images of a process.
 
-    Raises NoSuchProcess where it ended or called exec meanwhile.
+    Raises NoSuchProcess if it ends or executes a program meanwhile.
     """
     main, segments = _program(space)
     images = Images(space, main)
@@ -180,7 +181,7 @@ def find_images(space: Space) -> Images:
 
 
 def _program(space: Space) -> tuple[LoadedImage, list[Segment]]:
-    """Return the image that the kernel started, with its program headers."""
+    """Return the image that the kernel started, and its program headers."""
     coding = encoding(space.bits, space.order)
     at = space.auxv.get(auxv.AT_PHDR, 0)
     size = space.auxv.get(auxv.AT_PHNUM, 0) * coding.segment.size
@@ -209,7 +210,7 @@ def _bias(space: Space, segments: list[Segment], phdr: int) -> int:
 
 
 def _find_debug(main: LoadedImage, segments: list[Segment]) -> int:
-    """Return the address of `struct r_debug`, 0 where there is none."""
+    """Return the address of `struct r_debug`, 0 if there is none."""
     if not main.dynamic:
         return 0
     try:
@@ -219,12 +220,12 @@ def _find_debug(main: LoadedImage, segments: list[Segment]) -> int:
     if debug:
         return debug
     if debug is None and not any(segment.type == c.PT_INTERP for segment in segments):
-        return _exported_debug(main)  # it may be the loader, started as a program
+        return _exported_debug(main)  # the image may be the loader, started as a program
     return 0
 
 
 def _exported_debug(loader: LoadedImage) -> int:
-    """Return the address of the `struct r_debug` that a loader exports, 0 if it does not."""
+    """Return the address of the `struct r_debug` that a loader exports, 0 if it exports none."""
     try:
         for name, is_pointer in ((b"_r_debug", False), (b"_dl_debug_addr", True)):
             symbol = loader.symbols.find(Name(name))
@@ -232,7 +233,7 @@ def _exported_debug(loader: LoadedImage) -> int:
                 addr = symbol.value + loader.load_bias
                 return (loader.space.word(addr) or 0) if is_pointer else addr
     except FormatError:
-        pass  # a damaged loader tells nothing
+        pass  # the loader's symbols are damaged
     return 0
 
 
@@ -253,7 +254,7 @@ def _walk_namespaces(images: Images, debug: int, segments: list[Segment]) -> Non
             images.loader_base = images.loader_base or base
         else:
             images.state = images.state or state
-        if version < 2:  # what follows is somebody else's
+        if version < 2:  # without the field `next`
             data = data[: layout.size - layout.size // 6]
         images.watched.append((at, data))
         heads.append(head)
@@ -266,9 +267,9 @@ def _walk_namespaces(images: Images, debug: int, segments: list[Segment]) -> Non
 
 
 def _walk(images: Images, namespace: int, head: int, segments: list[Segment]) -> None:
-    """Read one list; what is being changed ends it.
+    """Read one list; reading stops at an entry that the loader is just changing.
 
-    Raises SoscopeError if the list is longer than any that a loader has made.
+    Raises SoscopeError if the list is longer than any loader's list.
     """
     space = images.space
     layout = Struct(space.order + _LINK[space.bits])
@@ -300,7 +301,7 @@ def _walk(images: Images, namespace: int, head: int, segments: list[Segment]) ->
         if image.is_main:
             images.main = image
         images.watched.append((addr, data))
-        if name:  # another image may have got the node, and all else that is in it
+        if name:  # another image's node may have the same bytes
             images.watched.append((name, os.fsencode(image.loader_name) + b"\0"))
         images.by_link_map[addr] = image
         images.linked.append(image)
@@ -311,13 +312,13 @@ def _walk(images: Images, namespace: int, head: int, segments: list[Segment]) ->
             f"process {space.pid}: its loader's list of libraries is damaged: it goes on behind"
             f" {_MAX_IMAGES:,} of them"
         )
-    if listed:  # one that was closed keeps its number
+    if listed:  # a closed namespace keeps its number
         images.namespaces += [[] for _ in range(namespace - len(images.namespaces))]
         images.namespaces.append(listed)
 
 
 def _without_list(images: Images, main: LoadedImage) -> None:
-    """Take what the kernel mapped: the program, and the loader that has not run yet."""
+    """Use what the kernel mapped: the program, and the loader, which has not run yet."""
     space = images.space
     images.linked = [main]
     base = space.auxv.get(auxv.AT_BASE, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loader's list of images over any byte source, of any class and byte order (<link.h>)."""
+"""The loader's list of images, read from any byte source, class and byte order (<link.h>)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_NAME = 4096
 
 
 class Linked:
-    """One entry: its `addr`, the `load_bias` and `path` of its image, its dynamic section."""
+    """One entry: its `addr`, the `load_bias` and `path` of its image, and its dynamic section."""
 
     __slots__ = ("addr", "dynamic", "load_bias", "path")
 
@@ -28,7 +28,7 @@ class Linked:
 
 
 class LoaderList:
-    """What `struct r_debug` at `addr` says: r_state, and the images in order of the list."""
+    """The contents of `struct r_debug` at `addr`: r_state, and the images in list order."""
 
     __slots__ = ("images", "state")
 
@@ -38,7 +38,7 @@ class LoaderList:
 
 
 def program_segments(source: ByteSource, coding: Encoding, addr: int, count: int) -> list[Segment]:
-    """Return the program headers at AT_PHDR. Raises FormatError where they cannot be read."""
+    """Return the program headers at AT_PHDR. Raises FormatError if they cannot be read."""
     size = min(count, _MOST_SEGMENTS) * coding.segment.size
     table = source.read(addr, size)
     if len(table) < size:
@@ -49,11 +49,11 @@ def program_segments(source: ByteSource, coding: Encoding, addr: int, count: int
 def find_debug(
     source: ByteSource, coding: Encoding, dynamic: int, maps: tuple[int, int] = (0, 0)
 ) -> int:
-    """Return where `struct r_debug` is, 0 where the loader has not said it yet.
+    """Return the address of `struct r_debug`, 0 if the loader has not set it yet.
 
-    DT_DEBUG says it or, where the dynamic section is read-only, a word that one of the tags `maps`
-    leads to: by its distance from the entry, or its address. Raises FormatError where the
-    dynamic section cannot be read.
+    DT_DEBUG holds it. If the dynamic section is read-only, one of the tags `maps` leads to a word
+    that holds it: by the distance from the dynamic entry, or by address. Raises FormatError if
+    the dynamic section cannot be read.
     """
     read = Dynamic.read(source, coding, dynamic)
     told = read.get(c.DT_DEBUG) or 0
@@ -69,7 +69,7 @@ def find_debug(
 
 
 def read_list(source: ByteSource, coding: Encoding, debug: int) -> LoaderList:
-    """Return the loader's list. Raises FormatError where it cannot be read, or has no end."""
+    """Return the loader's list. Raises FormatError if it cannot be read or has no end."""
     size = coding.bits // 8
     words = source.read(debug, 4 * size)
     if len(words) < 4 * size:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One image of a process that is looked at: a link map entry and what can be read from it.
+"""One image of a process: a link map entry, and everything that can be read from it.
 
-Everything but its place is read when it is first asked for: of five hundred images a look-up
-touches a few.
+All data except its address is read on first use, because a look-up needs only a few of five
+hundred images.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from soscope.live.images.space import Space
 from soscope.proc.maps import Mapping
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # read when a symbol is asked for
+if TYPE_CHECKING:  # imported when a symbol is needed
     from soscope.binfmt.elf.symbols.table import SymbolTable
     from soscope.live.images.imagefile import ImageFile
     from soscope.live.names.locate import Locator
@@ -27,14 +27,14 @@ if TYPE_CHECKING:  # read when a symbol is asked for
     from soscope.model.arch import Arch
 
 _DELETED = " (deleted)"
-_HEAD = 1024  # an ELF header and its program headers, nearly always
+_HEAD = 1024  # bytes; enough for nearly every ELF header with program headers
 
 
 class LoadedImage:
-    """One image. `index` is its place in link-map order, `namespace` 0 unless dlmopen'ed.
+    """One image; `index` counts in link-map order, `namespace` is 0 unless dlmopen loaded it.
 
-    `load_bias` may be negative; `dynamic` is the run-time address of its dynamic section, 0
-    where it has none; `link_map` that of its entry, 0 for an image that no link map names.
+    `load_bias` may be negative. `dynamic` is the run-time address of its dynamic section, 0 if it
+    has none. `link_map` is the address of its entry, 0 for an image that is in no link map.
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class LoadedImage:
         self._arch: tuple[Arch | None, ...] = ()
         self.index = index
         self.namespace = namespace
-        # a prelinked image may lie below the place that it was linked for
+        # a prelinked image may lie below its link-time address
         self.load_bias = load_bias - (1 << space.bits if load_bias > dynamic > 0 else 0)
         self.dynamic = dynamic
         self.link_map = link_map
@@ -101,14 +101,14 @@ class LoadedImage:
         self._locator: Locator | None = None
 
     def __repr__(self) -> str:
-        """Show what it is and where."""
+        """Show its name and its load bias."""
         return f"<LoadedImage {self.name} at {self.load_bias:#x}>"
 
     # ---- names ----
 
     @property
     def loader_name(self) -> str:
-        """`l_name`: the path that the loader opened; "" for the program itself."""
+        """`l_name`, the path that the loader opened; "" for the program itself."""
         if self._loader_name is None:
             text = self.space.read(self._name_addr, 256) if self._name_addr else b""
             if text and b"\0" not in text:
@@ -118,7 +118,7 @@ class LoadedImage:
 
     @property
     def path(self) -> str:
-        """The path as the kernel has it, else the loader's; without "(deleted)"."""
+        """The kernel's path, else the loader's; without "(deleted)"."""
         if self._path is None:
             mapping = self.mapping
             path = "" if mapping is None else mapping.path.replace("\\012", "\n")
@@ -130,17 +130,17 @@ class LoadedImage:
         return self._path
 
     def _without_mark(self, path: str, mapping: Mapping) -> str:
-        """Take the kernel's " (deleted)" off, unless the file is really called that."""
+        """Remove the kernel's " (deleted)", unless the file name itself ends so."""
         try:
             if os.stat(f"{self.space.roots[0]}{path}").st_ino == mapping.inode:
                 return path
         except OSError:
-            pass  # no file of that name: the mark is the kernel's
+            pass  # no file has that name: the kernel added the suffix
         return path.removesuffix(_DELETED)
 
     @property
     def name(self) -> str:
-        """The last part of its path, the loader's first: what people call it."""
+        """The last part of its path, by which users know it; the loader's path comes first."""
         if self._name is None:
             loader = self.loader_name
             if not loader or loader.startswith("/proc/"):
@@ -150,7 +150,7 @@ class LoadedImage:
 
     @property
     def soname(self) -> str:
-        """DT_SONAME, "" where there is none or it cannot be read."""
+        """The DT_SONAME, "" if there is none or it cannot be read."""
         try:
             return self.reader.soname or ""
         except FormatError:
@@ -165,12 +165,12 @@ class LoadedImage:
 
     @property
     def encoding(self) -> Encoding:
-        """How its numbers are stored."""
+        """The class and byte order of its numbers."""
         return encoding(self.space.bits, self.space.order)
 
     @property
     def mapping(self) -> Mapping | None:
-        """The mapping that holds its dynamic section, else its first segment."""
+        """The mapping that contains its dynamic section, else its first segment."""
         addr = self.dynamic
         if not addr:
             loads = [segment for segment in self.segments if segment.type == c.PT_LOAD]
@@ -179,7 +179,7 @@ class LoadedImage:
 
     @property
     def machine(self) -> int:
-        """The e_machine of its ELF header, 0 where that is neither mapped nor in its file."""
+        """The e_machine of its ELF header, 0 if that is neither mapped nor in its file."""
         head = self.space.read(self.ranges[0][0], 20) if self.ranges else b""
         if head[:4] == b"\x7fELF":
             return int.from_bytes(head[18:20], self.space.endian)
@@ -188,7 +188,7 @@ class LoadedImage:
 
     @property
     def arch(self) -> Arch | None:
-        """What is known of its machine; where nothing says which, what the process is."""
+        """The row of model/arch.py for its machine; if that is not known, for the process's."""
         if not self._arch:
             from soscope.model.arch import arch_of_process
 
@@ -197,14 +197,14 @@ class LoadedImage:
 
     @property
     def segments(self) -> list[Segment]:
-        """The program headers; empty where they are neither mapped nor in its file."""
+        """The program headers; empty if they are neither mapped nor in its file."""
         if self._segments is None:
             self._segments = self._find_segments()
         return self._segments
 
     @property
     def elf(self) -> ElfImage:
-        """The image as its memory has it."""
+        """The image as it is in memory."""
         if self._elf is None:
             self._elf = ElfImage(
                 self.space.memory,
@@ -219,12 +219,12 @@ class LoadedImage:
 
     @property
     def build_id(self) -> bytes:
-        """The GNU build-id as its memory has it, empty where there is none.
+        """The GNU build-id in its memory, empty if there is none.
 
-        Raises FormatError where its notes are damaged.
+        Raises FormatError if its notes are damaged.
         """
         if self._build_id is None:
-            self._build_id = ElfImage(  # without `elf`, which reads all of the dynamic section
+            self._build_id = ElfImage(  # not `elf`, which reads the whole dynamic section
                 self.space.memory,
                 encoding=self.encoding,
                 header=None,
@@ -236,9 +236,9 @@ class LoadedImage:
 
     @property
     def reader(self) -> ElfImage:
-        """What its dynamic section leads to: the program headers are not looked for.
+        """The tables of its dynamic section; this does not read the program headers.
 
-        Raises FormatError where the dynamic section cannot be read.
+        Raises FormatError if the dynamic section cannot be read.
         """
         if self._reader is None:
             coding, memory = self.encoding, self.space.memory
@@ -257,7 +257,7 @@ class LoadedImage:
     def symbols(self) -> SymbolTable:
         """The dynamic symbols.
 
-        Raises FormatError where the dynamic section cannot be read.
+        Raises FormatError if the dynamic section cannot be read.
         """
         if self._symbols is None:
             self._symbols = self.reader.symbols
@@ -265,7 +265,7 @@ class LoadedImage:
 
     @property
     def file(self) -> ImageFile | None:
-        """The very file that was mapped, None where there is none any more."""
+        """The file that was mapped, None if it cannot be opened any more."""
         if isinstance(self._file, bool):
             from soscope.live.images.imagefile import open_file
 
@@ -274,7 +274,7 @@ class LoadedImage:
 
     @property
     def names(self) -> ImageNames:
-        """The static symbols, of its own file and of debug files."""
+        """The static symbols of its own file and of debug files."""
         if self._names is None:
             from soscope.live.names.staticnames import ImageNames
 
@@ -293,19 +293,19 @@ class LoadedImage:
 
     @property
     def locator(self) -> Locator:
-        """The symbols by link-time address."""
+        """Symbols by link-time address."""
         if self._locator is None:
             from soscope.live.names.locate import DYNAMIC, MEMORY, VDSO, Locator
 
             rule = VDSO if self.is_vdso else DYNAMIC if self.link_map or self.is_main else MEMORY
-            # the file, where there is one: a tracer changes what is in memory
+            # prefer the file, because a tracer changes what is in memory
             elf = self.elf if self.file is None else self.file.elf
             self._locator = Locator(elf, self.names, rule=rule)
         return self._locator
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """The run-time addresses of its PT_LOADs: (start, end), by rising address."""
+        """The run-time addresses (start, end) of its PT_LOADs, sorted."""
         if self._ranges is None:
             bias = self.load_bias
             self._ranges = sorted(
@@ -317,7 +317,7 @@ class LoadedImage:
 
     @property
     def mappings(self) -> list[Mapping]:
-        """The mappings that hold a part of its PT_LOADs."""
+        """The mappings that contain a part of its PT_LOADs."""
         from bisect import bisect_left, bisect_right
 
         ranges = self.ranges
@@ -347,16 +347,16 @@ class LoadedImage:
 
     @property
     def has_no_segments_yet(self) -> bool:
-        """Return whether nobody has found its program headers."""
+        """Return whether its program headers have not been read yet."""
         return self._segments is None
 
     def take_segments(self, segments: list[Segment]) -> None:
-        """Take the program headers from somebody who has read them."""
+        """Set the program headers, which the caller has read already."""
         self._segments = segments
         self._ranges = None
 
     def _find_segments(self) -> list[Segment]:
-        """Read the program headers where the image begins, which l_addr says nearly always."""
+        """Read the program headers at the start of the image, which is nearly always l_addr."""
         segments = self._segments_at(self.load_bias)
         if segments is not None:
             return segments
@@ -367,7 +367,7 @@ class LoadedImage:
                 segments = self._segments_at(candidate.start)
                 if segments is not None:
                     return segments
-        # its file is found by its dynamic section, or by these segments
+        # its file is found by its dynamic section, else by these segments
         file = self.file if self.dynamic else None
         return [] if file is None else file.elf.segments
 

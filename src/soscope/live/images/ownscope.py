@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the loader looks for what one image imports, in its order.
+"""The images in which the loader searches for imports of one image, in its order.
 
-glibc keeps it in the private part of the link map: `l_scope_mem[4]`, `l_scope_max`, `l_scope`
-(include/link.h). `l_scope` points to a list of `struct r_scope_elem *` that ends with a null
-pointer; the global scope first, that of whoever was opened with it next, or the other way
-round for RTLD_DEEPBIND. The place is found by what it must look like: every element must be a
-list of link maps that we know. Elsewhere it is the global scope, then what came with the
-image.
+glibc keeps this list in the private part of the link map: `l_scope_mem[4]`, `l_scope_max`,
+`l_scope` (include/link.h). `l_scope` points to a list of `struct r_scope_elem *` with a null
+pointer at its end. The global scope is the first element, the scope of the dlopen that loaded the
+image the next; RTLD_DEEPBIND reverses them. The list is recognised by its form: every element
+must be a list of known link maps. With other loaders the search order is the global scope, then
+the images that were loaded together with this one.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from soscope.live.images.images import Images
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.scope import breadth_first, entries_of
 
-_PRIVATE = 1400  # bytes of a link map, glibc 2.31 to 2.43: the scope stands in its last half
-_MOST_LISTS = 1 << 14  # one for each time that somebody opened it, or what needs it
+_PRIVATE = 1400  # bytes of a link map, glibc 2.31 to 2.43: the scope is in its second half
+_MOST_LISTS = 1 << 14  # one for each dlopen of the image, or of an image that needs it
 
 
 def own_scope(images: Images, image: LoadedImage) -> tuple[list[LoadedImage], bool]:
-    """Return the images in which the loader looks for imports of `image`; and if guessed."""
+    """Return the images that the loader searches for `image`, and whether it is a guess."""
     told = _of_link_map(images, image) if image.link_map else None
     if told is not None:
         return told, False
@@ -47,7 +47,7 @@ def _of_link_map(images: Images, image: LoadedImage) -> list[LoadedImage] | None
         most, place = words[index], words[index + 1]
         if not 4 <= most <= _MOST_LISTS or place % size or place < 4096:
             continue
-        # in the link map itself, four words before, or somewhere else once it has grown
+        # in the link map itself, four words before; elsewhere once the list has grown
         inside = image.link_map + (index - 4) * size
         if most == 4 and place != inside:
             continue
@@ -84,9 +84,9 @@ def _lists(images: Images, place: int, most: int) -> list[LoadedImage] | None:
 
 
 def promised(images: Images, image: LoadedImage, *, musl: bool) -> list[LoadedImage]:
-    """Return the image and what its DT_NEEDED lead to: where its linker found its imports.
+    """Return the image and all images that its DT_NEEDED lead to, as at link time.
 
-    With musl the C library is the loader, whatever name it was linked under.
+    With musl the C library is the loader, under whatever name it was linked.
     """
     try:
         listed = breadth_first(images, image)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the memory of a process holds where nobody has written: the contents of mapped files.
+"""The contents of mapped files, in place of memory that soscope may not read.
 
-It stands in for /proc/PID/mem where that is refused. A page of a file that is mapped without
-write permission is exactly what the file has there; of others, what it had at the start.
+It replaces /proc/PID/mem if reading that is refused. A page mapped without write permission has
+exactly the contents of the file. Other pages had these contents at the start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from soscope.proc.maps import Mapping
 
 
 class Patchwork(ByteSource):
-    """The mapped files of a process, at the addresses where they are mapped."""
+    """The mapped files of a process, at the addresses at which they are mapped."""
 
     __slots__ = ("_files", "_mappings", "_starts", "_tid")
 
@@ -52,7 +52,7 @@ class Patchwork(ByteSource):
         return bytes(data)
 
     def _open(self, mapping: Mapping) -> int | None:
-        """Open the file of a mapping, if it is still the same; once for each inode."""
+        """Open the file of a mapping, if it is still the same file; once for each inode."""
         if mapping.inode not in self._files:
             self._files[mapping.inode] = open_same(
                 (f"/proc/{self._tid}/root{mapping.path}", mapping.path), mapping.inode
@@ -63,7 +63,7 @@ class Patchwork(ByteSource):
 def open_same(paths: tuple[str, ...], inode: int) -> int | None:
     """Open the first of `paths` that is a regular file with this inode, None if none is.
 
-    Never waits for a pipe, never touches a device.
+    It never waits for a pipe and never opens a device.
     """
     for path in paths:
         try:
@@ -71,7 +71,7 @@ def open_same(paths: tuple[str, ...], inode: int) -> int | None:
                 continue
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         except OSError:
-            continue  # not there, or not allowed: another path
+            continue  # missing or not allowed: try the next path
         if _is_same(os.fstat(descriptor), inode):
             return descriptor
         os.close(descriptor)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loader's own search lists, found in its private data by what they must look like.
+"""The loader's own search lists, found in its private data by their form.
 
-glibc: `_rtld_global` holds, for each namespace, the head of its list, the number of its images
-and a pointer to the global scope (`struct r_scope_elem`: link_map **, unsigned). The word that
-equals the head gives the place; every entry of the list must be a link map that we know, which
-no other data can satisfy. The layout has been the same from glibc 2.31 to 2.43.
+glibc: for each namespace, `_rtld_global` has the head of its list, the number of its images and a
+pointer to the global scope (`struct r_scope_elem`: link_map **, unsigned). The word that equals
+the head gives the position. Every entry of the scope must be a known link map, which no other
+data can satisfy. The layout has been the same from glibc 2.31 to 2.43.
 
-musl: `struct dso` begins with its link map; the word behind the pointers to its symbol, hash
-and string tables is `syms_next`, the next image of the global scope.
+musl: `struct dso` begins with its link map. The word behind the pointers to its symbol, hash and
+string tables is `syms_next`, the next image of the global scope.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from soscope.live.images.images import Images
 
 _RTLD_GLOBAL = b"_rtld_global"
-_MAX_PRIVATE = 1 << 14  # of _rtld_global, and of a link map
+_MAX_PRIVATE = 1 << 14  # bytes of _rtld_global, and of a link map
 _MUSL_DSO = 1024
 _MOST_LISTED = 4096  # images of a namespace
 
@@ -30,7 +30,7 @@ Watched = list[tuple[int, bytes]]
 
 
 def global_scope(images: Images, namespace: int) -> tuple[list[LoadedImage], bool, Watched]:
-    """Return the global scope of a namespace, whether it is guessed, and what to watch."""
+    """Return a namespace's global scope, whether it is a guess, and the memory ranges to watch."""
     listed = images.namespaces[namespace] if namespace < len(images.namespaces) else []
     if not listed:
         return [], False, []
@@ -44,10 +44,10 @@ def global_scope(images: Images, namespace: int) -> tuple[list[LoadedImage], boo
 
 
 def search_list(images: Images, image: LoadedImage) -> tuple[list[LoadedImage], bool]:
-    """Return where dlsym looks for a handle of `image`, and whether that is guessed.
+    """Return the images that dlsym searches for a handle of `image`, and whether it is a guess.
 
-    The loader keeps a list for what was opened by name, none for what came along; that
-    list would be the same walk through DT_NEEDED.
+    The loader keeps such a list for an image that was opened by name, but none for an image that
+    came as a dependency. That list would be the same walk through DT_NEEDED.
     """
     data = images.space.read(image.link_map, 1200) if image.link_map else b""
     size = images.space.bits // 8
@@ -58,13 +58,13 @@ def search_list(images: Images, image: LoadedImage) -> tuple[list[LoadedImage], 
             entries = entries_of(images, pointer, count)
             if entries is not None and entries[0] is image:
                 if count == 1 and len(breadth_first(images, image)) > 1:
-                    continue  # the list of DT_SYMBOLIC: the image alone
+                    continue  # the list of DT_SYMBOLIC, with only the image
                 return entries, False
     return breadth_first(images, image), False
 
 
 def breadth_first(images: Images, first: LoadedImage) -> list[LoadedImage]:
-    """Return an image and what its DT_NEEDED lead to, in the order of a loader."""
+    """Return an image and all that its DT_NEEDED lead to, breadth first as a loader does."""
     ordered = [first]
     by_name: dict[str, LoadedImage] = {}
     namespaces = images.namespaces
@@ -72,11 +72,11 @@ def breadth_first(images: Images, first: LoadedImage) -> list[LoadedImage]:
     for image in peers:
         for name in (image.loader_name, image.name, image.soname):
             by_name.setdefault(name, image)
-    for image in ordered:  # grows while it is walked
+    for image in ordered:  # grows during the loop
         try:
             needed = image.reader.needed
         except FormatError:
-            continue  # half loaded: nothing is known to be needed
+            continue  # half loaded: its dependencies are not known
         for name in needed:
             provider = by_name.get(name)
             if provider is not None and provider not in ordered:
@@ -107,7 +107,7 @@ def rtld_global(images: Images) -> tuple[int, int] | None:
         try:
             symbols = loader.symbols.named(Name(_RTLD_GLOBAL))
         except FormatError:
-            continue  # no symbols: not the loader
+            continue  # it has no symbols, so it is not the loader
         for symbol in symbols:
             if symbol.section != c.SHN_UNDEF:
                 return symbol.value + loader.load_bias, min(symbol.size, _MAX_PRIVATE)
@@ -115,7 +115,7 @@ def rtld_global(images: Images) -> tuple[int, int] | None:
 
 
 def entries_of(images: Images, pointer: int, count: int) -> list[LoadedImage] | None:
-    """Return the images of an array of link maps, None where one is not known."""
+    """Return the images of an array of link maps, None if one of them is not known."""
     size = images.space.bits // 8
     data = images.space.read(pointer, count * size)
     if len(data) < count * size:
@@ -158,30 +158,30 @@ def _glibc_scope(
             scope = entries_of(images, pointer, entries)
             if scope is not None and scope[0] is listed[0]:
                 return scope, [(element, raw), (pointer, space.read(pointer, entries * size))]
-    # A namespace made by dlmopen whose first image is its scope.
+    # A namespace that dlmopen made, whose first image is its scope.
     scope, _ = search_list(images, listed[0])
     return (scope, []) if listed[0].namespace else None
 
 
 def older_namespaces(images: Images) -> list[tuple[int, int]]:
-    """Return number and head of the namespaces that r_debug does not lead to (glibc < 2.35).
+    """Return (number, head) of the namespaces that r_debug does not lead to (glibc < 2.35).
 
-    `_dl_ns` is an array at the start of `_rtld_global`. Behind the public part of a link map
-    stand `l_real`, itself, and `l_ns`, the number of its namespace.
+    `_dl_ns` is an array at the start of `_rtld_global`. Behind the public part of a link map are
+    `l_real`, a pointer to itself, and `l_ns`, the number of its namespace.
     """
     place = rtld_global(images)
     if place is None:
         return []
     data = images.space.read(*place)
     if not _tells_namespaces(images):
-        images.private = place[0], data  # nothing public changes when one is made
+        images.private = place[0], data  # a new namespace changes no public data
     return _namespaces_in(images, data)
 
 
 def has_same_namespaces(images: Images) -> bool:
-    """Return whether the namespaces are those that were there, where `private` alone tells.
+    """Return whether the namespaces are unchanged, if only `private` can tell.
 
-    The loader's data also changes with every thread that starts and every lock that is taken.
+    The loader's data also changes when a thread starts or a lock is taken.
     """
     if images.private is None:
         return True
@@ -200,7 +200,7 @@ def has_same_namespaces(images: Images) -> bool:
 
 
 def _namespaces_in(images: Images, data: bytes) -> list[tuple[int, int]]:
-    """Return number and head of the namespaces in `_rtld_global` that are not known yet."""
+    """Return (number, head) of the namespaces in `_rtld_global` that are not known yet."""
     size = images.space.bits // 8
     heads: dict[int, int] = {}
     for at in range(size, len(data) - size, size):
@@ -215,9 +215,9 @@ def _namespaces_in(images: Images, data: bytes) -> list[tuple[int, int]]:
 
 
 def _tells_namespaces(images: Images) -> bool:
-    """Return whether r_debug leads to namespaces as soon as there are any: glibc 2.35 and newer."""
+    """Return whether r_debug leads to all namespaces, as in glibc 2.35 and newer."""
     loader = images.loader
-    name = b"__rseq_size"  # came with the same version
+    name = b"__rseq_size"  # new in the same version
     try:
         return loader is not None and bool(loader.symbols.named(Name(name)))
     except FormatError:
@@ -270,7 +270,7 @@ def _musl_scope(
 
 
 def _syms_next(images: Images, image: LoadedImage) -> int | None:
-    """Return the offset of `syms_next` in musl's `struct dso`, None where it is not one."""
+    """Return the offset of `syms_next` in musl's `struct dso`, None if it is not one."""
     space = images.space
     size = space.bits // 8
     data = space.read(image.link_map, _MUSL_DSO)

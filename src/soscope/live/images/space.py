@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The address space of a process that is only looked at: memory, mappings, auxiliary vector.
+"""The address space of a process, for reading: memory, mappings, auxiliary vector.
 
-`/proc/PID/mem` is held open. It belongs to the address space, not to the process id: after an
-exec, or when the id went to somebody else, it reads as empty and can never show another
-program. Where it is refused but the mappings can be read (Yama's ptrace_scope 1), what the
-mapped files hold stands in for it: `is_patchwork`.
+`/proc/PID/mem` is kept open. It belongs to the address space, not to the process id: after an
+exec, or if the id belongs to another process, it reads as empty and never shows another program.
+If the kernel refuses it but shows the mappings (Yama's ptrace_scope 1), the contents of mapped
+files are used in its place, and `is_patchwork` is true.
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ if TYPE_CHECKING:
 
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _PF_EXITING = 0x4
-_FEW = 32  # mappings that are looked up in the text
-_PATIENCE = 20  # milliseconds for an exec to end
+_FEW = 32  # mappings that are looked up in the text, before it is parsed
+_PATIENCE = 20  # milliseconds to wait for an exec to end
 
 
 class Space:
     """The address space of process `pid`.
 
-    `tid` is a thread of it that lives: the leader, unless that one has ended. `bits` is 32
-    or 64, `auxv` the auxiliary vector, `start` the start time in clock ticks since boot.
-    `memory` reads run-time addresses; if the space `is_gentle`, so that no page comes into
-    memory by that (`gentle.py`).
+    `tid` is a living thread of it: the leader, unless the leader has ended. `bits` is 32 or 64,
+    `auxv` the auxiliary vector, `start` the start time in clock ticks since boot. `memory` reads
+    run-time addresses. If `is_gentle` is true, a read brings no page into memory (`gentle.py`).
 
-    `order` is its byte order, "<" or ">", and `endian` the same in the words of int.from_bytes.
-    `is_here`: it is a process of this system, that /proc tells of, on this processor.
-    `is_still`: nothing of it changes while it is looked at. `roots` are the folders below which
-    files lie that it names.
+    `order` is its byte order, "<" or ">", and `endian` the same for int.from_bytes. `is_here` is
+    true for a process of this machine, which is in /proc. `is_still` is true if nothing changes
+    while it is read, as in a core file. `roots` are the folders below which the files that it
+    names lie.
     """
 
     order: str = "<"
@@ -67,10 +66,10 @@ class Space:
     )
 
     def __init__(self, pid: int, *, is_gentle: bool = False) -> None:
-        """Open it.
+        """Open the process.
 
-        Raises NoSuchProcess for one that is not there or has ended, NotPermitted, and
-        SoscopeError for a kernel thread.
+        Raises NoSuchProcess if it does not exist or has ended, NotPermitted, and SoscopeError for
+        a kernel thread.
         """
         self.pid = pid
         self.start = status.read_stat(pid).start
@@ -98,7 +97,7 @@ class Space:
             raise
 
     def _patchwork(self, refusal: PermissionError) -> ByteSource:
-        """Return the memory that files can stand in for."""
+        """Return the mapped files in place of the memory, or raise the error for the refusal."""
         from soscope.live.images.patchwork import Patchwork
 
         try:
@@ -107,13 +106,13 @@ class Space:
             raise missing_right(self.pid, "the memory", refusal.errno) from refusal
 
     def _gentle(self, held: ProcessMemory) -> ByteSource:
-        """Return the memory that leaves pages where they are, if the kernel tells where."""
+        """Return a memory that brings no pages in, or `held` if there is no /proc/PID/pagemap."""
         from soscope.live.images.gentle import GentleMemory
 
         try:
             return GentleMemory(self.tid, held, self.mapping_at, lambda: self.mappings)
         except OSError:
-            return held  # without /proc/PID/pagemap, as any reader
+            return held  # no /proc/PID/pagemap
 
     def _read_auxv(self) -> tuple[dict[int, int], int]:
         data = b""
@@ -123,12 +122,12 @@ class Space:
                 try:
                     vector = auxv.parse(data, bits=bits)
                 except FormatError:
-                    continue  # not of so many bits
+                    continue  # the process has another number of bits
                 if vector.get(auxv.AT_PAGESZ) in _PAGE_SIZES:
                     return vector, bits
             if status.read_stat(self.pid).flags & status.PF_KTHREAD:
                 break
-            time.sleep(0.001)  # in the middle of an exec it is not filled in yet
+            time.sleep(0.001)  # in the middle of an exec it is not complete yet
         if not data:
             raise self._gone(errno.ESRCH)
         raise NoSuchProcess(f"process {self.pid}: its auxiliary vector is unknown")
@@ -150,14 +149,14 @@ class Space:
 
     @property
     def is_patchwork(self) -> bool:
-        """Return whether files stand in for the memory."""
+        """Return whether mapped files are used in place of the memory."""
         return self._held is None
 
     def check(self) -> None:
-        """Make sure that it is still there.
+        """Check that the process still exists and runs the same program.
 
-        Raises NoSuchProcess after an exec, after the end, and when the id is another's;
-        SoscopeError after `close`.
+        Raises NoSuchProcess after an exec, after its end, and if the id belongs to another
+        process; SoscopeError after `close`.
         """
         self.check_open()
         if self._held is not None:
@@ -172,7 +171,7 @@ class Space:
             raise SoscopeError(f"process {self.pid} has been closed", slug="closed")
 
     def _gone(self, number: int | None) -> SoscopeError:
-        """Make the error that says what became of the process."""
+        """Make the error that tells what happened to the process."""
         try:
             now = status.read_stat(self.pid)
         except NoSuchProcess as error:
@@ -181,7 +180,7 @@ class Space:
             return NoSuchProcess(f"process {self.pid} has ended; its id is another's", errno=number)
         if now.state in status.ENDED:
             return status.zombie(self.pid, number)
-        if now.flags & _PF_EXITING:  # its memory goes first
+        if now.flags & _PF_EXITING:  # a process that ends loses its memory first
             return NoSuchProcess(f"process {self.pid} has ended", errno=number)
         if now.flags & status.PF_KTHREAD:
             return SoscopeError(f"process {self.pid} is a kernel thread: it has no memory")
@@ -192,36 +191,36 @@ class Space:
         )
 
     def read(self, addr: int, size: int) -> bytes:
-        """Return up to `size` bytes at a run-time address; fewer where a page is missing."""
+        """Return up to `size` bytes at a run-time address; fewer if a page is missing."""
         return self.memory.read(addr, size)
 
     def word(self, addr: int) -> int | None:
-        """Return the address-sized word at `addr`, None where there is none."""
+        """Return the address-sized word at `addr`, None if there is none."""
         size = self.bits // 8
         data = self.memory.read(addr, size)
         return int.from_bytes(data, self.endian) if len(data) == size else None
 
     @property
     def roots(self) -> list[str]:
-        """The folders below which files lie that it names."""
+        """The root directories for the program's paths."""
         return [f"/proc/{self.tid}/root", ""]
 
     def told(self, name: str) -> bytes:
-        """Return the text of the process's file `name` of /proc. Raises OSError."""
+        """Return the text of the process's file `name` in /proc. Raises OSError."""
         with open(f"/proc/{self.tid}/{name}", "rb") as file:
             return file.read()
 
     def files_at(self, path: str) -> Iterator[int]:
-        """Give descriptors of files that may be the one it calls `path`, where /proc knows none."""
+        """Yield descriptors of files that may be `path`, for a process that is not in /proc."""
         raise NotImplementedError
 
     def thread_pointer(self, tid: int) -> int | None:
-        """Return the thread pointer of a thread that is not here, None where nobody says it."""
+        """Return the thread pointer of a thread that is not on this machine, None if not known."""
         raise NotImplementedError
 
     @property
     def maps_text(self) -> bytes:
-        """The text of /proc/PID/maps that `mappings` is made from.
+        """The text of /proc/PID/maps from which `mappings` is made.
 
         Raises NotPermitted and NoSuchProcess.
         """
@@ -236,7 +235,7 @@ class Space:
 
     @property
     def mappings(self) -> list[maps.Mapping]:
-        """The mappings by rising address, as they were when they were first asked for.
+        """The mappings by rising address, as they were on first use.
 
         Raises NotPermitted and NoSuchProcess.
         """
@@ -246,7 +245,7 @@ class Space:
         return self._mappings
 
     def forget(self) -> None:
-        """Forget the mappings: they are read anew when they are next asked for."""
+        """Forget the mappings, so that the next use reads them again."""
         self._text = self._lines = None
         self._asked = 0
         self._mappings = None
@@ -261,11 +260,11 @@ class Space:
         return self._by_inode.get(inode, [])
 
     def mapping_at(self, addr: int) -> maps.Mapping | None:
-        """Return the mapping that holds `addr`, None where there is none."""
+        """Return the mapping that contains `addr`, None if there is none."""
         from bisect import bisect_right
 
         self._asked += 1
-        if self._mappings is None and self._asked <= _FEW:  # of thousands one is wanted
+        if self._mappings is None and self._asked <= _FEW:  # one of thousands is needed
             if self._lines is None:
                 self._lines = [line for line in self.maps_text.split(b"\n") if line]
             at = bisect_right(self._lines, addr, key=maps.start_of)
@@ -279,7 +278,7 @@ class Space:
 
     @property
     def threads(self) -> list[int]:
-        """The ids of the threads that live, in order of their making.
+        """The ids of the living threads, sorted.
 
         Raises NoSuchProcess.
         """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images that no link map names: the vDSO, what a static program loaded, what was mapped by hand.
+"""Images in no link map: the vDSO, images that a static program or other code mapped itself.
 
-An ELF header at the start of a mapping is an image only if all of its PT_LOADs are mapped
-where they belong: a file that is merely read through mmap(2) is none.
+An ELF header at the start of a mapping is an image only if all its PT_LOADs are mapped at their
+addresses. A file that is merely read through mmap(2) is not an image.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ AGENT = "/memfd:soscope"  # the file of soscope's own agent
 
 
 def unlisted_images(images: Images) -> list[LoadedImage]:
-    """Return them by rising address, the vDSO first; their indices follow the listed ones.
+    """Return these images by address, the vDSO first; their indices follow the listed images'.
 
-    One pass: mappings and the ranges of images both rise.
+    It takes one pass, because both mappings and the ranges of images rise.
     """
     space = images.space
     unlisted: list[LoadedImage] = []
@@ -47,7 +47,7 @@ def unlisted_images(images: Images) -> list[LoadedImage]:
         if place < len(known) and known[place][0] <= mapping.start:
             continue
         if mapping.flags[0] != "r" or mapping.path.startswith(("[v", AGENT)):
-            continue  # nobody calls soscope's agent by a name
+            continue  # no look-up should find soscope's agent
         image = image_at(space, mapping.start, index=len(images.linked) + len(unlisted))
         if image is not None and _is_mapped(image, mapping):
             unlisted.append(image)
@@ -57,7 +57,7 @@ def unlisted_images(images: Images) -> list[LoadedImage]:
 
 
 def image_at(space: Space, addr: int, *, index: int, is_vdso: bool = False) -> LoadedImage | None:
-    """Return the image whose ELF header lies at `addr`, None where there is none."""
+    """Return the image whose ELF header lies at `addr`, None if there is none."""
     if space.read(addr, 4) != b"\x7fELF":
         return None
     try:
@@ -76,7 +76,7 @@ def image_at(space: Space, addr: int, *, index: int, is_vdso: bool = False) -> L
 
 
 def _is_mapped(image: LoadedImage, first: Mapping) -> bool:
-    """Return whether every PT_LOAD is where it belongs, code executable."""
+    """Return whether every PT_LOAD is mapped at its address, with code executable."""
     loads = [segment for segment in image.segments if segment.type == c.PT_LOAD and segment.filesz]
     return bool(loads) and all(_holds(image, segment, first) for segment in loads)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has the picture changed? The loader's lists, compared in one system call.
+"""Check whether the images have changed: compare the loader's lists in one system call.
 
 Each node of every link map, each `struct r_debug` and the global scope's list are read again and
-must be what they were. process_vm_readv(2) reads a thousand places at once; its answer is only
-taken while the address space that was opened is still there.
+compared. process_vm_readv(2) reads a thousand ranges at once. Its answer only counts while the
+address space that was opened still exists.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.live.places import HeldPlaces
 
-_FEW = 24  # pieces that are read as quickly without ctypes
-_NEAR = 4096  # bytes between places that are read together
+_FEW = 24  # ranges for which single reads are as quick as ctypes
+_NEAR = 4096  # bytes between ranges that are read together
 
 
 class Watch:
-    """The places that change when images come or go."""
+    """The memory ranges that change when images are loaded or closed."""
 
     __slots__ = ("_batches", "_images", "_known", "_pieces", "_tid")
 
@@ -33,9 +33,10 @@ class Watch:
         self._batches: list[HeldPlaces] | None = None
 
     def holds(self, *, thoroughly: bool = False) -> bool:
-        """Return whether every place has what it had; `thoroughly` looks at the mappings, too.
+        """Return whether no range has changed; if `thoroughly`, compare the mappings, too.
 
-        What no link map names shows there alone: they are looked at anyway where there is none.
+        Only the mappings show images that are in no link map. They are always compared if there
+        is no link map.
         """
         images = self._images
         if images.space.is_still:
@@ -61,7 +62,8 @@ class Watch:
             if not has_same_namespaces(self._images):
                 return False
         if len(watched) != self._known:
-            # Asked for the first time, and most programs ask once: that is not worth ctypes.
+            # This is the first comparison, and most programs make only one: importing ctypes does
+            # not pay off.
             self._known = len(watched)
             self._pieces = _pieces(watched)
             self._batches = None
@@ -70,33 +72,33 @@ class Watch:
         try:
             if self._batches is not None:
                 return all(batch.hold(self._tid) for batch in self._batches)
-        except OSError:  # not allowed here, or a place is no memory any more
-            pass  # each piece is asked for itself, and says so
+        except OSError:  # not allowed here, or a range is not mapped any more
+            pass  # read the ranges one by one below
         return all(piece.holds(space) for piece in self._pieces)
 
 
 class _WatchedPlaces:
-    """HeldPlaces that lie close together: they are read at once."""
+    """Memory ranges that lie close together and are read at once."""
 
     __slots__ = ("_places", "end", "start")
 
     def __init__(self, start: int) -> None:
         self.start = self.end = start
-        self._places: list[tuple[int, int, bytes]] = []  # from, to, what
+        self._places: list[tuple[int, int, bytes]] = []  # start, end, bytes
 
     def take(self, addr: int, data: bytes) -> None:
-        """Take one more place, not below those that it has."""
+        """Add a range, which must not lie below the others."""
         begin = addr - self.start
         self._places.append((begin, begin + len(data), data))
         self.end = max(self.end, addr + len(data))
 
     def holds(self, space: Space) -> bool:
-        """Return whether every place has what it had."""
+        """Return whether every range has its old contents."""
         start = self.start
         now = space.read(start, self.end - start)
         if start + len(now) == self.end:
             return all(now[begin:end] == data for begin, end, data in self._places)
-        # what lies between them is no memory any more
+        # memory between the ranges is not mapped any more
         return all(space.read(start + begin, len(data)) == data for begin, _, data in self._places)
 
 

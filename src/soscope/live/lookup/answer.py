@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a query is answered with: one definition, several, or why there is none."""
+"""The answer to a query: one definition, several, or a reason why there is none."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from soscope.live.images.loadedimage import LoadedImage
 OK = "ok"
 NONE = "none"
 AMBIGUOUS = "ambiguous"
-UNBOUND = "unbound"  # it exists, and where it is has not been decided yet, or cannot be known
-NOT_ALLOCATED = "not-allocated"  # a thread-local variable that this thread has not touched
+UNBOUND = "unbound"  # it exists, but its address is not decided yet or cannot be known
+NOT_ALLOCATED = "not-allocated"  # a thread-local variable that this thread has not used yet
 NO_PERMISSION = "no-permission"
 
-RULE_DLSYM = "dlsym"  # what dlsym(RTLD_DEFAULT, …) returns in the program
-RULE_HANDLE = "handle"  # what dlsym returns for a handle of the image
+RULE_DLSYM = "dlsym"  # the result of dlsym(RTLD_DEFAULT, …) in the program
+RULE_HANDLE = "handle"  # the result of dlsym for a handle of the image
 RULE_VDSO = "vdso"
-RULE_MEMORY = "memory"  # of an image that no link map names
+RULE_MEMORY = "memory"  # symbol of an image that is in no link map
 
 KIND_FUNCTION = "function"
 KIND_OBJECT = "object"
 KIND_IFUNC = "ifunc"
 KIND_TLS = "tls"
-KIND_PLT = "plt"  # the program's own stub, which stands for the function
+KIND_PLT = "plt"  # the program's own stub for the function
 KIND_ABSOLUTE = "absolute"
 KIND_UNKNOWN = "unknown"
 
 
 class Candidate:
-    """One definition that was looked at. `addr` is None where it cannot be known.
+    """One definition that was found; `addr` is None if it cannot be known.
 
-    `wins` marks the one that the answer is.
+    `wins` marks the definition that is the answer.
     """
 
     __slots__ = ("addr", "image", "kind", "rule", "symbol", "version", "wins")
@@ -55,7 +55,7 @@ class Candidate:
 
 
 class Answer:
-    """The answer to one query; true if it is a definite one.
+    """The answer to one query; it is true if it has an address.
 
     >>> with soscope.Process(pid) as process:
     ...     answer = process.resolve("malloc")
@@ -64,14 +64,14 @@ class Answer:
     >>> answer.why[2]
     'image 2 of the scope, libc.so.6, defines it'
 
-    `status` is "ok", "none", "ambiguous" (see `candidates`), "unbound" (nobody has decided yet),
-    "not-allocated" (a variable of a thread that has not touched it) or "no-permission"; only "ok"
-    has an `addr`, at run time. `offset` counts bytes into the symbol and is None but for queries
-    by address. `kind` is "function", "object", "ifunc", "tls", "plt", "absolute" or "unknown".
-    `rule` says by which rule it was found, `why` how: one line for each step. `size` is the
-    symbol's st_size, 0 where unknown. `provider` is what the loader binds calls to, if
-    the answer is the program's own stub (a candidate, else None). `value` is what --read found
-    there, else None.
+    `status` is "ok", "none", "ambiguous" (see `candidates`), "unbound" (the address is not
+    decided yet), "not-allocated" (a thread-local variable that the thread has not used yet) or
+    "no-permission". Only "ok" has an `addr`, a run-time address. `offset` counts bytes from the
+    start of the symbol; it is None unless the query was an address. `kind` is "function",
+    "object", "ifunc", "tls", "plt", "absolute" or "unknown". `rule` is the rule that found it,
+    `why` has one line for each step. `size` is the symbol's st_size, 0 if unknown. If the answer
+    is the program's own stub, `provider` is the candidate to which the loader binds calls, else
+    None. `value` is what --read found at the address, else None.
     """
 
     __slots__ = (
@@ -111,12 +111,12 @@ class Answer:
         return self.status == OK
 
     def __repr__(self) -> str:
-        """Show what was found where."""
+        """Show the query, the status and the address."""
         place = "" if self.addr is None else f" {self.addr:#x}"
         return f"<Answer {self.query!r}: {self.status}{place}>"
 
     def refuse(self, status: str, why: str) -> Answer:
-        """Make it an answer without an address; return it.
+        """Make this an answer without an address, and return it.
 
         >>> soscope.Answer("nobody").refuse("none", "no image defines it")
         <Answer 'nobody': none>
@@ -127,7 +127,7 @@ class Answer:
         return self
 
     def take(self, other: Answer) -> None:
-        """Become what another answer says, and keep the query and the steps.
+        """Take over all fields of another answer, except the query; add its steps to the own ones.
 
         >>> answer = soscope.Answer("libc.so.6!free")
         >>> answer.take(soscope.Answer("free", "unbound"))
@@ -141,7 +141,7 @@ class Answer:
         self.why = why
 
     def as_candidate(self) -> Candidate:
-        """Return what it says as one of several.
+        """Return this answer as one candidate of several.
 
         >>> soscope.Answer("free").as_candidate().kind
         'unknown'

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a query to an answer: which rule is asked in which order.
+"""Answer queries: apply the look-up rules in their order.
 
-A name alone means what dlsym(RTLD_DEFAULT) says in the program. What that does not find may
-still be in an image outside of the global scope, of which there may be several: then the answer
-is ambiguous, and lists them.
+A name alone means the result of dlsym(RTLD_DEFAULT) in the program. A name that is not found that
+way may still be in images outside of the global scope. If several have it, the answer is
+ambiguous and lists them.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
     from soscope.live.lookup.names import PictureNames
 
 _NOT_IN_SCOPE = "no image of the scope defines it"
-_SHORT = 3  # letters of a name that may stand elsewhere than among DWARF's strings
+_SHORT = 3  # characters of a name that may not be among DWARF's strings
 
 
 class Answerer:
-    """Answers queries from one picture of a process.
+    """Answers queries about the images of a process at one moment.
 
-    `tid` is the thread whose thread-local variables are meant, `namespace` the one whose
-    scope is (None: that of the program). With `lists` answers have every definition as
-    candidates; with `seen_from` they are what the slots of that image hold. `names` returns
-    those that no dynamic symbol holds: they are read where a loader finds nothing.
+    `tid` is the thread whose thread-local variables are meant. `namespace` is the namespace whose
+    scope is searched (None: the program's). If `lists` is true, answers have every definition as
+    a candidate. If `seen_from` is set, answers are the contents of that image's slots. `names`
+    returns the look-up for names that are not dynamic symbols, which are read if a loader would
+    find nothing.
     """
 
     __slots__ = ("_names", "images", "lists", "lookup", "namespace", "seen_from", "tid")
@@ -78,7 +79,7 @@ class Answerer:
         return result
 
     def by_names(self, names: Iterable[str]) -> dict[str, Answer]:
-        """Answer what the global scope has of many names; the others are left out."""
+        """Answer many names from the global scope; names that it does not define are left out."""
         scope = self.images.scope(self.namespace or 0)
         settle = self.lookup.settle
         answers = {}
@@ -87,9 +88,9 @@ class Answerer:
         return answers
 
     def by_other_names(self, names: Iterable[str]) -> dict[str, Answer]:
-        """Answer many names that the scope does not have, as `by_name` would.
+        """Answer many names that the scope does not define, as `by_name` would.
 
-        Those that other images export, or the scope's for some version, are left out.
+        Names that other images export, or that the scope has with another version, are left out.
         """
         namespace = self.namespace or 0
         scope = self.images.scope(namespace)
@@ -110,12 +111,12 @@ class Answerer:
             result.why.append(_NOT_IN_SCOPE)
             where = having.get(name)
             self._static(result, Query(name, name), where or described, notes)
-            if where and result.status == words.NONE:  # by another version, perhaps
+            if where and result.status == words.NONE:  # it may have another version
                 del answers[name]
         return answers
 
     def _seen(self, result: Answer, query: Query, text: str) -> Answer:
-        """Answer with what the slots of the image called `text` hold."""
+        """Answer with the contents of the slots of the image called `text`."""
         from soscope.live.lookup.seen import seen_from
 
         images = self._called(result, text)
@@ -156,9 +157,10 @@ class Answerer:
         result.why.append(f"global scope of namespace {namespace}: {len(scope)} images, {kind}")
 
     def _beyond(self, result: Answer, query: Query, hits: list[Hit]) -> None:
-        """Answer with what images outside of the scope define."""
+        """Answer with definitions in images outside of the scope."""
         if hits and self.images.is_static:
-            # A static program's own symbols are all static; what it has loaded is no better.
+            # All symbols of a static program are static ones. Those of images that it has loaded
+            # come no earlier.
             own = self._names().statics(self.lookup, query, [self.images.main])
             if own:
                 candidates = [
@@ -197,7 +199,7 @@ class Answerer:
         self._static(result, query, self.images.all)
 
     def _only_versions(self, result: Answer, query: Query, hits: list[Hit]) -> None:
-        """Refuse a name that needs a version, or another one; list them."""
+        """Refuse a name that needs a version, or another version, and list the versions."""
         result.candidates = [
             self.lookup.candidate(hit, query.name, rule_of(hit[0])) for hit in hits
         ]
@@ -211,7 +213,7 @@ class Answerer:
         result.refuse(words.NONE, why + self._put_right(query))
 
     def _put_right(self, query: Query) -> str:
-        """Return the end of a line that says how IMAGE:NAME and NAME@IMAGE are written here."""
+        """Return a hint on the right syntax if the query is IMAGE:NAME or NAME@IMAGE, else ""."""
         before, _, behind = query.name.partition(":")
         for image, name in ((before, behind), (query.version, query.name)):
             if name and any(loaded.name == image for loaded in self.images.all):
@@ -227,9 +229,9 @@ class Answerer:
         images: list[LoadedImage],
         notes: list[str] | None = None,
     ) -> None:
-        """Answer with static symbols of these images: of files, not of a loader.
+        """Answer with static symbols of these images, which are in files, not known to a loader.
 
-        `notes` are those of all images, where these are not all.
+        `notes` are the notes on all images, if `images` are only some of them.
         """
         names = self._names()
         answers = names.statics(self.lookup, query, images)
@@ -259,7 +261,7 @@ class Answerer:
     # ---- one image ----
 
     def _called(self, result: Answer, text: str) -> list[LoadedImage] | None:
-        """Return the images called `text`; None where the answer is already there."""
+        """Return the images called `text`; if there are none, refuse and return None."""
         images = self.images.named(text)
         if self.namespace is not None:
             images = [image for image in images if image.namespace == self.namespace]
@@ -269,7 +271,7 @@ class Answerer:
         return images
 
     def _on_handle(self, result: Answer, query: Query, images: list[LoadedImage]) -> None:
-        """Answer with what dlsym returns for handles of these images."""
+        """Answer with the results of dlsym for handles of these images."""
         hits: list[tuple[LoadedImage, Hit]] = []
         name = os.fsencode(query.name)
         if images[0].is_main and self.lookup.first(images[:1], name, query.version) is None:
@@ -294,7 +296,7 @@ class Answerer:
             self._hidden_of(result, query, images)
 
     def _hidden_of(self, result: Answer, query: Query, images: list[LoadedImage]) -> None:
-        """Answer for a name that handles of these images do not have."""
+        """Answer for a name that dlsym does not find with handles of these images."""
         hidden = self.lookup.every(images, os.fsencode(query.name))
         if hidden and query.version is None:
             self._only_versions(result, query, hidden)
@@ -302,8 +304,8 @@ class Answerer:
             self._static(result, query, images)
 
     def _handle(self, image: LoadedImage, name: bytes, version: str | None) -> Hit | None:
-        """Return what a look-up on a handle of `image` finds."""
-        if image.is_main:  # its own come first, static ones too; see _on_handle
+        """Return what dlsym finds with a handle of `image`, None if nothing."""
+        if image.is_main:  # first its own, also static ones; see _on_handle
             own = self.lookup.first([image], name, version)
             return own or self.lookup.first(self.images.scope(0), name, version)
         from soscope.live.images.scope import search_list
@@ -314,7 +316,7 @@ class Answerer:
     # ---- --all ----
 
     def _list_all(self, result: Answer, query: Query) -> None:
-        """List every definition: in scope order first, then in the other images."""
+        """List every definition: first in scope order, then in the other images."""
         scope = self.images.scope(self.namespace or 0)
         known = set(map(id, scope))
         where = scope + [image for image in self.images.all if id(image) not in known]
@@ -335,5 +337,5 @@ class Answerer:
             if (id(candidate.image), candidate.addr) not in listed:
                 candidate.wins = candidate.addr == result.addr and candidate.addr is not None
                 candidates.append(candidate)
-        # those of a C++ name are listed already: each mangled name has been asked for
+        # Candidates of a C++ name are listed already, because each mangled name was looked up.
         result.candidates = candidates or result.candidates

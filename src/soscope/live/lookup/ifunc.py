@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which function an IFUNC was resolved to, without running its resolver.
+"""Find the function that an IFUNC resolves to, without running its resolver.
 
-The loader has run it where a relocation asked for it: (a) an IRELATIVE slot whose addend is the
-resolver, in its own image; (b) a slot of any image for that name and version. (c) What this very
-libc gave in our own process is what it gives there: same build-id, same processor, no tunables.
+The loader has run the resolver for relocations. Sources are (a) an IRELATIVE slot of its own
+image whose addend is the resolver, and (b) a slot of any image for the same name and version. (c)
+The same library in soscope's own process gives the same result, if build-id and processor are the
+same and there are no tunables.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _OURS = ("libc.so.6", "libm.so.6")
 
 
 class IfuncTarget:
-    """Where an IFUNC leads, and how that was found; `others` if slots do not agree."""
+    """The function of an IFUNC, and how it was found; `others` if slots do not agree."""
 
     __slots__ = ("addr", "others", "why")
 
@@ -33,7 +34,7 @@ class IfuncTarget:
 
 
 def target(images: Images, image: LoadedImage, name: str, entry: SymbolEntry) -> IfuncTarget:
-    """Return where the IFUNC `entry` of `image` leads."""
+    """Return the function to which the IFUNC `entry` of `image` resolves."""
     resolver = entry.value + image.load_bias
     version = image.symbols.version_of(entry)
     seen: dict[int, str] = {}
@@ -55,7 +56,7 @@ def target(images: Images, image: LoadedImage, name: str, entry: SymbolEntry) ->
 
 
 def _irelative(image: LoadedImage, resolver: int) -> list[tuple[int, str]]:
-    """Return what the IRELATIVE slots with this resolver hold."""
+    """Return the contents of IRELATIVE slots with this resolver, each with its description."""
     held = []
     try:
         for slot in slots.slots_of(image):
@@ -64,14 +65,14 @@ def _irelative(image: LoadedImage, resolver: int) -> list[tuple[int, str]]:
                 if value and value not in (resolver, resolver + image.load_bias):
                     held.append((value, f"IRELATIVE slot {slot.addr:#x} of {image.name}"))
     except FormatError:
-        pass  # damaged tables name no slot: less evidence
+        pass  # damaged tables: there is less evidence
     return [pair for pair in held if image.executes(pair[0])]
 
 
 def _named(
     images: Images, image: LoadedImage, name: bytes, version: str | None
 ) -> list[tuple[int, str]]:
-    """Return what slots for this name and version hold, where it can come from `image`."""
+    """Return the contents of slots for this name and version, if they can be from `image`."""
     held = []
     vdso = next((candidate for candidate in images.linked if candidate.is_vdso), None)
     for user in images.linked:
@@ -91,10 +92,10 @@ def _named(
 
 
 def _is_own_stub(image: LoadedImage, slot: slots.RelocatedWord, value: int) -> bool:
-    """Return whether an image's own slot still leads to its stub: it was never called.
+    """Return whether an image's own slot still leads to its stub, as it was never called.
 
-    A stub that is not bound pushes the number of its relocation: 68 imm32, perhaps behind
-    endbr64; what a resolver returns begins otherwise.
+    The stub of an unbound slot pushes the number of its relocation (68 imm32, perhaps behind
+    endbr64). The function that a resolver returns does not begin so.
     """
     code = image.space.read(value, 16).removeprefix(b"\xf3\x0f\x1e\xfa")
     return code[:1] == b"\x68" and slot.kind == slots.JUMP
@@ -103,7 +104,7 @@ def _is_own_stub(image: LoadedImage, slot: slots.RelocatedWord, value: int) -> b
 def _in_our_process(
     images: Images, image: LoadedImage, name: str, version: str | None
 ) -> int | None:
-    """Return where the same build of a library has the function in our own process."""
+    """Return the address of the function in the same build of a library in our own process."""
     if not image.is_called(_OURS[0]) and not image.is_called(_OURS[1]):
         return None
     if not image.space.is_here or image.space.bits != 64 or _has_tunables(image.space):
@@ -146,7 +147,7 @@ def _ask_here(
 
 
 def _has_tunables(space: Space) -> bool:
-    """Return whether somebody tuned either libc, or that cannot be known."""
+    """Return whether GLIBC_TUNABLES is set for either process, or cannot be read."""
     try:
         theirs = space.told("environ").split(b"\0")
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a name to a definition by the loader's rules: what dlsym and dlvsym would return."""
+"""Look names up by the loader's rules, as dlsym and dlvsym do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Hit = tuple[LoadedImage, SymbolEntry]
 
 
 class Lookup:
-    """Look-ups in one picture of a process's images; `tid` is whose variables are meant."""
+    """Look-ups among a process's images; `tid` is the thread whose thread-local variables count."""
 
     __slots__ = ("_is_musl", "_mask", "images", "tid")
 
@@ -42,14 +42,14 @@ class Lookup:
 
     @property
     def is_musl(self) -> bool:
-        """Return whether musl's rules hold."""
+        """Return whether the loader is musl's, so that musl's rules apply."""
         if self._is_musl is None:
             from soscope.live.images.scope import is_musl
 
             self._is_musl = is_musl(self.images)
         return self._is_musl
 
-    # ---- which definition ----
+    # ---- definitions ----
 
     def first(
         self,
@@ -59,20 +59,20 @@ class Lookup:
         *,
         use: str = DLSYM,
     ) -> Hit | None:
-        """Return the definition in the first image that has one the loader takes for `use`."""
+        """Return the first definition that the loader accepts for `use`, image by image."""
         wanted = Name(name)
         musl = self.is_musl
         for image in where:
             try:
                 entry = image.symbols.find(wanted, version, use=use, musl=musl)
             except FormatError:
-                continue  # not loaded to the end, or damaged: ld.so has no symbols of it either
+                continue  # partly loaded or damaged: ld.so has no symbols of it, either
             if entry is not None:
                 return image, entry
         return None
 
     def first_all(self, where: Iterable[LoadedImage], names: Iterable[str]) -> dict[str, Hit]:
-        """Return what `first` finds for many names, going through each image once."""
+        """Return the results of `first` for many names, in one pass over each image."""
         wanted: dict[int, list[bytes]] = {}
         texts: dict[bytes, tuple[str, int]] = {}
         for name in names:
@@ -101,11 +101,11 @@ class Lookup:
                         else:
                             left.remove(word)
             except FormatError:
-                continue  # half loaded: the loader would find nothing in it
+                continue  # partly loaded: the loader would find nothing in it
         return hits
 
     def exported(self, where: Iterable[LoadedImage], names: Iterable[str]) -> set[str]:
-        """Return those of many names that any of these images defines, in whatever version."""
+        """Return those of `names` that any of these images defines, with any version."""
         wanted: dict[int, list[bytes]] = {}
         texts = {os.fsencode(name) + b"\0": name for name in names}
         for word in texts:
@@ -115,11 +115,11 @@ class Lookup:
             try:
                 exported.update(map(texts.__getitem__, image.symbols.named_all(wanted)))
             except FormatError:
-                continue  # as above
+                continue  # the same as above
         return exported
 
     def every(self, where: Iterable[LoadedImage], name: bytes) -> list[Hit]:
-        """Return all definitions of a name, of every version, in this order of images."""
+        """Return all definitions of a name, of every version, in the order of the images."""
         wanted = Name(name)
         hits: list[Hit] = []
         for image in where:
@@ -127,13 +127,15 @@ class Lookup:
                 every = image.symbols.definitions(wanted, musl=self.is_musl)
                 hits += [(image, entry) for entry in every]
             except FormatError:
-                continue  # as above
+                continue  # the same as above
         return hits
 
     def beyond(self, name: bytes, version: str | None, namespace: int) -> list[Hit]:
-        """Return the definitions in images that the global scope does not have.
+        """Return the definitions in images that are not in the global scope.
 
-        The namespace's own first; others only if it has none; what no link map names last.
+        If images of the same namespace have definitions, only these are returned. If not, the
+        definitions in other namespaces are returned. Images in no link map only count if no other
+        image has a definition.
         """
         scope = set(map(id, self.images.scope(namespace)))
         rest = [image for image in self.images.linked if id(image) not in scope]
@@ -151,10 +153,10 @@ class Lookup:
         hits = [self.first([image], name, version) for image in where]
         return [hit for hit in hits if hit is not None]
 
-    # ---- which address ----
+    # ---- addresses ----
 
     def settle(self, result: Answer, hit: Hit, name: str, rule: str) -> Answer:
-        """Fill an answer in: the definition `hit`, and where it is now."""
+        """Fill the definition `hit` and its current address into an answer."""
         image, entry = hit
         if self.images.space.is_patchwork and (
             entry.binding == c.STB_GNU_UNIQUE
@@ -187,7 +189,7 @@ class Lookup:
         return result
 
     def _settle_provider(self, result: Answer, image: LoadedImage, name: str) -> None:
-        """Say which function the program's own stub leads to by the loader's rules for calls."""
+        """Fill in the function to which the loader binds calls through the program's own stub."""
         scope = self.images.scope(image.namespace)
         hit = self.first(scope, os.fsencode(name), result.version, use=CALL)
         if hit is not None:
@@ -233,20 +235,20 @@ class Lookup:
             result.why.append(f"an IFUNC, bound: {bound.why}")
 
     def version_of(self, image: LoadedImage, entry: SymbolEntry) -> str | None:
-        """Return the name of a definition's version, None where it has none."""
+        """Return the name of a definition's version, None if it has none."""
         try:
             return image.symbols.version_of(entry)
         except FormatError:
             return None
 
     def candidate(self, hit: Hit, name: str, rule: str) -> Candidate:
-        """Describe one definition; its address is looked up as for an answer."""
+        """Return one definition as a candidate, with its address."""
         answer = self.settle(Answer(name), hit, name, rule)
         return Candidate(answer.addr, name, answer.version, answer.image, rule, answer.kind)
 
 
 def kind_of(entry: SymbolEntry) -> str:
-    """Return what a definition is, in the words of answers."""
+    """Return the kind of a definition, as a constant for `Answer.kind`."""
     if entry.is_stub:
         return words.KIND_PLT
     if entry.section == c.SHN_ABS and entry.type != c.STT_TLS:
@@ -255,7 +257,7 @@ def kind_of(entry: SymbolEntry) -> str:
 
 
 def rule_of(image: LoadedImage) -> str:
-    """Return the rule by which a definition outside of the global scope is found."""
+    """Return the rule for a definition in an image outside of the global scope."""
     if image.is_vdso:
         return words.RULE_VDSO
     return words.RULE_HANDLE if image.link_map or image.is_main else words.RULE_MEMORY

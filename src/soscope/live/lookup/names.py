@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All names of a process that its dynamic symbols do not hold, and from addresses to names.
+"""Names that are not dynamic symbols of a process, and look-ups from addresses to names.
 
-One object for one picture of the images: static symbols, names of debug files, of code that was
-made at run time, C++ names as people write them. What is found is marked with its rule.
+One object serves one list of images. Its names are static symbols, names in debug files, names of
+code that was made at run time, and demangled C++ names. Each result has the rule that found it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from soscope.live.names.containing import GAP, INSIDE, UNSIZED
 from soscope.live.names.locate import STUB, Place
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # where everything else has no name
+if TYPE_CHECKING:  # imported only if the other sources have no name
     from soscope.live.names.dwarfnames import DwarfNames
     from soscope.live.names.jitnames import JitName, JitNames
 
@@ -43,9 +43,10 @@ Found = tuple[LoadedImage, str, ElfSymbol]  # image, rule, symbol
 
 
 class PictureNames:
-    """The names of the images of one picture; files are read when they are first needed.
+    """The names of a list of images; files are read when they are first needed.
 
-    `notes` says what was refused or could not be read, and why; `left_out`, that it was too much.
+    `notes` has reasons why files were refused or could not be read. `left_out` tells that there
+    was too much to read.
     """
 
     __slots__ = ("_dwarfs", "_images", "_jit", "left_out", "notes")
@@ -57,7 +58,7 @@ class PictureNames:
         self.notes: list[str] = []
         self.left_out = False
 
-    # ---- by name ----
+    # ---- look-up by name ----
 
     def find(self, name: str, version: str | None, where: list[LoadedImage]) -> list[Found]:
         """Return the static symbols called `name` in these images, in order."""
@@ -67,7 +68,7 @@ class PictureNames:
         return statics
 
     def having(self, wanted: set[str], where: list[LoadedImage]) -> dict[str, list[LoadedImage]]:
-        """Return which of these images have static symbols with these names, in order."""
+        """Return name -> images of `where` that have a static symbol with that name, in order."""
         texts = {os.fsencode(name): name for name in wanted}
         by_name: dict[str, list[LoadedImage]] = {}
         for image in where:
@@ -79,13 +80,14 @@ class PictureNames:
         return by_name
 
     def described_images(self, where: list[LoadedImage]) -> list[LoadedImage]:
-        """Return those of these images of which DWARF may have names."""
+        """Return those of these images whose DWARF may have names."""
         return [image for image in where if self._dwarf(image).is_there]
 
     def statics(self, lookup: Lookup, query: Query, where: list[LoadedImage]) -> list[Answer]:
-        """Return what no loader would find: static symbols in these images, one answer each.
+        """Return static symbols in these images, which no loader would find, as one answer each.
 
-        A query that names no image is for code made at run time, too, if there are none.
+        If there are none and the query names no image, names of code made at run time are
+        returned.
         """
         statics = self.find(query.name, query.version, where)
         answers = [self._settled(lookup, static, query.text) for static in statics]
@@ -94,7 +96,7 @@ class PictureNames:
         return answers
 
     def described(self, query: Query, where: list[LoadedImage]) -> list[Answer]:
-        """Return what only DWARF has of these images, one answer each."""
+        """Return names that only the DWARF of these images has, as one answer each."""
         if query.version is not None:
             return []
         answers = []
@@ -118,12 +120,12 @@ class PictureNames:
         return known
 
     def notes_of(self, images: list[LoadedImage]) -> list[str]:
-        """Say what was refused or could not be read of these images, and why."""
+        """Return the reasons why files of these images were refused or could not be read."""
         notes = [note for image in images for note in image.names.notes]
         return list(dict.fromkeys(notes + self.notes))
 
     def _settled(self, lookup: Lookup, static: Found, query: str) -> Answer:
-        """Return the answer that one static symbol is."""
+        """Return one static symbol as an answer."""
         image, rule, symbol = static
         info = symbol.binding << 4 | symbol.type
         entry = SymbolEntry(0, info, 0, symbol.section, symbol.value, symbol.size, None)
@@ -136,7 +138,7 @@ class PictureNames:
         return answer
 
     def _settled_ifunc(self, answer: Answer, static: Found) -> Answer:
-        """Answer with what an IFUNC was resolved to."""
+        """Fill in the function to which an IFUNC was resolved."""
         image, answer.rule, symbol = static
         answer.symbol, answer.version, answer.image = symbol.name, symbol.version, image
         answer.kind = words.KIND_IFUNC
@@ -158,10 +160,10 @@ class PictureNames:
             return image.names.debug_path or rule
         return {"static": ".symtab", "minidebug": ".gnu_debugdata"}.get(rule, rule)
 
-    # ---- by address ----
+    # ---- look-up by address ----
 
     def by_addr(self, result: Answer, addr: int) -> Answer:
-        """Answer with the symbol that holds `addr`."""
+        """Answer with the symbol that contains `addr`."""
         image = self._images.at(addr)
         if image is None:
             return self._outside(result, addr)
@@ -169,7 +171,7 @@ class PictureNames:
         return self._placed(result, addr, image, place)
 
     def by_addrs(self, queries: list[tuple[str, int]]) -> list[Answer]:
-        """Answer many (query, address) at once, in order: one pass over each image."""
+        """Answer many pairs (query, address) in order, in one pass over each image."""
         answers = [Answer(text) for text, _ in queries]
         addrs = [addr for _, addr in queries]
         groups: dict[int, tuple[LoadedImage, list[int]]] = {}
@@ -190,7 +192,7 @@ class PictureNames:
         return addr - image.load_bias & (1 << self._images.space.bits) - 1
 
     def _placed(self, result: Answer, addr: int, image: LoadedImage, place: Place) -> Answer:
-        """Fill in what is at a place of an image."""
+        """Fill in the symbol or stub at an address of an image."""
         result.image = image
         symbol = place.symbol
         if place.what == INSIDE and symbol is not None:  # nearly always
@@ -256,10 +258,10 @@ class PictureNames:
         result.kind = words.KIND_FUNCTION
         return True
 
-    # ---- code that was made at run time ----
+    # ---- code made at run time ----
 
     def _outside(self, result: Answer, addr: int) -> Answer:
-        """Answer for an address in no image: code made at run time, or nothing with a name."""
+        """Answer for an address in no image: code made at run time, or no name."""
         mapping = self._images.space.mapping_at(addr)
         if mapping is None:
             return result.refuse(words.NONE, "nothing is mapped there")
@@ -281,7 +283,7 @@ class PictureNames:
         return [made for names in self._made_names() for made in names.find(name)]
 
     def _made_names(self) -> list[JitNames]:
-        """Return the tables of code made at run time: what is registered first."""
+        """Return the tables of code made at run time, registered code (GDB's interface) first."""
         if self._jit is None:
             from soscope.live.names.jitnames import JitNames, JitRoom, perf_map, registered
 
@@ -317,7 +319,7 @@ class PictureNames:
 
 
 def _made(made: JitName, query: str) -> Answer:
-    """Return the answer that a piece of code made at run time is."""
+    """Return a piece of code made at run time as an answer."""
     answer = Answer(query, words.OK)
     answer.addr, answer.symbol, answer.size, answer.rule = (
         made.start,

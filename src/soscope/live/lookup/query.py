@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a query may look like: NAME, NAME@VERSION, NAME@@VERSION, IMAGE!NAME, 0xADDR."""
+"""Parse queries: NAME, NAME@VERSION, NAME@@VERSION, IMAGE!NAME, 0xADDR."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _HEXADECIMAL = ("0x", "0X")
 
 
 class Query:
-    """One query. `addr` is set for a query by address, `name` for all others.
+    """One query: `addr` is set for a query by address, `name` for all others.
 
-    `image` is the text before "!", `version` that behind "@" or "@@". `is_demangled` says that
-    the name is C++ as people read it.
+    `image` is the text before "!", `version` the text behind "@" or "@@". `is_demangled` tells
+    that the name is a demangled C++ name.
     """
 
     __slots__ = ("addr", "image", "is_demangled", "name", "text", "version")
@@ -48,7 +48,8 @@ def parse(text: str) -> Query:
         except ValueError:
             raise UsageError(f"'{text}' is not an address", hint="hexadecimal digits") from None
     image: str | None = None
-    # The last one: a path may have that sign, too. In C++ it only stands behind "operator".
+    # The last "!" counts, because a path may contain one, too. In C++ names, "!" is only part of
+    # "operator!".
     marks = [at for at, sign in enumerate(word) if sign == "!" and at]
     marks = [at for at in marks if not word[:at].rstrip().endswith("operator")]
     if marks:
@@ -65,17 +66,17 @@ def parse(text: str) -> Query:
 
 
 class Batch:
-    """Many queries, sorted out by what can be answered in one pass: `names` and `addrs` by text.
+    """Many queries, divided by how they are answered: `names` and `addrs` in one pass each.
 
-    `keys` has for each query its text there, "" for one that is to be asked alone. Those are
-    Query objects in `queries`; plain names and addresses, of which there may be very many, stay
-    what they were.
+    `keys` has, for each query, its text in `names` or `addrs`, "" for a query that is answered
+    alone. The latter are Query objects in `queries`. Plain names and addresses, of which there
+    may be very many, are not converted.
     """
 
     __slots__ = ("addrs", "keys", "names", "queries")
 
     def __init__(self, queries: Iterable[Query | str]) -> None:
-        """Sort them out. Raises UsageError as `parse` does."""
+        """Divide the queries. Raises UsageError as `parse` does."""
         self.queries: list[Query | str] = []
         self.keys: list[str] = []
         self.names: set[str] = set()
@@ -90,7 +91,7 @@ class Batch:
                 try:
                     self.addrs[query] = int(query, 16)
                 except ValueError:
-                    parse(query)  # says what is wrong
+                    parse(query)  # raises the error
                     raise
             else:
                 self._take(parse(query))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one image's own slot for a name is bound to: the loader's decision, not a look-up."""
+"""What one image's own slot for a name holds: the loader's decision, not a look-up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = {slots.JUMP: "JUMP_SLOT", slots.DATA: "GLOB_DAT", slots.WORD: "word"}
 
 
 def seen_from(images: Images, image: LoadedImage, query: Query) -> Answer:
-    """Answer with what the slots of `image` for the name hold now."""
+    """Answer with the current contents of the slots of `image` for the name."""
     result = Answer(query.text)
     name = os.fsencode(query.name)
     if images.space.is_patchwork:
@@ -56,7 +56,7 @@ def seen_from(images: Images, image: LoadedImage, query: Query) -> Answer:
 
 
 def _without_slot(image: LoadedImage, query: Query) -> str:
-    """Say why an image has no slot for a name, and what can be asked instead."""
+    """Return why an image has no slot for a name, and which query to make in its place."""
     name = os.fsencode(query.name)
     ask = f"; '{image.name}!{query.name}' asks for that"
     own = image.symbols.definitions(Name(name))
@@ -70,7 +70,7 @@ def _without_slot(image: LoadedImage, query: Query) -> str:
 def _bound(
     images: Images, result: Answer, query: Query, addr: int, label: str, version: str | None
 ) -> Answer:
-    """Fill in what a slot leads to."""
+    """Fill in the definition to which a slot leads."""
     result.why.append(f"{label} holds {addr:#x}")
     result.status = words.OK
     result.addr = addr

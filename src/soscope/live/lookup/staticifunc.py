@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which function an IFUNC that only .symtab names was resolved to.
+"""Find the function to which an IFUNC that is only in .symtab was resolved.
 
-A static program has no dynamic section, and a local IFUNC no name in one; the relocation that
-asks for it stands in a section of the file all the same (R_X86_64_IRELATIVE: its addend is the
-resolver, its slot holds what that returned). The resolver is not run.
+A static program has no dynamic section, and a local IFUNC has no name in one. But the relocation
+for it is in a section of the file all the same (R_X86_64_IRELATIVE: its addend is the resolver,
+its slot holds the resolver's result). The resolver is not run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_BYTES = 1 << 28
 
 
 def targets(image: LoadedImage, resolver: int) -> list[int]:
-    """Return the addresses that slots for the IFUNC whose resolver is at vaddr `resolver` hold."""
+    """Return the contents of slots for the IFUNC whose resolver is at vaddr `resolver`."""
     file = image.file
     irelative = frozenset() if image.arch is None else image.arch.relocations.irelative
     if file is None or file.elf.encoding.bits != 64:

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread pointer of a thread of another process, without stopping it."""
+"""Find the thread pointer of a thread of another process, without stopping it."""
 
 from __future__ import annotations
 
 from soscope.live.images.space import Space
 from soscope.proc.maps import Mapping
 
-_REACH = 8192  # a robust list's head lies that close to the start of its descriptor
-_MUSL_TIDS = (0x30, 0x38)  # of struct pthread, 64 bits
+_REACH = 8192  # bytes from the start of a descriptor to the robust list's head, at most
+_MUSL_TIDS = (0x30, 0x38)  # offsets in struct pthread, 64 bits
 _MUSL_TIDS_32 = (0x18, 0x1C)
-_GLIBC_TID_32 = 0x68  # behind 24 words of tcbhead_t and a list's two: what static programs have
+_GLIBC_TID_32 = 0x68  # behind 24 words of tcbhead_t and a list's two, in static programs
 _MOST = 64 << 20  # bytes of writable memory that are searched
 
 
 def thread_pointer(space: Space, tid: int, tid_offset: int | None) -> int | None:
-    """Return the thread pointer of `tid`, None where it is not found.
+    """Return the thread pointer of `tid`, None if it is not found.
 
-    `tid_offset` is where glibc's descriptor has the thread id, None with another libc.
+    `tid_offset` is the offset of the thread id in glibc's descriptor, None with another libc.
     """
     inner = _inner_id(tid)
     head = _robust_list(tid)
@@ -30,26 +30,26 @@ def thread_pointer(space: Space, tid: int, tid_offset: int | None) -> int | None
         for at in range(len(data) - 3 * size & -size, -1, -size):
             own = (low + at).to_bytes(size, space.endian)
             twice = data[at : at + size] == data[at + 2 * size : at + 3 * size] == own
-            # the head of the robust list follows the id closely
+            # the head of the robust list is close behind the thread id
             if twice and number in (data[-8:-4], data[-12:-8], data[-16:-12], data[-20:-16]):
                 return low + at
     return _search(space, inner, tid_offset)
 
 
 def _inner_id(tid: int) -> int:
-    """Return the id that a thread has in its own pid namespace."""
+    """Return the id of a thread in its own pid namespace."""
     try:
         with open(f"/proc/{tid}/status", "rb") as file:
             for line in file:
                 if line.startswith(b"NSpid:"):
                     return int(line.split()[-1])
     except OSError:
-        pass  # it has ended, and so has the question
+        pass  # the thread has ended
     return tid
 
 
 def _robust_list(tid: int) -> int:
-    """Return the head of a thread's robust list, 0 where there is none."""
+    """Return the head of a thread's robust list, 0 if there is none."""
     import ctypes
 
     from soscope.model.arch import arch_here
@@ -68,7 +68,7 @@ def _robust_list(tid: int) -> int:
 def _is_descriptor(
     space: Space, data: bytes, at: int, base: int, inner: int, offsets: tuple[int, ...]
 ) -> bool:
-    """Return whether `data`, which lies at `base`, has a descriptor of thread `inner` at `at`."""
+    """Return whether `data`, which lies at `base`, has thread `inner`'s descriptor at `at`."""
     size = space.bits // 8
     own = (base + at).to_bytes(size, space.endian)
     if data[at : at + size] != own:
@@ -80,7 +80,7 @@ def _is_descriptor(
 
 
 def _search(space: Space, inner: int, tid_offset: int | None) -> int | None:
-    """Look for the descriptor in writable memory: it begins with its own address."""
+    """Search writable memory for the descriptor, which begins with its own address."""
     size = space.bits // 8
     is_glibc = tid_offset is not None
     offsets = (tid_offset,) if tid_offset is not None else _MUSL_TIDS

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thread-local variables of another process, per thread, by reading alone.
+"""Thread-local variables of another process, for each thread, only by reading memory.
 
-The thread pointer: get_robust_list(2) gives an address inside of a thread's descriptor, whose
-start holds its own address twice. Where there is no robust list (musl, 32-bit programs), the
-descriptor is looked for in writable memory by the same sign and the thread's id.
+The thread pointer: get_robust_list(2) returns an address inside a thread's descriptor, whose
+start holds its own address twice. If there is no robust list (musl, 32-bit programs), the
+descriptor is searched for in writable memory, by its own address and the thread's id.
 
 The block: glibc exports descriptions of its private structures for libthread_db (`_thread_db_*`:
-size in bits, number, offset; <nptl_db/structs.def>). musl's `struct dso` holds a copy of
-PT_TLS, behind which stand offset and module id.
+size in bits, number, offset; <nptl_db/structs.def>). musl's `struct dso` has a copy of PT_TLS,
+followed by offset and module id.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FORCED_DYNAMIC = -1
 
 
 class Unknown(Exception):  # noqa: N818  it is an answer, not a mistake
-    """The address is not known; the text says why. `is_unallocated`: there is none yet."""
+    """The address is not known; the text tells why. `is_unallocated`: there is no block yet."""
 
     def __init__(self, why: str, *, is_unallocated: bool = False) -> None:
         super().__init__(why)
@@ -52,7 +52,7 @@ def tls_addr(images: Images, image: LoadedImage, value: int, tid: int) -> tuple[
 
 
 class Private:
-    """glibc's descriptions of its private structures, of the libc in namespace 0."""
+    """glibc's descriptions of its private structures, in the libc of namespace 0."""
 
     __slots__ = ("_images", "_libraries")
 
@@ -64,11 +64,11 @@ class Private:
 
     @property
     def is_there(self) -> bool:
-        """Return whether this is glibc with its descriptions."""
+        """Return whether the libc is a glibc with these descriptions."""
         return self.offset("link_map_l_tls_modid") is not None
 
     def field(self, name: str) -> tuple[int, int] | None:
-        """Return (offset, size) in bytes of a described field, None where there is none."""
+        """Return (offset, size) in bytes of a described field, None if there is none."""
         symbol = b"_thread_db_" + name.encode()
         for image in self._libraries:
             value = self._value(image, symbol)
@@ -81,7 +81,7 @@ class Private:
 
     @staticmethod
     def _value(image: LoadedImage, symbol: bytes) -> int | None:
-        """Return the link-time address of a description; before glibc 2.34 it is static."""
+        """Return the link-time address of a description, a static symbol before glibc 2.34."""
         try:
             entries = image.symbols.named(Name(symbol))
         except FormatError:
@@ -94,7 +94,7 @@ class Private:
         return statics[0][1].value if statics else None
 
     def offset(self, name: str) -> int | None:
-        """Return the offset in bytes of a described field, None where there is none."""
+        """Return the offset in bytes of a described field, None if there is none."""
         field = self.field(name)
         return None if field is None else field[0]
 
@@ -137,7 +137,7 @@ def _glibc(
     if module > length:
         raise missing
     if _signed(images, dtv) < _generation(images, private, module):
-        raise missing  # what the entry holds is of an image that is gone
+        raise missing  # the entry belongs to an image that is gone
     block = _word(images, dtv + entry[0] + module * step)
     if block in (0, (1 << images.space.bits) - 1):
         raise missing
@@ -145,7 +145,7 @@ def _glibc(
 
 
 def _generation(images: Images, private: Private, module: int) -> int:
-    """Return since which generation of the list of modules a number is this module's."""
+    """Return the generation in which the list of modules gave this number to the module."""
     names = (
         "rtld_global__dl_tls_dtv_slotinfo_list",
         "dtv_slotinfo_list_len",
@@ -173,7 +173,7 @@ def _generation(images: Images, private: Private, module: int) -> int:
 
 
 def _program_offset(image: LoadedImage) -> int:
-    """Return how far below the thread pointer the program's own variables begin."""
+    """Return the distance from the program's own variables up to the thread pointer."""
     for segment in image.segments:
         if segment.type == c.PT_TLS:
             align = max(segment.align, 1)

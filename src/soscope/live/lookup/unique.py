@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""STB_GNU_UNIQUE: the definition that a whole namespace uses, whoever has others.
+"""STB_GNU_UNIQUE: the one definition that a whole namespace uses, even if others exist.
 
-glibc keeps the chosen ones in a table for each namespace (`struct unique_sym`: hash, name,
-symbol, image; the image last), private, but recognisable: every entry in use points to the
-symbol table of an image that we know.
+For each namespace, glibc keeps a table of the definitions that it chose (`struct unique_sym`:
+hash, name, symbol, image; the image last). The table is private, but recognisable: every entry in
+use points to the symbol table of a known image.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ _MAX_ENTRIES = 1 << 20
 
 
 def unique_owner(images: Images, namespace: int, name: bytes) -> tuple[LoadedImage, int] | None:
-    """Return the image, and the index of the symbol, that a unique name is bound to.
+    """Return the image and the symbol index to which a unique name is bound.
 
-    None where nobody has looked it up yet: the first definition that is found will be it.
+    Return None if the loader has not looked it up yet. Then the first definition that a look-up
+    finds will be chosen.
     """
     place = rtld_global(images)
     if place is None:
@@ -46,7 +47,7 @@ def unique_owner(images: Images, namespace: int, name: bytes) -> tuple[LoadedIma
 def _entries(
     images: Images, table: int, room: int, used: int
 ) -> list[tuple[bytes, int, LoadedImage]] | None:
-    """Return (name, symbol, image) of a table's entries in use, None if it is no such table."""
+    """Return (name, symbol, image) of a table's entries in use, None if it is not such a table."""
     size = images.space.bits // 8
     data = images.space.read(table, room * 4 * size)
     if len(data) < room * 4 * size:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--read FORMAT`: what is stored at an address, as numbers or text.
+"""`--read FORMAT`: the data at an address, as numbers or text.
 
-str        a string that ends with a NUL            i8 u8 i16 u16 i32 u32 i64 u64
-ptr        an address                               f32 f64
-3i         the letters of Python's struct           hex:N   N bytes
-*FORMAT    follow the pointer there first; ** two of them
+The formats are:
+
+    str        a string that ends with a NUL            i8 u8 i16 u16 i32 u32 i64 u64
+    ptr        an address                               f32 f64
+    3i         the letters of Python's struct           hex:N   N bytes
+    *FORMAT    follow the pointer there first; ** two of them
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ Value = int | float | str | list[int | float | str]
 
 
 class Unreadable(Exception):  # noqa: N818  it is an answer, not a mistake
-    """There is no memory where the value should be; the text says where."""
+    """There is no memory at the value's address, which the text gives."""
 
 
 class ValueFormat:
@@ -44,7 +46,7 @@ class ValueFormat:
     __slots__ = ("_kind", "_layout", "_pointers", "_size", "text")
 
     def __init__(self, text: str) -> None:
-        """Parse it. Raises UsageError."""
+        """Parse a format. Raises UsageError."""
         self.text = text
         word = text.lstrip("*")
         self._pointers = len(text) - len(word)
@@ -123,7 +125,7 @@ def _expanded(letters: str, bits: int, order: str = "<") -> str:
 def _string(space: Space, addr: int) -> str:
     text = b""
     while len(text) < _MAX_TEXT:
-        size = 256 - (addr + len(text)) % 256  # never over the end of a page
+        size = 256 - (addr + len(text)) % 256  # never across the end of a page
         piece = space.read(addr + len(text), size)
         end = piece.find(b"\0")
         if end >= 0:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that one image has: its symbol tables, debugging data, generated code."""
+"""The names in one image: its symbol tables, debugging data, generated code."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which symbol of some tables contains an address: one by one, or sorted once for many.
+"""Find the symbol that contains an address: one by one, or with an index for many.
 
-The innermost symbol with a size wins; of several with the same range a global one before a weak
-one before a local one, then one with a type, one whose name begins without an underscore, the
-first table, the first in it. A size that leads out of the symbol's segment is none.
+The innermost symbol with a size wins. If several have the same range, the order is: global, weak,
+local; a symbol with a type; a name that does not begin with an underscore; the first table; the
+first symbol in the table. A size that reaches beyond the symbol's segment does not count.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ INSIDE = "symbol"
 UNSIZED = "unsized"
 GAP = "gap"
 
-# what, table, row in it, bytes into the symbol or behind it; the table is -1 where none is near
+# kind, table, row in the table, bytes into the symbol or behind it; the table is -1 if no symbol
+# is near
 Hit = tuple[str, int, int, int]
 # value, -size or size, rank, -table, -row
 Key = tuple[int, int, int, int, int]
 
-_MANY = 50_000  # symbols from which on importing numpy takes less time than doing without
+_MANY = 50_000  # symbols from which on importing numpy pays off
 _RANKS = {c.STB_GLOBAL: 12, c.STB_GNU_UNIQUE: 12, c.STB_WEAK: 8, c.STB_LOCAL: 4}
 _NO_PLACE = frozenset((c.STT_SECTION, c.STT_FILE, c.STT_TLS, c.STT_COMMON))
 NO_SECTION = frozenset((c.SHN_UNDEF, c.SHN_ABS, c.SHN_COMMON))
@@ -41,18 +42,18 @@ _NOWHERE = (GAP, -1, -1, 0)
 _HIGHEST = (1 << 63) - 1
 
 
-# by st_info: what ranks a symbol but for its name, and whether it has a place at all
+# by st_info: the rank of a symbol without its name, and whether the symbol has an address at all
 RANK_OF = [_RANKS.get(info >> 4, 0) + 2 * (info & 15 != c.STT_NOTYPE) for info in range(256)]
 HAS_PLACE = [info & 15 not in _NO_PLACE for info in range(256)]
 
 
 def starts_plain(strings: bytes, name: int) -> bool:
-    """Return whether a name begins without an underscore."""
+    """Return whether a name does not begin with an underscore."""
     return strings[name : name + 1] != b"_"
 
 
 def bounds_at(bounds: list[tuple[int, int]], addr: int) -> tuple[int, int]:
-    """Return the segment that holds `addr`, an empty one where none does."""
+    """Return the segment that contains `addr`, an empty one if none does."""
     for start, end in bounds:
         if start <= addr < end:
             return start, end
@@ -60,9 +61,9 @@ def bounds_at(bounds: list[tuple[int, int]], addr: int) -> tuple[int, int]:
 
 
 def scan(tables: list[SymbolArray], bounds: list[tuple[int, int]], addr: int) -> Hit:
-    """Find the symbol at one address by looking at all of them.
+    """Find the symbol at one address by a look at all symbols.
 
-    `bounds` are the segments, (start, end), as link-time addresses.
+    `bounds` are the segments (start, end), as link-time addresses.
     """
     start, limit = bounds_at(bounds, addr)
     best: Key | None = None
@@ -85,17 +86,18 @@ def scan(tables: list[SymbolArray], bounds: list[tuple[int, int]], addr: int) ->
 
 
 def _beyond(before: Key, addr: int) -> Hit:
-    """Say how far behind the nearest symbol `addr` lies."""
+    """Return the result for an address behind the nearest symbol."""
     value, size, _, table, row = before
     return GAP if size else UNSIZED, -table, -row, addr - value - size
 
 
 class SymbolIndex:
-    """Some tables, sorted by address.
+    """An index of some tables by address.
 
-    Two sorted lists of keys: symbols with a size, the best of those with one range last; and all
-    symbols, by what is said about an address behind them. Of many symbols they are numpy arrays.
-    An index for `wanted` addresses only, which are sorted, is made in less time.
+    It has two sorted lists of keys. One has the symbols with a size, with the best symbol of each
+    range last. The other has all symbols, for addresses that are behind a symbol. For many
+    symbols, both are numpy arrays. An index for only some `wanted` addresses, which are sorted,
+    takes less time to make.
     """
 
     __slots__ = (
@@ -130,15 +132,15 @@ class SymbolIndex:
         else:
             self._keys, self._ends = _sized(tables, self._bounds, wanted)
             self._starts = [key[0] for key in self._keys]
-            self._near = self._near_starts = None  # most addresses lie inside of something
+            self._near = self._near_starts = None  # made on request: most addresses are in a symbol
         self._around = _surrounding(self._ends)
 
     def find(self, addr: int) -> Hit:
-        """Return what is at one address."""
+        """Return the symbol at one address."""
         return self._hit(addr, bisect_right(self._starts, addr) - 1, None)
 
     def find_all(self, addrs: list[int]) -> list[Hit]:
-        """Return what is at each of many addresses, in order."""
+        """Return the symbol at each of many addresses, in order."""
         starts = self._starts
         if isinstance(starts, list):
             return [self._hit(addr, bisect_right(starts, addr) - 1, None) for addr in addrs]
@@ -150,7 +152,7 @@ class SymbolIndex:
         return list(map(self._hit, addrs, at.tolist(), near.tolist()))
 
     def _nearest(self, addr: int) -> int:
-        """Return the last symbol that begins at `addr` or before, -1 where there is none."""
+        """Return the last symbol that begins at or before `addr`, -1 if there is none."""
         if self._near is None:
             self._near = _sorted(self._tables, self._bounds)
             self._near_starts = [key[0] for key in self._near]
@@ -160,7 +162,7 @@ class SymbolIndex:
         ends = self._ends
         while at >= 0 and ends[at] <= addr:
             at = self._around.get(at, -1)
-        if at >= 0:  # no symbol reaches beyond its segment
+        if at >= 0:  # no symbol extends beyond its segment
             key = self._keys[at]
             value, _, _, table, row = key if isinstance(key, tuple) else map(int, key)
             return INSIDE, -table, -row, addr - value
@@ -174,7 +176,7 @@ class SymbolIndex:
 
 
 def _surrounding(ends: list[int]) -> dict[int, int]:
-    """Return for each symbol that ends before an earlier one the nearest such."""
+    """Return symbol -> nearest earlier symbol that ends behind it, for symbols that have one."""
     nearest: dict[int, int] = {}
     if all(map(le, ends, islice(ends, 1, None))):  # nearly always
         return nearest
@@ -193,9 +195,10 @@ def _surrounding(ends: list[int]) -> dict[int, int]:
 def _sized(
     tables: list[SymbolArray], bounds: list[tuple[int, int]], wanted: list[int] | None
 ) -> tuple[list[Key], list[int]]:
-    """Return the symbols with a size, best last, and the addresses behind each.
+    """Return the symbols with a size, best last, and their end addresses.
 
-    Only those that hold one of the `wanted` addresses, where they are given, sorted.
+    If the sorted list `wanted` is given, only symbols that contain one of its addresses are
+    returned.
     """
     every: list[Key] = []
     addrs = None if wanted is None else [*wanted, 1 << 65]
@@ -234,7 +237,7 @@ def _sized(
 
 
 def _sorted(tables: list[SymbolArray], bounds: list[tuple[int, int]]) -> list[Key]:
-    """Return all symbols by what is before an address, the best last."""
+    """Return all symbols, sorted to find the nearest one before an address; the best is last."""
     keys: list[Key] = []
     start = limit = 0
     for table, symbols in enumerate(tables):
@@ -253,7 +256,7 @@ def _sorted(tables: list[SymbolArray], bounds: list[tuple[int, int]]) -> list[Ke
 
 
 def _sorted_fast(tables: list[SymbolArray], bounds: list[tuple[int, int]]) -> tuple[Array, Array]:
-    """Do the same as `_sorted` for hundreds of thousands of symbols: a row for each."""
+    """Return the results of `_sized` and `_sorted` for very many symbols, one row for each."""
     import numpy as np
 
     columns = [_columns(symbols, table, bounds) for table, symbols in enumerate(tables)]
@@ -268,7 +271,7 @@ def _sorted_fast(tables: list[SymbolArray], bounds: list[tuple[int, int]]) -> tu
 def _columns(
     symbols: SymbolArray, table: int, bounds: list[tuple[int, int]]
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Return value, size, rank, table and row of the symbols of one table that have a place."""
+    """Return value, size, rank, table and row of a table's symbols that have an address."""
     import numpy as np
 
     order = symbols.encoding.order
@@ -277,7 +280,7 @@ def _columns(
     ranks = np.zeros(16, np.int64)
     for number, rank in _RANKS.items():
         ranks[number] = rank
-    # what lies in the upper half of the address space is no program's: negative here
+    # addresses in the upper half of the address space belong to no program; they are negative here
     value, size = rows["value"].astype(np.int64), rows["size"].astype(np.int64)
     value += symbols.shift
     if symbols.encoding.bits == 32:
@@ -296,7 +299,7 @@ def _columns(
 
 
 def _layout(bits: int, order: str) -> list[tuple[str, str]]:
-    """Return the layout of a symbol as numpy has it."""
+    """Return the layout of a symbol as a numpy dtype."""
     if bits == 64:
         fields = "name:u4 info:u1 other:u1 section:u2 value:u8 size:u8"
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ names as people write them: which mangled names of a process they mean."""
+"""Find the mangled names in a process that a demangled C++ name stands for."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from soscope.live.names.demangle import Demangler, NoDemangler, is_meant, part_o
 
 
 def mangled_names(query: str, where: list[LoadedImage], why: list[str]) -> list[str]:
-    """Return the mangled names in these images that `query` means, in order.
+    """Return the mangled names in these images that `query` stands for, in order.
 
-    `why` gets what they are, or that this machine has no demangler.
+    These names are added to `why`, or a note that this machine has no demangler.
     """
     part = part_of(query)
     texts: dict[bytes, str] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ names as people write them, through the demangler of the machine's own C++ library."""
+"""Demangle C++ names with the demangler of this machine's own C++ library."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 
 from soscope.live.names.demangledapart import LONGEST_TEXT, DemangledApart, may_be_long
 
-LONGEST = 4096  # characters of a mangled name that is worth asking for, where there are many
+LONGEST = 4096  # characters of a mangled name that is demangled in this process
 
 _LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1")
 _PREFIX = b"_Z"
 _ABI_TAG = re.compile(r"\[abi:\w+\]")
-# What everybody calls by another name.
+# Long names for which there are usual short ones.
 _TRAITS = "char, std::char_traits<char>"
 _USUAL = (
     (f"std::__cxx11::basic_string<{_TRAITS}, std::allocator<char> >", "std::string"),
@@ -20,8 +20,8 @@ _USUAL = (
     (f"std::basic_ostream<{_TRAITS} >", "std::ostream"),
     (f"std::basic_istream<{_TRAITS} >", "std::istream"),
 )
-# These and the members of `std` have short forms in mangled names (Itanium C++ ABI,
-# "Compression"): their names need not be in there.
+# These names and the members of `std` have short forms in mangled names (Itanium C++ ABI,
+# "Compression"). So a mangled name need not contain them.
 _SHORT = frozenset(
     """std allocator basic_string string istream ostream iostream basic_istream basic_ostream
     basic_iostream operator""".split()
@@ -29,11 +29,11 @@ _SHORT = frozenset(
 
 
 class NoDemangler(Exception):  # noqa: N818  it is an answer, not a mistake
-    """This machine has no C++ library that could be asked."""
+    """This machine has no C++ library with a demangler."""
 
 
 class Demangler:
-    """`__cxa_demangle`. It gives no text that is longer than `LONGEST_TEXT` bytes.
+    """`__cxa_demangle`; it returns no text that is longer than `LONGEST_TEXT` bytes.
 
     Raises NoDemangler.
     """
@@ -49,7 +49,7 @@ class Demangler:
             try:
                 self._call = ctypes.CDLL(name)["__cxa_demangle"]
             except (OSError, AttributeError):
-                continue  # the next library
+                continue  # try the next library
             break
         else:
             raise NoDemangler(f"C++ names need {' or '.join(_LIBRARIES)} on this machine")
@@ -61,7 +61,7 @@ class Demangler:
         self._apart = DemangledApart(self._demangle)
 
     def __call__(self, mangled: bytes) -> str | None:
-        """Return what a mangled name means; None if it is no such name, or its text is too long."""
+        """Return the demangled name; None if it is not mangled or its text is too long."""
         if not mangled.startswith(_PREFIX):
             return None
         if mangled not in self._known:
@@ -71,7 +71,7 @@ class Demangler:
         return self._known[mangled]
 
     def close(self) -> None:
-        """Let go of the process that demangles long names."""
+        """End the process that demangles long names."""
         self._apart.close()
 
     def _demangle(self, mangled: bytes) -> bytes | None:
@@ -86,10 +86,10 @@ class Demangler:
 
 
 def part_of(query: str) -> bytes:
-    """Return what the mangled name of `query` must contain: its last plain identifier.
+    """Return bytes that the mangled name of `query` must contain: its last plain identifier.
 
-    A mangled name spells each identifier once: nothing to rely on is left where it may be
-    spelt by one of the short forms.
+    A mangled name spells each identifier once. If a short form may replace the identifier, only
+    the prefix of all mangled names is certain.
     """
     head = query.replace("(anonymous namespace)", "").partition("(")[0]
     names = re.findall(r"[A-Za-z_]\w*", re.sub(r"<.*", "", head) or head)
@@ -100,44 +100,44 @@ def part_of(query: str) -> bytes:
 
 
 def is_meant(query: str, demangled: str) -> bool:
-    """Return whether `query` names this: with its parameters, or without any for all."""
+    """Return whether `query` names this function, with its parameters or without any."""
     wanted, given = _plain(query), _plain(demangled)
     if wanted == given:
         return True
     head = _without_parameters(given)
     if head is None:
         return False
-    # those of templates begin with the type that they return
+    # demangled names of templates begin with their return type
     start = _return_type(head)
     return wanted in {head, head[start:], given[start:]}
 
 
 def plain_name(demangled: str) -> str:
-    """Return the name of a demangled function alone, without result and parameters."""
+    """Return the name of a demangled function, without its result and parameters."""
     head = _without_parameters(demangled)
     if head is None:
         return demangled
-    # what an operator is called may look like anything
+    # the name of an operator may contain any characters
     before = re.split(r"\boperator\b", head, maxsplit=1)[0]
     return _ABI_TAG.sub("", head[_return_type(before) :])
 
 
 def usual_name(demangled: str) -> str:
-    """Return a name with the usual ones for the strings and streams of std."""
+    """Return a name with the usual short names of std's strings and streams."""
     for long, short in _USUAL:
         demangled = demangled.replace(long, short)
     return demangled
 
 
 def _plain(text: str) -> str:
-    """Leave out blanks that mean nothing, and tags of the ABI."""
+    """Remove blanks that have no meaning, and ABI tags."""
     text = _ABI_TAG.sub("", text.strip())
     text = re.sub(r"\s+", " ", text)
     return re.sub(r"(?<!operator) ?([<>,()*&]) ?", r"\1", text)
 
 
 def _without_parameters(text: str) -> str | None:
-    """Return what stands before the parameter list, None where there is none."""
+    """Return the text before the parameter list, None if there is none."""
     text = re.sub(r"\)( ?(const|volatile|&|&&))*$", ")", text)
     if not text.endswith(")"):
         return None
@@ -150,7 +150,7 @@ def _without_parameters(text: str) -> str | None:
 
 
 def _return_type(head: str) -> int:
-    """Return where the name begins behind a return type."""
+    """Return the index at which the name begins, behind a return type."""
     if "operator" in head:
         return 0
     depth, start = 0, 0

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Demangle names of C++ whose text may be endless, in a process of their own.
+"""Demangle C++ names that may have very long texts, in a separate process.
 
 A mangled name refers back to its parts (Itanium C++ ABI, "Compression"), and a part may consist
 of references to earlier ones: 230 characters can stand for gigabytes. No demangler has a limit.
-So such names are demangled by a process that has one, for memory and for processor time. It is
-no child of soscope, who waits for all of its children. It ends when soscope does.
+So a separate process with limits for memory and processor time demangles such names. It is not a
+child of soscope, because soscope waits for all of its children. It ends when soscope does.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LONGEST_TEXT = 8192  # bytes of a demangled name that is worth reading
-_MOST = 4096  # parts of a name that nobody needs to be afraid of
+LONGEST_TEXT = 8192  # bytes of the longest demangled name
+_MOST = 4096  # parts of a name that is safe to demangle
 _REFERENCE = re.compile(rb"[ST][0-9A-Z]*_")
-_LONGEST = 1 << 15  # bytes of a name that fit into a pipe
+_LONGEST = 1 << 15  # bytes of a name that fits into a pipe
 _SIZE = struct.Struct("<I")
 _NONE = 0xFFFF_FFFF
 _PATIENCE = 0.5  # seconds
-_ROOM, _SECONDS = 256 << 20, 2  # what the process may take: bytes, and seconds of a processor
-_MOST_LOST = 4  # processes that came to nothing, until no more is begun
+_ROOM, _SECONDS = 256 << 20, 2  # limits of the process: bytes, and seconds of processor time
+_MOST_LOST = 4  # processes that may fail before no more are started
 
 
 def may_be_long(mangled: bytes) -> bool:
@@ -40,7 +40,7 @@ def may_be_long(mangled: bytes) -> bool:
     parts, end = 0, 0
     for reference in _REFERENCE.finditer(mangled):
         parts += reference.start() - end
-        parts *= 2  # it refers to all that stands before it, at most
+        parts *= 2  # at most it refers to everything before it
         end = reference.end()
         if parts > _MOST:
             return True
@@ -52,13 +52,13 @@ class DemangledApart:
 
     def __init__(self, demangle: Callable[[bytes], bytes | None]) -> None:
         self._demangle = demangle
-        self._pipes: tuple[int, int] | None = None  # to it, and from it
+        self._pipes: tuple[int, int] | None = None  # pipe to the process, pipe from it
         self._owner = 0
         self._lost = 0
 
     def __call__(self, mangled: bytes) -> bytes | None:
-        """Return what a name means; None if it is none, or takes too much time or room."""
-        if self._owner != os.getpid():  # a forked child has a process of its own
+        """Return a demangled name; None if it is not mangled, or takes too much time or memory."""
+        if self._owner != os.getpid():  # a forked child starts a process of its own
             self._pipes = None
         if len(mangled) > _LONGEST:
             return None
@@ -76,14 +76,14 @@ class DemangledApart:
             return None
 
     def close(self) -> None:
-        """Let the process end."""
+        """Close the pipes, so that the process ends."""
         if self._pipes is not None and self._owner == os.getpid():
             self._lose()
 
     __del__ = close
 
     def _lose(self) -> None:
-        """Give up the process, which will have used up its time soon."""
+        """Abandon the process, which its limits will end soon."""
         assert self._pipes is not None
         for descriptor in self._pipes:
             os.close(descriptor)
@@ -113,10 +113,10 @@ class DemangledApart:
         try:
             os.waitpid(child, 0)
         except ChildProcessError:
-            pass  # somebody else has waited for it
+            pass  # another part of soscope has waited for it
 
     def _serve(self, asked: int, answer: int) -> None:
-        os.setsid()  # what a terminal sends is for soscope
+        os.setsid()  # signals of a terminal are for soscope
         os.dup2(asked, 0)
         os.dup2(answer, 1)
         os.closerange(2, 1 << 20)
@@ -125,7 +125,7 @@ class DemangledApart:
         resource.setrlimit(resource.RLIMIT_AS, (used + _ROOM, used + _ROOM))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         while True:
-            # each name has its time
+            # each name has its own limit of time
             spent = int(sum(os.times()[:2]))
             resource.setrlimit(resource.RLIMIT_CPU, (spent + _SECONDS, resource.RLIM_INFINITY))
             (size,) = _SIZE.unpack(_read(0, _SIZE.size, None))

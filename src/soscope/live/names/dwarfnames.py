@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of an image that only DWARF has (rule "dwarf"), in its own file or its debug file.
+"""Names that only an image's DWARF has (rule "dwarf"), in its own file or its debug file.
 
-A debug file that has a .symtab, too, was split from a whole image: that names all there is, and
-reading its DWARF for each name that is nowhere would take seconds. pyelftools does the reading,
-the extra `soscope[lines]`; without it a note says what was not looked at.
+A debug file with a .symtab was split from a complete image. Its .symtab has all names, and
+reading its DWARF for each name that is nowhere would take seconds. pyelftools reads the DWARF,
+which the extra `soscope[lines]` installs. Without it, a note tells that DWARF was not read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.model.signature import Signature
 
-_SECONDS = 2.0  # that one image's DWARF may take for one query
+_SECONDS = 2.0  # seconds for one image's DWARF in one query
 _MAX_STRINGS = 1 << 28
 _MAX_FILES = 1 << 29  # bytes of files that are read for types
 _NOT_THERE = "DWARF was not looked at: that needs soscope[lines] (pyelftools)"
@@ -33,8 +33,8 @@ _NOT_THERE = "DWARF was not looked at: that needs soscope[lines] (pyelftools)"
 class DwarfNames:
     """The DWARF of one image; values are link-time addresses of the image.
 
-    What is no string there is not looked for: only then are the files given to pyelftools.
-    `has_types`: types are wanted, not names, so a debug file is read that has a .symtab, too.
+    The files are given to pyelftools only for names that are among their strings. If `has_types`
+    is true, the caller wants types, not names, so a debug file with a .symtab is read, too.
     """
 
     __slots__ = ("_descriptors", "_dwarf", "_has_types", "_is_open", "_names", "_shift", "_strings")
@@ -54,13 +54,13 @@ class DwarfNames:
 
     @property
     def is_there(self) -> bool:
-        """Return whether there is any; names of three letters and less are not counted on."""
+        """Return whether there is DWARF with names, not counting names of up to 3 characters."""
         return bool(self._strings)
 
     def find(self, name: str) -> list[DwarfName]:
-        """Return what is called `name`."""
+        """Return the definitions called `name`."""
         raw = os.fsencode(name)
-        # only a name that is shorter than its offset would be stands elsewhere
+        # only a name that is shorter than an offset may be outside of the strings
         if len(raw) > 3 and all(
             strings is not None and raw + b"\0" not in strings for strings in self._strings
         ):
@@ -78,7 +78,7 @@ class DwarfNames:
             return []
 
     def at(self, vaddr: int) -> DwarfName | None:
-        """Return the function that holds link-time address `vaddr`, None where none does."""
+        """Return the function that contains link-time address `vaddr`, None if there is none."""
         dwarf = self._loaded()
         if dwarf is None:
             return None
@@ -92,8 +92,8 @@ class DwarfNames:
     def signature(self, vaddr: int | None, name: str, seconds: float) -> Signature | None:
         """Return the types of the function `name` that begins at link-time address `vaddr`.
 
-        None where none does; without `vaddr` the name is all that counts. Raises DwarfError with
-        the reason where they are not known, or not after `seconds`.
+        Return None if there is no such function. Without `vaddr`, only the name counts. Raises
+        DwarfError with the reason if the types are not known, or not found within `seconds`.
         """
         own = self._names.elf
         passing = None if own is None or own.header is None else part(own.header.arch, "passing")
@@ -109,10 +109,10 @@ class DwarfNames:
         return dwarf.signature(vaddr, name, time.monotonic() + seconds, passing)
 
     def _loaded(self) -> Dwarf | None:
-        """Return the DWARF, None where there is none, or none that can be read."""
+        """Return the DWARF, None if there is none or it cannot be read."""
         if not self._is_open and self._descriptors:
             self._is_open = True
-            # not theirs to close: of garbage that goes together, they may go first
+            # not closed with these objects: garbage collection may close them first
             files = [open(descriptor, "rb", closefd=False) for descriptor in self._descriptors]  # noqa: SIM115
             try:
                 self._dwarf = Dwarf(files[0], files[1] if files[1:] else None)
@@ -131,7 +131,7 @@ class DwarfNames:
             self._names.notes.append(text)
 
     def _open(self) -> None:
-        """Open whichever file has .debug_info."""
+        """Open the image's file or its debug file, whichever has .debug_info."""
         own = self._names.elf
         if own is not None and isinstance(own.source, FileSource):
             descriptor = os.dup(own.source.descriptor)
@@ -147,7 +147,7 @@ class DwarfNames:
             self._shift = self._names.shift
 
     def _take(self, descriptor: int, path: str) -> bool:
-        """Keep the file if it has DWARF, with what it shares with others; return whether it did."""
+        """Keep the file, and files it shares data with, if it has DWARF; return whether it has."""
         owned = [descriptor]
         try:
             strings = self._strings_of(owned, path)
@@ -159,9 +159,9 @@ class DwarfNames:
         return bool(strings)
 
     def _strings_of(self, owned: list[int], path: str) -> list[bytes | None]:
-        """Return the strings of an open file's DWARF, [] where it has none.
+        """Return the strings of an open file's DWARF, [] if it has none.
 
-        Where another file has a part of them, it is opened and added to `owned`.
+        If another file has some of them, it is opened and added to `owned`.
         """
         elf = ElfImage.from_descriptor(owned[0], path)
         sections = Sections.read(elf)
@@ -180,7 +180,7 @@ class DwarfNames:
         return strings
 
     def _alternate(self, name: str, build_id: bytes, path: str) -> int | None:
-        """Open the file that .gnu_debugaltlink names, None where none has that build-id."""
+        """Open the file that .gnu_debugaltlink names, None if no file has that build-id."""
         paths = [] if name.startswith("/") else [os.path.join(os.path.dirname(path), name)]
         for root in self._names.roots:
             if name.startswith("/"):
@@ -207,6 +207,6 @@ class DwarfNames:
 
 
 def _strings(elf: ElfImage, sections: Sections) -> bytes | None:
-    """Return .debug_str, None where it cannot be had like that."""
+    """Return .debug_str, None if it cannot be read by itself."""
     section = sections.named(".debug_str")
     return None if section is None else sections.unpacked(section, elf.encoding, _MAX_STRINGS)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of code that a program made while it ran.
 
-Two ways in which programs give them away: the perf map, a text file of lines "START SIZE NAME"
-(rule "perf-map"; tools/perf/Documentation/jit-interface.txt of Linux), and the list of ELF files
-in memory that `__jit_debug_descriptor` leads to (rule "jit"; GDB manual, "JIT Interface").
+Programs publish such names in two ways. One is the perf map, a text file of lines "START SIZE
+NAME" (rule "perf-map"; tools/perf/Documentation/jit-interface.txt of Linux). The other is the
+list of ELF files in memory at `__jit_debug_descriptor` (rule "jit"; GDB manual, "JIT Interface").
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ JIT = "jit"
 _MAX_MAP = 1 << 26
 _MAX_FILES = 1 << 16
 _MAX_FILE = 1 << 26
-_MAX_BYTES = 1 << 28  # of all files: one may be listed thousands of times
-_MAX_NAMES = 1 << 19  # of one process: two seconds, and a quarter of a gigabyte of ours
+_MAX_BYTES = 1 << 28  # bytes of all files, as one may be listed thousands of times
+_MAX_NAMES = 1 << 19  # names of one process: two seconds, and 256 MiB in soscope
 # version, action flag, relevant entry, first entry
 _DESCRIPTOR = {64: "IIQQ", 32: "IIII"}
-# next, previous, address and size of the file; i386 aligns the last one to 4
+# next, previous, address and size of the file; i386 aligns the size to 4
 _ENTRY = {64: "QQQQ", 32: "IIIQ"}
 
 
 class JitName:
-    """A piece of code: `start` is a run-time address, `size` may be 0 where it is not known."""
+    """A piece of code: `start` is a run-time address, `size` is 0 if it is not known."""
 
     __slots__ = ("is_function", "name", "rule", "size", "start")
 
@@ -52,9 +52,9 @@ class JitName:
 
 
 class JitRoom:
-    """How much more is read of one process: bytes of files, and names of all sources.
+    """How much more may be read of one process: bytes of files, and names of all sources.
 
-    `left_out` says that something was not read.
+    `left_out` tells that something was not read.
     """
 
     __slots__ = ("bytes", "left_out", "names")
@@ -66,7 +66,7 @@ class JitRoom:
 
 
 class JitNames:
-    """Pieces of code in the order in which they were made: the later one owns what they share."""
+    """Pieces of code in the order in which they were made; a later one replaces earlier ones."""
 
     __slots__ = ("_by_name", "_ends", "_names", "_owners", "_starts", "_unsized")
 
@@ -80,7 +80,7 @@ class JitNames:
         self._sweep([(name.start, order) for order, name in enumerate(names) if name.size])
 
     def _sweep(self, begins: list[tuple[int, int]]) -> None:
-        """Cut the address space into ranges that have one owner each."""
+        """Divide the address space into ranges with one owner each."""
         begins.sort()
         edges = sorted({start for start, _ in begins} | {self._end(order) for _, order in begins})
         active: list[int] = []
@@ -100,14 +100,14 @@ class JitNames:
         return self._names[order].start + self._names[order].size
 
     def at(self, addr: int) -> JitName | None:
-        """Return what holds run-time address `addr`, None where nothing does."""
+        """Return the code that contains run-time address `addr`, None if there is none."""
         at = bisect_right(self._starts, addr) - 1
         if at >= 0 and addr < self._ends[at]:
             return self._owners[at]
         return self._unsized.get(addr)
 
     def find(self, name: str) -> list[JitName]:
-        """Return all that is called `name` and has not been overwritten."""
+        """Return all code called `name` that no later code has replaced."""
         if self._by_name is None:
             self._by_name = {}
             for code in self._names:
@@ -119,7 +119,7 @@ class JitNames:
 
 
 def perf_map_path(space: Space) -> str:
-    """Return the path of the perf map: its name has the id that the program itself sees."""
+    """Return the path of the perf map, which has the process's own view of its id in its name."""
     number = space.pid
     try:
         with open(f"/proc/{space.tid}/status", "rb") as file:
@@ -127,12 +127,12 @@ def perf_map_path(space: Space) -> str:
                 if line.startswith(b"NStgid:"):
                     number = int(line.split()[-1])
     except (OSError, ValueError):
-        pass  # an older kernel, or it has ended: the id that we know
+        pass  # an older kernel, or a process that has ended: use the known id
     return f"/proc/{space.tid}/root/tmp/perf-{number}.map"
 
 
 def perf_map(space: Space, notes: list[str], room: JitRoom) -> JitNames:
-    """Read the perf map of a process; empty where there is none.
+    """Read the perf map of a process; empty if there is none.
 
     Anybody may put a file into /tmp. If the file belongs to neither the process's user nor root,
     soscope refuses it, and adds a note. It follows no symbolic link, because the owner of a link
@@ -171,7 +171,7 @@ def perf_map(space: Space, notes: list[str], room: JitRoom) -> JitNames:
 
 
 def _owners(tid: int) -> set[int]:
-    """Return root and the users that a process runs as."""
+    """Return the users that a process runs as, and root."""
     users = {0}
     try:
         with open(f"/proc/{tid}/status", "rb") as file:
@@ -179,14 +179,14 @@ def _owners(tid: int) -> set[int]:
                 if line.startswith(b"Uid:"):
                     users.update(map(int, line.split()[1:]))
     except OSError:
-        pass  # it has ended: root's alone would be used
+        pass  # it has ended: only root's file would be used
     return users
 
 
 def parse_perf_map(text: bytes, most: int = _MAX_NAMES) -> list[JitName]:
     """Parse up to `most` lines of a perf map.
 
-    Those that are none, a half written last one too, are left.
+    Lines that are not valid are skipped, also an incomplete last line.
     """
     names: list[JitName] = []
     for line in BytesIO(text):
@@ -198,7 +198,7 @@ def parse_perf_map(text: bytes, most: int = _MAX_NAMES) -> list[JitName]:
         try:
             start, size = int(fields[0], 16), int(fields[1], 16)
         except ValueError:
-            continue  # no line of a map
+            continue  # not a valid line
         name = os.fsdecode(fields[2].rstrip(b"\r\n"))
         names.append(JitName(start, size, name, PERF_MAP, is_function=True))
     return names
@@ -208,7 +208,7 @@ def parse_perf_map(text: bytes, most: int = _MAX_NAMES) -> list[JitName]:
 
 
 def registered(space: Space, descriptor: int, notes: list[str], room: JitRoom) -> list[JitName]:
-    """Return the symbols of the files that the `__jit_debug_descriptor` at `descriptor` lists."""
+    """Return the symbols of the files listed by the `__jit_debug_descriptor` at `descriptor`."""
     order, bits = space.order, space.bits
     layout, entry = Struct(order + _DESCRIPTOR[bits]), Struct(order + _ENTRY[bits])
     data = space.read(descriptor, layout.size)
@@ -243,9 +243,9 @@ def registered(space: Space, descriptor: int, notes: list[str], room: JitRoom) -
 
 
 def _symbols(source: BufferSource, room: JitRoom) -> list[JitName]:
-    """Return functions and objects of one file: in relocatable ones sections say where they are.
+    """Return functions and objects of one file; in a relocatable file, sections have the addresses.
 
-    A symbol that is none of them costs as much of the room.
+    Other symbols use up the limit in the same way.
     """
     elf = ElfImage.from_source(source)
     sections = Sections.read(elf)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an address to the symbol that contains it.
+"""Find the symbol that contains an address.
 
-Containing is meant: the innermost symbol with a size that the address lies in, of several there a
-global one before a weak one before a local one, and one with a type before one without. An
-address behind the end of a symbol belongs to nobody, a symbol without a size only has the address
-where it stands, and a stub is the linker's: `Place.why` says so, and names what is near.
+The innermost symbol with a size that contains the address counts. If there are several, a global
+symbol precedes a weak one and a weak one a local one; one with a type precedes one without. An
+address behind the end of a symbol belongs to no symbol. A symbol without a size has only its
+first address. A stub belongs to the linker. `Place.why` tells these cases, and the nearest
+symbol.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ VDSO = "vdso"
 MEMORY = "memory"
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # for addresses in no symbol
+if TYPE_CHECKING:  # imported for addresses in no symbol
     from soscope.binfmt.isa.x86.at import X86Stubs
 
-STUB = "stub"  # what a place may be, besides the constants of `containing`
+STUB = "stub"  # a kind of place, besides the constants of `containing`
 
-_FEW = 4  # addresses that are looked for one by one, before a table is made for more
-_SORTED_FAST = 2000  # symbols: sorting more takes longer than looking at all of them
-_MANY_SYMBOLS = 3  # for each address: a table of all of them takes longer than one of a few
-# Labels of crtbegin.o, crti.o and the like that stand at the start of what others wrote.
+_FEW = 4  # addresses that are looked up one by one before an index is made
+_SORTED_FAST = 2000  # symbols; sorting more takes longer than a look at all of them
+_MANY_SYMBOLS = 3  # per address; with more, an index for only these is quicker
+# Labels from crtbegin.o, crti.o and the like, which stand at the start of code of other files.
 _FURNITURE = frozenset(
     """frame_dummy register_tm_clones deregister_tm_clones __do_global_dtors_aux
     __do_global_ctors_aux call_weak_fn _init _fini _start __TMC_END__ __dso_handle
@@ -48,12 +49,12 @@ _FURNITURE = frozenset(
 
 
 class Place:
-    """What is at one address: `symbol` of table `rule`, `offset` bytes into or behind it.
+    """The result for one address: `symbol` of table `rule`, `offset` bytes into or behind it.
 
-    `what` is INSIDE, GAP (behind the end of `symbol`), UNSIZED (where `symbol` stands, which has
-    no size, or behind) or STUB (through which `symbol` is called, None for the first). `slot` is
-    the link-time address of the slot that a stub jumps through. `addr` is that of the query: a
-    link-time one from `Locator.at`.
+    `what` is INSIDE, GAP (behind the end of `symbol`), UNSIZED (at `symbol`, which has no size,
+    or behind it) or STUB (the stub for calls of `symbol`, which is None for the first stub).
+    `slot` is the link-time address of the slot that a stub jumps through. `addr` is the address
+    of the query; from `Locator.at` it is a link-time address.
     """
 
     __slots__ = ("addr", "offset", "rule", "slot", "symbol", "what")
@@ -83,7 +84,7 @@ class Place:
 
     @property
     def why(self) -> str:
-        """Say in words what is there, where it is not the inside of a symbol."""
+        """Return a text about the place, if it is not inside a symbol."""
         name = "" if self.symbol is None else self.symbol.name
         if self.what == STUB:
             return f"stub of {name}" if name else "the stub that calls the loader"
@@ -97,8 +98,9 @@ class Place:
 class Locator:
     """The symbols of one image by link-time address.
 
-    `elf` is the image, in its file or in memory, `names` its static symbols, `rule` what places in
-    its dynamic symbols are marked as. A table that cannot be read is left out: `notes` says why.
+    `elf` is the image, in its file or in memory. `names` are its static symbols. `rule` is the
+    rule for its dynamic symbols. A table that cannot be read is left out, with the reason in
+    `notes`.
     """
 
     __slots__ = (
@@ -128,7 +130,7 @@ class Locator:
 
     @property
     def parts(self) -> list[Part]:
-        """The tables: the dynamic symbols first, then the static ones."""
+        """The tables: first the dynamic symbols, then the static ones."""
         if self._parts is None:
             self._parts = []
             try:
@@ -141,7 +143,7 @@ class Locator:
         return self._parts
 
     def at(self, vaddr: int) -> Place:
-        """Return what is at the link-time address `vaddr`."""
+        """Return the place at link-time address `vaddr`."""
         self._asked += 1
         if self._index is None and self._asked > _FEW:
             self._index = SymbolIndex([symbols for _, symbols in self.parts], self._bounds())
@@ -152,7 +154,7 @@ class Locator:
         return self._place(vaddr, hit)
 
     def at_all(self, vaddrs: list[int]) -> list[Place]:
-        """Return what is at each of many link-time addresses, in order."""
+        """Return the place at each of many link-time addresses, in order."""
         if len(vaddrs) <= _FEW and self._index is None:
             return [self.at(vaddr) for vaddr in vaddrs]
         places = []
@@ -173,7 +175,7 @@ class Locator:
             count = sum(map(len, tables))
             is_first = not self._asked
             self._asked += 1
-            if is_first and len(vaddrs) <= count // _MANY_SYMBOLS:  # perhaps nobody asks again
+            if is_first and len(vaddrs) <= count // _MANY_SYMBOLS:  # there may be no further call
                 if count <= _SORTED_FAST:
                     return find_some(tables, bounds, vaddrs)
                 return SymbolIndex(tables, bounds, sorted(vaddrs)).find_all(vaddrs)
@@ -181,7 +183,7 @@ class Locator:
         return self._index.find_all(vaddrs)
 
     def _bounds(self) -> list[tuple[int, int]]:
-        """Return (start, end) of the PT_LOADs; no symbol reaches beyond its own."""
+        """Return (start, end) of the PT_LOADs; no symbol extends beyond its own."""
         bounds = [
             (segment.vaddr, segment.vaddr + segment.memsz)
             for segment in self._elf.segments

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which symbol contains an address, for a few addresses in an image of few symbols.
+"""Find the symbols that contain a few addresses, in an image with few symbols.
 
-Symbols are sorted by where they begin and nothing else, and from an address it goes back to the
-nearest one: most addresses lie in that. What takes more is left to an index (`containing`, which
-has the rules).
+Symbols are sorted only by their start. From an address, the search goes back to the nearest
+symbol, which contains most addresses. More difficult cases are left to an index (`containing`,
+which has the rules).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from soscope.live.names.containing import (
     starts_plain,
 )
 
-_STEPS = 8  # symbols that are looked at before it is left to an index
+_STEPS = 8  # symbols that are tried before the index is used
 
 
 class _SymbolRows:
-    """The symbols of some tables behind one another, numbered through."""
+    """The symbols of several tables in a row, with consecutive numbers."""
 
     __slots__ = ("firsts", "heads", "sizes", "tables", "values")
 
@@ -44,15 +44,15 @@ class _SymbolRows:
             self.sizes += sizes
 
     def place(self, number: int) -> tuple[int, int]:
-        """Return (table, row in it)."""
+        """Return (table, row in the table) of a symbol's number."""
         table = bisect_right(self.firsts, number) - 1
         return table, number - self.firsts[table]
 
     def is_better(self, row: int, other: int) -> bool:
-        """Return whether one of two symbols of the same value is meant, not the other."""
+        """Return whether one of two symbols with the same value has priority over the other."""
         if row < other and self.sizes[row] == self.sizes[other]:
             head, info = self.heads[row], self.heads[other] >> 32 & 255
-            if head >> 32 & 255 == info:  # one that is exported, nearly always: the same twice
+            if head >> 32 & 255 == info:  # nearly always an exported symbol in both tables
                 strings = self.tables[bisect_right(self.firsts, row) - 1].strings
                 if starts_plain(strings, head & 0xFFFF_FFFF):
                     return True
@@ -68,9 +68,9 @@ class _SymbolRows:
 def find_some(
     tables: list[SymbolArray], bounds: list[tuple[int, int]], addrs: list[int]
 ) -> list[Hit]:
-    """Return what is at each of some addresses, in order.
+    """Return the symbol at each of some addresses, in order.
 
-    `bounds` are the segments, (start, end). All are link-time addresses.
+    `bounds` are the segments (start, end). All addresses are link-time addresses.
     """
     rows = _SymbolRows(tables)
     heads, values, sizes, firsts = rows.heads, rows.values, rows.sizes, rows.firsts
@@ -100,7 +100,7 @@ def find_some(
             ):
                 innermost, best = value, number
         else:
-            if last >= 0:  # there may be more at the same address, or one around them
+            if last >= 0:  # the index must check further symbols
                 best = -1
         if best < 0:
             rest.append(len(hits))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of an image that its dynamic symbols do not hold.
+"""Names of an image that are not dynamic symbols.
 
-They stand in the .symtab of its own file (rule "static"), packed in .gnu_debugdata ("minidebug")
-or in a separate debug file ("debug-file"), which is looked for by build-id, then by
-.gnu_debuglink, in the target's own root first. A debug file of another build names other
-addresses: it is refused, and `ImageNames.notes` says so.
+They are in the .symtab of its own file (rule "static"), compressed in .gnu_debugdata
+("minidebug") or in a separate debug file ("debug-file"). That file is searched for by build-id,
+then by .gnu_debuglink, first in the target's own root. A debug file of another build has other
+addresses, so it is refused, with the reason in `ImageNames.notes`.
 
 <https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>
 """
@@ -39,10 +39,10 @@ Part = tuple[str, SymbolArray]
 
 
 def open_regular(path: str, *, may_be_link: bool = True) -> int | None:
-    """Open a regular file for reading, None where there is none that can be.
+    """Open a regular file for reading, None if there is none that can be read.
 
-    Nothing else is opened: that a device or a FIFO is looked at may already change something.
-    Links in the root of another process (`/proc/PID/root/...`) lead nowhere out of that root.
+    No other file is opened, because merely opening a device or a FIFO may change something. Links
+    in the root of another process (`/proc/PID/root/...`) do not lead out of that root.
     """
     flags = os.O_PATH | os.O_CLOEXEC | (0 if may_be_link else os.O_NOFOLLOW)
     try:
@@ -61,7 +61,7 @@ def open_regular(path: str, *, may_be_link: bool = True) -> int | None:
 
 
 def _open_in_root(root: str, path: str, flags: int) -> int:
-    """Open a path as a process sees it that has `root` for its root folder.
+    """Open a path as seen by a process with root folder `root`.
 
     openat2(2) keeps absolute links inside that root. Before Linux 5.6, and if a filter forbids
     openat2, such a link leads into the root of this system. Raises OSError and ValueError.
@@ -87,13 +87,12 @@ def _open_in_root(root: str, path: str, flags: int) -> int:
 
 
 class ImageNames:
-    """The static symbols of one image, each table read when it is first asked for.
+    """The static symbols of one image; each table is read on first use.
 
-    `source` is the file behind the image in the layout of a file, opened or to be opened, None
-    where there is none; it must stay readable. `build_id` is that of the image in memory. `path`
-    is where its file lies as the target sees it, and `roots` are where paths begin, "" being
-    one's own: the target's first. `debug_path` is the debug file that was taken, `notes` what
-    was refused and why.
+    `source` is the image's file, as a source or a function that opens it, None if there is none;
+    it must stay readable. `build_id` is that of the image in memory. `path` is the path of its
+    file in the target's view. `roots` are the folders before that path, the target's first; "" is
+    soscope's own. `debug_path` is the debug file in use. `notes` has what was refused, and why.
     """
 
     __slots__ = (
@@ -148,7 +147,7 @@ class ImageNames:
                 self.notes.append(str(error))
 
     def parts(self) -> Iterator[Part]:
-        """Give (rule, symbols) of every table there is; nothing is read twice."""
+        """Yield (rule, symbols) of every table; each table is read only once."""
         at = 0
         while True:
             if at == len(self._parts):
@@ -171,7 +170,7 @@ class ImageNames:
 
     @property
     def sections(self) -> Sections | None:
-        """The sections of its own file, None where that cannot be read."""
+        """The sections of its own file, None if they cannot be read."""
         if self._sections is None and self.elf is not None:
             try:
                 self._sections = Sections.read(self.elf)
@@ -181,7 +180,7 @@ class ImageNames:
 
     @property
     def own(self) -> SymbolArray | None:
-        """The .symtab of its own file, None where there is none."""
+        """The .symtab of its own file, None if there is none."""
         if not self._is_own_read:
             self._is_own_read = True
             sections = self.sections
@@ -220,7 +219,7 @@ class ImageNames:
         return None
 
     def _symbols(self, debug: ElfImage) -> SymbolArray | None:
-        """Read .symtab of a file that describes the image, wherever it was linked to."""
+        """Read the .symtab of a file that describes the image, at any link-time address."""
         symbols = static_table(debug.source, Sections.read(debug), debug.encoding)
         symbols.shift = 0 if self.elf is None else _shift(self.elf, debug)
         return symbols if len(symbols) > 1 else None
@@ -229,7 +228,7 @@ class ImageNames:
 
     @property
     def roots(self) -> list[str]:
-        """Where paths begin, each folder once."""
+        """The root folders, each folder once."""
         if not self._is_root_compared:
             self._roots = _different(self._roots)
             self._is_root_compared = True
@@ -237,9 +236,9 @@ class ImageNames:
 
     @property
     def debug_elf(self) -> ElfImage | None:
-        """The debug file that belongs to the image, None where there is none; see `debug_path`.
+        """The image's debug file, None if there is none; see `debug_path`.
 
-        It was closed again: only its headers can be looked at.
+        The file is closed again, so only its headers can be used.
         """
         if not self._is_debug_read:
             self._is_debug_read = True
@@ -248,20 +247,20 @@ class ImageNames:
 
     @property
     def shift(self) -> int:
-        """How much further up the image is linked than its debug file."""
+        """How much higher the image is linked than its debug file."""
         debug = self.debug_elf
         return 0 if debug is None or self.elf is None else _shift(self.elf, debug)
 
     @property
     def debug(self) -> SymbolArray | None:
-        """The .symtab of its debug file, None where there is none."""
+        """The .symtab of its debug file, None if there is none."""
         return None if self.debug_elf is None else self._debug
 
     def may_describe(self, vaddr: int) -> bool:
-        """Return whether DWARF may know code at `vaddr` that no symbol table has.
+        """Return whether DWARF may describe code at `vaddr` that is in no symbol table.
 
-        That may be in the image's own file, or a debug file without a .symtab. The others were
-        split by those who made them, with all symbols.
+        Such DWARF is in the image's own file, or in a debug file without a .symtab. Other debug
+        files were split off with all symbols.
         """
         sections = self.sections
         if sections is None or sections.named(".debug_info") is None:
@@ -291,7 +290,7 @@ class ImageNames:
                 os.close(descriptor)
 
     def _candidates(self, sections: Sections | None) -> Iterator[tuple[str, int | None]]:
-        """Give (path, CRC-32 that .gnu_debuglink asks for) of the files that may be one."""
+        """Yield (path, CRC-32 in .gnu_debuglink or None) of possible debug files."""
         if len(self._build_id) > 1:
             below = debuglink.build_id_path(self._build_id)
             for root in self.roots:
@@ -313,7 +312,7 @@ class ImageNames:
                 yield f"{root}{below}/{name}", crc
 
     def _accepted(self, source: FileSource, crc: int | None) -> ElfImage | None:
-        """Open a debug file, None (and a note) where it is another image's."""
+        """Open a debug file; return None, and add a note, if it belongs to another image."""
         debug = ElfImage.from_source(source)
         build_id = debuglink.file_build_id(debug, Sections.read(debug))
         is_link = crc is not None
@@ -329,13 +328,13 @@ class ImageNames:
 
 
 def _different(roots: list[str]) -> list[str]:
-    """Leave out roots that are the same folder, or cannot be looked at."""
+    """Leave out roots that are the same folder, or that are not accessible."""
     seen, kept = set(), []
     for root in roots:
         try:
             status = os.stat(root or "/")
         except OSError:
-            continue  # cannot be looked at
+            continue  # not accessible
         if (status.st_dev, status.st_ino) not in seen:
             seen.add((status.st_dev, status.st_ino))
             kept.append(root)
@@ -343,7 +342,7 @@ def _different(roots: list[str]) -> list[str]:
 
 
 def _shift(image: ElfImage, debug: ElfImage) -> int:
-    """Return how much further up `image` is linked than its debug file: prelink moves one only."""
+    """Return how much higher `image` is linked than its debug file: prelink moves only one."""
     ours, theirs = (
         [segment.vaddr for segment in elf.segments if segment.type == c.PT_LOAD]
         for elf in (image, debug)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPython's objects in another process, by reading its memory alone.
+"""CPython's objects in another process, only by reading its memory.
 
-`interpreter` says which CPython runs in a process, `offsets` where its structs keep what;
-`objects` tells types and sizes of many objects at once, `lines` the line of an instruction.
-Nothing runs in the process, and nothing of it is changed.
+`interpreter` finds out which CPython runs in a process, `offsets` has the layouts of its structs.
+`objects` reads types and sizes of many objects at once, `lines` the line of an instruction. No
+code runs in the process, and nothing in it is changed.
 """

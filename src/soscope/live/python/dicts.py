@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A look-up in a dictionary of CPython, by reading memory.
+"""Look up keys in a dictionary of CPython, by reading memory.
 
-The keys' struct has a table of indices and, behind it, the entries in order of their making.
-Objects/dictobject.c describes it; `_dictkeysobject` is in pycore_dict.h.
+The struct of the keys has a table of indices, followed by the entries in the order of their
+creation. Objects/dictobject.c describes it; `_dictkeysobject` is in pycore_dict.h.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from soscope.binfmt.source import ByteSource
 from soscope.live.python.offsets import PythonLayout
 from soscope.live.python.strings import read_str
 
-_MOST = 1 << 16  # entries that are looked at
+_MOST = 1 << 16  # entries that are read, at most
 _GENERAL = 0  # the kind of keys whose entries have a hash
 
 
 def value_of(memory: ByteSource, layout: PythonLayout, addr: int, *names: str) -> dict[str, int]:
     """Return the addresses of the values of some `str` keys in the dictionary at `addr`.
 
-    A name that the dictionary has not, or that cannot be read, is left out. Instances' own
-    dictionaries, whose values lie elsewhere, have none here.
+    Names that are missing, or that cannot be read, are left out. A dictionary of an instance has
+    no values here if it keeps them in another place.
     """
     head = memory.read(addr, layout.dict_values + 8)
     if len(head) < layout.dict_values + 8:
@@ -42,7 +42,7 @@ def value_of(memory: ByteSource, layout: PythonLayout, addr: int, *names: str) -
 
 
 def _entries(memory: ByteSource, layout: PythonLayout, keys: int) -> list[tuple[int, int]]:
-    """Return the (key, value) of each entry that was ever made."""
+    """Return (key, value) of each entry that was ever made."""
     head = memory.read(keys, layout.dict_keys_head)
     if len(head) < layout.dict_keys_head:
         return []

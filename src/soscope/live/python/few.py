@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of CPython one by one, by the same rules as thousands at once in `objects.py`.
+"""Single objects of CPython, read by the same rules as thousands at once in `objects.py`.
 
-numpy takes as long to import as ten thousand objects do here.
+Importing numpy takes as long as reading ten thousand objects this way.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_CHAINED = 1 << 20  # 3.13: a free list has its next object where the count was
+_CHAINED = 1 << 20  # 3.13: an object in a free list has a pointer in place of its count
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
-_BLOCK = 1 << 14  # bytes that are read at once
+_BLOCK = 1 << 14  # bytes of one read
 _PAGE = 4096
-_HEAD = 2  # words without which there is no object
+_HEAD = 2  # words that every object has
 
 
 class StillMemory(ByteSource):
-    """The memory of a process that stands still: what was read once is kept."""
+    """The memory of a stopped process: everything that was read is cached."""
 
     __slots__ = ("_blocks", "_memory")
 
@@ -36,7 +36,7 @@ class StillMemory(ByteSource):
         self._blocks: dict[int, bytes] = {}
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return up to `size` bytes at a run-time address; fewer where a page is missing."""
+        """Return up to `size` bytes at a run-time address; fewer if a page is missing."""
         at = offset % _BLOCK
         if offset < 0 or at + size > _BLOCK:
             return self._memory.read(offset, size)
@@ -44,17 +44,17 @@ class StillMemory(ByteSource):
         block = self._blocks.get(start)
         if block is None:
             block = self._blocks[start] = self._memory.read(start, _BLOCK)
-        if at + size > len(block):  # its first page may be what is missing
+        if at + size > len(block):  # only the block's first page may be missing
             return self._memory.read(offset, size)
         return block[at : at + size]
 
     def words(self, addr: int, count: int) -> Sequence[int]:
-        """Return `count` words at an address; 0 for each that cannot be read."""
+        """Return `count` words at an address; 0 for each word that cannot be read."""
         at = addr % _BLOCK
         block = self._blocks.get(addr - at)
         if block is not None and not addr & 7 and at + 8 * count <= len(block):
             return unpack_from(f"<{count}Q", block, at)  # nearly always
-        if addr & 7 or not _PAGE <= addr < 1 << 62:  # there may be none: it is 0
+        if addr & 7 or not _PAGE <= addr < 1 << 62:  # the caller passes 0 if there is no object
             return [0] * count
         data = self.read(addr, 8 * count)
         if len(data) < 8 * count:
@@ -68,7 +68,7 @@ class StillMemory(ByteSource):
 
 
 class OneObject(SizedObjects):
-    """One object after the other, by numbers."""
+    """Computes sizes of single objects, with plain numbers."""
 
     __slots__ = ("_memory", "words")
 
@@ -82,7 +82,7 @@ class OneObject(SizedObjects):
         return self.words[offset >> 3]
 
     def behind(self, addresses: int, count: int) -> Sequence[int]:
-        """Return `count` words at another address; 0 where nothing can be read."""
+        """Return `count` words at another address; 0 for each word that cannot be read."""
         return self._memory.words(addresses & _WORD, count)
 
     def where(self, condition: bool, then: Any, otherwise: Any) -> Any:
@@ -90,16 +90,16 @@ class OneObject(SizedObjects):
         return then if condition else otherwise
 
     def magnitude(self, number: int) -> int:
-        """Return a signed number without its sign."""
+        """Return the absolute value of a signed number."""
         return number if number >> 63 == 0 else (1 << 64) - number
 
     def most(self, number: int) -> int:
-        """Return the number."""
+        """Return the number itself, the maximum of one number."""
         return number
 
 
 class FewType:
-    """What is the same for all objects of a type; `addr` is 0 where there is none."""
+    """The data that all objects of a type share; `addr` is 0 without a type."""
 
     __slots__ = ("addr", "buffer", "is_inline", "item", "own", "presize", "rule")
 
@@ -115,12 +115,12 @@ class FewType:
         self.buffer = BUFFERS.get(name)
 
 
-# address of the type, bytes as `sys.getsizeof` says; blocks that it has, (address, bytes)
+# address of the type, bytes as `sys.getsizeof` counts, blocks of the object as (address, bytes)
 FewObject = tuple[int, int, list[tuple[int, int]]]
 
 
 class FewReader:
-    """The objects in the memory of a process that stands still, of one version of CPython."""
+    """Reads objects in the memory of a stopped process with one version of CPython."""
 
     def __init__(self, memory: StillMemory, layout: PythonLayout) -> None:
         self.types = PythonTypes(memory, layout)
@@ -130,9 +130,9 @@ class FewReader:
         self._group = OneObject(memory, layout)
 
     def look(self, addr: int, is_dying: bool = False) -> FewObject | None:
-        """Return what is known of the object at `addr`, None where none is alive.
+        """Return type, size and blocks of the object at `addr`, None if it is not alive.
 
-        `is_dying`: its destruction was announced, see `ObjectReader.look`.
+        `is_dying` tells that its destruction was announced, see `ObjectReader.look`.
         """
         layout, group = self._layout, self._group
         words = self._memory.words(addr, FIRST_WORDS)

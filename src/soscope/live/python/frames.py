@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A frame of CPython, read from memory: its function, its line, and the names of its variables."""
+"""A frame of CPython, read from memory: its function, its line, and its variables' names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from soscope.live.python.strings import read_bytes, read_str
 
 _TAGS = np.uint64(7)
 _MOST = 1 << 16  # variables
-_TO_FREES = 16  # bytes from how many variables code has to how many are of outer functions
+_TO_FREES = 16  # bytes from the count of variables to the count of free variables
 TEMPORARY = "temporary value"
 
 
 class FrameReader:
-    """Frames of one memory: what `sys._getframe` tells, and nothing runs for it."""
+    """Frames in one memory: the data of `sys._getframe`, without running code."""
 
     def __init__(self, memory: ByteSource, layout: PythonLayout) -> None:
         self._memory = memory
@@ -38,7 +38,7 @@ class FrameReader:
         return name, file, first if line is None else line
 
     def variable(self, frame: int, held: int) -> str | None:
-        """Return by which variable a frame holds an object: `local x`, `temporary value`."""
+        """Return which variable of a frame holds an object: `local x`, `temporary value`."""
         code = self._code(frame)
         names = self._names(code)
         count = len(names) + (self._word(code + self._layout.code_stacksize) & 0xFFFF_FFFF)
@@ -52,11 +52,11 @@ class FrameReader:
         return TEMPORARY if name is None else f"local {name}"
 
     def free_name(self, code: int, index: int) -> str | None:
-        """Return the name of a code object's variable of an outer function, by its index."""
+        """Return the name of a code object's free variable, by its index."""
         layout = self._layout
         if layout.code_freevars != NOTHING:
             names = self._tuple(self._word(code + layout.code_freevars))
-        else:  # the last of all
+        else:  # they are the last of all names
             frees = self._word(code + layout.code_nlocals + _TO_FREES) & 0xFFFF_FFFF
             every = self._tuple(self._word(code + layout.code_varnames))
             names = every[len(every) - frees :] if frees else []
@@ -76,7 +76,7 @@ class FrameReader:
         return index * {BYTE_INDEX: 1, UNIT_INDEX: 2}[layout.instr_kind]
 
     def _names(self, code: int) -> list[int]:
-        """Return the addresses of the names of a frame's variables, in their order."""
+        """Return the addresses of the names of a frame's variables, in order."""
         layout = self._layout
         names = self._tuple(self._word(code + layout.code_varnames))
         for more in (layout.code_cellvars, layout.code_freevars):

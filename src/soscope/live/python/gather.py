@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first words of many objects at once: memory is read in spans, and picked apart by numpy."""
+"""Read the first words of many objects at once: memory in spans, split by numpy."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from soscope.binfmt.source import ByteSource
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
-_GAP = 16 << 10  # bytes between two objects that are read with them
-_SPAN = 4 << 20  # bytes that are read at once
+_GAP = 16 << 10  # bytes between two objects that are read together
+_SPAN = 4 << 20  # bytes of one read
 _PAGE = 4096
 
 
 def gather(memory: ByteSource, addresses: Words, count: int) -> tuple[Words, Mask]:
     """Return the first `count` words at each address, and which of them could be read.
 
-    Both are of shape (addresses, count); a word that cannot be read is 0. An address that is not
+    Both are of shape (addresses, count). A word that cannot be read is 0. An address that is not
     a multiple of 8 counts as unreadable. Addresses in rising order are quickest.
     """
     size = len(addresses)
@@ -47,7 +47,7 @@ def gather(memory: ByteSource, addresses: Words, count: int) -> tuple[Words, Mas
 
 
 def _spans(addresses: Words, count: int) -> list[tuple[int, int]]:
-    """Return the (first, behind the last) indices of addresses that are read together."""
+    """Return (first, last + 1) as indices of addresses that are read together."""
     cuts = np.flatnonzero(np.diff(addresses) > _GAP + 8 * count) + 1
     edges = [0, *cuts.tolist(), len(addresses)]
     spans = []
@@ -64,7 +64,7 @@ def _spans(addresses: Words, count: int) -> list[tuple[int, int]]:
 
 
 def _pick(memory: ByteSource, addresses: Words, words: Words, mask: Mask) -> None:
-    """Read one span, and fill in the words and the mask of its addresses."""
+    """Read one span, and fill in the words and the mask for its addresses."""
     count = words.shape[1]
     low = int(addresses[0]) & -8
     size = (int(addresses[-1]) & -8) + 8 * count - low
@@ -84,7 +84,7 @@ def _pick(memory: ByteSource, addresses: Words, words: Words, mask: Mask) -> Non
 
 
 def _by_pages(memory: ByteSource, low: int, size: int) -> tuple[bytes, Mask]:
-    """Read what can be read of a span, and say of each word whether that was."""
+    """Read a span page by page; return its bytes, and whether each word could be read."""
     data = bytearray(size)
     known = np.zeros(size // 8, np.bool_)
     at = low
@@ -94,5 +94,5 @@ def _by_pages(memory: ByteSource, low: int, size: int) -> tuple[bytes, Mask]:
         known[(at - low) // 8 : (at - low + len(piece)) // 8] = True
         at += len(piece)
         if at < low + size:
-            at = (at & -_PAGE) + _PAGE  # nothing is there
+            at = (at & -_PAGE) + _PAGE  # no memory there
     return bytes(data), known

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent needs to know of each version of CPython, as it has that."""
+"""The layout of each version of CPython, in the form that the agent needs."""
 
 from __future__ import annotations
 
 from soscope.live.python.offsets import NEWEST, OLDEST, PythonLayout, layout_of
 from soscope.wire import objectlayout as layout
 
-_TAGS = 7  # bits of a pointer in a frame that are no address
-_MANAGED_DICT, _MANAGED_WEAKREF = 1 << 4, 1 << 3  # of tp_flags: 16 bytes before the object
+_TAGS = 7  # tag bits of a pointer in a frame
+_MANAGED_DICT, _MANAGED_WEAKREF = 1 << 4, 1 << 3  # of tp_flags: 16 bytes in front of the object
 
 
 def agent_layouts() -> bytes:
-    """Return `struct sosc_python` of each version that is known."""
+    """Return `struct sosc_python` for each known version."""
     versions = [(OLDEST[0], minor) for minor in range(OLDEST[1], NEWEST[1] + 1)]
     return b"".join(_pack(layout_of(version)) for version in versions)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPython runs in a process: its image, its version, and whether soscope can read it.
+"""Find the CPython in a process: its image, its version, and whether soscope can read it.
 
-`_PyRuntime` is exported by every CPython, static or shared. 3.11 and newer export Py_Version, too;
-3.9 and 3.10 have their version as text alone. From 3.13 on `_PyRuntime` begins with the offsets
-of its own structs, which then are taken.
+Every CPython, static or shared, exports `_PyRuntime`. 3.11 and newer export Py_Version, too. 3.9
+and 3.10 have their version only as text. From 3.13 on, `_PyRuntime` begins with the offsets of
+its own structs, which soscope then uses.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from soscope.live.python.offsets import DEBUG_SIZE, PythonLayout, layout_of
 
 _RUNTIME = Name(b"_PyRuntime")
 _VERSION = Name(b"Py_Version")
-_DEBUG_BUILD = Name(b"_Py_NegativeRefcount")  # Py_REF_DEBUG alone has it
+_DEBUG_BUILD = Name(b"_Py_NegativeRefcount")  # only builds with Py_REF_DEBUG have it
 # the linker may have made it the end of a longer string
 _TEXT = re.compile(rb"(?<![\d.])3\.(\d{1,2})\.(\d{1,3})(?:(?:a|b|rc)\d+)?\+?\0")
 _FOLDER = re.compile(rb"python3\.(\d{1,2})\0")
-_MOST = 64 << 20  # bytes of a segment that are looked through
+_MOST = 64 << 20  # bytes of a segment that are searched
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
     """A CPython in a process.
 
-    `version` has three numbers; `runtime` is the run-time address of `_PyRuntime`. `is_shared`
-    says that it is a library (libpython) and not in the program itself.
+    `version` has three numbers. `runtime` is the run-time address of `_PyRuntime`. `is_shared`
+    tells that it is in a library (libpython), not in the program itself.
     """
 
     image: LoadedImage
@@ -43,7 +43,7 @@ class Interpreter:
 
     @property
     def linkage(self) -> str:
-        """The word for `is_shared`: "shared" or "static"."""
+        """`is_shared` as a word: "shared" or "static"."""
         return "shared" if self.is_shared else "static"
 
     @property
@@ -53,12 +53,12 @@ class Interpreter:
 
 
 def find_interpreter(images: Images) -> Interpreter | None:
-    """Return the CPython among the images of a process, None where there is none.
+    """Return the CPython among the images of a process, None if there is none.
 
-    Of several it is the first in link-map order, as the loader binds to that one.
+    If there are several, return the first in link-map order, to which the loader binds.
 
-    Raises SoscopeError, with the reason, for one that soscope cannot read: of an unknown version,
-    without a GIL, a debug build, or in a process of 32 bits.
+    Raises SoscopeError, with the reason, if soscope cannot read it: an unknown version, a build
+    without a GIL, a debug build, or a process of 32 bits.
     """
     for image in [*images.linked, *images.all[len(images.linked) :]]:
         runtime = _addr_of(image, _RUNTIME)
@@ -89,7 +89,7 @@ def _read(images: Images, image: LoadedImage, runtime: int) -> Interpreter:
 
 
 def _addr_of(image: LoadedImage, name: Name) -> int | None:
-    """Return the run-time address of a symbol that the image itself defines."""
+    """Return the run-time address of a symbol that the image itself defines, else None."""
     try:
         entry = image.symbols.find(name)
     except FormatError:
@@ -98,7 +98,7 @@ def _addr_of(image: LoadedImage, name: Name) -> int | None:
 
 
 def _version_of(image: LoadedImage) -> tuple[int, int, int] | None:
-    """Return the three numbers, None where the image does not say them."""
+    """Return the version's three numbers, None if the image does not contain them."""
     addr = _addr_of(image, _VERSION)
     if addr is not None:
         data = image.space.read(addr, 4)
@@ -109,7 +109,7 @@ def _version_of(image: LoadedImage) -> tuple[int, int, int] | None:
         for segment in image.segments
         if segment.type == c.PT_LOAD and not segment.flags & c.PF_W
     )
-    # other numbers of the kind (of Unicode, of SQLite) have no library folder of that name
+    # other numbers of this form (Unicode, SQLite) have no library folder with that name
     minors = {int(match[1]) for match in _FOLDER.finditer(data)}
     numbers = {(3, int(match[1]), int(match[2])) for match in _TEXT.finditer(data)}
     likely = [version for version in numbers if version[1] in minors]

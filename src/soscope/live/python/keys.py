@@ -14,13 +14,13 @@ from soscope.live.python.types import PythonTypes
 _MOST = 1 << 28  # entries
 _LONGEST = 60  # characters of a key's text
 _DIGIT = 30  # bits
-_SMALL_KEYS = 11  # the minor version from which on indices are of one to eight bytes by a power
+_SMALL_KEYS = 11  # minor version from which on indices have 1 to 8 bytes, stored as a power of 2
 
 
 def dict_items(memory: ByteSource, layout: PythonLayout, addr: int) -> tuple[Words, Words]:
-    """Return the addresses of keys and values of the dictionary at `addr`, in their order.
+    """Return the addresses of keys and values of the dictionary at `addr`, in order.
 
-    Both are 0 for an entry that is gone; the columns are empty where nothing can be read.
+    Both are 0 for a deleted entry. Both arrays are empty if the dictionary cannot be read.
     """
     head = memory.read(addr + layout.dict_keys, 16)
     if len(head) < 16:
@@ -37,7 +37,7 @@ def dict_items(memory: ByteSource, layout: PythonLayout, addr: int) -> tuple[Wor
 
 
 def keys_and_values(memory: ByteSource, layout: PythonLayout, keys: int) -> tuple[Words, Words]:
-    """Return what the struct of keys at `keys` has: keys, and their values where they lie there."""
+    """Return keys and values in the struct of keys at `keys`, as far as it has values."""
     head = memory.read(keys, layout.dict_keys_head)
     if len(head) < layout.dict_keys_head:
         return np.empty(0, np.uint64), np.empty(0, np.uint64)
@@ -55,7 +55,7 @@ def keys_and_values(memory: ByteSource, layout: PythonLayout, keys: int) -> tupl
 
 
 def key_text(memory: ByteSource, layout: PythonLayout, types: PythonTypes, addr: int) -> str:
-    """Return a key as text: strings and numbers as in Python, of others the type (`<date>`)."""
+    """Return a key as text: strings and numbers as in Python, the type of others (`<date>`)."""
     text = read_str(memory, layout, addr)
     if text is not None:
         said = repr(text)
@@ -71,7 +71,7 @@ def key_text(memory: ByteSource, layout: PythonLayout, types: PythonTypes, addr:
 
 
 def _number(layout: PythonLayout, data: bytes) -> int | None:
-    """Return an int of at most two digits, None: it has more."""
+    """Return an int of at most two digits, None if it has more."""
     if layout.version >= (3, 12):
         tag = int.from_bytes(data[16:24], "little")
         count, sign = tag >> 3, 1 - (tag & 3)

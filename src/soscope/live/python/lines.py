@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line of an instruction, from a code object's line table.
+"""Find the line of an instruction in a code object's line table.
 
-Three forms: `co_lnotab` of 3.9, the line table of 3.10 (PEP 626), the location table of 3.11 and
-newer (PEP 657; Objects/locations.md, InternalDocs/code_objects.md). Offsets are bytes.
+There are three formats: `co_lnotab` of 3.9, the line table of 3.10 (PEP 626), the location table
+of 3.11 and newer (PEP 657; Objects/locations.md, InternalDocs/code_objects.md). Offsets are in
+bytes.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ if TYPE_CHECKING:
 
 Line = tuple[int, int, int | None]  # first offset, offset behind the last, line
 
-_NO_LINE = 0x80  # of 3.10: minus 128
+_NO_LINE = 0x80  # in 3.10: a delta of -128
 _NOWHERE, _LONG, _NO_COLUMNS, _LAST_ONE_LINE, _FIRST_ONE_LINE = 15, 14, 13, 12, 10
 _BEGINS = bytes(byte >> 7 for byte in range(256))
-_MOST = 1 << 62  # lnotab does not say where the code ends
+_MOST = 1 << 62  # lnotab does not have the end of the code
 
 
 def line_of(linetable: bytes, firstlineno: int, lasti: int, version: tuple[int, int]) -> int | None:
-    """Return the line of the instruction at byte `lasti`, None where the table names none.
+    """Return the line of the instruction at byte `lasti`, None if the table has none.
 
-    `linetable` is `co_linetable`, or `co_lnotab` of 3.9. An offset below 0 is that of a frame that
-    has not begun: it stands at `firstlineno`. A table that is cut off names nothing more.
+    `linetable` is `co_linetable`, or `co_lnotab` of 3.9. An offset below 0 belongs to a frame
+    that has not begun, whose line is `firstlineno`. Lines behind the end of a table that is cut
+    are not known.
 
     >>> from soscope.live.python.lines import line_of
     >>> line_of(bytes([2, 1, 4, 3]), 10, 4, (3, 9))
@@ -53,10 +55,10 @@ class LineTable:
         self._first = firstlineno
         self._ends: list[int] = []
         self._lines: list[int | None] = []
-        self._more = line_ranges(linetable, firstlineno, version)  # that nobody needed yet
+        self._more = line_ranges(linetable, firstlineno, version)  # decoded on request
 
     def line(self, lasti: int) -> int | None:
-        """Return the line of the instruction at byte `lasti`, None where the table names none."""
+        """Return the line of the instruction at byte `lasti`, None if the table has none."""
         if lasti < 0:
             return self._first
         ends = self._ends
@@ -85,7 +87,7 @@ def line_ranges(linetable: bytes, firstlineno: int, version: tuple[int, int]) ->
 
 
 def _of_lnotab(table: bytes, line: int) -> Iterator[Line]:
-    """Pairs of bytes: how far the line before reaches, and how far on the next is (signed)."""
+    """Decode pairs of bytes: the length of a line, and the signed step to the next line."""
     start = addr = 0
     for at in range(0, len(table) - 1, 2):
         addr += table[at]
@@ -97,7 +99,7 @@ def _of_lnotab(table: bytes, line: int) -> Iterator[Line]:
 
 
 def _of_linetable(table: bytes, line: int) -> Iterator[Line]:
-    """Pairs of bytes: how long a range is, and how far on from the line before its own is."""
+    """Decode pairs of bytes: the length of a range, and the step from the last line to its own."""
     start = 0
     for at in range(0, len(table) - 1, 2):
         length, delta = table[at], table[at + 1]
@@ -109,7 +111,7 @@ def _of_linetable(table: bytes, line: int) -> Iterator[Line]:
 
 
 def _of_locations(table: bytes, line: int) -> Iterator[Line]:
-    """Entries that begin with a byte above 127: a kind, and how many units of code it is for."""
+    """Decode entries whose first byte is above 127: a kind, and the number of code units."""
     start = 0
     begins = table.translate(_BEGINS)
     at = begins.find(1)
@@ -126,11 +128,11 @@ def _of_locations(table: bytes, line: int) -> Iterator[Line]:
             line += kind - _FIRST_ONE_LINE
         end = start + 2 * units
         yield start, end, None if kind == _NOWHERE else line
-        start = end  # what remains of the entry are columns
+        start = end  # the rest of the entry are columns
 
 
 def _svarint(entry: bytes) -> int:
-    """Read a number of six bits a byte, lowest first; bit 6 goes on, the lowest bit is the sign."""
+    """Read a number: six bits a byte, lowest first; bit 6 goes on, the lowest bit is the sign."""
     value = shift = 0
     for byte in entry[:10]:
         value |= (byte & 63) << shift

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of CPython by their addresses, thousands at once: alive or not, type, size.
+"""Read thousands of objects of CPython at once: whether they are alive, their types, their sizes.
 
     reader = ObjectReader(space.memory, layout_of((3, 11)))
     objects = reader.look(addresses, dying)
     names = reader.type_names(np.unique(objects.types[objects.alive]))
 
-Only memory is read, of a process that is stopped or about to end; of one that goes on, what is
-read may be of two moments.
+This only reads memory, of a process that is stopped or about to end. In a running process, parts
+of the data may be of different moments.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-_CHUNK = 1 << 18  # objects that are looked at in one go
+_CHUNK = 1 << 18  # objects in one step
 _LOW = np.uint64(0xFFFF_FFFF)
-_CHAINED = np.uint64(1 << 20)  # 3.13: a free list has its next object where the count was
+_CHAINED = np.uint64(1 << 20)  # 3.13: an object in a free list has a pointer in place of its count
 _HEAD = 2
 
 
 class Objects:
-    """What is known of each object, in the order of the addresses.
+    """The data of each object, in the order of the addresses.
 
-    `types` and `sizes` are u64: addresses of types, and bytes as `sys.getsizeof` says. Both are 0
-    for what is not `alive`, and for what has no type that could be read. A size is `shallow`
-    where it is that of the object's own block alone: how its type counts is not known.
+    `types` and `sizes` are u64: addresses of types, and bytes as `sys.getsizeof` counts. Both are
+    0 for objects that are not `alive`, and for objects whose type cannot be read. A size is
+    `shallow` if it is only the size of the object's own block, because the size rule of its type
+    is not known.
 
-    `starts` and `own` are address and bytes of that block, `buffers` the address of a second one
-    that the object has to itself, of `sizes - own` bytes; 0: it has none that is known.
+    `starts` and `own` are address and bytes of that block. `buffers` is the address of a second
+    block that belongs to the object alone, with `sizes - own` bytes; it is 0 if no such block is
+    known.
     """
 
     __slots__ = ("alive", "buffers", "own", "shallow", "sizes", "starts", "types")
@@ -54,7 +56,7 @@ class Objects:
 
 
 class ManyObjects(SizedObjects):
-    """Objects of one rule, all at once, by arrays of u64: `words` has FIRST_WORDS of each."""
+    """Computes sizes of objects with one size rule, as u64 arrays; `words` has FIRST_WORDS each."""
 
     __slots__ = ("_memory", "_words")
 
@@ -79,25 +81,25 @@ class ManyObjects(SizedObjects):
         return self._words[:, offset // 8]
 
     def behind(self, addresses: Words, count: int) -> Words:
-        """Return the first to last of `count` words at other addresses; 0: it cannot be read."""
+        """Return `count` words at other addresses, an array for each; unreadable ones are 0."""
         return gather(self._memory, addresses, count)[0].T
 
     def where(self, condition: Mask, then: Any, otherwise: Any) -> Words:
-        """Return `then` where the condition is true, else `otherwise`."""
+        """Return `then` if the condition is true, else `otherwise`, element by element."""
         chosen: Words = np.where(condition, then, otherwise).astype(np.uint64)
         return chosen
 
     def magnitude(self, number: Words) -> Words:
-        """Return a signed number without its sign."""
+        """Return the absolute value of a signed number."""
         return np.abs(number.view(np.int64)).astype(np.uint64)
 
     def most(self, number: Words) -> int:
-        """Return the greatest of a number."""
+        """Return the maximum of a number over all objects."""
         return int(number.max(initial=np.uint64(0)))
 
 
 class ObjectReader:
-    """The objects in one memory, of one version of CPython."""
+    """Reads the objects in one memory, of one version of CPython."""
 
     def __init__(self, memory: ByteSource, layout: PythonLayout) -> None:
         self._memory = memory
@@ -105,10 +107,10 @@ class ObjectReader:
         self.types = PythonTypes(memory, layout)
 
     def look(self, addresses: Words, dying: Mask | None = None) -> Objects:
-        """Look at the objects at these addresses (u64; any order, quickest in rising order).
+        """Read the objects at these addresses (u64; any order, quickest in rising order).
 
-        `dying` marks those whose destruction was announced: they are dead unless their reference
-        count says that they were revived. What cannot be read is not alive.
+        `dying` marks objects whose destruction was announced: they are dead, unless their
+        reference count shows that they were revived. An object that cannot be read is not alive.
         """
         size = len(addresses)
         objects = Objects(size)
@@ -132,7 +134,7 @@ class ObjectReader:
         return np.asarray(alive, np.bool_)
 
     def _sized(self, addresses: Words, words: Words) -> dict[str, Words | Mask]:
-        """Return what else is known of objects that are alive, by the names in `Objects`."""
+        """Return the other fields of `Objects` for objects that are alive, by name."""
         unique, which = np.unique(words[:, self._layout.object_type // 8], return_inverse=True)
         infos = [self.types.info(int(addr)) for addr in unique]
         presize = np.array([_field(info, "presize") for info in infos], np.uint64)[which]
@@ -174,15 +176,15 @@ class ObjectReader:
         }
 
     def type_names(self, types: Iterable[int]) -> list[tuple[str, str] | None]:
-        """Return (name, module and qualified name) of each type; None where it is unreadable.
+        """Return (name, module and qualified name) of each type; None if it cannot be read.
 
-        The first is what `type(o).__name__` gives, the second `module.qualname`.
+        The first is `type(o).__name__`, the second `module.qualname`.
         """
         infos = [self.types.info(int(addr)) for addr in types]
         return [None if info is None else (info.name, info.qualified) for info in infos]
 
 
 def _field(info: TypeInfo | None, name: str) -> int:
-    """Return one number of a type, 0 where there is no type or the number is nonsense."""
+    """Return one number of a type, 0 if there is no type or the number is invalid."""
     value = 0 if info is None else getattr(info, name)
     return max(value, 0)

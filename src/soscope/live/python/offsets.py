@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where CPython's structs keep what soscope reads: one `PythonLayout` for a minor version.
+"""Offsets in CPython's structs of all that soscope reads: a `PythonLayout` for a minor version.
 
-All numbers are bytes from the start of a struct on a 64-bit machine, of release builds with a
-GIL. Patch releases of one minor version agree. They come from CPython's headers (pycore_frame.h,
-code.h, unicodeobject.h, object.h, pycore_dict.h), which a test compiles where they are installed.
+All numbers are bytes from the start of a struct on a 64-bit machine, for release builds with a
+GIL. Patch releases of one minor version agree. The numbers are from CPython's headers
+(pycore_frame.h, code.h, unicodeobject.h, object.h, pycore_dict.h), which a test compiles if they
+are installed.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NOTHING = 0xFFFF_FFFF  # of an offset: this version has no such field
+NOTHING = 0xFFFF_FFFF  # as an offset: this version has no such field
 COOKIE = b"xdebugpy"
 
-# How `frame_instr` names the instruction.
+# How `frame_instr` refers to the instruction.
 BYTE_INDEX = 0  # an int32, the offset in bytes (3.9)
 UNIT_INDEX = 1  # an int32, the offset in units of two bytes (3.10)
 POINTER = 2  # the address of the instruction (3.11 and newer)
@@ -29,22 +30,22 @@ OLDEST, NEWEST = (3, 9), (3, 15)
 # The order of `agent_words`: the agent's struct has these fields, each a u32.
 AGENT_FIELDS = (
     "tstate_frame",  # the current frame, or the C frame that leads to it
-    "cframe_frame",  # NOTHING: tstate_frame is the frame itself
+    "cframe_frame",  # NOTHING if tstate_frame is the frame itself
     "tstate_interp",
     "tstate_thread_id",
-    "frame_code",  # a pointer: its three low bits are tags
+    "frame_code",  # a pointer whose three low bits are tags
     "frame_previous",
     "frame_instr",
     "instr_kind",  # BYTE_INDEX, UNIT_INDEX or POINTER
-    "frame_owner",  # one byte; NOTHING where there are no frames without code
-    "frame_entry",  # one byte: C code has called for the frame; NOTHING but in 3.11
-    "owner_shim",  # a frame whose owner is this or more has no code: go to the previous
+    "frame_owner",  # one byte; NOTHING if all frames have code
+    "frame_entry",  # one byte: the frame was called from C code; NOTHING except in 3.11
+    "owner_shim",  # if the owner is at least this, the frame has no code: go to the previous
     "code_filename",
     "code_name",
-    "code_qualname",  # NOTHING: there is none
+    "code_qualname",  # NOTHING if there is none
     "code_firstlineno",  # an int32
     "code_linetable",  # a bytes object
-    "code_bytecode",  # where the instructions begin in the code object; NOTHING before 3.11
+    "code_bytecode",  # start of the instructions in the code object; NOTHING before 3.11
     "object_refcnt",
     "object_type",
     "var_size",
@@ -63,11 +64,12 @@ AGENT_FIELDS = (
 class PythonLayout:
     """The layout of one minor version of CPython, `version` as (3, 11).
 
-    A field that the version has not is NOTHING. `code_varnames` is the tuple of the names of a
-    frame's variables: from 3.11 on of all, before of those that are in no cell. `frame_data` is
-    where a frame's variables begin, `frameobject_frame` where a frame object points to its frame,
-    `dict_keys_head` the size of the head of a dictionary's keys, `heaptype_size` and `type_size`
-    are those of the C structs. It never changes; `but` makes another one.
+    A field that the version lacks is NOTHING. `code_varnames` is the tuple of the names of a
+    frame's variables: from 3.11 on all of them, before that only those that are in no cell.
+    `frame_data` is the offset of a frame's variables. `frameobject_frame` is the offset in a
+    frame object of the pointer to its frame. `dict_keys_head` is the size of the head of a
+    dictionary's keys. `heaptype_size` and `type_size` are the sizes of the C structs. A layout
+    never changes; `but` makes another one.
 
     >>> from soscope.live.python.offsets import layout_of
     >>> layout_of((3, 11)).code_filename
@@ -127,7 +129,7 @@ class PythonLayout:
     dict_keys: int = 32
     dict_values: int = 40
 
-    def __init__(self, **fields: Any) -> None:  # a dataclass would import for as long as all else
+    def __init__(self, **fields: Any) -> None:  # importing dataclasses takes as long as the rest
         vars(self).update(fields)
 
     def but(self, **fields: Any) -> PythonLayout:
@@ -144,26 +146,27 @@ class PythonLayout:
     __hash__ = object.__hash__
 
     def agent_words(self) -> list[int]:
-        """Return what the agent needs, in the order of AGENT_FIELDS: u32 each."""
+        """Return the fields that the agent needs, in the order of AGENT_FIELDS, as u32 each."""
         return [getattr(self, field) for field in AGENT_FIELDS]
 
     @property
     def heaptype_qualname(self) -> int:
-        """Where a heap type keeps its qualified name."""
+        """Offset of the qualified name in a heap type."""
         return self.heaptype_name + 16
 
     @property
     def heaptype_cached_keys(self) -> int:
-        """Where a heap type keeps the keys that its instances share."""
+        """Offset in a heap type of the keys that its instances share."""
         return self.heaptype_name + 24
 
     @classmethod
     def from_debug_offsets(cls, head: bytes) -> PythonLayout:
-        """Return the layout that `_PyRuntime` says of itself: its first DEBUG_SIZE bytes.
+        """Return the layout in `_PyRuntime` itself, given its first DEBUG_SIZE bytes.
 
-        3.13 and newer. What the interpreter does not say is that of its version.
-        Raises FormatError for what is no such struct, and SoscopeError for a free-threaded build
-        or an unknown version. pycore_runtime.h and pycore_debug_offsets.h, `_Py_DebugOffsets`.
+        It is for 3.13 and newer. Fields that the interpreter does not give are those of its
+        version. Raises FormatError if the bytes are not such a struct, and SoscopeError for a
+        free-threaded build or an unknown version. pycore_runtime.h and pycore_debug_offsets.h,
+        `_Py_DebugOffsets`.
         """
         version, free_threaded = debug_version(head)
         if free_threaded:
@@ -176,7 +179,7 @@ class PythonLayout:
             field: unpack_from("<Q", head, 8 * index)[0]
             for field, index in _DEBUG_WORDS[version].items()
         }
-        compact = said["str_ascii_data"] + 16  # the length and address of the UTF-8 form
+        compact = said["str_ascii_data"] + 16  # behind the length and address of the UTF-8 form
         wrong = next((field for field, value in said.items() if value >= _MOST[field]), None)
         if wrong is not None:
             raise FormatError(f"_PyRuntime: debug offsets: {wrong} is {said[wrong]}", field=wrong)
@@ -192,7 +195,7 @@ _MOST["tstate_frame"] = 1 << 20
 def debug_version(head: bytes) -> tuple[tuple[int, int], bool]:
     """Return the version, and whether there is no GIL, from the first bytes of `_PyRuntime`.
 
-    Raises FormatError where these are no debug offsets, SoscopeError for an unknown version.
+    Raises FormatError if these are not debug offsets, SoscopeError for an unknown version.
     """
     if len(head) < DEBUG_SIZE or not head.startswith(COOKIE):
         raise FormatError("_PyRuntime: it does not begin with debug offsets", field="cookie")
@@ -204,7 +207,7 @@ def debug_version(head: bytes) -> tuple[tuple[int, int], bool]:
 
 
 def layout_of(version: tuple[int, int]) -> PythonLayout:
-    """Return the layout of a minor version. Raises SoscopeError for one that is not known."""
+    """Return the layout of a minor version. Raises SoscopeError if it is not known."""
     layout = _LAYOUTS.get(version)
     if layout is None:
         raise _unknown(version)
@@ -345,7 +348,7 @@ _LAYOUTS = {layout.version: layout for layout in (_3_9, _3_10, _3_11, _3_12, _3_
 def _words(
     thread: int, thread_id: int, frame: int, code: int, thing: int, text: int
 ) -> dict[str, int]:
-    """Return the words of `_Py_DebugOffsets` by field, from those that its groups begin at."""
+    """Return the word index in `_Py_DebugOffsets` of each field, given the starts of its groups."""
     return {
         "tstate_interp": thread,
         "tstate_frame": thread + 1,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one object of CPython holds another: by which attribute, key, index or variable.
+"""How one object of CPython refers to another: by which attribute, key, index or variable.
 
-The holder's memory is read and searched for the address. Objects/*.c say where each type keeps
-what it refers to, `tp_members` (descrobject.h) names the rest.
+The memory of the holder is read and searched for the other's address. Objects/*.c has the fields
+of each type that hold references; `tp_members` (descrobject.h) names the others.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from soscope.live.python.types import HEAP_TYPE, PythonTypes, TypeInfo
 
 LIST, TUPLE, DICT, TYPE = 1 << 25, 1 << 26, 1 << 29, 1 << 31  # of tp_flags
 _MANAGED_DICT, _INLINE_VALUES = 1 << 4, 1 << 2
-_TYPE_MEMBERS, _TYPE_DICT_OFFSET = 240, 288  # the same in all versions
+_TYPE_MEMBERS, _TYPE_DICT_OFFSET = 240, 288  # the same offsets in all versions
 _MEMBER = 40  # bytes of a PyMemberDef
 _MOST_MEMBERS = 256
 _MOST_BASES = 64
 _MOST_INLINE = 4096  # bytes of an object that are searched
-_KEPT = 8  # containers whose items are kept
+_KEPT = 8  # containers whose items are cached
 _GENERATORS = {"generator", "coroutine", "async_generator"}
 _UNORDERED = {"set", "frozenset", "collections.deque"}
-# Where functions keep what `tp_members` does not name.
+# Fields of functions that are not in `tp_members`.
 _FUNCTION_OLD = {16: ".__code__", 32: ".__defaults__", 40: ".__kwdefaults__"}
 _FUNCTION = {48: ".__code__", 56: ".__defaults__", 64: ".__kwdefaults__"}
 ITEM, VALUE, KEY = "item", "value", "key"
@@ -38,10 +38,11 @@ ITEM, VALUE, KEY = "item", "value", "key"
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """How an object holds another: `by` in full, `shape` without what differs from one to the next.
+    """How an object holds another: `by` in full, `shape` without the parts that differ each time.
 
-    Both are None where that is not known. `[3]` and `['name']` are an index and a key, `.name` is
-    an attribute, `local name` a variable; `item`, `value` and `key` stand for any of them.
+    Both are None if that is not known. `[3]` and `['name']` are an index and a key, `.name` is an
+    attribute, `local name` a variable. In `shape`, `item`, `value` and `key` stand for any of
+    them.
     """
 
     by: str | None
@@ -52,7 +53,7 @@ UNNAMED = Hold(None, None)
 
 
 class Referents:
-    """What objects of one process hold, read when it is asked for."""
+    """References between objects of one process, read on request."""
 
     def __init__(self, memory: ByteSource, layout: PythonLayout, types: PythonTypes) -> None:
         self._memory = memory
@@ -62,11 +63,11 @@ class Referents:
         self.frames = FrameReader(memory, layout)
 
     def type_of(self, addr: int) -> TypeInfo | None:
-        """Return the type of an object, None where it cannot be read."""
+        """Return the type of an object, None if it cannot be read."""
         return self._types.info(self._word(addr + self._layout.object_type))
 
     def hold(self, holder: int, held: int) -> Hold:
-        """Say how one object holds another."""
+        """Return how one object holds another."""
         info = self.type_of(holder)
         if info is None:
             return UNNAMED
@@ -82,12 +83,12 @@ class Referents:
         return Hold(name, name)
 
     def class_name(self, addr: int) -> str | None:
-        """Return the qualified name of a type, None where it cannot be read."""
+        """Return the qualified name of a type, None if it cannot be read."""
         info = self._types.info(addr)
         return None if info is None else info.qualified
 
     def free_variable(self, function: int, closure: int, cell: int) -> str | None:
-        """Return the name of the variable of an outer function that a cell of a closure holds."""
+        """Return the name of the free variable that a cell of a closure holds."""
         info = self.type_of(closure)
         if info is None or not info.flags & TUPLE:
             return None
@@ -96,7 +97,7 @@ class Referents:
         return None if at is None else self.frames.free_name(code, at)
 
     def namespace(self, holder: int) -> int:
-        """Return the address of the dictionary of an object's attributes, 0: it has none."""
+        """Return the address of the dictionary with an object's attributes, 0 if it has none."""
         info = self.type_of(holder)
         if info is None:
             return 0
@@ -106,7 +107,7 @@ class Referents:
             word = self._word(holder - 24)
             return 0 if word & 1 else word
         offset = self._signed(info.addr + _TYPE_DICT_OFFSET)
-        if offset <= 0:  # behind the items of an object of variable size
+        if offset <= 0:  # behind the items of a variable-sized object
             return 0
         return self._word(holder + offset)
 
@@ -138,7 +139,7 @@ class Referents:
     # ---- variables ----
 
     def _variable(self, holder: int, held: int, info: TypeInfo) -> str | None:
-        """Return by which variable a generator, or the object of a frame, holds something."""
+        """Return the variable by which a generator, or a frame object, holds another object."""
         version = self._layout.version
         if info.rule in _GENERATORS and version >= (3, 11):
             return self.frames.variable(holder + self._layout.generator_frame, held)
@@ -197,7 +198,7 @@ class Referents:
         return None
 
     def _inline(self, holder: int, held: int, info: TypeInfo) -> str | None:
-        """Return the attribute whose value lies beside the object, without a dictionary."""
+        """Return the attribute whose value is stored with the object, not in a dictionary."""
         version = self._layout.version
         if version < (3, 11) or not info.flags & HEAP_TYPE or not info.flags & _MANAGED_DICT:
             return None
@@ -218,7 +219,7 @@ class Referents:
             return None
         return read_str(self._memory, self._layout, int(names[at]))
 
-    # ---- words ----
+    # ---- text ----
 
     def _word(self, addr: int) -> int:
         data = self._memory.read(addr, 8) if addr > 0 else b""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `sys.getsizeof` says of objects, worked out from memory: the rules of the built-in types.
+"""Compute the results of `sys.getsizeof` from memory, by the rules of the built-in types.
 
-Each rule gets objects of one C type, and of its subclasses: one of them, by numbers, or all at
-once, by arrays. `SizedObjects.own` is what the collector's head, the struct and the two pointers
-before it take; a rule adds what lies in blocks elsewhere, as that type's `__sizeof__` in CPython
-(or numpy) does. Units are bytes.
+Each rule gets objects of one C type and of its subclasses: a single object, as numbers, or many
+at once, as arrays. `SizedObjects.own` is the size of the collector's head, the struct and the two
+pointers in front of it. A rule adds what lies in other blocks, as that type's `__sizeof__` in
+CPython (or numpy) does. Sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from soscope.live.python.offsets import PythonLayout
 
-FIRST_WORDS = 10  # words of each object that rules are given
+FIRST_WORDS = 10  # words of each object that a rule gets
 LOW = 0xFFFF_FFFF
 _TAGS = 7
 _NO_TAGS = 0xFFFF_FFFF_FFFF_FFF8
@@ -26,9 +26,9 @@ _MOST_AXES = 64
 
 
 class SizedObjects:
-    """Objects of one rule. A number of theirs is an int, or an array of u64 with one for each.
+    """Objects with one size rule; a number of theirs is an int, or a u64 array for all of them.
 
-    `presize` are the bytes before an object, `own` those with its struct.
+    `presize` is the number of bytes in front of an object, `own` that number with its struct.
     """
 
     __slots__ = ("addresses", "layout", "own", "presize")
@@ -47,19 +47,19 @@ class SizedObjects:
         return (self.at(offset & -8) >> 8 * (offset & 4)) & LOW
 
     def behind(self, addresses: Any, count: int) -> Any:
-        """Return the first to last of `count` words at other addresses; 0: it cannot be read."""
+        """Return `count` words at other addresses, an array for each; unreadable ones are 0."""
         raise NotImplementedError
 
     def where(self, condition: Any, then: Any, otherwise: Any) -> Any:
-        """Return `then` where the condition is true, else `otherwise`."""
+        """Return `then` if the condition is true, else `otherwise`, element by element."""
         raise NotImplementedError
 
     def magnitude(self, number: Any) -> Any:
-        """Return a signed number without its sign."""
+        """Return the absolute value of a signed number."""
         raise NotImplementedError
 
     def most(self, number: Any) -> int:
-        """Return the greatest of a number."""
+        """Return the maximum of a number over all objects."""
         raise NotImplementedError
 
 
@@ -77,7 +77,7 @@ def _set(group: SizedObjects) -> Any:
 
 def _bytearray(group: SizedObjects) -> Any:
     if group.layout.version >= (3, 15):
-        # the bytes object that it holds is counted as if it were its own
+        # the bytes object that it holds counts as part of it
         alloc = group.at(24)
         return group.own + group.where(alloc != 0, alloc + 33, 0)
     return group.own + group.at(24)
@@ -88,7 +88,7 @@ def _int(group: SizedObjects) -> Any:
     digits = group.at(16) >> 3 if is_newer else group.magnitude(group.at(16))
     if group.layout.version >= (3, 11):
         digits = group.where(digits == 0, 1, digits)
-    if not is_newer:  # whatever a subclass adds
+    if not is_newer:  # without the fields of a subclass
         return group.presize + 24 + 4 * digits
     return group.own + 4 * digits
 
@@ -104,7 +104,7 @@ def _str(group: SizedObjects) -> Any:
     is_ascii = (state >> 6) & 1 != 0
     compact = where(is_ascii, layout.str_ascii_data, layout.str_compact_data)
     sizes = where(is_compact, compact, layout.str_legacy_size)
-    data = group.at(layout.str_compact_data)  # of one that is not compact
+    data = group.at(layout.str_compact_data)  # of a str that is not compact
     sizes = sizes + where(is_compact | (data != 0), (length + 1) * kind, 0)
     has_fields = (is_compact & is_ascii) == 0
     start = where(is_compact, group.addresses + layout.str_compact_data, data)
@@ -124,7 +124,7 @@ def _str(group: SizedObjects) -> Any:
 
 
 def _keys_size(group: SizedObjects, keys: Any) -> tuple[Any, Any, Any]:
-    """Return the size of each keys struct, its reference count, and how many values go with it."""
+    """Return size and reference count of each keys struct, and the number of its values."""
     where = group.where
     has = keys != 0
     if group.layout.version < (3, 11):
@@ -163,13 +163,13 @@ def _type(group: SizedObjects) -> Any:
     keys = group.where(is_heap, group.behind(place, 1)[0], 0)
     heap = layout.heaptype_size + _keys_size(group, keys)[0]
     presize = group.presize
-    if layout.version not in ((3, 11), (3, 12)):  # only those made at run time have a head
+    if layout.version not in ((3, 11), (3, 12)):  # only heap types have a collector's head
         presize = group.where(is_heap, presize, 0)
     return presize + group.where(is_heap, heap, layout.type_size)
 
 
 def _extra(group: SizedObjects) -> Any:
-    """Return the size of what tools have put aside for each code object."""
+    """Return the size of the extra data that tools have stored for each code object."""
     extra = group.behind(group.addresses + group.layout.code_extra, 1)[0]
     count = group.behind(extra, 1)[0]
     return group.where(extra != 0, 8 + 8 * count, 0)
@@ -180,16 +180,16 @@ def _code(group: SizedObjects) -> Any:
         size = (group.own + 2 * group.at(16) + _TAGS) & _NO_TAGS
         return size + _extra(group)
     words = group.behind(group.addresses, 22)
-    cells = group.behind(words[11], 3)[2]  # the size of the tuple co_cellvars
+    cells = group.behind(words[11], 3)[2]  # size of the tuple co_cellvars
     sizes = group.own + _extra(group)
     sizes += group.where(words[12] != 0, 8 * cells, 0)
     cache = 32 * ((words[21] >> 32) & 255)
-    cache += group.behind(words[6], 3)[2] >> 1  # a byte for each instruction
+    cache += group.behind(words[6], 3)[2] >> 1  # one byte per instruction
     return sizes + group.where(words[20] != 0, cache, 0)
 
 
 def _variables(group: SizedObjects, code: Any) -> Any:
-    """Return the size of the variables and the stack of each code object's frame."""
+    """Return the size of the variables and the stack in each code object's frame."""
     layout = group.layout
     code = code & _NO_TAGS
     low = min(layout.code_nlocals, layout.code_stacksize) & -8
@@ -204,7 +204,7 @@ def _variables(group: SizedObjects, code: Any) -> Any:
 
 def _generator(group: SizedObjects) -> Any:
     layout = group.layout
-    if layout.version == (3, 11):  # a frame that has ended does not know its code
+    if layout.version == (3, 11):  # a frame that has ended has no code
         code = group.at(16)
     else:
         place = layout.generator_frame + layout.frame_code
@@ -251,7 +251,7 @@ def _buffered(group: SizedObjects) -> Any:
 
 
 def _element(group: SizedObjects) -> Any:
-    """xml.etree.ElementTree.Element, the accelerated one."""
+    """Return sizes of xml.etree.ElementTree.Element, the C version."""
     extra = group.at(40)
     words = group.behind(extra, 4)
     is_big = (extra != 0) & (words[3] != extra + 32)
@@ -265,7 +265,7 @@ def _decimal(group: SizedObjects) -> Any:
 
 
 def _ndarray(group: SizedObjects) -> Any:
-    """numpy.ndarray: shape and strides, and the data where they are its own (ndarraytypes.h)."""
+    """Return sizes of numpy.ndarray: shape, strides, and its own data (ndarraytypes.h)."""
     axes = group.half(24)
     most = min(group.most(axes), _MOST_AXES)
     shape = group.behind(group.at(32), most)
@@ -273,16 +273,18 @@ def _ndarray(group: SizedObjects) -> Any:
     for axis in range(most):
         items = items * group.where(axes > axis, shape[axis], 1)
     described = group.behind(group.at(56), 6)
-    # numpy 1 has size and alignment of an item as two ints; numpy 2 flags there, and then the size
+    # numpy 1 has an item's size and alignment as two ints; numpy 2 has flags there, and the size
+    # behind
     is_old = described[4] >> 32 != 0
     item = group.where(is_old, described[4] & LOW, described[5])
     is_owner = group.half(64) & 4 != 0
     return group.own + 16 * axes + group.where(is_owner, item * items, 0)
 
 
-# These add nothing that lies elsewhere.
+# These types have no data in other blocks.
 INLINE = {"int", "str", "code", "frame", "generator", "coroutine", "async_generator"}
-# Where in an object of these the address is of nearly all that they add.
+# Offset of the pointer to the second block, which has nearly all the additional data of these
+# types.
 BUFFERS = {
     "list": 24,
     "dict": 32,

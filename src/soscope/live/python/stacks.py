@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frames of Python that a thread is in, read from memory while the thread stands still.
+"""The Python frames of a thread, read from memory while the thread is stopped.
 
-Only the thread itself changes them, and each keeps its code alive. A code object that has ended
-may leave its address to another one: what is known of one is taken only while all that tells it
-from others is the same.
+Only the thread itself changes its frames, and each frame keeps its code object alive. When a code
+object is freed, another may get its address. So cached data of a code object only counts while
+all bytes that identify it are the same.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from soscope.model.stackframe import OwnFrame
 
 _PAGE = 4096
 _TAGS = 7
-_PAUSE = 0.1  # seconds between looks for threads that are not known
-_MOST_LOOKS = 4096  # frames, those without code among them
-_MOST_KEPT = 4096  # chains of code
+_PAUSE = 0.1  # seconds between searches for unknown threads
+_MOST_LOOKS = 4096  # frames, including those without code
+_MOST_KEPT = 4096  # chains of code objects
 _MOST_HEADS = 1 << 16
 _TYPE = Name(b"PyCode_Type")
 
 
 class _Code:
-    """A code object: the bytes that tell it from others, and what it is called."""
+    """A code object: its names and lines, and the bytes that identify it."""
 
     __slots__ = ("file", "head", "lines", "name")
 
@@ -44,7 +44,7 @@ class _Code:
 
 
 class _Seen:
-    """What the head of a frame says, if `code` is still at `addr`."""
+    """The data in the head of a frame, valid if `code` is still at `addr`."""
 
     __slots__ = ("addr", "code", "is_shim", "pair", "previous")
 
@@ -57,10 +57,10 @@ class _Seen:
 
 
 class PythonStacks:
-    """Frames of the threads of one process, with the innermost first."""
+    """Frames of the threads of one process, innermost first."""
 
     def __init__(self, space: Space, interpreter: Interpreter) -> None:
-        """Prepare. Raises SoscopeError for an interpreter that has no type of code objects."""
+        """Prepare the reader. Raises SoscopeError if there is no type of code objects."""
         self._memory = space.memory
         self._tid = space.tid
         self._interpreter = interpreter
@@ -73,7 +73,7 @@ class PythonStacks:
         self._states: dict[int, int] = {}
         self._next = 0.0
         self._codes: dict[int, _Code] = {}
-        self._seen: dict[bytes, _Seen] = {}  # of heads, while their codes are the same
+        self._seen: dict[bytes, _Seen] = {}  # by frame heads, while their code objects are the same
         self._held: dict[tuple[int, ...], HeldPlaces] = {}
         fields = [layout.frame_code, layout.frame_previous, layout.frame_instr]
         flags = [at for at in (layout.frame_owner, layout.frame_entry) if at != NOTHING]
@@ -88,9 +88,9 @@ class PythonStacks:
         self._code_start, self._code_end = layout.object_type, max(fields) + 8
 
     def frames(self, thread_pointer: int, most: int) -> list[tuple[OwnFrame, bool]]:
-        """Return (function, file, line) of each frame, and whether C code has called for it.
+        """Return (function, file, line) and whether C code called it, for `most` frames at most.
 
-        None at all for a thread that the interpreter does not know. At most `most`.
+        The list is empty if the interpreter does not know the thread.
         """
         first = self._first(thread_pointer)
         if not first:
@@ -114,7 +114,7 @@ class PythonStacks:
         return frames
 
     def _first(self, thread_pointer: int) -> int:
-        """Return the address of the innermost frame, 0: there is none."""
+        """Return the address of the innermost frame, 0 if there is none."""
         layout, start = self._layout, self._state_start
         state = self._states.get(thread_pointer, 0)
         data = self._memory.read(state + start, self._state_end - start) if state else b""
@@ -135,7 +135,7 @@ class PythonStacks:
         return frame
 
     def _walk(self, frame: int, most: int) -> tuple[list[_Seen], list[bytes]]:
-        """Return what the heads of frames have said before, or say now, and the heads."""
+        """Return the data in the heads of frames, from the cache or new, and the heads."""
         chain: list[_Seen] = []
         heads: list[bytes] = []
         page, start, count = b"", 0, 0
@@ -145,7 +145,7 @@ class PythonStacks:
                 break
             at = frame - start
             if not 0 <= at <= len(page) - end:
-                # those that were called from, mostly, lie below it
+                # the frames of the callers mostly lie below it
                 start = frame & -_PAGE
                 page = self._memory.read(start, frame + end - start)
                 at = frame - start
@@ -162,15 +162,15 @@ class PythonStacks:
         return chain, heads
 
     def _are_same(self, addrs: tuple[int, ...]) -> bool:
-        """Return whether codes are known to be what they were."""
+        """Return whether these code objects are known to be unchanged."""
         held = self._held.get(addrs)
         try:
             return held is not None and held.hold(self._tid)
         except OSError:
-            return False  # what was there is no memory any more
+            return False  # the memory is not mapped any more
 
     def _keep(self, addrs: tuple[int, ...]) -> None:
-        """Take note of what tells codes from others, if that is known of each."""
+        """Record the bytes that identify these code objects, if they are known for each of them."""
         if len(self._held) > _MOST_KEPT:
             self._held.clear()
         codes = [self._codes.get(addr) for addr in addrs]
@@ -203,7 +203,7 @@ class PythonStacks:
     def _is_entry(self, head: bytes) -> bool:
         layout = self._layout
         if layout.version < (3, 11):
-            return True  # each frame has a call of its own that runs it
+            return True  # each frame was called from C code
         entry = layout.frame_entry
         return entry != NOTHING and bool(head[entry - self._frame_start])
 
@@ -214,7 +214,7 @@ class PythonStacks:
         if known is not None:
             if known.head == head:
                 return known
-            del self._codes[addr]  # and whatever was known by that
+            del self._codes[addr]  # and everything derived from it
             self._seen.clear()
             self._held.clear()
         if len(head) < self._code_end - start or head[:8] != self._type.to_bytes(8, "little"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`str` and `bytes` objects of CPython, read from memory.
 
-A compact `str` has its characters behind its head, in 1, 2 or 4 bytes each; one of a subclass has
-a pointer to them. PEP 393; Include/cpython/unicodeobject.h.
+A compact `str` has its characters behind its head, with 1, 2 or 4 bytes each. An instance of a
+subclass has a pointer to them. PEP 393; Include/cpython/unicodeobject.h.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from soscope.live.python.offsets import PythonLayout
 
 BYTES_SUBCLASS = 1 << 27  # of tp_flags
 STR_SUBCLASS = 1 << 28
-KIND = 7 << 2  # of the state: 1, 2 or 4
+KIND = 7 << 2  # bits of the state: 1, 2 or 4
 _COMPACT, _ASCII = 1 << 5, 1 << 6
-# Some builds of 3.14 keep 16 bits, not 2, for whether a text is interned. The kind is never 0, so
-# each text tells which form its state has.
+# Some builds of 3.14 use 16 bits, not 2, to tell whether a text is interned. As the kind is never
+# 0, each text shows which form its state has.
 WIDE_SHIFT = 14
-_MOST = 1 << 24  # bytes: what is longer is no name
-_FIRST = 256  # bytes that are read first
+_MOST = 1 << 24  # bytes; a longer one is not a name
+_FIRST = 256  # bytes of the first read
 _CODING = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 
 
 def read_str(memory: ByteSource, layout: PythonLayout, addr: int) -> str | None:
-    """Return the `str` at `addr`, None where there is none or it cannot be read.
+    """Return the `str` at `addr`, None if there is none or it cannot be read.
 
     Lone surrogates are kept.
     """
@@ -52,7 +52,7 @@ def read_str(memory: ByteSource, layout: PythonLayout, addr: int) -> str | None:
 
 
 def read_bytes(memory: ByteSource, layout: PythonLayout, addr: int) -> bytes | None:
-    """Return the `bytes` at `addr`, None where there is none or it cannot be read."""
+    """Return the `bytes` at `addr`, None if there is none or it cannot be read."""
     head = memory.read(addr, _FIRST)
     if not _is_a(memory, layout, head, BYTES_SUBCLASS):
         return None
@@ -64,7 +64,7 @@ def read_bytes(memory: ByteSource, layout: PythonLayout, addr: int) -> bytes | N
 
 
 def c_string(memory: ByteSource, addr: int, most: int = 1024) -> bytes | None:
-    """Return the bytes before the NUL at `addr`, None where there is none within `most`."""
+    """Return the bytes before the NUL at `addr`, None if there is no NUL within `most` bytes."""
     data = memory.read(addr, 64)
     end = data.find(0)
     if end < 0:

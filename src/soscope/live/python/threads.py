@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The threads that an interpreter knows: the address of each one's state, by thread pointer."""
+"""The threads of an interpreter: thread pointer -> address of the thread state."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from soscope.binfmt.source import ByteSource
 from soscope.live.python.interpreter import Interpreter
 from soscope.live.python.offsets import DEBUG_SIZE
 
-_MOST = 1 << 16  # threads: their list is read while it changes
+_MOST = 1 << 16  # threads, as their list may change during the read
 _MOST_INTERPRETERS = 1 << 10
-# Where _PyRuntime has the first interpreter, that one the next, and its first thread, and that one
-# the next: pycore_runtime.h, pycore_interp.h, pystate.h. Newer ones say it themselves.
+# Offsets of the first interpreter in _PyRuntime, the next interpreter, its first thread, and the
+# next thread: pycore_runtime.h, pycore_interp.h, pystate.h. Newer versions have them in
+# _PyRuntime.
 _PLACES = {
     (3, 9): (32, 0, 8, 8),
     (3, 10): (32, 0, 8, 8),
     (3, 11): (40, 0, 16, 8),
     (3, 12): (40, 0, 72, 8),
 }
-# the same as words of `_Py_DebugOffsets`
+# indices of these offsets in `_Py_DebugOffsets`
 _WORDS = {
     (3, 13): (5, 8, 9, 21),
     (3, 14): (5, 8, 9, 24),
@@ -28,9 +29,9 @@ _WORDS = {
 
 
 def thread_states(memory: ByteSource, interpreter: Interpreter) -> dict[int, int]:
-    """Return the addresses of the states of all threads, by what identifies each: its pointer.
+    """Return thread pointer -> address of the thread state, for all threads.
 
-    The list may change meanwhile: who uses a state looks whether it still says the same.
+    The list may change meanwhile, so users of a state check whether it still has the same thread.
     """
     places = _places(memory, interpreter)
     if places is None:
@@ -54,7 +55,7 @@ def thread_states(memory: ByteSource, interpreter: Interpreter) -> dict[int, int
 
 
 def word_at(memory: ByteSource, addr: int) -> int:
-    """Return the word at an address, 0 where there is none."""
+    """Return the word at an address, 0 if there is none."""
     data = memory.read(addr, 8)
     return int.from_bytes(data, "little") if len(data) == 8 else 0
 

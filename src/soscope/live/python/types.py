@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of CPython: their names, and by which rule their instances' sizes are told.
+"""Types of CPython: their names, and the rules for the sizes of their instances.
 
-A type's size rule is that of the first type in its method resolution order that has a
-`__sizeof__` of its own: a type written in C in `tp_methods`, one written in Python in `tp_dict`.
+The first type in the method resolution order with a `__sizeof__` of its own gives the size rule.
+A type written in C has it in `tp_methods`, a type written in Python in `tp_dict`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _METHOD = 32  # bytes of a PyMethodDef
 _MOST_METHODS = 512
 _METHODS_AT_ONCE = 16
 _MOST_BASES = 1024
-PLAIN = "object"  # the rule of types that have no `__sizeof__`
-UNKNOWN = ""  # of those whose own `__sizeof__` is not known here
+PLAIN = "object"  # rule of types without a `__sizeof__`
+UNKNOWN = ""  # rule of types whose own `__sizeof__` is unknown
 
 
 class TypeInfo:
-    """What is known of the type at `addr`.
+    """The data of the type at `addr`.
 
-    `name` is what `type(o).__name__` gives, `qualified` the module and the qualified name.
-    `basicsize`, `itemsize` and `presize` are bytes, the last those before an instance. `rule` is
-    the C name of the type that has the `__sizeof__`, UNKNOWN where that is written in Python.
+    `name` is `type(o).__name__`, `qualified` the module and the qualified name. `basicsize`,
+    `itemsize` and `presize` are bytes; `presize` are the bytes in front of an instance. `rule` is
+    the C name of the type that defines the `__sizeof__`, UNKNOWN if that is written in Python.
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class TypeInfo:
 
 
 class PythonTypes:
-    """The types of one process, each read when it is first asked for."""
+    """The types of one process, each read on first use."""
 
     def __init__(self, memory: ByteSource, layout: PythonLayout) -> None:
         self._memory = memory
@@ -77,7 +77,7 @@ class PythonTypes:
         self._known: dict[int, TypeInfo | None] = {}
 
     def info(self, addr: int) -> TypeInfo | None:
-        """Return what is known of the type at `addr`, None where there is none to be read."""
+        """Return the data of the type at `addr`, None if it cannot be read."""
         if addr not in self._known:
             self._known[addr] = self._read(addr)
         return self._known[addr]
@@ -103,7 +103,7 @@ class PythonTypes:
         )
 
     def _head(self, addr: int) -> bytes | None:
-        """Return the type's struct, None where there is no type."""
+        """Return the type's struct, None if there is no type at the address."""
         layout = self._layout
         head = self._memory.read(addr, layout.type_mro + 8)
         if addr % 8 or len(head) < layout.type_mro + 8:
@@ -114,7 +114,7 @@ class PythonTypes:
         return head if is_type else None
 
     def _static_names(self, head: bytes) -> tuple[str, str] | None:
-        """Return name and qualified name of a type that was laid out by C code."""
+        """Return name and qualified name of a static type, which C code defines."""
         text = c_string(self._memory, unpack_from("<Q", head, self._layout.type_name)[0])
         if text is None:
             return None
@@ -122,7 +122,7 @@ class PythonTypes:
         return name, f"{module or 'builtins'}.{name}"
 
     def _heap_names(self, addr: int, head: bytes) -> tuple[str, str] | None:
-        """Return name and qualified name of a type that was made when the program ran."""
+        """Return name and qualified name of a heap type, which was made at run time."""
         memory, layout = self._memory, self._layout
         rest = memory.read(addr + layout.heaptype_name, 32)
         if len(rest) < 32:
@@ -137,13 +137,13 @@ class PythonTypes:
         return name, qualname if text is None else f"{text}.{qualname}"
 
     def _presize(self, flags: int) -> int:
-        """Return how many bytes lie before an instance: the collector's, then two pointers."""
+        """Return the bytes in front of an instance: the collector's head, then two pointers."""
         version = self._layout.version
         size = 16 if flags & HAS_GC else 0
         pointers = 0 if version < (3, 11) else 1 << 4 if version == (3, 11) else 3 << 3
         return size + (16 if flags & pointers else 0)
 
-    # ---- which __sizeof__ ----
+    # ---- size rules ----
 
     def _rule(self, addr: int, head: bytes) -> str:
         for base in self._order(addr, head):
@@ -156,7 +156,7 @@ class PythonTypes:
         return PLAIN
 
     def _own_rule(self, head: bytes) -> str | None:
-        """Return the rule of one type alone, None where it has no `__sizeof__`."""
+        """Return the rule that one type itself defines, None if it has no `__sizeof__`."""
         memory, layout = self._memory, self._layout
         flags = unpack_from("<Q", head, layout.type_flags)[0]
         methods = unpack_from("<Q", head, layout.type_methods)[0]
@@ -170,7 +170,7 @@ class PythonTypes:
         return None
 
     def _has_sizeof(self, methods: int) -> bool:
-        step = _METHOD * _METHODS_AT_ONCE  # most types have few
+        step = _METHOD * _METHODS_AT_ONCE  # most types have few methods
         for at in range(methods, methods + _METHOD * _MOST_METHODS, step):
             data = self._memory.read(at, step)
             for name, *_ in iter_unpack("<4Q", data[: len(data) // _METHOD * _METHOD]):
@@ -183,7 +183,7 @@ class PythonTypes:
         return False
 
     def _order(self, addr: int, head: bytes) -> list[int]:
-        """Return the method resolution order; the bases alone where there is none yet."""
+        """Return the method resolution order, or only the bases if there is none yet."""
         memory, layout = self._memory, self._layout
         mro = unpack_from("<Q", head, layout.type_mro)[0]
         if mro:
@@ -203,7 +203,7 @@ class PythonTypes:
         return order
 
     def _items(self, kind: int) -> int:
-        """Return where the items of a tuple begin, 0 if it is none."""
+        """Return the offset of a tuple's items, 0 if the type is not a tuple."""
         layout = self._layout
         data = self._memory.read(kind, layout.type_flags + 8)
         if len(data) < layout.type_flags + 8:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of classes and modules, read from memory.
 
-Where a version has them is known; under which key, two classes tell that everybody knows: a key is
-taken only if it leads to the names of both.
+The offset of the names in each version is known. Their key is found with two well-known classes:
+a key only counts if it leads to the names of both.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _KNOWN = ("String", "Array")
-_EXTENSION, _TABLE = 24, 8  # of a class; of that
-_HASH = 56  # bytes of a table: entries, and how many, are the last
+_EXTENSION, _TABLE = 24, 8  # offset in a class, offset in that
+_HASH = 56  # bytes of a table; its entries and their number come last
 _MOST_ENTRIES = 4096
-_DELETED = (1 << 64) - 1  # what stands in the place of its hash
-_VARIABLES = 32  # of a class: its array
-_NONE = -1  # key
-_SIZE = 320  # bytes in which the fields of a class are
+_DELETED = (1 << 64) - 1  # in place of a deleted entry's hash
+_VARIABLES = 32  # offset of a class's array of variables
+_NONE = -1  # no key
+_SIZE = 320  # bytes with the fields of a class
 
 
 class ClassNames:
@@ -40,9 +40,9 @@ class ClassNames:
         self._name_key = self._attached_key = _NONE
 
     def method(self, owner: int) -> str | None:
-        """Return what stands in front of the name of a method of `owner`: "Class#", "Class.".
+        """Return the prefix for the name of a method of `owner`: "Class#", "Class.".
 
-        None where the class has no name, or that cannot be told.
+        Return None if the class has no name, or if its name cannot be read.
         """
         if owner not in self._known:
             if not self._is_ready and not self._prepare():
@@ -51,7 +51,7 @@ class ClassNames:
             of = self._values(owner).get(self._attached_key, 0) if is_singleton else owner
             name = self._name(of)
             if name is None:
-                return None  # it may get one yet
+                return None  # it may get a name later
             self._known[owner] = name + ("." if is_singleton else "#")
         return self._known[owner]
 
@@ -61,7 +61,7 @@ class ClassNames:
         return self._text(self._values(value).get(self._name_key, 0))
 
     def _prepare(self) -> bool:
-        """Find the keys; False: Ruby has no classes yet."""
+        """Find the keys; return False if Ruby has no classes yet."""
         values = [self._word(at) for at in self._objects]
         if not all(values):
             return False
@@ -77,7 +77,7 @@ class ClassNames:
         return True
 
     def _values(self, value: int) -> dict[int, int]:
-        """Return what a class has, by what tells where."""
+        """Return the variables of a class by their keys."""
         return dict(self._pairs(value))
 
     def _pairs(self, value: int) -> Iterator[tuple[int, int]]:
@@ -86,7 +86,7 @@ class ClassNames:
             data = self._memory.read(value, _SIZE)
             for at in range(16, len(data) & -8, 8):
                 yield at, unpack_from("<Q", data, at)[0]
-        elif names_in is NamesIn.SHAPE:  # the first variable, by the shape that says which it is
+        elif names_in is NamesIn.SHAPE:  # the first variable, by the shape that identifies it
             flags = self._word(value)
             yield flags >> 32, self._word(self._word(value + _VARIABLES))
         else:

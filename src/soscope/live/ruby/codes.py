@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code of Ruby's (iseq): its file, its lines, and what it is called in frames."""
+"""Ruby code (iseq): its file, its lines, and its name in frames."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _INFOS_SIZE = 32
 
 
 class RubyCode:
-    """What code says of itself; `places` are the memory that tells it from other code."""
+    """The data of Ruby code; `places` are the memory ranges that identify it."""
 
     __slots__ = ("_base", "_first", "_label", "_lines", "_size", "file", "places")
 
     def __init__(self, memory: ByteSource, layout: RubyLayout, addr: int, body: int) -> None:
-        """Read the code at `addr`. Raises ValueError where there is none."""
+        """Read the code at `addr`. Raises ValueError if there is none."""
         size = layout.infos + _INFOS_SIZE
         data = memory.read(body, size)
         if len(data) < size:
@@ -46,16 +46,16 @@ class RubyCode:
         self._lines = RubyLines.read(memory, infos, layout.info, self._size)
 
     def line(self, pc: int) -> int | None:
-        """Return the line that is run: behind its instruction is where it goes on."""
+        """Return the line of the running instruction; `pc` is behind that instruction."""
         place = pc - self._first >> 3
         if self._lines is None or not 0 <= place <= self._size:
             return None
         return self._lines.line(max(place - 1, 0))
 
     def name(self, owner: str | None) -> str:
-        """Return its label, the method's name with its `owner` ("Class#") where that is known.
+        """Return its label, in which the method has its `owner` ("Class#") if that is known.
 
-        As Ruby's own from 3.4 on: "block in Class#method".
+        From Ruby 3.4 on, Ruby itself writes labels in this way: "block in Class#method".
         """
         if not owner or not self._base or not self._label.endswith(self._base):
             return self._label
@@ -63,7 +63,7 @@ class RubyCode:
 
 
 def read_code(memory: ByteSource, layout: RubyLayout, addr: int) -> RubyCode | None:
-    """Return the code at `addr`, None where there is none that can be read."""
+    """Return the code at `addr`, None if there is none that can be read."""
     if not addr or addr & 7:
         return None
     head = memory.read(addr, CODE_BODY + 8)
@@ -75,4 +75,4 @@ def read_code(memory: ByteSource, layout: RubyLayout, addr: int) -> RubyCode | N
     try:
         return RubyCode(memory, layout, addr, body)
     except ValueError:
-        return None  # it was freed, and is something else by now
+        return None  # it was freed, and its memory reused

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The execution contexts of threads: a Ruby thread's own, or that of the fiber which it runs."""
+"""The execution contexts of threads: a Ruby thread's own, or its running fiber's."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from soscope.binfmt.source import ByteSource
 from soscope.live.ruby.interpreter import Ruby
 from soscope.live.ruby.isa import arch
 
-# of 2.7: what a context has of its thread, and that of its context and thread pointer
+# offsets in 2.7: a context's thread, a thread's context and thread pointer
 _THREAD, _OWN_CONTEXT, _POINTER = 56, 32, 72
-_MOST = 1 << 12  # threads: their list is read while it changes
-_PAUSE = 0.1  # seconds between looks for threads that are not known
+_MOST = 1 << 12  # threads, as their list may change during the read
+_PAUSE = 0.1  # seconds between searches for unknown threads
 
 
 class RubyContexts:
-    """Finds the execution context that a thread of one process runs."""
+    """Finds the execution context that a thread of one process is running."""
 
     def __init__(self, memory: ByteSource, ruby: Ruby) -> None:
         self._memory = memory
@@ -30,12 +30,12 @@ class RubyContexts:
         self._next = 0.0
 
     def of(self, thread_pointer: int) -> int:
-        """Return the address of the context of a thread that stands still, 0: it has none."""
+        """Return the address of a stopped thread's context, 0 if it has none."""
         if self._ruby.current:
             return self._of_listed(thread_pointer)
         if not self._module:
             return self._word(thread_pointer + self._offset)
-        # glibc has two words for each module, and -1 where there is no block yet
+        # glibc has two words for each module, and -1 if its block is not allocated yet
         size = 8 if self._ruby.is_musl else 16
         block = self._word(self._word(thread_pointer + arch.DTV) + size * self._module)
         return self._word(block + self._offset)
@@ -54,7 +54,7 @@ class RubyContexts:
         return self._context(thread, pointer) if thread else 0
 
     def _find_threads(self) -> None:
-        """Go round the list of threads: it begins with the head, which is none, or with any."""
+        """Walk the circular list of threads, from its head (no thread) or from any thread."""
         self._threads.clear()
         first = at = self._word(self._word(self._ruby.current) + _THREAD)
         for _ in range(_MOST):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CRuby runs in a process, and whether soscope can read its frames."""
+"""Find the CRuby in a process, and check whether soscope can read its frames."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from soscope.live.images.scope import is_musl
 from soscope.live.ruby.isa import arch
 from soscope.live.ruby.layout import LAYOUTS, RubyLayout
 
-_OWN = "rb_tracepoint_new"  # that and the version no other library has
+_OWN = "rb_tracepoint_new"  # only libruby has this symbol and the version
 _VERSION = "ruby_version"
-_CURRENT = "ruby_current_execution_context_ptr"  # of whoever holds the GVL; up to 2.7
+_CURRENT = "ruby_current_execution_context_ptr"  # of the GVL's holder; up to 2.7
 _USES_CONTEXT = "rb_profile_frames"
-_CODE = 64  # bytes of it that are looked at
+_CODE = 64  # bytes of a function that are searched
 
 
 class Ruby:
-    """A CRuby in a process; addresses are run-time ones.
+    """A CRuby in a process; addresses are run-time addresses.
 
-    `current` is where the execution context of whoever holds the GVL is; 0 where each thread has
-    its own, `variable`: as `first_variable` says.
+    `current` is the address of the variable with the execution context of the thread that holds
+    the GVL. It is 0 if each thread has a variable of its own. Then `variable` is that, as
+    `first_variable` returns it.
     """
 
     __slots__ = ("current", "image", "is_musl", "layout", "objects", "variable")
 
     def __init__(self, image: LoadedImage, layout: RubyLayout) -> None:
-        """Find it. Raises SoscopeError, with the reason, for one that cannot be read."""
+        """Find these variables. Raises SoscopeError, with the reason, if Ruby cannot be read."""
         self.image = image
         self.layout = layout
         self.is_musl = False
@@ -46,9 +47,9 @@ class Ruby:
 
 
 def find_ruby(images: Images) -> Ruby | None:
-    """Return the CRuby among the images of a process, None where there is none.
+    """Return the CRuby among the images of a process, None if there is none.
 
-    Raises SoscopeError, with the reason, for one that soscope cannot read.
+    Raises SoscopeError, with the reason, if soscope cannot read it.
     """
     for image in [*images.linked, *images.all[len(images.linked) :]]:
         version = _addr_of(image, _VERSION)
@@ -67,7 +68,7 @@ def find_ruby(images: Images) -> Ruby | None:
 
 
 def _addr_of(image: LoadedImage, name: str) -> int | None:
-    """Return the run-time address of a symbol that the image itself defines."""
+    """Return the run-time address of a symbol that the image itself defines, else None."""
     try:
         entry = image.symbols.find(Name(name.encode()))
     except FormatError:

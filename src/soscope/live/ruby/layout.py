@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where CRuby's structs have what is read of them, by version.
+"""Offsets in CRuby's structs of all that soscope reads, by version.
 
-vm_core.h, iseq.h, method.h, internal/imemo.h, internal/class.h. In bytes; the same in all: of an
-execution context the stack, its size in words and the innermost control frame; of a control frame
-program counter, stack pointer, code, self and environment; of code its body, of a body type, size
-and instructions.
+Sources: vm_core.h, iseq.h, method.h, internal/imemo.h, internal/class.h. Offsets are in bytes.
+These are the same in all versions: in an execution context the stack, its size in words and the
+innermost control frame; in a control frame program counter, stack pointer, code, self and
+environment; in code its body; in a body type, size and instructions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class NamesIn(Enum):
-    """Where a class has its name, and what a singleton class is of."""
+    """Where a class has its name, and the object of a singleton class."""
 
     TABLE = "a table of its variables"
     SHAPE = "an array of its variables"
@@ -23,8 +23,9 @@ class NamesIn(Enum):
 class RubyLayout:
     """The structs of one version.
 
-    `frame` is the size of a control frame, `infos` where a body has its table of lines, `info` the
-    size of an entry of that. `has_long_texts`: a string has its length in front of its text.
+    `frame` is the size of a control frame, `infos` the offset of the table of lines in a body,
+    `info` the size of an entry of that table. If `has_long_texts` is true, a string has its
+    length in front of its text.
     """
 
     __slots__ = ("frame", "has_long_texts", "info", "infos", "names_in", "version")
@@ -51,20 +52,20 @@ LAYOUTS = {
     )
 }
 
-# Objects: flags and class, and what their kind has.
-KIND = 31  # of the flags
+# Objects: flags, class, and fields that depend on the kind.
+KIND = 31  # bits of the flags
 CLASS, MODULE, STRING, ARRAY, IMEMO = 2, 3, 5, 7, 0x1A
 IMEMO_SHIFT, IMEMO_MASK = 12, 15
 SVAR, METHOD_ENTRY, CODE = 2, 6, 7  # kinds of imemo
 SINGLETON = 1 << 12
-LONG = 1 << 13  # of a string: its text lies elsewhere
+LONG = 1 << 13  # flag of a string whose text is elsewhere
 SHORT_ARRAY = 1 << 13
 
-LOCATION = 64  # of a body: path, base label, label
+LOCATION = 64  # offset in a body: path, base label, label
 CODE_BODY = 16
-ENTRY_OWNER = 32  # of a method entry
+ENTRY_OWNER = 32  # offset in a method entry
 
 # Flags of an environment.
-LOCAL = 0x2  # the outermost one of its method
-FINISH = 0x20  # who called the function that runs code waits for it
+LOCAL = 0x2  # the outermost environment of its method
+FINISH = 0x20  # C code waits for the function that runs this frame
 C_FRAME = 0x80

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line of an instruction of Ruby's.
+"""Find the line of an instruction of Ruby code.
 
-A table has entries for the instructions with which something begins, and a succinct index says how
-many of those begin up to a place (iseq.c, succ_index_lookup): seven bits each for the first 54
-places, and then blocks of 512 with a bit for each.
+A table has an entry for each instruction that begins a new part. A succinct index tells how many
+of those begin up to a given position (iseq.c, succ_index_lookup): seven bits each for the first
+54 positions, then blocks of 512 with one bit for each.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from soscope.binfmt.source import ByteSource
 
 _FIRST, _A_WORD, _BITS = 54, 9, 7
 _FIRST_SIZE = 8 * _FIRST // _A_WORD
-_BLOCK = Struct("<I4xQ8Q")  # how many begin before it, up to each of its words, and the bits
+_BLOCK = Struct("<I4xQ8Q")  # number before the block, numbers before each of its words, the bits
 _IN_BLOCK = 512
 _RANK_BITS = 9
 _MOST = 1 << 24
 
 
 class RubyLines:
-    """The lines of one code."""
+    """The lines of one piece of code."""
 
     __slots__ = ("_index", "_lines")
 
     def __init__(self, lines: list[int], index: bytes) -> None:
-        """Take the line of each entry, and the index in front of them: empty for one entry."""
+        """Take the line of each entry, and the index, which is empty if there is one entry."""
         self._lines = lines
         self._index = index
 
     @classmethod
     def read(cls, memory: ByteSource, table: bytes, entry_size: int, size: int) -> RubyLines | None:
-        """Read what `table`, a `struct iseq_insn_info`, has for code of `size` words.
+        """Read the lines for code of `size` words from `table`, a `struct iseq_insn_info`.
 
-        None where it cannot be read.
+        Return None if they cannot be read.
         """
         entries, _, count, index = unpack_from("<QQI4xQ", table)
         if count * entry_size > _MOST or size > _MOST:
@@ -49,7 +49,7 @@ class RubyLines:
         return cls(lines, succinct) if count <= 1 or len(succinct) == length else None
 
     def line(self, place: int) -> int | None:
-        """Return the line of the instruction that the word at `place` belongs to."""
+        """Return the line of the instruction that contains the word at `place`."""
         if len(self._lines) <= 1:
             return self._lines[0] if self._lines else None
         at = self._rank(place) - 1

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frames of Ruby that a thread is in, read from memory while the thread stands still.
+"""The Ruby frames of a thread, read from memory while the thread is stopped.
 
-Only the thread itself changes them, and each keeps its code alive. Code that has ended may leave
-its address to other code: what is known is taken only while all that tells it from others is the
-same. Frames of methods in C are none: those functions are on the native stack.
+Only the thread itself changes its frames, and each frame keeps its code alive. When code is
+freed, other code may get its address. So cached data only counts while all bytes that identify
+the code are the same. Frames of methods written in C are left out, because their functions are on
+the native stack.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from soscope.live.ruby.layout import (
 from soscope.model.stackframe import OwnFrame
 
 _CONTEXT = Struct("<3Q")  # stack, its size in words, control frame
-_MOST_WORDS = 1 << 27  # of a stack
-_MOST_LOOKS = 1024  # frames, those of C among them
-_MOST_VALUES = 1 << 18  # bytes of a stack's values, where the environments are mostly
-_MOST_OUTER = 64  # environments around one
-_MOST_KEPT = 4096  # stacks
+_MOST_WORDS = 1 << 27  # words of a stack
+_MOST_LOOKS = 1024  # frames, including those of C methods
+_MOST_VALUES = 1 << 18  # bytes of a stack's values, which contain most environments
+_MOST_OUTER = 64  # environments around an environment
+_MOST_KEPT = 4096  # chains of frames
 _UNKNOWN: OwnFrame = ("?", None, None)
 
-# code, program counter, where its method is from, who waits for it
+# code, program counter, where its method is recorded, whether C code waits for it
 _Seen = tuple[int, int, int, bool]
 
 
 class _KnownChain:
-    """A chain of code that has been seen: `places` have what tells it from others."""
+    """A chain of code seen before: `places` are the memory ranges that identify it."""
 
     __slots__ = ("codes", "owners", "places")
 
@@ -57,7 +58,7 @@ class _KnownChain:
 
 
 class RubyStacks:
-    """Frames of the threads of one process, with the innermost first."""
+    """Frames of the threads of one process, innermost first."""
 
     def __init__(self, space: Space, ruby: Ruby) -> None:
         self._memory = space.memory
@@ -70,16 +71,16 @@ class RubyStacks:
         self._named: dict[tuple[RubyCode, int, str | None], OwnFrame] = {}
 
     def frames(self, thread_pointer: int, most: int) -> list[tuple[OwnFrame, bool]]:
-        """Return each frame, and whether C code has called for it.
+        """Return each frame, and whether C code called it; at most `most` frames.
 
-        None at all for a thread that Ruby does not know. At most `most`.
+        The list is empty if Ruby does not know the thread.
         """
         context = self._contexts.of(thread_pointer)
         head = self._memory.read(context, _CONTEXT.size) if context else b""
         if len(head) < _CONTEXT.size:
             return []
         low, size, at = _CONTEXT.unpack(head)
-        length = low + 8 * size - self._frame.size - at  # the outermost one is none
+        length = low + 8 * size - self._frame.size - at  # the outermost one is not a frame
         is_stack = low and size < _MOST_WORDS and low <= at and length > 0
         if not is_stack or length % self._frame.size:
             return []
@@ -111,14 +112,14 @@ class RubyStacks:
         return seen
 
     def _known(self, seen: list[_Seen]) -> _KnownChain | None:
-        """Return the code of a chain, and where its methods are from."""
+        """Return the code of a chain of frames, and the owners of its methods."""
         key = tuple([word for code, _, method, _ in seen for word in (code, method)])
         kept = self._kept.get(key)
         try:
             if kept is not None and kept.places.hold(self._tid):
                 return kept
         except OSError:
-            pass  # what was there is no memory any more
+            pass  # the memory is not mapped any more
         if len(self._kept) > _MOST_KEPT:
             self._kept.clear()
             self._named.clear()
@@ -138,7 +139,7 @@ class RubyStacks:
         return kept
 
     def _owner(self, method: int, places: list[tuple[int, bytes]]) -> str | None:
-        """Return what stands in front of a method's name; add what that depends on to `places`."""
+        """Return the prefix of a method's name; add the memory that it depends on to `places`."""
         for _ in range(2):
             entry = self._memory.read(method, ENTRY_OWNER + 8)
             flags = entry[0] | entry[1] << 8 if len(entry) == ENTRY_OWNER + 8 else 0
@@ -146,10 +147,10 @@ class RubyStacks:
                 return None
             kind = flags >> IMEMO_SHIFT & IMEMO_MASK
             if kind == METHOD_ENTRY:
-                places.append((method + 8, entry[8:]))  # the collector changes the flags
+                places.append((method + 8, entry[8:]))  # the garbage collector changes the flags
                 return self._classes.method(unpack_from("<Q", entry, ENTRY_OWNER)[0])
             if kind != SVAR:
-                return None  # no method: a class's body
+                return None  # not a method, but the body of a class
             places.append((method + 8, entry[8:16]))
             method = unpack_from("<Q", entry, 8)[0]
         return None
@@ -163,7 +164,7 @@ class RubyStacks:
 
 
 class _Values:
-    """The values on a thread's stack, from `low` to `end`: most environments are among them."""
+    """The values on a thread's stack, from `low` to `end`, which contain most environments."""
 
     __slots__ = ("_data", "_end", "_memory", "_start")
 
@@ -173,7 +174,7 @@ class _Values:
         self._data = memory.read(self._start, max(end - self._start, 0))
 
     def word(self, addr: int) -> int:
-        """Return the word at an address, 0 where there is none."""
+        """Return the word at an address, 0 if there is none."""
         at = addr - self._start
         if 0 <= at <= len(self._data) - 8:
             return int(unpack_from("<Q", self._data, at)[0])
@@ -181,7 +182,7 @@ class _Values:
         return int.from_bytes(data, "little") if len(data) == 8 else 0
 
     def method(self, environment: int, flags: int) -> int:
-        """Return what says of the outermost environment which method it is of; 0: nothing does."""
+        """Return the word in the outermost environment that tells its method, or 0."""
         for _ in range(_MOST_OUTER):
             if flags & LOCAL:
                 return self.word(environment - 16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strings of Ruby's, read from memory."""
+"""Strings of Ruby, read from memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from struct import unpack_from
 from soscope.binfmt.source import ByteSource
 from soscope.live.ruby.layout import ARRAY, KIND, LONG, SHORT_ARRAY, STRING, RubyLayout
 
-_FIRST = 128  # bytes that are read first
+_FIRST = 128  # bytes of the first read
 _HEAD = 24
-_MOST = 1 << 16  # bytes: what is longer is no name
-_SIZE_SHIFT, _SIZE_MASK = 14, 31  # of a short one, in its flags
+_MOST = 1 << 16  # bytes; a longer one is not a name
+_SIZE_SHIFT, _SIZE_MASK = 14, 31  # size of a short string, in its flags
 
 
 def read_string(memory: ByteSource, layout: RubyLayout, value: int) -> str | None:
-    """Return the text of the string `value`, None where it is none or cannot be read."""
+    """Return the text of the string `value`, None if it is no string or cannot be read."""
     if not value or value & 7:
         return None
     head = memory.read(value, _FIRST)
@@ -37,7 +37,7 @@ def read_string(memory: ByteSource, layout: RubyLayout, value: int) -> str | Non
 
 
 def read_path(memory: ByteSource, layout: RubyLayout, value: int) -> str | None:
-    """Return the path of code: a string, or the first one of an array."""
+    """Return the path of code: a string, or the first string of an array."""
     head = memory.read(value, 40) if value and not value & 7 else b""
     if len(head) == 40 and head[0] & KIND == ARRAY:
         flags, _, first, _, pointer = unpack_from("<5Q", head)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every slot of a process leads to now, and what the loader would have written there.
+"""Compare each slot of a process with the loader's look-up of its symbol.
 
-    unbound     waits for the loader: it leads into its own image's stubs
-    bound       leads where the loader's look-up leads
-    interposed  the same, and that is not what the importer's DT_NEEDED would give: something
-                that the loader met earlier defines it, too (LD_PRELOAD, the program itself)
-    hooked      leads somewhere else: somebody has changed the slot, or re-aimed the code
-                that goes through it
+    unbound     not bound yet: it leads into its own image's stubs
+    bound       holds the result of the loader's look-up
+    interposed  the same, but the importer's DT_NEEDED would give another definition: an image
+                that the loader searches earlier defines it, too (LD_PRELOAD, the program itself)
+    hooked      leads elsewhere: something has changed the slot, or re-aimed the code that goes
+                through it
 
-Copy relocations and a program's own stubs that stand for a function are how programs are
-linked, and symbols that no DT_NEEDED promised have nobody to be taken from: simply bound. A
-weak symbol that nobody defines is bound to nothing.
+Copy relocations, and a program's own stubs that serve as a function's address, are normal results
+of linking, so such slots are bound. A symbol that no DT_NEEDED provides cannot be interposed, so
+it is bound, too. An undefined weak symbol is bound to nothing.
 
-The look-up is the loader's for relocations (glibc's _dl_lookup_symbol_x and check_match, which
-differ from dlsym's: an unversioned import takes a definition of the oldest version, a stub of
-the program is no definition for a call), over the scope that the loader keeps for the image.
+The look-up is the loader's for relocations (glibc's _dl_lookup_symbol_x and check_match) in the
+scope that the loader keeps for the image. It differs from dlsym's: an unversioned import takes a
+definition of the oldest version, and a stub of the program is no definition for a call.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ BOUND = "bound"
 INTERPOSED = "interposed"
 HOOKED = "hooked"
 
-_MOST_AT_ONCE = 1 << 24  # bytes of slots read with one call
+_MOST_AT_ONCE = 1 << 24  # bytes of slots in one read
 _MOST_TEXT = 16
 
-Found = tuple[LoadedImage, SymbolEntry]  # an image, and one of its symbols
+Found = tuple[LoadedImage, SymbolEntry]  # an image and one of its symbols
 
 
 class Binding:
-    """One slot as it is now.
+    """One slot with its current contents.
 
     >>> with soscope.Process(pid) as process:
     ...     slot = process.bindings(image="sleep", symbol="__libc_start_main")[0]
@@ -63,14 +63,14 @@ class Binding:
     >>> (slot.addr - slot.importer.load_bias == slot.relocation.vaddr, slot.is_call)
     (True, False)
 
-    `importer` is the image that has it, at run-time address `addr`; `value` is what it holds.
-    `state` is "unbound", "bound", "interposed" or "hooked"; `version` is None where unversioned.
-    `is_call` is what the relocation says (R_X86_64_JUMP_SLOT of the x86-64 psABI, "Relocation
-    Types"): code that was compiled with -fno-plt calls through other slots.
-    `to_image` is the image that the calls end in, None where that is none; `expected` the one
-    that the look-up leads to (for an interposed slot: the one that DT_NEEDED would give).
-    `target` is where calls go: `value`, or what re-aimed code finds in its stead. `sites` are
-    the addresses of the displacements that were re-aimed.
+    `importer` is the image with the slot, at run-time address `addr`; `value` is its contents.
+    `state` is "unbound", "bound", "interposed" or "hooked". `version` is None if the import has
+    none. `is_call` is true for R_X86_64_JUMP_SLOT (x86-64 psABI, "Relocation Types"): code
+    compiled with -fno-plt calls through other slots. `to_image` is the image in which calls end,
+    None if they end in no image. `expected` is the image that the look-up finds; for an
+    interposed slot, the image that DT_NEEDED would give. `target` is where calls go: `value`, or
+    the address that re-aimed code uses in its place. `sites` are the addresses of the re-aimed
+    displacements.
     """
 
     __slots__ = (
@@ -112,17 +112,17 @@ class Binding:
 
     @property
     def is_call(self) -> bool:
-        """Return whether the slot serves calls through a stub of the linker's."""
+        """Return whether the slot serves calls through a stub of the linker."""
         return self.relocation.is_call
 
 
 class Bindings:
-    """The slots of a process: what its loader wrote, and what is there.
+    """The slots of a process: what the loader wrote, and what they hold now.
 
-    `by_image` has those of each image, in the order of the relocations, those for the symbol
-    `only` where that is said; `damaged` names the images whose tables cannot be read, or not all
-    of them. `scope_is_guessed` says that the loader's own list was not found for an image that
-    matters.
+    `by_image` has the slots of each image in the order of their relocations, or only those for
+    the symbol `only`, if that is given. `damaged` has the images whose tables cannot be read, or
+    only in part. `scope_is_guessed` tells that the loader's own list was not found for an image
+    with such slots.
     """
 
     def __init__(self, images: Images, *, only: bytes = b"") -> None:
@@ -133,8 +133,8 @@ class Bindings:
         self.scope_is_guessed = False
         self._musl = is_musl(images)
         self._tables: dict[LoadedImage, SymbolTable] = {}
-        self._names: dict[LoadedImage, dict[int, bytes]] = {}  # of what slots are for
-        # by name: the images whose loader looks at symbols of it, and these
+        self._names: dict[LoadedImage, dict[int, bytes]] = {}  # names of the slots' symbols
+        # name -> images that define or import it, with their symbols of that name
         self._defined: dict[bytes, dict[LoadedImage, list[SymbolEntry]]] = {}
         self._orders: dict[tuple[LoadedImage, bool], dict[LoadedImage, int]] = {}
         self._same: dict[tuple[int, ...], dict[LoadedImage, int]] = {}
@@ -142,7 +142,7 @@ class Bindings:
         self._addresses: dict[LoadedImage, dict[int, bytes]] = {}
         self._copied: set[int] = set()
         self._ifuncs: dict[LoadedImage, dict[int, int]] = {}
-        # the loader has an entry in every namespace: the first one counts
+        # the loader has an entry in every namespace, of which the first counts
         self._first: dict[int, LoadedImage] = {}
         self._read_all()
 
@@ -194,21 +194,21 @@ class Bindings:
             self._defined.setdefault(name[:-1], {})[image] = entries
 
     def _vdso(self) -> list[LoadedImage]:
-        """Return the vDSO, whose symbols are definitions, too."""
+        """Return the vDSO, as its symbols are definitions, too."""
         images = []
         for image in self.images.all:
             if image.is_vdso and image not in self._tables:
                 try:
                     self._tables[image] = image.symbols
                 except FormatError:
-                    continue  # it defines nothing that can be read
+                    continue  # its definitions cannot be read
                 images.append(image)
         return images
 
     def _relocations(self, image: LoadedImage) -> list[SlotRelocation]:
-        """Return an image's slots. An agent aims relocations elsewhere: then the file knows."""
+        """Return an image's slots, from the file if an agent has changed the relocations."""
         if image.arch is None:
-            return []  # nothing says which relocations fill slots
+            return []  # the relocation types for slots are not known
         relocations = list(slot_relocations(image.elf, image.arch))
         places = [(low - image.load_bias, high - image.load_bias) for low, high in image.ranges]
         aimed = {
@@ -232,12 +232,12 @@ class Bindings:
         return [relocation for relocation in relocations if relocation not in aimed]
 
     def _note_copies(self) -> None:
-        """Note what the program holds copies of: data of libraries, by COPY relocations."""
+        """Record the addresses of COPY relocations: the program's copies of library data."""
         main = self.images.main
         if main not in self._tables:
             return
         for copy in copies_of(main.elf, main.arch):
-            self._copied.add(copy.vaddr + main.load_bias)  # several names may be its
+            self._copied.add(copy.vaddr + main.load_bias)  # one copy may have several names
 
     def _bind(self, image: LoadedImage, slots: list[SlotRelocation]) -> list[Binding]:
         names = self._names[image]
@@ -268,25 +268,25 @@ class Bindings:
     def winner(
         self, image: LoadedImage, name: bytes, version: str | None, *, call: bool
     ) -> Found | None:
-        """Return the definition that the loader binds an import of `image` to, None if none."""
+        """Return the definition to which the loader binds an import of `image`, or None."""
         return self._find(self._order(image, own=False), name, version, call=call)
 
     def provider(self, image: LoadedImage, name: bytes, version: str | None) -> Found | None:
-        """Return the definition that the image and its DT_NEEDED would give."""
+        """Return the definition that only the image and its DT_NEEDED would give."""
         return self._find(self._order(image, own=True), name, version, call=True)
 
     def address(self, definition: Found) -> int:
-        """Return the run-time address of a definition; of an IFUNC that of its resolver."""
+        """Return the run-time address of a definition; for an IFUNC, of its resolver."""
         image, entry = definition
         is_absolute = entry.section == c.SHN_ABS and not self._musl  # musl adds its bias to all
         return entry.value if is_absolute else entry.value + image.load_bias
 
     def is_ifunc(self, definition: Found) -> bool:
-        """Return whether a definition is an IFUNC's resolver."""
+        """Return whether a definition is an IFUNC."""
         return definition[1].type == c.STT_GNU_IFUNC
 
     def images_defining(self, name: bytes) -> list[LoadedImage]:
-        """Return the images that define an imported name, stubs of the program not counted."""
+        """Return the images that define an imported name; the program's own stubs do not count."""
         images = [image for image, entry in self._definitions(name) if not entry.is_stub]
         return list(dict.fromkeys(images))
 
@@ -300,7 +300,7 @@ class Bindings:
         ]
 
     def _order(self, image: LoadedImage, *, own: bool) -> dict[LoadedImage, int]:
-        """Return the place of each image in a list that is looked through."""
+        """Return the position of each image in the list that the loader searches."""
         key = image, own
         if key not in self._orders:
             if own:
@@ -331,7 +331,7 @@ class Bindings:
             self._answers[key] = answer
         return self._answers[key]
 
-    # ---- judging ----
+    # ---- states ----
 
     def _judge(self, binding: Binding, name: bytes) -> None:
         image, value = binding.importer, binding.value
@@ -343,7 +343,7 @@ class Bindings:
             binding.state = UNBOUND
             return
         if not value and (definition is None or not binding.is_call):
-            binding.expected = None  # weak, and nobody defined it when it was looked for
+            binding.expected = None  # weak, and undefined at the time of the look-up
             return
         if definition is not None and not self._leads_to(definition, value, name):
             definition = self._unique(definition, value, name)
@@ -355,10 +355,10 @@ class Bindings:
             binding.expected, binding.expected_addr = definition[0], value
             return
         where = self.images.at(value)
-        if where is not None and where is not definition[0]:  # an IFUNC that chose the vDSO's
+        if where is not None and where is not definition[0]:  # an IFUNC that chose the vDSO
             binding.to_image, binding.to_symbol = where, self.symbol_at(where, value)
         if image is self.images.loader and not self._musl:
-            return  # it has functions of libc's until that is there
+            return  # until libc is loaded, the loader uses functions of its own
         promise = self.provider(image, name, binding.version)
         if promise is None or promise[0] is definition[0]:
             return
@@ -374,13 +374,13 @@ class Bindings:
         binding.to_symbol = None if where is None else self.symbol_at(where, binding.target)
 
     def reaimed(self, binding: Binding, target: int, site: int) -> None:
-        """Note that code at `site` goes to `target` instead of through the slot."""
+        """Record that code at `site` goes to `target`, not through the slot."""
         binding.sites.append(site)
         binding.target = target
         self._is_hooked(binding)
 
     def symbol_at(self, image: LoadedImage, addr: int) -> str | None:
-        """Return the name of the symbol that begins at a run-time address, None if none does."""
+        """Return the name of the symbol that begins at a run-time address, or None."""
         if image not in self._addresses:
             table = self._tables.get(image)
             self._addresses[image] = {} if table is None else _by_address(table.array)
@@ -396,7 +396,7 @@ class Bindings:
                 return True
             if image.arch is not None and image.arch.has_descriptors:
                 return value == image.space.word(addr)  # the slot is a copy of the descriptor
-            # another version of the same name, from a time when that was the default
+            # another version of the name, which was the default earlier
             others = self._definitions(name)
             return any(value == self.address(other) for other in others if other[0] is image)
         where = self.images.at(value)
@@ -405,9 +405,9 @@ class Bindings:
         return value == self._resolved(image).get(entry.value)
 
     def _unique(self, definition: Found, value: int, name: bytes) -> Found | None:
-        """Return the definition that `value` is, of a symbol that a namespace has once.
+        """Return the definition at `value`, for a symbol that is unique in a namespace.
 
-        The first one that was ever asked for counts, in whatever scope (STB_GNU_UNIQUE).
+        For STB_GNU_UNIQUE, the first definition that any look-up found counts, in every scope.
         """
         for candidate in [definition, *self._definitions(name)]:
             if candidate[1].binding != c.STB_GNU_UNIQUE:
@@ -421,7 +421,7 @@ class Bindings:
         return None
 
     def _resolved(self, image: LoadedImage) -> dict[int, int]:
-        """Return resolver -> target of the IFUNCs that the image itself has slots for."""
+        """Return resolver -> target of the IFUNCs for which the image itself has slots."""
         if image not in self._ifuncs:
             rows = ifuncs_of(image.elf, image.arch)
             values = _words(image, [row.vaddr + image.load_bias for row in rows])
@@ -433,25 +433,25 @@ class Bindings:
         return self._ifuncs[image]
 
     def is_unbound(self, binding: Binding) -> bool:
-        """Return whether a slot waits for the loader: what it holds is its own stub's rest."""
+        """Return whether a slot is unbound, so that it still leads to the rest of its own stub."""
         image, value = binding.importer, binding.value
         if not binding.is_call:
             return False
         if not value:
             return bool(binding.expected_addr)
         if value == binding.expected_addr:
-            return False  # an absolute one may look like an address that is not relocated
+            return False  # an absolute value may look like an address before relocation
         if image.executes(value):
-            known = part(image.arch, "at")  # elsewhere nobody else has a slot lead to its own image
+            known = part(image.arch, "at")  # without it, its own image means unbound
             return known is None or bool(known.is_lazy(image.space.read(value, _MOST_TEXT)))
-        bias = image.load_bias  # not relocated yet: in the middle of dlopen
+        bias = image.load_bias  # not relocated yet, in the middle of dlopen
         return bias > 1 << 20 and value < bias and image.executes(value + bias)
 
 
 def _decoded(
     image: LoadedImage, slots: list[SlotRelocation], values: list[int | None], entry: ModuleType
 ) -> list[int | None]:
-    """Return values of slots, of those that are code where the code leads; None: nobody knows."""
+    """Return the values of slots, but the targets of slots that are code; None if unknown."""
     places = [
         (segment.vaddr, segment.vaddr + segment.memsz)
         for segment in image.elf.segments
@@ -469,7 +469,7 @@ def _decoded(
 
 
 def _words(image: LoadedImage, addrs: list[int]) -> list[int | None]:
-    """Return the address-sized words at run-time addresses; None where there is no memory."""
+    """Return the address-sized words at run-time addresses, None for each that cannot be read."""
     if not addrs:
         return []
     size = image.space.bits // 8
@@ -491,10 +491,10 @@ def _text(name: bytes) -> str:
 
 
 def _by_address(array: SymbolArray) -> dict[int, bytes]:
-    """Return link-time address -> name of what an image defines.
+    """Return link-time address -> name of an image's definitions.
 
-    Of several a global one counts before others, then one without an underscore in front,
-    then the first: as for whoever asks what an address is.
+    If several names have the same address, global ones precede others, then names without an
+    underscore in front, then the first one. A look-up by address has the same order.
     """
     best: dict[int, tuple[bool, bool, bytes]] = {}
     for at, info, _, section, value, _ in array.rows():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that was made to go round a slot: re-aimed stubs and call sites.
+"""Code that was changed to bypass a slot: re-aimed stubs and call sites.
 
-A function whose address is taken has a slot that must not be changed. Whoever hooks it
-changes the code that calls through the slot instead: the displacement of `jmp *slot(%rip)` or
-`call *slot(%rip)` then leads to a word of somebody else's. Only the file tells what it was, so
-pages of code are compared with it, those alone that the process has a copy of its own of.
+If a function's address is taken, its slot must not be changed. A hooking library then changes the
+code that calls through the slot: the displacement of `jmp *slot(%rip)` or `call *slot(%rip)`
+leads to a word of that library. Only the file has the old bytes. So pages of code are compared
+with the file, but only pages of which the process has its own copy.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _HEAD = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) ")
 
 
 def note_reaimed(bindings: Bindings, images: list[LoadedImage]) -> None:
-    """Look for re-aimed code in `images` and note what it leads to."""
-    # others name slots in other ways
+    """Search `images` for re-aimed code, and record its targets."""
+    # code of other machines addresses slots differently
     images = [each for each in images if each.arch is not None and each.arch.has_agent]
     changed = _changed_ranges(images)
     for image in images:
@@ -37,11 +37,11 @@ def note_reaimed(bindings: Bindings, images: list[LoadedImage]) -> None:
             try:
                 _look(bindings, image, ranges)
             except FormatError:
-                continue  # what cannot be read is left as it seems
+                continue  # what cannot be read counts as unchanged
 
 
 def _code(image: LoadedImage) -> list[tuple[int, int]]:
-    """Return the run-time ranges of an image's code, as far as its file has them."""
+    """Return the run-time ranges of an image's code, as far as they are in its file."""
     return [
         (segment.vaddr + image.load_bias, segment.vaddr + segment.filesz + image.load_bias)
         for segment in image.segments
@@ -50,9 +50,9 @@ def _code(image: LoadedImage) -> list[tuple[int, int]]:
 
 
 def _changed_ranges(images: list[LoadedImage]) -> list[tuple[int, int]]:
-    """Return the mappings of which the process has pages of its own, by /proc/PID/smaps.
+    """Return the mappings in which the process has pages of its own, by /proc/PID/smaps.
 
-    All of them where that cannot be read.
+    If that cannot be read, return all mappings.
     """
     if not images:
         return []
@@ -115,7 +115,7 @@ def _judge(
     at: int,
     seen: set[int],
 ) -> None:
-    """Find the displacement that a changed byte belongs to, by the slot that it led to."""
+    """Find the displacement that contains a changed byte, by the slot to which it led before."""
     for place in range(max(at - 3, 0), at + 1):
         where = addr + place
         if where in seen or place + 4 > len(old):

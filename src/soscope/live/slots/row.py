@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slot for people: names of what it leads to, where no image is."""
+"""A slot for reports, with names for memory that belongs to no image."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ ANONYMOUS = "anonymous memory"
 
 
 class SlotRow:
-    """One slot for people: what it leads to has a name, whatever memory it is.
+    """One slot for reports: its target has a name, whatever memory that is.
 
-    `to_image` is the name of an image, or of the memory that a hook leads to; `to_symbol` and
-    `expected_image` are None where there is nothing to say.
+    `to_image` is the name of an image, or of the memory to which a hook leads. `to_symbol` and
+    `expected_image` are None if they are not known or do not apply.
     """
 
     __slots__ = ("binding", "expected_image", "to_image", "to_symbol")
@@ -36,15 +36,15 @@ class SlotRow:
 
     @property
     def is_changed(self) -> bool:
-        """Return whether it is not what the loader has written, or would write."""
+        """Return whether the slot holds something that the loader would not have written."""
         return self.binding.state == HOOKED
 
 
 def memory_name(space: Space, addr: int) -> str:
-    """Say whose memory an address is that belongs to no image."""
+    """Return the name of the memory at an address that belongs to no image."""
     mapping = space.mapping_at(addr)
     if mapping is None:
-        space.forget()  # it may be newer than what was read first
+        space.forget()  # it may be newer than the mappings that were read
         mapping = space.mapping_at(addr)
     if mapping is None:
         return UNMAPPED

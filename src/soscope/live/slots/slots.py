@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slots of a loaded image: the words that its relocations name, as they are now."""
+"""The slots of a loaded image: the words of its relocations, with their current contents."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from soscope.binfmt.elf import constants as c
 from soscope.errors import FormatError
 from soscope.live.images.loadedimage import LoadedImage
 
-# what a relocation makes
+# kinds of relocations
 JUMP, DATA, WORD, IRELATIVE, DTPMOD, COPY = range(6)
 _MAX_BYTES = 1 << 28
 
 
 class RelocatedWord:
-    """One relocated word: its run-time `addr`, the index of its symbol (0: none), its kind.
+    """One relocated word: its run-time `addr`, its symbol's index (0 if none), its kind.
 
-    `addend` is None where it is stored in the word itself (DT_REL).
+    `addend` is None if the word itself holds it (DT_REL).
     """
 
     __slots__ = ("addend", "addr", "kind", "symbol")
@@ -30,7 +30,7 @@ class RelocatedWord:
 
 
 def slots_of(image: LoadedImage) -> Iterator[RelocatedWord]:
-    """Give the slots of an image, those of its stubs first. Raises FormatError."""
+    """Yield the slots of an image, with the slots of stubs first. Raises FormatError."""
     reader = image.reader
     get, place = reader.dynamic.get, reader.locate_pointer
     kinds = _kinds(image)
@@ -53,7 +53,7 @@ def slots_of(image: LoadedImage) -> Iterator[RelocatedWord]:
 
 
 def slots_named(image: LoadedImage, name: bytes) -> list[tuple[RelocatedWord, str | None]]:
-    """Return the slots of an image for a symbol called `name`, with the version it wants.
+    """Return the slots of an image for a symbol called `name`, each with the version it asks for.
 
     Raises FormatError.
     """
@@ -71,7 +71,7 @@ def slots_named(image: LoadedImage, name: bytes) -> list[tuple[RelocatedWord, st
 
 
 def _kinds(image: LoadedImage) -> dict[int, int]:
-    """Return what relocation types make on the image's machine, nothing for unknown ones."""
+    """Return relocation type -> kind for the image's machine; empty if that is unknown."""
     arch = image.arch
     if arch is None or not arch.relocations.types:
         return {}
@@ -99,7 +99,7 @@ def _is_link_time(image: LoadedImage, value: int) -> bool:
 
 
 def readable_slots(image: LoadedImage, name: bytes) -> list[tuple[RelocatedWord, str | None]]:
-    """Return `slots_named`, nothing where the image's tables cannot be read."""
+    """Return `slots_named`, or [] if the image's tables cannot be read."""
     try:
         return slots_named(image, name)
     except FormatError:

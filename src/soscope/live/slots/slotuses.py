@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code that goes through a slot: stubs, calls, jumps, and what only loads it.
+"""The code that goes through a slot: stubs, calls, jumps, and loads.
 
-The instruction set's own file says what that looks like (`uses` of binfmt/isa).
+The module `uses` of the instruction set (binfmt/isa) recognises such code.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _CODE = 16
 
 
 class Use:
-    """One place that goes through a slot.
+    """One piece of code that goes through a slot.
 
-    `addr` is the run-time address of its first instruction (of a stub: of the stub),
-    `displacement` that of the 32-bit number that names the slot, `section` the name of the
-    section in the file, "" where that is not known. `code` are the bytes that are there now, from
-    `addr` on, and `text` the first instruction of them that matters, in AT&T's words; what is not
-    a stub's or a call's is shown as bytes.
+    `addr` is the run-time address of its first instruction, or of the stub. `displacement` is the
+    address of the 32-bit number that addresses the slot. `section` is the section's name in the
+    file, "" if it is not known. `code` are the current bytes from `addr` on. `text` is the first
+    relevant instruction of them, in AT&T syntax; instructions that are neither in stubs nor calls
+    are shown as bytes.
     """
 
     __slots__ = ("addr", "code", "displacement", "kind", "section", "text")
@@ -39,15 +39,15 @@ class Use:
 
 
 def can_search(image: LoadedImage) -> bool:
-    """Return whether the code of an image is of a kind that `uses_of` reads."""
+    """Return whether `uses_of` can read the code of an image."""
     return part(image.arch, "uses") is not None
 
 
 def uses_of(image: LoadedImage, slot: int) -> list[Use]:
-    """Return what goes through the slot at run-time address `slot`, by rising address.
+    """Return the code that goes through the slot at run-time address `slot`, by rising address.
 
-    The code of the file is asked where there is one: what is in memory may have been changed.
-    Empty for other machines' code (`can_search`). Raises FormatError.
+    The code is read from the file, if there is one, because the memory may have been changed. For
+    machines that cannot be searched (`can_search`), the list is empty. Raises FormatError.
     """
     known = part(image.arch, "uses")
     if known is None:

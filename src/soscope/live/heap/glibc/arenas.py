@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find glibc's arenas without symbols: `main_arena` is known by its bins.
+"""Find glibc's arenas without symbols: `main_arena` is recognised by its bins.
 
 An empty bin points to itself, so an initialised arena holds a hundred words that are their own
-addresses; nothing else does. What is taken for one is proved: each of its 127 bins is empty or
-leads to memory that the process may write, and the ring of `next` ends where it began. Whether a
-chunk leads back to its bin proves nothing: it may be another's a microsecond later. Which layout
-of `state.py` it has is told by that ring.
+addresses; nothing else in memory does. Each candidate is verified: each of its 127 bins must be
+empty or lead to writable memory, and the ring of `next` must end where it began. Whether a chunk
+leads back to its bin proves nothing, because the process may move it to another bin a microsecond
+later. The same ring tells which layout of `state.py` the arena has.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from soscope.live.images.loadedimage import LoadedImage
     from soscope.live.images.space import Space
 
-_LEAST_EMPTY = 4  # bins: of sizes that no program has all of
-_EMPTY = 16  # bytes from where an empty bin points to, to its pair of pointers
+_LEAST_EMPTY = 4  # empty bins at least; no program uses all the sizes
+_EMPTY = 16  # bytes from the target of an empty bin to the bin's pair of pointers
 _FLAGS = Struct("<4xi")  # behind the mutex
 _WORD = Struct("<Q")
-_NONCONTIGUOUS = 2  # of flags
+_NONCONTIGUOUS = 2  # a bit of flags
 _TRIES = 8
 _MOST_ARENAS = 1 << 14
-_MOST_SEARCHED = 256 << 20  # bytes of a static program's variables
+_MOST_SEARCHED = 256 << 20  # bytes of an image's variables, at most
 
 
 class Arena:
-    """One `struct malloc_state`, as it was when it was read; addresses are run-time ones.
+    """One `struct malloc_state` at the time of reading; addresses are run-time addresses.
 
-    `system` is how many bytes it has of the kernel, `threads` how many are attached to it. The
-    main arena grows by brk(2) while `is_contiguous`.
+    `system` is how many bytes it has from the kernel, `threads` how many threads use it. The main
+    arena grows by brk(2) if `is_contiguous` is true.
     """
 
     __slots__ = (
@@ -64,17 +64,17 @@ class Arena:
 
     @property
     def is_used(self) -> bool:
-        """Return whether it has memory: a program that has never called malloc has an empty one."""
+        """Return whether it has memory; before the first call of malloc, an arena is empty."""
         return bool(self.system) and self.top != self.addr + self.layout.bins_at - _EMPTY
 
 
 def find_arenas(space: Space, image: LoadedImage, pages: Pages) -> list[Arena]:
-    """Return the arenas of the C library in `image`, the main one first; none if it has none."""
+    """Return the arenas of the C library in `image`, the main one first; [] if there are none."""
     for start, end in writable_ranges(image):
         data = pages.of(start, end).read(space, start, end)
         firsts = _first_bins(data, start)
         for _ in range(_TRIES if firsts else 0):
-            space.forget()  # chunks may lie in memory that was mapped just now
+            space.forget()  # chunks may lie in newly mapped memory
             for first in firsts:
                 for layout in LAYOUTS:
                     arenas = read_arenas(space, first - layout.bins_at, layout)
@@ -84,7 +84,7 @@ def find_arenas(space: Space, image: LoadedImage, pages: Pages) -> list[Arena]:
 
 
 def read_arena(space: Space, arena: Arena) -> Arena:
-    """Return an arena as it is now."""
+    """Return an arena with its current contents."""
     layout = arena.layout
     data = space.read(arena.addr, layout.size)
     if len(data) < layout.size:
@@ -93,7 +93,7 @@ def read_arena(space: Space, arena: Arena) -> Arena:
 
 
 def read_arenas(space: Space, main: int, layout: StateLayout) -> list[Arena]:
-    """Return the arenas of the ring that begins at `main`; none where it is no such ring."""
+    """Return the arenas in the ring that begins at `main`, none if it is not such a ring."""
     arenas: list[Arena] = []
     addr = main
     seen: set[int] = set()
@@ -102,7 +102,7 @@ def read_arenas(space: Space, main: int, layout: StateLayout) -> list[Arena]:
         if len(data) < layout.size:
             return []
         arena = Arena(addr, data, layout, is_main=addr == main)
-        if 0 < abs(arena.following - addr) < layout.size:  # two arenas share no bytes
+        if 0 < abs(arena.following - addr) < layout.size:  # two arenas cannot overlap
             return []
         if not _has_bins(space, addr + layout.bins_at, data, layout):
             return []
@@ -113,7 +113,7 @@ def read_arenas(space: Space, main: int, layout: StateLayout) -> list[Arena]:
 
 
 def writable_ranges(image: LoadedImage) -> list[tuple[int, int]]:
-    """Return where the variables of an image are, as run-time addresses."""
+    """Return the run-time address ranges of an image's variables."""
     ranges = []
     for segment in image.segments:
         if segment.type == c.PT_LOAD and segment.flags & c.PF_W:
@@ -123,7 +123,7 @@ def writable_ranges(image: LoadedImage) -> list[tuple[int, int]]:
 
 
 def _first_bins(data: bytearray, start: int) -> list[int]:
-    """Return where an arena's bins may begin in `data`: wherever many of them are empty."""
+    """Return possible start addresses of an arena's bins: places with many empty bins."""
     if len(data) < BINS * 16:
         return []
     pairs = [
@@ -131,7 +131,7 @@ def _first_bins(data: bytearray, start: int) -> list[int]:
         for at in own_words(data, start, _EMPTY)
         if data[at : at + 8] == data[at + 8 : at + 16]
     ]
-    known = bytearray(len(data) >> 3)  # by the word; a bin is two of them
+    known = bytearray(len(data) >> 3)  # one byte for each word; a bin has two words
     for pair in pairs:
         known[pair - start >> 3] = 1
     even, odd = known[::2], known[1::2]
@@ -141,7 +141,7 @@ def _first_bins(data: bytearray, start: int) -> list[int]:
         count = (odd if pair - start & 8 else even).count
         for first in range(pair, max(pair - BINS * 16, start - 1), -16):
             if first in tried:
-                break  # so are those below it
+                break  # all lower ones are known, too
             tried.add(first)
             at = first - start >> 4
             if count(1, at, at + BINS) >= _LEAST_EMPTY:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free chunks that glibc's malloc marks as in use: those in fast bins and in threads' caches.
 
-From glibc 2.32 on their links are hidden: the address of the link, shifted by twelve bits, is
-mixed in (safe-linking, malloc/malloc.c).
+From glibc 2.32 on their links are obfuscated: a link is XORed with its own address shifted right
+by twelve bits (safe-linking, malloc/malloc.c).
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from soscope.live.heap.glibc.chunks import MIN_SIZE, HeapWords, size_of
 _SHIFT = 12
 _MOST_LINKED = 1 << 24
 _SMALL_BINS = 64
-# sizes of struct tcache_perthread_struct's chunk -> its bins: glibc 2.30 to 2.41, from 2.42 on
+# size of the chunk with struct tcache_perthread_struct -> number of bins: glibc 2.30 to 2.41, from
+# 2.42 on
 _CACHES = {0x290: 64, 0x300: 76}
 _COUNT = 2  # bytes
-_PLAIN = 0xFFFF_FFFF_FFFF_FFFA  # of a head: but for two of its flags
+_PLAIN = 0xFFFF_FFFF_FFFF_FFFA  # bits of a chunk's head, without two of its flags
 
 Chunks = list[tuple[int, int]]
 
 
 class _Pieces:
-    """The words of all pieces, by address."""
+    """The words of all heap parts, by address."""
 
     def __init__(self, pieces: list[HeapWords]) -> None:
         self.pieces = sorted(pieces, key=lambda piece: piece.start)
         self._starts = [piece.start for piece in self.pieces]
 
     def word(self, addr: int) -> int | None:
-        """Return the word at `addr`, None where none of them holds it."""
+        """Return the word at `addr`, None if no part contains it."""
         at = bisect_right(self._starts, addr) - 1
         if at < 0:
             return None
@@ -38,7 +39,7 @@ class _Pieces:
         return piece.words[addr - piece.start >> 3] if addr < piece.end else None
 
     def following(self, link: int) -> int | None:
-        """Return what the link at `link` leads to, hidden or not; None where it makes no sense."""
+        """Return the target of the link at `link`, obfuscated or not; None if it is invalid."""
         raw = self.word(link)
         if raw is None:
             return None
@@ -52,7 +53,7 @@ class _Pieces:
 
 
 def fast_chunks(heads: tuple[int, ...], pieces: list[HeapWords]) -> tuple[Chunks, bool]:
-    """Return (address, size) of the chunks in an arena's fast bins, and whether no list is cut."""
+    """Return (address, size) of an arena's fast-bin chunks, and whether all lists are complete."""
     words = _Pieces(pieces)
     chunks: Chunks = []
     seen: set[int] = set()
@@ -75,8 +76,8 @@ def fast_chunks(heads: tuple[int, ...], pieces: list[HeapWords]) -> tuple[Chunks
 def cached_chunks(pieces: list[HeapWords]) -> Chunks:
     """Return (address, size) of the chunks in the caches of all threads.
 
-    A cache is a chunk itself, of a size of its own. It is known by its lists: each leads to
-    chunks of the size that its place means.
+    A cache is itself a chunk, of a certain size. It is recognised by its lists: each leads to
+    chunks of the size that belongs to the list's index.
     """
     words = _Pieces(pieces)
     chunks: dict[int, int] = {}
@@ -87,7 +88,7 @@ def cached_chunks(pieces: list[HeapWords]) -> Chunks:
 
 
 def _caches(piece: HeapWords) -> Chunks:
-    """Return where chunks of the size of a cache begin, with how many bins they have."""
+    """Return (address, number of bins) of chunks that have the size of a cache."""
     words = piece.words
     places: Chunks = []
     uppers = bytes(words.cast("B")[9::16])  # the second byte of each word that can be a head
@@ -101,7 +102,7 @@ def _caches(piece: HeapWords) -> Chunks:
 
 
 def _lists(words: _Pieces, cache: int, bins: int) -> dict[int, int]:
-    """Return the chunks of one cache; none where it is no cache."""
+    """Return the chunks of one cache, none if it is not a cache."""
     chunks: dict[int, int] = {}
     counts = cache
     entries = cache + bins * _COUNT

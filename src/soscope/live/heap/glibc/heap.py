@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heap of glibc's malloc as it is at one moment: what each arena has in use, and what free.
+"""The heap of glibc's malloc at one moment: what each arena has in use, and what is free.
 
-Nothing is stopped, so a heap may move while it is read. An arena whose chain of chunks is cut is
-read again, and what is still cut after that is said (`is_torn`).
+The process is not stopped, so its heap may change during the read. An arena with a broken chain
+of chunks is read again. If it is still broken then, `is_torn` is true.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _TRIES = 2
 _HEAP = Struct("<QQQQ")  # ar_ptr, prev, size, mprotect_size
-_HEAP_SIZES = (32, 48)  # of heap_info: before and after glibc 2.35
-_HEAP_MAX = 64 << 20  # and a multiple of huge pages where the tunable hugetlb asks for it
+_HEAP_SIZES = (32, 48)  # bytes of heap_info: before glibc 2.35 and from 2.35 on
+_HEAP_MAX = 64 << 20  # or, with the tunable hugetlb, a multiple of the huge page size
 _MOST_HEAPS = 1 << 14
 _PAGE = 4096
 _MOST_MOVES = 100
-_MOST_SOUGHT = 4 << 20  # bytes behind memory of somebody else's sbrk
+_MOST_SOUGHT = 4 << 20  # bytes searched behind memory from another caller of sbrk
 
 
 class HeapPart:
-    """A piece of an arena's memory, [start, end): of brk(2), or one of a thread's arena's heaps.
+    """A part of an arena's memory, [start, end): from brk(2), or a heap of a thread's arena.
 
     `first` is its first chunk.
     """
@@ -54,8 +54,9 @@ class HeapPart:
 class ArenaHeap:
     """One arena and its memory.
 
-    `free` are (address, size) of the chunks in its bins, `fast` of those in its fast bins.
-    `top` and `top_size` are its last, free chunk. `is_torn`: it moved each time it was read.
+    `free` are (address, size) of the chunks in its bins, `fast` those in its fast bins. `top` and
+    `top_size` are its last chunk, which is free. `is_torn` is true if it changed during each
+    read.
     """
 
     __slots__ = ("arena", "fast", "free", "is_torn", "parts", "top", "top_size")
@@ -76,16 +77,17 @@ class ArenaHeap:
 
     @property
     def in_use(self) -> int:
-        """How many bytes are in use, as mallinfo2(3) counts: threads' caches among them."""
+        """How many bytes are in use, as mallinfo2(3) counts them, including the threads' caches."""
         used: int = self.arena.system - self.free_bytes - self.top_size
         return max(0, used)
 
 
 class GlibcHeap:
-    """All arenas of one C library, the caches of threads, and what malloc has mapped.
+    """All arenas of one C library, the threads' caches, and malloc's parameters.
 
-    `cached` are (address, size) of chunks in caches; `params` is None where it was not found.
-    `is_too_large`: a copy of it would not fit into memory, so no arena was read.
+    `cached` are (address, size) of chunks in caches. `params` is None if the parameters were not
+    found. If `is_too_large` is true, a copy of the heap would not fit into memory, so no arena
+    was read.
     """
 
     __slots__ = ("arenas", "cached", "image", "is_too_large", "params")
@@ -99,12 +101,12 @@ class GlibcHeap:
 
     @property
     def is_torn(self) -> bool:
-        """Return whether part of it moved while it was read."""
+        """Return whether any arena changed during each read."""
         return any(heap.is_torn for heap in self.arenas)
 
     @property
     def pin(self) -> tuple[int, int] | None:
-        """The highest chunk in use under the top of the heap that brk makes: (address, size)."""
+        """The highest chunk in use below the top of the brk(2) heap: (address, size)."""
         for heap in self.arenas:
             if heap.arena.is_main and heap.parts and heap.top_size:
                 return _highest_used(heap)
@@ -112,7 +114,7 @@ class GlibcHeap:
 
 
 def read_heap(space: Space, image: LoadedImage, pages: Pages) -> GlibcHeap | None:
-    """Read the heap of the C library in `image`, None where it is not glibc's or not yet used."""
+    """Read the heap of the C library in `image`; None if it is not glibc or was not used yet."""
     arenas = find_arenas(space, image, pages)
     if not arenas:
         return None
@@ -155,11 +157,11 @@ def _read_arena(space: Space, arena: Arena, pages: Pages, params: Params | None)
 
 
 def _top_of(space: Space, arena: Arena) -> tuple[int, int]:
-    """Return where the top of an arena begins and ends just now; 0 where it always moves."""
+    """Return the current start and end of an arena's top; (0, 0) if it changes all the time."""
     for _ in range(_MOST_MOVES):
         now = read_arena(space, arena)
         size = size_of(space.word(now.top + 8) or 0)
-        # what lies there may be a block's contents by now
+        # this memory may be the contents of a block by now
         is_top = MIN_SIZE // 2 <= size <= now.system and not (now.top + size) % _PAGE
         if is_top and read_arena(space, arena).top == now.top:
             return now.top, now.top + size
@@ -167,7 +169,7 @@ def _top_of(space: Space, arena: Arena) -> tuple[int, int]:
 
 
 def _take_top(heap: ArenaHeap, part: HeapPart) -> None:
-    """Take the last chunk of a piece for the top, if the walk has got to the end."""
+    """Take the last chunk of a part as the top, if the walk got to the end."""
     piece = part.piece
     if piece.broken is None and piece.last:
         heap.top, heap.top_size = piece.last, piece.end - piece.last
@@ -175,7 +177,7 @@ def _take_top(heap: ArenaHeap, part: HeapPart) -> None:
 
 
 def _read_main(space: Space, heap: ArenaHeap, pages: Pages, params: Params | None) -> None:
-    """Read what brk(2) has given the main arena, up to the end of its top."""
+    """Read the main arena's memory from brk(2), up to the end of its top."""
     mapping = next((each for each in space.mappings if each.path == "[heap]"), None)
     base = params.sbrk_base if params is not None else 0
     if not base and mapping is not None:
@@ -192,7 +194,7 @@ def _read_main(space: Space, heap: ArenaHeap, pages: Pages, params: Params | Non
         if stopped >= piece.end or piece.broken is not None:
             _take_top(heap, part)
             return
-        # two fence posts, memory of somebody else's sbrk, and on it goes
+        # two fence posts, then memory from another caller of sbrk, then more of the arena
         part.end = stopped + MIN_SIZE
         start = piece.next_chain(stopped + MIN_SIZE, _MOST_SOUGHT)
         if not start:
@@ -201,7 +203,7 @@ def _read_main(space: Space, heap: ArenaHeap, pages: Pages, params: Params | Non
 
 
 def _read_heaps(space: Space, heap: ArenaHeap, pages: Pages) -> None:
-    """Read the heaps of a thread's arena, from that of its top back to the first."""
+    """Read the heaps of a thread's arena, from the heap with the top back to the first."""
     arena = heap.arena
     at = _heap_of(space, arena, heap.top)
     first_heap = _heap_of(space, arena, arena.addr)
@@ -230,13 +232,13 @@ def _watch(space: Space, arena: Arena, at: int, end: int) -> Callable[[], tuple[
 
 
 def _heap_now(space: Space, arena: Arena, at: int, before: int) -> tuple[int, int]:
-    """Return the arena's top and where a heap ends just now, `before` if it is no heap any more."""
+    """Return an arena's current top and a heap's current end; `before` if the heap is gone."""
     info = _info(space, arena, at)
     return read_arena(space, arena).top, before if info is None else info[1]
 
 
 def _info(space: Space, arena: Arena, at: int) -> tuple[int, int, int] | None:
-    """Return which heap came before that at `at`, and where it ends and its pages may end."""
+    """Return (the heap before the one at `at`, this heap's end, the end of its pages), or None."""
     data = space.read(at, _HEAP.size) if at else b""
     if len(data) < _HEAP.size:
         return None
@@ -247,7 +249,7 @@ def _info(space: Space, arena: Arena, at: int) -> tuple[int, int, int] | None:
 
 
 def _heap_of(space: Space, arena: Arena, addr: int) -> int:
-    """Return the heap that holds `addr`: it lies at a multiple of its greatest size."""
+    """Return the heap that contains `addr`: a heap is aligned to its maximum size."""
     size = _HEAP_MAX
     for _ in range(10):
         at = addr & -size
@@ -258,7 +260,7 @@ def _heap_of(space: Space, arena: Arena, addr: int) -> int:
 
 
 def _info_size(space: Space, at: int) -> int:
-    """Return how long `heap_info` is: behind it stands the head of the first chunk."""
+    """Return the size of `heap_info`, which the head of the first chunk follows."""
     for size in _HEAP_SIZES:
         head = space.word(at + size + 8)
         if head and head & 5 == 5 and size_of(head) >= MIN_SIZE:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chunks that glibc's malloc has mapped one by one: those of its mmap_threshold or more.
+"""Chunks that glibc's malloc has mapped one by one, of at least mmap_threshold bytes.
 
-Each begins with the head of a chunk at the start of a page. How many there are, and how many
-bytes, is known (`mp_`); the kernel may have merged them with each other and with mappings of the
-program's own.
+Each begins with a chunk's head at the start of a page. `mp_` has their number and their total
+size. The kernel may have merged them with each other and with mappings of the program.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ if TYPE_CHECKING:
 
 _PAGE = 4096
 _IS_MAPPED = 2
-_MOST_PAGES = 1 << 19  # that are looked at one by one
+_MOST_PAGES = 1 << 19  # pages that are checked one by one
 
 
 def mapped_chunks(
     space: Space, params: Params, pages: Pages, taken: TakenRanges
 ) -> list[tuple[int, int]]:
-    """Return (address, size) of mapped chunks; `taken` are ranges where there are none."""
+    """Return (address, size) of mapped chunks; the ranges `taken` contain none."""
     if not params.mmaps:
         return []
     areas = [
@@ -47,7 +46,7 @@ def mapped_chunks(
 def _walk(
     space: Space, pages: Pages, area: tuple[int, int], chunks: list[tuple[int, int]], left: int
 ) -> int:
-    """Add the chunks of one mapping; look at up to `left` pages that do not follow a chunk."""
+    """Add the chunks of one mapping; check at most `left` pages that follow no chunk."""
     start, end = area
     present = pages.of(start, end).present if left else None
     at = start

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find glibc's `mp_`: where its heap begins, how much it has mapped, what it is set to.
+"""Find glibc's `mp_`, malloc's parameters: start of its heap, mapped bytes, settings.
 
-No symbol names it. `struct malloc_par` (malloc/malloc.c) begins with three sizes and the number
-of arenas at which malloc begins to count processors; its counts of mapped chunks and its
-`sbrk_base` follow, at distances that differ with the release.
+It has no symbol. `struct malloc_par` (malloc/malloc.c) begins with three sizes and the number of
+arenas from which on malloc counts processors. Its counts of mapped chunks and its `sbrk_base`
+follow, at offsets that depend on the release.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _SIZES = Struct("<QQQQQ")  # trim_threshold, top_pad, mmap_threshold, arena_test, arena_max
 _COUNTS = Struct("<iiii")  # n_mmaps, n_mmaps_max, max_n_mmaps, no_dyn_threshold
 _MAPPED = Struct("<QQQ")  # mmapped_mem, max_mmapped_mem, sbrk_base
-# where the counts and mmapped_mem are: before 2.35, from 2.35 on (behind the sizes of huge pages)
+# offsets of the counts and of mmapped_mem: before 2.35, and from 2.35 on (behind the sizes of huge
+# pages)
 _LAYOUTS = ((40, 56), (60, 80), (64, 80), (64, 88))
 _LENGTH = 112
 _PAGE = 4096
@@ -34,9 +35,9 @@ _NOTHING = memoryview(bytes(_AT_ONCE * 8)).cast("Q")
 
 
 class Params:
-    """What malloc is set to, and what it has mapped: `mmaps` chunks of `mmapped` bytes in all.
+    """The settings of malloc, and what it has mapped: `mmaps` chunks of `mmapped` bytes in all.
 
-    `sbrk_base` is where its heap begins, 0 where brk(2) was never asked.
+    `sbrk_base` is the start of its heap, 0 if it never called brk(2).
     """
 
     __slots__ = ("addr", "mmap_threshold", "mmapped", "mmaps", "sbrk_base", "top_pad", "trim")
@@ -51,7 +52,7 @@ class Params:
 
 
 def find_params(space: Space, image: LoadedImage, pages: Pages) -> Params | None:
-    """Return `mp_` of the C library in `image`, None where nothing is surely that."""
+    """Return the `mp_` of the C library in `image`, None if it is not found with certainty."""
     heap = next((each.start for each in space.mappings if each.path == "[heap]"), 0)
     best: tuple[int, Params] | None = None
     for start, end in writable_ranges(image):
@@ -65,7 +66,7 @@ def find_params(space: Space, image: LoadedImage, pages: Pages) -> Params | None
 
 
 def _likely(data: bytearray) -> list[int]:
-    """Return the offsets where five words can be `mp_`'s first."""
+    """Return the offsets at which `mp_` may begin, by its first five words."""
     words = memoryview(data)[: len(data) & -8].cast("Q")
     offsets: list[int] = []
     last = len(words) - _LENGTH // 8
@@ -87,7 +88,7 @@ def _likely(data: bytearray) -> list[int]:
 def _read(
     data: bytearray, at: int, counts_at: int, mapped_at: int, start: int, heap: int
 ) -> tuple[Params | None, int]:
-    """Return what stands there if it can be `mp_`, and how sure that is."""
+    """Return the parameters at `at` if they can be `mp_`, and a score for how likely that is."""
     sizes = _SIZES.unpack_from(data, at)
     mmaps, most, highest, fixed = _COUNTS.unpack_from(data, at + counts_at)
     mapped = _MAPPED.unpack_from(data, at + mapped_at)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How code of the machine that is sampled finds a variable that each thread has for itself."""
+"""Find the thread-local variable that machine code uses, for each sampled machine."""
 
 from soscope.live.ruby.isa import x86_64 as arch
 
