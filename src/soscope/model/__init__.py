@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What soscope talks about: images, slots, calls. No input or output here.
+"""The classes for images, slots and calls, which all other parts use; no input or output here.
 
-Everything on the way from the command line to a started program uses these classes, so
-they are plain classes with ``__slots__``: a dataclass costs milliseconds at import. They are
-immutable by convention: nobody changes one after making it.
+All code that runs between the command line and the start of the traced program uses these
+classes. So they are plain classes with ``__slots__``, because a dataclass costs milliseconds at
+import. They are immutable by convention: no code changes an instance after making it.
 """

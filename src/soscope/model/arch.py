@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one table of machines: what is a number or a name, and nothing that is code.
+"""The one table of machines: numbers and names, but no code.
 
-A row is what the word "architecture" means to a file: e_machine with a class, a byte order and, for
-MIPS, bits of e_flags. What the code of an instruction set is made of is in the folders called
-`isa/` of the other parts, under the name that a row has in `isa`.
+A row is one architecture as a file tells it: e_machine with a class, a byte order and, for MIPS,
+bits of e_flags. The code for an instruction set is in the folders called `isa/` of the other
+parts, under the name in the row's field `isa`.
 
-e_machine and relocations: the psABI supplement of each processor, under its names. System calls:
-the kernel's unistd.h. What loaders call the folders of a machine is said in linker/machine.py.
+Sources: e_machine and relocations are in the psABI supplement of each processor, and have its
+names here. Numbers of system calls are in the kernel's unistd.h. The names of the folders in
+which loaders search for a machine's libraries are in linker/machine.py.
 
-Starting a trace imports this, so the rows are plain objects.
+Starting a trace imports this module, so the rows are plain objects.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ EM_SPARCV9 = 43
 EM_LOONGARCH = 258
 EM_ALPHA = 0x9026
 
-# cputype, by Apple's <mach/machine.h>
+# values of cputype (Apple's <mach/machine.h>)
 CPU_I386 = 7
 CPU_ARM = 12
 CPU_PPC = 18
@@ -36,20 +37,22 @@ CPU_ARM64 = CPU_ARM | _CPU_64
 CPU_ARM64_32 = CPU_ARM | _CPU_64_32
 CPU_PPC64 = CPU_PPC | _CPU_64
 
-# What _dl_fixup is given for a lazy slot, by glibc's sysdeps/*/dl-trampoline.S. x86-64's stubs push
-# the index; i386's and s390x's have the offset in them. On aarch64 and arm the stub leaves the
-# slot's address behind, on RISC-V its own; PLT0 and the trampoline turn the distance from the
-# first one's into the offset of the relocation (24 bytes each; 12 on RISC-V of 32 bits, 8 on arm).
-# 64-bit PowerPC's branches and the PLT of MIPS have the index, and the trampoline makes it the
-# offset. For words of the GOT of MIPS it is another function's: it is given the symbol's index.
-BY_INDEX = 1  # in DT_JMPREL
-BY_OFFSET = 2  # in DT_JMPREL, in bytes
+# The argument that _dl_fixup gets for a lazy slot (glibc's sysdeps/*/dl-trampoline.S). The stubs
+# of x86-64 push the index of the relocation, the stubs of i386 and s390x its offset. On aarch64
+# and arm the stub passes the slot's address, on RISC-V its own address. PLT0 and the trampoline
+# subtract the first address and turn the distance into the offset of the relocation (24 bytes
+# each, 12 on 32-bit RISC-V, 8 on arm). The branches of 64-bit PowerPC and the PLT of MIPS pass the
+# index, and the trampoline turns it into the offset. The words of the GOT of MIPS have a resolver
+# function of their own, which gets the symbol's index.
+BY_INDEX = 1  # index of the relocation in DT_JMPREL
+BY_OFFSET = 2  # its offset in DT_JMPREL, in bytes
 
-# In place of a relocation's type, which is never as large: slots that no relocation fills.
-GOT_WORD = 1 << 32  # filled when the image is loaded
-STUBBED_GOT_WORD = GOT_WORD + 1  # leads to a stub until the first call
+# Kinds of slots that no relocation fills. They stand in place of a relocation's type, and are
+# larger than any type.
+GOT_WORD = 1 << 32  # the loader fills it when it loads the image
+STUBBED_GOT_WORD = GOT_WORD + 1  # holds the address of a stub until the first call
 
-_EF_MIPS_ABI2 = 0x20  # n32
+_EF_MIPS_ABI2 = 0x20  # the n32 ABI
 _ANY_PAGES = (4096, 16384, 65536)
 
 
@@ -59,37 +62,37 @@ if TYPE_CHECKING:
 else:  # importing it costs milliseconds
 
     def dataclass_transform(**_how: object) -> object:
-        """Do nothing: type checkers alone ask."""
+        """Do nothing at run time: only type checkers use this decorator."""
         return lambda made: made
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class _Row:
-    """A row whose fields are the annotations of its class, given by name."""
+    """A row of a table; its fields are the annotations of its class, set by keyword."""
 
     def __init__(self, **fields: object) -> None:
         self.__dict__.update(fields)
 
     def but(self, **changes: object) -> Self:
-        """Return a row that differs from this one in some fields."""
+        """Return a copy of this row with some fields changed."""
         return type(self)(**{**vars(self), **changes})
 
 
 class RelocationTypes(_Row):
-    """The relocation types of a machine that matter to slots, by role; 0 where there is none."""
+    """A machine's relocation types that matter for slots, by role; 0 if it has no such type."""
 
-    prefix: str  # of the names in `types`
-    types: dict[int, str]  # those that fill a slot
+    prefix: str  # prefix of the names in `types`
+    types: dict[int, str]  # types that fill a slot, with their names
     jump_slot: int
     glob_dat: int = 0
     copy: int
     relative: int
     irelative: frozenset[int] = frozenset()
     tlsdesc: int = 0
-    dtpmod: int  # the module of a thread's variable
-    tpoff: int = 0  # its distance from the thread pointer, which is added to that
-    word: int  # the plain pointer to a symbol
-    # types that fill a slot only where it lies in the GOT: any other pointer is filled by the same
+    dtpmod: int  # module number of a thread-local variable
+    tpoff: int = 0  # offset of a thread-local variable from the thread pointer, to be added
+    word: int  # a plain pointer to a symbol
+    # types that fill a slot only if it lies in the GOT, because they fill all other pointers, too
     words: frozenset[int] = frozenset()
 
 
@@ -97,44 +100,45 @@ UNKNOWN = RelocationTypes(prefix="", types={}, jump_slot=0, copy=0, relative=0, 
 
 
 class Arch(_Row):
-    """One machine. A file's is told by `number` (e_machine), `bits`, `order` and `flags`."""
+    """One machine; a file's machine follows from `number` (e_machine), `bits`, `order`, `flags`."""
 
-    # The dicts are read alone, so that all may share one (RUF012).
+    # No code changes these dicts, so all rows may share one default (RUF012).
     number: int
     bits: int = 64
     order: str = ""  # "<" or ">", "" for either
-    flags: tuple[int, int] = (0, 0)  # (mask, value) of e_flags
-    name: str  # the one that soscope prints
-    aliases: tuple[str, ...] = ()  # what Apple calls the same code
-    unames: tuple[str, ...] = ()  # what uname(2) does
-    isa: str = ""  # the file or folder of its code in each `isa/`, "": there is none
-    cputype: int = 0  # Mach-O's
+    flags: tuple[int, int] = (0, 0)  # (mask, value) for e_flags
+    name: str  # the name that soscope prints
+    aliases: tuple[str, ...] = ()  # Apple's names for the same code
+    unames: tuple[str, ...] = ()  # uname(2)'s names
+    isa: str = ""  # file or folder of its code in each `isa/`, "" if there is none
+    cputype: int = 0  # cputype in Mach-O files
     apple: dict[int, str] = {}  # Mach-O's names by subtype, -1 for any other  # noqa: RUF012
-    pages: tuple[int, ...] = (4096,)  # the sizes that kernels are built for, the smallest first
-    relocations: RelocationTypes = UNKNOWN  # without `types` where nothing but the name is known
-    has_descriptors: bool = False  # a function may be named by words, the first is its address
-    argument: int = BY_OFFSET  # what the lazy resolver is given
-    # The dynamic tag that says that there are functions with a calling convention of their own, and
-    # the bit of st_other that they have. No resolver knows which registers to keep for them, so the
-    # loader binds them at once.
+    pages: tuple[int, ...] = (4096,)  # page sizes that kernels are built for, smallest first
+    relocations: RelocationTypes = UNKNOWN  # no `types` if only the name is known
+    has_descriptors: bool = False  # a function may be a descriptor; its first word is the address
+    argument: int = BY_OFFSET  # what the lazy resolver gets
+    # The dynamic tag that announces functions with a special calling convention, and the bit of
+    # st_other that marks these functions. No lazy resolver knows which registers to keep for them,
+    # so the loader binds them at load time.
     variant: tuple[int, int] = (0, 0)
     implied: dict[int, str] = {}  # names of the kinds of slots without a relocation  # noqa: RUF012
-    stubbed: int = 0  # the one of them that may be lazy
+    stubbed: int = 0  # the kind among `implied` that may be lazy
     hash_word: int = 4  # bytes of a number in DT_HASH
-    symbol_count: int = 0  # the dynamic tag that has the number of dynamic symbols
-    # Dynamic tags that say where the loader's list is, in place of DT_DEBUG: by the distance from
-    # the entry of a word that has its address, or by the address of that.
+    symbol_count: int = 0  # dynamic tag for the number of dynamic symbols
+    # Dynamic tags that lead to the loader's list (r_debug) in place of DT_DEBUG. A word of the
+    # image has the address of r_debug. The first tag has the distance from the dynamic entry to
+    # that word, the second has the word's address.
     debug_maps: tuple[int, int] = (0, 0)
-    # r_info is no number, but a 32-bit symbol and four bytes, the last of them the type
+    # r_info is not one number, but a 32-bit symbol and four bytes, of which the last is the type
     has_split_info: bool = False
     has_stub_each: bool = False  # each JUMP_SLOT has a stub
-    has_own_half: bool = False  # and what a lazy one leads to at first is part of it
-    # A GNU property, and its bits that harden: (bit, name, the same in words).
+    has_own_half: bool = False  # an unbound lazy slot leads into its own stub
+    # A GNU property and its hardening bits: (bit, name, name in words).
     features: tuple[int, tuple[tuple[int, str, str], ...]] = (0, ())
-    runs: tuple[int, ...] = ()  # further e_machines that the processor runs itself
+    runs: tuple[int, ...] = ()  # other e_machines whose code it runs
     calls: dict[str, int] = {}  # numbers of system calls  # noqa: RUF012
     has_agent: bool = False
-    emulator: str = ""  # what qemu calls the machine
+    emulator: str = ""  # qemu's name for the machine
 
 
 _X86_64 = Arch(
@@ -256,7 +260,7 @@ _MIPS = Arch(
         jump_slot=127,
         glob_dat=51,
         copy=126,
-        relative=3,  # without a symbol
+        relative=3,  # the relocation without a symbol
         dtpmod=38,
         tpoff=47,
         word=3,
@@ -294,7 +298,7 @@ _PPC64 = Arch(
     has_descriptors=True,  # ELFv1
 )
 
-# Of several rows with one number the first is what it means where nothing tells them apart.
+# If several rows have the same number and a file does not tell them apart, the first row counts.
 ARCHES = (
     _X86_64,
     _X86_64.but(bits=32, aliases=(), unames=(), cputype=0, runs=(), has_agent=False),  # x32
@@ -328,7 +332,7 @@ ARCHES = (
     ),
     _AARCH64,
     _AARCH64.but(order=">", aliases=(), unames=(), cputype=0, calls={}),
-    _AARCH64.but(  # ILP32: relocations of its own
+    _AARCH64.but(  # ILP32: its own relocation types
         bits=32,
         order="",
         aliases=(),
@@ -424,7 +428,7 @@ ARCHES = (
     ),
     _PPC64,
     _PPC64.but(order="<", name="ppc64le", unames=("ppc64le",), cputype=0, emulator="ppc64le"),
-    # processors of which nothing but names are known
+    # processors of which soscope knows only the names
     Arch(number=2, bits=32, order=">", name="sparc", pages=(8192,)),
     Arch(number=EM_SPARCV9, order=">", name="sparc64", pages=(8192,)),
     Arch(number=50, name="ia64", pages=(4096, 8192, 16384, 65536)),
@@ -436,7 +440,7 @@ ARCHES = (
 def arch_of(number: int, bits: int, order: str = "", flags: int = 0) -> Arch | None:
     """Return the row for e_machine, class, byte order and e_flags, None for an unknown processor.
 
-    Where a file has a class or an order that its processor has not, the row is the one that
+    If a file has a class or a byte order that its processor does not have, return the row that
     differs least.
     """
     best, most = None, -1
@@ -452,19 +456,19 @@ def arch_of(number: int, bits: int, order: str = "", flags: int = 0) -> Arch | N
 
 
 def arch_named(name: str) -> Arch | None:
-    """Return the first row with a name of ours, or of Apple's for the same code; None without."""
+    """Return the first row that has this name, ours or Apple's; None if there is none."""
     return next((row for row in ARCHES if name == row.name or name in row.aliases), None)
 
 
 def arch_of_cputype(cputype: int) -> Arch | None:
-    """Return the row for a cputype of Mach-O's, None for an unknown one."""
+    """Return the row for a cputype of a Mach-O file, None for an unknown cputype."""
     return next((row for row in ARCHES if cputype and row.cputype == cputype), None)
 
 
 def arch_of_process(number: int, bits: int, order: str = "") -> Arch | None:
-    """Return the row for a process; where `number` is 0, its e_machine is not known.
+    """Return the row for a process; `number` is its e_machine, 0 if that is not known.
 
-    Then it is what this processor runs with that many bits.
+    If it is not known, return the row that this machine's processor runs with that many bits.
     """
     if number:
         return arch_of(number, bits, order)
@@ -474,7 +478,7 @@ def arch_of_process(number: int, bits: int, order: str = "") -> Arch | None:
 
 
 def arch_here() -> Arch | None:
-    """Return the row for what uname(2) calls the processor that this runs on, None for others."""
+    """Return the row for the machine that soscope runs on (uname(2)), None if it has no row."""
     from os import uname
 
     machine = uname().machine

@@ -13,15 +13,15 @@ from soscope.model.slot import TracedSlot
 # How a call ended.
 ENDED_RETURN = "return"
 ENDED_UNWOUND = "unwound"  # left by an exception, longjmp or a switched stack
-ENDED_EXIT = "exit"  # its process or thread ended
+ENDED_EXIT = "exit"  # its process or thread ended before it returned
 ENDED_KILLED = "killed"  # its process was killed
 ENDED_LOST = "lost"  # it may have returned: events of its thread were lost
 
 
 class Entry(Record):
-    """A call through a slot. `depth` counts the open hooked calls of its thread from 0.
+    """A call through a slot; `depth` is the number of open hooked calls of its thread before it.
 
-    `entry_only`: no exit will follow for this call.
+    If `entry_only` is true, no exit will follow for this call.
     """
 
     __slots__ = (
@@ -57,7 +57,7 @@ class Entry(Record):
 
     @property
     def stack(self) -> int:
-        """The number of its stack among those of its program, 0: it has none."""
+        """The number of the call's stack in its program's table of stacks, 0 if it has no stack."""
         said = self.captured.data.get(STACK_ITEM)
         return 0 if said is None else int.from_bytes(said[2], "little")
 
@@ -65,13 +65,14 @@ class Entry(Record):
 class Exit(Record):
     """The end of a call.
 
-    `entry` is None where the entry was lost. `duration_ns`, `result` (an unsigned 64-bit
-    word) and `errno` are None where they are not known; `duration_ns` leaves out the time
-    the agent itself took. `ended` is one of the ENDED_ constants of this module. A coroutine
-    may end on another thread than it began on: `pid` and `tid` are those of the end.
+    `entry` is None if the entry was lost. `duration_ns`, `result` (an unsigned 64-bit word) and
+    `errno` are None if they are not known. `duration_ns` does not include the time that the agent
+    itself took. `ended` is one of the ENDED_ constants of this module. A coroutine may end on
+    another thread than it began on: `pid` and `tid` are the process and the thread in which it
+    ended.
 
-    A forked child returns from calls that its parent made (`is_inherited`): that is not the
-    end of the parent's call, which has one of its own.
+    A forked child returns from calls that its parent made (`is_inherited`). Such an exit does not
+    end the parent's call: the parent has an exit of its own for it.
     """
 
     __slots__ = (
@@ -113,7 +114,7 @@ class Exit(Record):
 
     @property
     def is_inherited(self) -> bool:
-        """Return whether another process returns here than the one that made the call."""
+        """Return whether the process that returns here is not the process that made the call."""
         return self.entry is not None and self.entry.pid != self.pid
 
 
@@ -130,12 +131,12 @@ class Signal(Record):
 
 
 class ProcessStart(Record):
-    """A process that came to be: `event` is "start", "fork" or "exec".
+    """A new process or program: `event` is "start", "fork" or "exec".
 
-    `parent` is None where it is not known or there is none that is traced; `program` is the
-    path of the program it runs. `arch` and `engine` say for which machine that is, as uname(2)
-    and qemu call it, and how its calls are seen, "agent" or one of `control.settings.ENGINES`;
-    they are "" where they are not.
+    `parent` is None if the parent is not known or is not traced. `program` is the path of the
+    program that the process runs. `arch` is its machine, by the name of uname(2) and qemu.
+    `engine` is how soscope sees its calls: "agent" or one of `control.settings.ENGINES`. Both are
+    "" if soscope does not see its calls.
     """
 
     __slots__ = ("arch", "engine", "event", "parent", "pid", "program", "time_ns")
@@ -172,7 +173,7 @@ class ProcessExit(Record):
 
 
 class Dropped(Record):
-    """`count` events that are missing, and `why`, for people."""
+    """A note that `count` events are missing; `why` is the reason, as a text for users."""
 
     __slots__ = ("count", "why")
 
@@ -181,18 +182,19 @@ class Dropped(Record):
         self.why = why
 
 
-# start (tsc), ticks until the exit; then what decides how the call looks: slot, first argument,
-# result, DATA units of the entry, errno where the call failed and it is known, DATA units of the
-# exit
+# (start in tsc ticks, ticks until the exit, then what decides how the call is printed: slot, first
+# argument, result, DATA units of the entry, errno if the call failed and its errno is known, DATA
+# units of the exit)
 WholeCall = tuple[int, int, TracedSlot, int, int, bytes, int | None, bytes]
 
 
 class Stretch(Record):
-    """Calls of one thread with nothing in between: each has returned before the next began.
+    """Calls of one thread in a row: each call has returned before the next one began.
 
-    It comes only to those who ask for it, and stands for an Entry and an Exit of each call,
-    `ENDED_RETURN`. All times lie on one `piece` of the clock: from and to (tsc), realtime there,
-    realtime ns per tick, ns per tick for durations. `depth` is that of each call.
+    Only listeners that ask for stretches get them. A stretch stands for an Entry and an Exit
+    (`ENDED_RETURN`) of each of its calls. All its times lie in one `piece` of the clock: (from,
+    to in tsc ticks, realtime at its start, realtime ns per tick, ns per tick for durations).
+    `depth` is the same for all its calls.
     """
 
     __slots__ = ("calls", "depth", "pid", "piece", "tid")
@@ -216,7 +218,7 @@ Event = Entry | Exit | Signal | ProcessStart | ProcessExit | Dropped | Stretch
 
 
 def calls_in(batch: list[Event]) -> int:
-    """Return how many calls begin in some events."""
+    """Return the number of calls that begin in a batch of events."""
     calls = 0
     for event in batch:
         if isinstance(event, Entry):

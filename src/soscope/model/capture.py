@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent kept of a call's arguments, at its entry or at its exit."""
+"""The argument data that the agent captured of a call, at its entry or at its exit."""
 
 from __future__ import annotations
 
 from soscope.model.record import Record
 
-RESULT_ITEM = 0xFF  # the item number of the result
-ERRNO_ITEM = 0xFE  # and of errno at the entry
-INJECTED_ITEM = 0xFD  # and of what was done to the call
-STACK_ITEM = 0xFC  # and of the number of its stack
-VALUES_ITEM = 0xFB  # and of what a va_list had, in order
-VECTORS_ITEM = 0xFA  # and of whole vector registers, from the first on
+RESULT_ITEM = 0xFF  # item number of the result
+ERRNO_ITEM = 0xFE  # item number of errno at the entry
+INJECTED_ITEM = 0xFD  # item number of what was injected into the call
+STACK_ITEM = 0xFC  # item number of the number of its stack
+VALUES_ITEM = 0xFB  # item number of the values of a va_list, in order
+VECTORS_ITEM = 0xFA  # item number of whole vector registers, from the first on
 
-# Kinds of captured data; the values are those of `enum sosc_data_kind`.
+# Kinds of captured data, with the values of `enum sosc_data_kind`.
 DATA_WORDS = 1
 DATA_STACK = 2
 DATA_FLOATS = 3
-DATA_STRING = 4  # without its NUL
+DATA_STRING = 4  # without the NUL byte at its end
 DATA_BYTES = 5
-DATA_WORD_AT = 6  # the 8 bytes a pointer leads to
+DATA_WORD_AT = 6  # the 8 bytes that a pointer leads to
 
-# Flags of captured data; the values are those of `enum sosc_data_flag`.
-DATA_TRUNCATED = 1  # there was more than the limit
+# Flags of captured data, with the values of `enum sosc_data_flag`.
+DATA_TRUNCATED = 1  # the object is longer than the limit
 DATA_UNREADABLE = 2  # the pointer could not be read
 DATA_NULL = 4  # the pointer was NULL
 
@@ -29,11 +29,12 @@ DATA_NULL = 4  # the pointer was NULL
 class Captured(Record):
     """Captured registers, stack words and the memory that pointers led to.
 
-    `words`: integer argument registers as unsigned 64-bit words from the first on; at an
-    entry at least one. `stack`: words above the return address from the first on. `floats`:
-    the low 8 bytes of vector argument registers from the first on, as doubles; at an exit
-    the one result. `data`: item number -> (kind, flags, bytes); an item is the number of the
-    argument that is shown (0-based), `RESULT_ITEM` or `ERRNO_ITEM`.
+    `words` are the integer argument registers as unsigned 64-bit words, from the first on. At an
+    entry there is at least one. `stack` are the words above the return address, from the first
+    on. `floats` are the low 8 bytes of the vector argument registers as doubles, from the first
+    on; at an exit there is only the result. `data` is item number -> (kind, flags, bytes). An
+    item number is the number of an argument in the printed list (0-based), `RESULT_ITEM`,
+    `ERRNO_ITEM` or another constant of this module.
     """
 
     __slots__ = ("data", "floats", "stack", "words")

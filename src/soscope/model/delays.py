@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What threads waited for a processor: it is in no call's time, as far as it is known."""
+"""How long threads waited for a processor; where it is known, this time is in no call's time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from soscope.model.record import Record
 
 
 class Delays(Record):
-    """Waits of all threads that were traced.
+    """The waits of all traced threads.
 
-    They waited `waited_ns` in `over_ns` of their time, from the first to the last time that each of
-    them has asked the kernel. `ran_ns` is for how long their programs were observed. `unknown`
-    counts how often a thread may have waited, and nobody knows how long: that is in the times.
+    The threads waited `waited_ns` within `over_ns` of their time. That time runs, for each
+    thread, from its first to its last look at the kernel's account. `ran_ns` is how long their
+    programs were observed. `unknown` counts how often a thread may have waited for an unknown
+    time: such waits are still part of the times of calls.
     """
 
     __slots__ = ("over_ns", "ran_ns", "unknown", "waited_ns")
@@ -25,7 +26,7 @@ class Delays(Record):
         self.ran_ns = ran_ns
 
     def add(self, other: Delays) -> None:
-        """Take what threads of another program waited."""
+        """Add the waits of another program's threads."""
         self.waited_ns += other.waited_ns
         self.over_ns += other.over_ns
         self.unknown += other.unknown
@@ -33,6 +34,6 @@ class Delays(Record):
 
     @property
     def share(self) -> float:
-        """Return which part of the traced time was waiting, at most 1."""
+        """Return the part of the traced time that was waiting, at most 1."""
         traced = max(self.over_ns, self.ran_ns)
         return min(self.waited_ns / traced, 1.0) if traced else 0.0

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where what was captured with a call stands, in the fields that one struct has unpacked."""
+"""Where each captured argument of a call stands in the tuple that one struct.unpack returns."""
 
 from __future__ import annotations
 
 from soscope.model.record import Record
 
-FIRST = 0  # the place of the first integer register
-RESULT = 1  # and of the result, both as unsigned words
+FIRST = 0  # index of the first integer register
+RESULT = 1  # index of the result; both are unsigned words
 
-# Numbers, and for each item of data: its length, its flags, and its bytes in pieces.
+# numbers, and for each item of data its length, its flags, and its bytes in pieces
 Unpacked = tuple["int | float | bytes", ...]
 
 
 class Fields(Record):
-    """Places in such a tuple.
+    """Indices into an `Unpacked` tuple.
 
-    `words`, `stack` and `floats` have that of each, as `Captured` has them: of the entry. `data`
-    and `back` have (place, pieces) by item, of the entry and of the exit: at `place` stands the
-    length in bytes, then the flags, then as many pieces, which may be longer together.
+    `words`, `stack` and `floats` have the index of each word of the entry, in the order of
+    `Captured`. `data` has (index, number of pieces) for each item of the entry, `back` for each
+    item of the exit. The length in bytes stands at that index, behind it the flags, then the
+    pieces, which together may be longer than the length.
     """
 
     __slots__ = ("back", "data", "floats", "stack", "words")

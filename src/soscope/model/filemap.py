@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file says of its linking before any loader has seen it: slots, stubs, symbols.
+"""What a file says about its linking before a loader has seen it: slots, stubs, symbols.
 
-The same for ELF and Mach-O. All addresses are link-time ones (`vaddr`), offsets are those in
-the file that holds the image, fat or thin.
+These classes serve both ELF and Mach-O. All addresses are link-time addresses (`vaddr`). An
+offset counts from the start of the file that holds the image, fat or thin.
 """
 
 from __future__ import annotations
@@ -13,37 +13,38 @@ from typing import NamedTuple, Protocol
 ELF = "elf"
 MACHO = "mach-o"
 
-# When a slot gets its symbol.
+# When a slot is bound to its symbol.
 LAZY = "lazy"  # at the first call
 NOW = "now"  # when the image is loaded
-IRELATIVE = "irelative"  # when it is loaded, by asking a resolver of the image's own
-WEAK = "weak"  # when it is loaded, from whichever image has the first of all definitions
-UNBOUND = "unbound"  # never: the file names a symbol, but says nobody has to fill it
-PRELINKED = "prelinked"  # in the file already, as long as no library has changed
-TLSDESC = "tlsdesc"  # a pair of words for a thread-local variable: a function, and what it is given
+IRELATIVE = "irelative"  # when the image is loaded, by calling a resolver of the image
+WEAK = "weak"  # when it is loaded, to the first of all images' definitions
+UNBOUND = "unbound"  # never: the file names a symbol, but asks no loader to fill it
+PRELINKED = "prelinked"  # in the file already; valid as long as no library changes
+TLSDESC = "tlsdesc"  # two words for a thread-local variable: a function and its argument
 
-# Kinds of stubs. Those of the linker:
-PLT = "plt"  # an entry of the procedure linkage table, its lazy half included
-PLT_SEC = "plt.sec"  # the half that is called, where another one is lazy
+# Kinds of the linker's stubs.
+PLT = "plt"  # an entry of the procedure linkage table, with its lazy half
+PLT_SEC = "plt.sec"  # the half that code calls, if the lazy half is elsewhere
 PLT_GOT = "plt.got"  # without a lazy half
-IPLT = "iplt"  # for a function that chooses its implementation itself (IFUNC)
-RETPOLINE = "retpoline"  # leaves by a return, against speculation
-CALL_STUB = "call-stub"  # among the functions, one for each stretch of them (PowerPC)
-MIPS_STUB = "mips-stub"  # gives the loader the symbol's index
+IPLT = "iplt"  # for a function that chooses its own implementation (IFUNC)
+RETPOLINE = "retpoline"  # jumps by a return, against speculation
+CALL_STUB = "call-stub"  # between functions, one for each group of them (PowerPC)
+MIPS_STUB = "mips-stub"  # passes the symbol's index to the loader
 STUB = "stub"  # __stubs, __symbol_stub1, …
 PIC_STUB = "pic-stub"  # __picsymbolstub1, …
-AUTH_STUB = "auth-stub"  # checks the slot's signature
+AUTH_STUB = "auth-stub"  # checks the signature of the pointer in the slot
 OBJC_STUB = "objc-stub"  # loads a selector, then calls objc_msgSend
 JUMP_TABLE = "jump-table"  # __jump_table of i386: stub and slot in one
-# What nobody calls, and a slot leads to at first: no `Stub` has these, only the way of a call does.
-LAZY_HALF = "lazy-half"  # of a PLT_SEC entry
-GLINK = "glink"  # of CALL_STUBs
+# Code that a lazy slot leads to at first, and that nothing calls directly. No `Stub` has these
+# kinds; they appear only in the path of a call.
+LAZY_HALF = "lazy-half"  # belongs to a PLT_SEC entry
+GLINK = "glink"  # belongs to a CALL_STUB
 
 
 class Signed(NamedTuple):
     """How a pointer is signed (arm64e): key "IA", "IB", "DA" or "DB", and a 16-bit diversity.
 
-    `address_diversity` says that the address of the slot goes into the signature, too.
+    If `address_diversity` is true, the address of the slot is part of the signature, too.
     """
 
     key: str
@@ -52,10 +53,10 @@ class Signed(NamedTuple):
 
 
 class Stub(NamedTuple):
-    """Code of the linker's that leads through the slot at `slot`; 0 where that is no slot.
+    """Code of the linker that jumps through the slot at `slot`; 0 if that is no slot.
 
-    `section` is None where the file has no section headers. `selector` is the name of the
-    method that an OBJC_STUB calls.
+    `section` is None if the file has no section headers. `selector` is the name of the method
+    that an OBJC_STUB calls.
     """
 
     vaddr: int
@@ -69,17 +70,18 @@ class Stub(NamedTuple):
 class FileSlot(NamedTuple):
     """One pointer cell through which code of this file reaches a symbol.
 
-    `offset` is None where the file has no bytes for it. `kind` is the name of the relocation
+    `offset` is None if the file has no bytes for the slot. `kind` is the name of the relocation
     (R_X86_64_JUMP_SLOT) or of the Mach-O record (lazy-bind, chained-bind, indirect-symbol, …).
-    `symbol` is "" where there is none (an IFUNC of the file's own that has lost its name),
-    `version` None where there is none; `symbol_type` is "function", "object", "tls", "ifunc",
-    "section", "none" or "unknown". `defined_here` says that this file defines the symbol.
+    `symbol` is "" if the slot has none (an IFUNC of this file whose name is lost). `version` is
+    None if the symbol has none. `symbol_type` is "function", "object", "tls", "ifunc", "section",
+    "none" or "unknown". `defined_here` tells whether this file defines the symbol.
 
-    `library` is the file that the version requirement, or the two-level name space, names;
-    "" where nothing does. `binding` is a constant of this module. `resolver_argument` is what
-    the C function behind the lazy resolver is given: the index of the relocation on x86-64, its
-    offset on others, of Mach-O that of the record; of a MIPS GOT word the symbol's index. `helper`
-    is where the slot leads before it is bound, None where it is never lazy.
+    `library` is the file that the version requirement, or the two-level name space, names. It is
+    "" if neither does. `binding` is a constant of this module. `resolver_argument` is what the C
+    function behind the lazy resolver gets: the index of the relocation on x86-64, its offset on
+    other machines, the offset of the record in Mach-O files, the symbol's index for a MIPS GOT
+    word. `helper` is the address that the slot holds before it is bound, None if it is never
+    lazy.
     """
 
     vaddr: int
@@ -101,8 +103,9 @@ class FileSlot(NamedTuple):
 class Symbol(NamedTuple):
     """One symbol that a loader sees.
 
-    `vaddr` is 0 where it is not defined here. `type` as of `Slot.symbol_type`; `binding` is
-    "local", "global", "weak", "unique" or "unknown". `library` as of `FileSlot`.
+    `vaddr` is 0 if this file does not define it. `type` has the values of `FileSlot.symbol_type`.
+    `binding` is "local", "global", "weak", "unique" or "unknown". `library` has the values of
+    `FileSlot.library`.
     """
 
     name: str
@@ -116,15 +119,15 @@ class Symbol(NamedTuple):
 
 
 class FileMap(Protocol):
-    """What one file, or one slice of a fat one, says of its linking.
+    """What one file, or one slice of a fat file, says about its linking.
 
-    The readers of the formats have one such class each; they read each part when it is asked
-    for, and none of them raises FormatError then: `partial` says what could not be read.
+    The reader of each format has one such class. It reads each part when the caller asks for it,
+    and then never raises FormatError: `partial` lists what could not be read.
     """
 
     @property
     def format(self) -> str:
-        """ELF or MACHO."""
+        """The format of the file: ELF or MACHO."""
 
     @property
     def arch(self) -> str:
@@ -140,19 +143,19 @@ class FileMap(Protocol):
 
     @property
     def kind(self) -> str:
-        """What kind of file it is.
+        """The kind of file.
 
-        ELF: "executable", "pie", "shared", "static", "static-pie", "relocatable", "core".
-        Mach-O: "executable", "dylib", "bundle", "object", "dylinker", "kext", ….
+        ELF: "executable", "pie", "shared", "static", "static-pie", "relocatable", "core". Mach-O:
+        "executable", "dylib", "bundle", "object", "dylinker", "kext", ….
         """
 
     @property
     def build_id(self) -> str:
-        """The GNU build-id or LC_UUID in hexadecimal, "" without one."""
+        """The GNU build-id or LC_UUID in hexadecimal, "" if it has none."""
 
     @property
     def soname(self) -> str | None:
-        """The name by which other files ask for it; None where it has none."""
+        """The name that other files use to ask for it, None if it has none."""
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -160,7 +163,7 @@ class FileMap(Protocol):
 
     @property
     def partial(self) -> Sequence[str]:
-        """What could not be read so far, a reason each."""
+        """Reasons why parts of the file could not be read so far."""
 
     @property
     def slots(self) -> tuple[FileSlot, ...]:
@@ -168,14 +171,14 @@ class FileMap(Protocol):
 
     @property
     def stubs_without_slot(self) -> tuple[Stub, ...]:
-        """Stubs that lead through what nothing fills, or through what cannot be told."""
+        """Stubs that jump through a word that no relocation fills, or that could not be decoded."""
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
         """The symbols that a loader sees, in order of their table."""
 
     def why_no_library(self, slot: FileSlot) -> str:
-        """Say why `slot.library` is "", as far as the file alone tells."""
+        """Return why `slot.library` is "", as far as the file alone tells."""
 
     def label(self, path: str) -> str:
-        """Return what the image is called in the file at `path`, which may have others."""
+        """Return the label of the image in the file at `path`, which may hold other images, too."""

@@ -5,27 +5,28 @@ from __future__ import annotations
 
 from soscope.model.record import Record
 
-# Flags of an image; the values are those of `enum sosc_image_flag`.
+# Flags of an image, with the values of `enum sosc_image_flag`.
 IMAGE_MAIN = 1
 IMAGE_LOADER = 2
 IMAGE_STARTUP = 4  # loaded before any code of the program ran
-IMAGE_UNREADABLE = 8  # headers not found: not hooked
-IMAGE_LATE = 16  # hooked after its constructors may have run
-IMAGE_CLOSED = 32  # dlclose'd
+IMAGE_UNREADABLE = 8  # its headers were not found, so it is not hooked
+IMAGE_LATE = 16  # hooked when its constructors may have run already
+IMAGE_CLOSED = 32  # closed by dlclose
 IMAGE_WRITE_REFUSED = 64  # its slots could not be written
-IMAGE_METHODS_UNSEEN = 256  # it may have method tables, and they were not looked for
+IMAGE_METHODS_UNSEEN = 256  # it may have method tables, but soscope did not look for them
 
 
 class TracedImage(Record):
     """One file as loaded (program, shared object, vDSO).
 
-    `index` counts within its traced program, `process` is the index of that program: one
-    control block, hence one exec; forked children share it. `load_bias`, `start` and `end`
-    are run-time addrs, `end` exclusive. `build_id` is empty if the file has none;
-    then `checksum` (see `ElfImage`) tells the file apart, if it is known.
-    `slots_left` counts function slots nobody asked for, `slots_refused` those that were
-    asked for and could not be hooked. `pid` is the process that loaded it. `namespace` is 0,
-    but for what dlmopen or LD_AUDIT loaded: the loader's number for it.
+    `index` counts the images of one traced program. `process` is the index of that program: one
+    exec with its control block, which forked children share. `load_bias`, `start` and `end` are
+    run-time addresses; `end` is exclusive. `build_id` is empty if the file has none; then
+    `checksum` (see `ElfImage`) tells the file apart, if it is known. `slots_left` counts the
+    function slots that the filter does not want, `slots_refused` those that it wants and that
+    cannot be hooked. `pid` is the process that loaded the image. `namespace` is 0 for the
+    program's namespace; for images loaded by dlmopen or LD_AUDIT it is the loader's number for
+    theirs.
     """
 
     __slots__ = (
@@ -81,13 +82,13 @@ class TracedImage(Record):
         self.checksum = checksum
 
     def __repr__(self) -> str:
-        """Show what tells it apart, and whether its calls are seen."""
+        """Show name, address and process, and the number of hooked slots."""
         slots = f"{self.slots_hooked:,} slot{'s' * (self.slots_hooked != 1)}"
         return f"<{self.label} at {self.start:#x} of process {self.pid}: {slots} hooked>"
 
     @property
     def identity(self) -> bytes:
-        """What tells its file from others, as `ElfImage.identity`; empty if that is not known."""
+        """The bytes that identify its file, as `ElfImage.identity`; empty if they are not known."""
         return self.build_id or self.checksum
 
     @property
@@ -97,5 +98,5 @@ class TracedImage(Record):
 
     @property
     def label(self) -> str:
-        """Its name, with the number of its namespace where that is not the program's."""
+        """The image's name, followed by its namespace's number if that is not the program's."""
         return f"{self.name}[{self.namespace}]" if self.namespace else self.name

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of the model's classes: what a frozen dataclass gives, without its import cost.
+"""The base of the model's classes: it gives what a frozen dataclass gives, at no import cost.
 
-Two records are equal only if they are the same object; compare `Record.values()` to compare
-what they say.
+Two records are equal only if they are the same object. Compare `Record.values()` to compare their
+fields.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class Record:
     __slots__: tuple[str, ...] = ()
 
     def values(self) -> tuple[object, ...]:
-        """Return the fields in order; nested records as they are."""
+        """Return the fields in order; nested records are not converted."""
         return tuple(getattr(self, name) for name in self.__slots__)
 
     def __repr__(self) -> str:

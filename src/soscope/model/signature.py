@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function takes and gives, as far as its callers' code depends on it.
+"""The types of a function's arguments and result, as far as its callers' code depends on them.
 
-Signedness, qualifiers and what pointers lead to make no difference to a call, and are text alone.
+Signedness, qualifiers and what pointers lead to make no difference to a call. They are kept only
+in the text of a type.
 """
 
 from __future__ import annotations
 
-# What a type is, by which equal bytes in equal registers can still mean different things.
+# Kinds of types. Equal bytes in equal registers can still mean different things.
 VOID = "void"
-WORD = "word"  # an integer, a character, an enum, a pointer
+WORD = "word"  # an integer, character, enum or pointer
 FLOATING = "floating"
 COMPLEX = "complex"
 VECTOR = "vector"
@@ -22,16 +23,16 @@ SSEUP = "SSEUP"
 X87 = "X87"
 X87UP = "X87UP"
 COMPLEX_X87 = "COMPLEX_X87"
-MEMORY = "MEMORY"  # on the stack; of a result: where a hidden first argument says
+MEMORY = "MEMORY"  # on the stack; a result: where a hidden first argument points
 
-# One value inside of a record: offset and size in bytes, classes, alignment.
+# One value inside a record: offset and size in bytes, classes, alignment.
 Piece = tuple[int, int, tuple[str, ...], int]
 
 
 class PassedType:
     """The type of an argument or result: its `size` in bytes and the classes of its eightbytes.
 
-    `kind` is a constant of this module, `text` how C writes the type.
+    `kind` is a constant of this module. `text` is the type as C writes it.
     """
 
     __slots__ = ("classes", "kind", "size", "text")
@@ -43,16 +44,16 @@ class PassedType:
         self.classes = classes
 
     def __repr__(self) -> str:
-        """Show all of it."""
+        """Return a text with all fields."""
         return f"<{self.text}: {self.kind} {self.size} {'+'.join(self.classes)}>"
 
     @property
     def is_known(self) -> bool:
-        """Return whether it is known how it is passed."""
+        """Return whether it is known how a call passes this type."""
         return self.kind != UNKNOWN
 
     def fits(self, other: PassedType) -> bool:
-        """Return whether values of both are passed alike; true where one of them is not known."""
+        """Return whether a call passes both types alike; true if one of them is not known."""
         if not self.is_known or not other.is_known:
             return True
         if (self.size, self.classes) != (other.size, other.classes):
@@ -61,10 +62,11 @@ class PassedType:
 
 
 class Signature:
-    """A function's types. `arguments` is None where nothing is known of them.
+    """A function's types; `arguments` is None if nothing is known about them.
 
-    A variadic one has further arguments behind those: `tails` are lists of them that the function
-    takes, `words` is how many words of unknown type it takes at most; both empty: any.
+    A variadic function takes further arguments behind these. `tails` are the lists of further
+    arguments that the function takes. `words` is the largest number of further words of unknown
+    type that it takes. If both are empty, it takes any.
     """
 
     __slots__ = ("arguments", "is_variadic", "result", "tails", "words")
@@ -86,7 +88,7 @@ class Signature:
 
     @property
     def is_known(self) -> bool:
-        """Return whether all of it is known."""
+        """Return whether all its types are known."""
         if self.arguments is None or not self.result.is_known:
             return False
         return all(argument.is_known for argument in self.arguments)

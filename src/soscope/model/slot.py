@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slot: one pointer cell that leads a caller's image to a function of another."""
+"""A slot: one pointer cell through which an image calls a function of another image."""
 
 from __future__ import annotations
 
 from soscope.model.image import TracedImage
 from soscope.model.record import Record
 
-# Kinds of slots; the values are those of `enum sosc_slot_kind`.
+# Kinds of slots, with the values of `enum sosc_slot_kind`.
 SLOT_JUMP_SLOT = 1
 SLOT_GLOB_DAT = 2  # every reference is a call or jump
-SLOT_PLT_GOT = 3  # a re-aimed .plt.got stub in front of a GLOB_DAT
-SLOT_CALL_SITES = 4  # re-aimed call sites: a lower bound
+SLOT_PLT_GOT = 3  # a re-aimed .plt.got stub that goes through a GLOB_DAT
+SLOT_CALL_SITES = 4  # re-aimed call sites; there may be further calls
 SLOT_METHOD = 5  # an entry of a Python method table; `caller` is the interpreter
-SLOT_ENTRY = 6  # no cell, but the entry point of a function inside `callee`; no `caller`
+SLOT_ENTRY = 6  # no cell, but the entry point of a function in `callee`; `caller` is None
 
-# Why a chosen slot is not hooked; the values are those of `enum sosc_slot_refusal`.
+# Why a chosen slot is not hooked, with the values of `enum sosc_slot_refusal`.
 HOOKED = 0
 REFUSED_ADDRESS_TAKEN = 1
 REFUSED_NOT_A_CALL = 2
@@ -36,7 +36,7 @@ REFUSAL_NAMES = {
     REFUSED_NO_SITE: "no-call-site",
 }
 
-# When a result is a failure; the values are those of `enum sosc_error_rule`.
+# When a result counts as a failure, with the values of `enum sosc_error_rule`.
 ERROR_NONE = 0
 ERROR_INT_NEGATIVE = 1
 ERROR_LONG_NEGATIVE = 2
@@ -48,7 +48,8 @@ ERROR_INT_MINUS_ONE = 7
 
 _MINUS_ONE = 0xFFFF_FFFF_FFFF_FFFF
 
-# Of some rules: the bits of which one is set in a failure, and none in another result.
+# For some rules, the bits of a result that show a failure: one of them is set in a failure, and
+# none in any other result.
 ERROR_BITS = {
     ERROR_NONE: 0,
     ERROR_INT_NEGATIVE: 0x8000_0000,
@@ -60,7 +61,7 @@ ERROR_BITS = {
 def is_error(rule: int, result: int) -> bool:
     """Return whether the 64-bit word `result` is a failure by the error rule `rule`.
 
-    The same rules run in the agent for `-c`; an unknown rule never fails.
+    The agent applies the same rules for `-c`. By an unknown rule no result is a failure.
     """
     if rule == ERROR_INT_NEGATIVE:
         failed = bool(result & 0x8000_0000)
@@ -82,17 +83,18 @@ def is_error(rule: int, result: int) -> bool:
 
 
 class TracedSlot(Record):
-    """One pointer cell of `caller` that holds a function of `callee`.
+    """One pointer cell of `caller` that holds the address of a function of `callee`.
 
-    `index` counts within the traced program `process`. `version` is "" without a symbol
-    version. `caller` or `callee` is None where the image is not known. `addr` is the
-    run-time address of the cell. `kind`, `refusal` and `error_rule` are constants of this
-    module. `lazy`: it was unbound when it was hooked. `entry_only`: no exits for this
-    function. `prototype` is an index into the prototypes, None = unknown function.
-    `function` is the run-time address that calls went on to when it was hooked: of a lazy one
-    the way to the resolver. `partial`: its address is loaded, too, and calls through that are not
-    seen. `foreign`: it is not
-    the function that soscope's table declares, but another library's of the same name.
+    `index` counts the slots of the traced program `process`. `version` is "" if the symbol has no
+    version. `caller` or `callee` is None if the image is not known. `addr` is the run-time
+    address of the cell. `kind`, `refusal` and `error_rule` are constants of this module. `lazy`
+    is true if the slot was unbound when it was hooked. If `entry_only` is true, this function has
+    no exits. `prototype` is an index into the prototypes, None for an unknown function.
+    `function` is the run-time address that the slot held when it was hooked, and to which calls
+    go on; for a lazy slot this address leads to the resolver. If `partial` is true, code also
+    loads the function's address from the slot, and soscope does not see calls through that copy.
+    If `foreign` is true, the function is not the one that soscope's table declares, but a
+    function of the same name in another library.
     """
 
     __slots__ = (
@@ -152,5 +154,5 @@ class TracedSlot(Record):
 
     @property
     def is_hooked(self) -> bool:
-        """Return whether calls through it are seen."""
+        """Return whether soscope sees the calls through this slot."""
         return self.refusal == HOOKED

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A frame of a stack, as people read it."""
+"""A frame of a stack, with names in place of addresses."""
 
 from __future__ import annotations
 
 from soscope.model.record import Record
 
-OwnFrame = tuple[str, str | None, int | None]  # of an interpreter: function, file, line
+OwnFrame = tuple[str, str | None, int | None]  # frame of an interpreter: function, file, line
 
 
 class StackFrame(Record):
-    """A return address. What is not known is None; `offset` is that into `symbol`, or the image.
+    """A return address with its names; unknown fields are None.
 
-    `image` is its name.
+    `image` is the image's name. `offset` counts from the start of `symbol`; without a symbol,
+    from the start of the image.
     """
 
     __slots__ = ("file", "image", "line", "offset", "symbol")

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is added up of the calls through one slot."""
+"""Sums over the calls through one slot."""
 
 from __future__ import annotations
 
-# (calls, returns, errors, total, min, max, self). Of the returns: `total` is all their time,
-# `self` what of it no nested call of the same thread took that was seen, too; None: not known.
-# In ticks or nanoseconds, as whoever hands them over says.
+# (calls, returns, errors, total, min, max, self). `total` is the time of all calls that returned.
+# `self` is the part of it that was not spent in nested calls of the same thread that are seen,
+# too; it is None if that is not known. Times are in ticks or nanoseconds: each producer documents
+# which.
 Cell = tuple[int, int, int, int, int, int, int | None]
-Stats = dict[int, Cell]  # by slot
+Stats = dict[int, Cell]  # slot -> its sums
 
 
 def is_told(time_ns: float | None, doubt_ns: float | None) -> bool:
-    """Return whether a time is larger than what it may be wrong by, or nobody knows one of them."""
+    """Return whether a time exceeds its possible error; true if either is unknown."""
     return time_ns is None or doubt_ns is None or not doubt_ns or time_ns > doubt_ns
 
 
 def importance(time_ns: float | None, doubt_ns: float | None, whole_ns: float | None) -> int:
-    """Return a key that ranks times: those that are told first, then those that are not.
+    """Return a sort key for times: 0 for those that exceed their error, 1 for those that do not.
 
-    Below a hundredth of the whole it does not matter, and they are equal.
+    A time below a hundredth of the whole gets 2, whatever its error is.
     """
     if (time_ns or 0) * 100 < (whole_ns or 0):
         return 2
@@ -26,7 +27,7 @@ def importance(time_ns: float | None, doubt_ns: float | None, whole_ns: float | 
 
 
 def add(cell: Cell | None, other: Cell) -> Cell:
-    """Add two cells; who has no returns has no shortest call either."""
+    """Add two cells; a cell without returns has no shortest call."""
     if cell is None or not any(cell):
         return other
     calls, returns, errors, total, least, most, own = cell
