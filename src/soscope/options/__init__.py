@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that verbs share: how they are spelled, and what they become."""
+"""The options of the verbs: their spelling, and the settings that they become."""

@@ -49,7 +49,7 @@ OPTIONS = [
 
 
 class AuditOptions:
-    """What `soscope audit-resolver` was told; `path` is None for this interpreter's own loader."""
+    """The parsed options. `path` is None for the loader of this Python interpreter."""
 
     __slots__ = ("debug", "json", "path", "why")
 

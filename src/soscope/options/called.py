@@ -97,7 +97,7 @@ make_parser = VERB.make_parser
 
 
 class CalledOptions:
-    """What `soscope called` was told; `select` are globs of functions."""
+    """The parsed options of `soscope called`. `select` are globs of functions."""
 
     __slots__ = (
         "command",

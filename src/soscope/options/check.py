@@ -73,7 +73,7 @@ OPTIONS = [
 
 
 class CheckOptions:
-    """What `soscope check` was told."""
+    """The parsed options of `soscope check`."""
 
     __slots__ = ("arch", "debug", "files", "hardening", "json", "run", "strict")
 

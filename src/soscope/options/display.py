@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The display options: `soscope trace` and `soscope report` take the same."""
+"""The display options, which `soscope trace` and `soscope report` share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from soscope.report.trace.display import COLOUR_AUTO, COLOURS, RESULT_COLUMN, TI
 
 _GROUP = "how to show them"
 _MOST_COLUMNS = 10_000
-MOST_FRAMES = 64  # of native code, and as many of an interpreter's
+MOST_FRAMES = 64  # native frames, and as many of an interpreter
 
 DISPLAY = [
     Option(
@@ -162,7 +162,7 @@ DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of sosco
 
 
 def stacks_from(values: Values) -> int:
-    """Return how many frames of a stack are wanted, 0: none. Raises UsageError."""
+    """Return how many frames of a stack are wanted, 0 for none. Raises UsageError."""
     has_stacks, depth = getattr(values, "has_stacks", False), getattr(values, "stack_depth", None)
     if has_stacks and (values.summary or getattr(values, "count_only", False)):
         if is_graph(values):
@@ -189,7 +189,7 @@ def stacks_from(values: Values) -> int:
 
 
 def display_from(values: Values, *, several: bool = False) -> Display:
-    """Return what the display options say; `several` processes are traced from the beginning."""
+    """Return the display settings. `several`: more than one process is traced from the start."""
     column = values.column
     if column is None:
         column = 0 if getattr(values, "tree", False) else RESULT_COLUMN

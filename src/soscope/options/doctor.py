@@ -43,7 +43,7 @@ OPTIONS = [
 
 
 class DoctorOptions:
-    """What `soscope doctor` was told: a process, a file or neither."""
+    """The parsed options of `soscope doctor`: a process, a file or neither."""
 
     __slots__ = ("debug", "json", "path", "pid")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options about programs of other architectures, which run under an emulator."""
+"""Options for programs of other architectures, which run under an emulator."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ EMULATION = (
 
 
 def engine_from(values: Values) -> str | None:
-    """Return which engine is asked for. Raises UsageError for what does not fit together."""
+    """Return the engine that is asked for. Raises UsageError for conflicting options."""
     engine: str | None = values.engine
     has_words = bool(values.select or values.from_ or values.to)
     if values.inside and not has_words and engine in (None, AUTO) and not values.check:

@@ -92,10 +92,10 @@ OPTIONS = [
 
 
 class ExplainOptions:
-    """What `soscope explain` was told.
+    """The parsed options of `soscope explain`.
 
-    `pid` is None where `files`, one or two, are to be looked at. `from_`, `arch`, `svg` and
-    `width` are None where nothing was said of them.
+    `pid` is None if `files`, one or two, are to be explained. `from_`, `arch`, `svg` and `width`
+    are None if they were not given.
     """
 
     __slots__ = ("arch", "debug", "files", "from_", "json", "pid", "svg", "symbol", "width")

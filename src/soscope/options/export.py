@@ -100,7 +100,7 @@ make_parser = VERB.make_parser
 
 
 class ExportOptions:
-    """What `soscope export` was told."""
+    """The parsed options of `soscope export`."""
 
     __slots__ = ("debug", "format", "output", "path", "settings")
 

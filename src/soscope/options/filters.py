@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that choose among calls by what they were: `trace` and `report` take the same."""
+"""The options that choose single calls, which `trace` and `report` share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from soscope.select.filter import Selection
 
 _GROUP = "which of them to show"
-_SECOND = 1_000_000_000  # ns
-_EPOCH = 1_000_000_000  # seconds: no trace takes as long, and no clock shows less
+_SECOND = 1_000_000_000  # nanoseconds
+_EPOCH = 1_000_000_000  # seconds: no trace takes so long, and every clock shows more
 
 
 def parse_level(text: str) -> int:
-    """Return how many levels of calls are wanted: one or more. Raises UsageError."""
+    """Return how many levels of calls are wanted, at least one. Raises UsageError."""
     levels = parse_count(text)
     if not levels:
         raise UsageError("'0' levels show nothing", hint="1: the outermost calls alone")
@@ -138,7 +138,7 @@ FILTERS = [
     Option("-b", "--no-signals", dest="no_signals", group=_GROUP, help="no signals"),
 ]  # fmt: skip
 
-# What of them takes calls one by one, and so cannot be asked of sums.
+# Options that need single calls, and so cannot be applied to sums.
 _ONE_BY_ONE = {
     "slower": "--slower",
     "successes": "-z",
@@ -153,7 +153,7 @@ _ONE_BY_ONE = {
 
 
 def asked_of_calls(values: Values) -> list[str]:
-    """Return the options that were given and need calls one by one, as they are spelled."""
+    """Return the given options that need single calls, as they are spelled."""
     return [
         flag for dest, flag in _ONE_BY_ONE.items() if getattr(values, dest) not in (None, False, [])
     ]
@@ -168,9 +168,9 @@ def choice_from(
     off: Selection | None = None,
     last_ns: int | None = None,
 ) -> Choice | None:
-    """Return what the options choose, None: everything.
+    """Return the choice of the options, or None for everything.
 
-    `selection`, `pids`, `on`, `off` and `last_ns` are to be chosen by, too: see `Choice`.
+    `selection`, `pids`, `on`, `off` and `last_ns` are further conditions: see `Choice`.
     """
     others = selection, pids or None, on, off, last_ns
     if not values.no_signals and not asked_of_calls(values) and not any(map(_is_said, others)):
@@ -187,7 +187,7 @@ def choice_from(
         from soscope.select.where import Condition
 
         for text in values.where:
-            Condition(text)  # by itself, so that a mistake is shown in what the user wrote
+            Condition(text)  # parsed separately, so that an error shows what the user wrote
         where = Condition(" and ".join(f"({text})" for text in values.where))
     return choice.Choice(
         selection=selection,
@@ -212,7 +212,7 @@ def _is_said(what: object) -> bool:
 
 
 def _spelled(path: str) -> list[str]:
-    """Return the ways in which programs name a file: as it was said, absolute, without links."""
+    """Return paths by which programs may denote a file: as given, absolute, without links."""
     from os.path import abspath, normpath, realpath
 
     return [path, normpath(path), abspath(path), realpath(path)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`-o FILE` of the verbs that draw a flame graph: a picture or a page, as the name ends."""
+"""`-o FILE` of the verbs that draw a flame graph: a picture or a page, by the suffix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OUTPUT = Option(
 
 
 def flame_file(path: str | None, usage: str) -> str:
-    """Return the file to draw into. Raises UsageError where there is none, or it ends otherwise."""
+    """Return the file to draw into. Raises UsageError if there is none, or by its suffix."""
     if path is None:
         raise UsageError("no file to draw into", hint=f"usage: {usage}")
     if not path.lower().endswith((SVG, HTML)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--format`, of every verb that reports something, and `--json`, its short form."""
+"""`--format`, of all verbs that report something, and its short form `--json`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from soscope.report.form import FORMS, JSON, TEXT, Form
 
 
 def format_option(group: str, *more: str) -> Option:
-    """Return the option; `more` are forms that only this verb has."""
+    """Return the option. `more` are forms that only this verb has."""
     names = (*FORMS, *more)
     return Option(
         "--format",
@@ -23,9 +23,9 @@ def format_option(group: str, *more: str) -> Option:
 
 
 def settle(values: Values) -> None:
-    """Make `values.json` the form that --json and --format ask for together.
+    """Set `values.json` to the form that --json and --format ask for together.
 
-    `values.form` stays what --format says, TEXT where it says nothing. Raises UsageError.
+    `values.form` stays the value of --format, TEXT if it was not given. Raises UsageError.
     """
     if not hasattr(values, "form"):
         return
@@ -35,5 +35,5 @@ def settle(values: Values) -> None:
         values.form = JSON if values.json else TEXT
     form = Form(values.form if values.form in FORMS else TEXT, getattr(values, "top", None))
     if form.is_markdown and hasattr(values, "rows"):
-        form.most, values.rows = values.rows, None  # a page says what the other rows add up to
+        form.most, values.rows = values.rows, None  # a page shows the sum of the other rows
     values.json = form

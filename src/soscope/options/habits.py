@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people type out of habit: options of ltrace and strace that cannot work the same here.
+"""Options of ltrace and strace that users type out of habit, and that soscope lacks.
 
-Each has a sentence that names what does the job. An option that a verb has is never looked up.
+Each one has a sentence with the alternative. This table is not used for options that a verb has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INJECT = "soscope inject -e inject=FUNCTION:error=ERRNO:when=N -- COMMAND"
 _OWN_COST = "what soscope adds to nested calls is taken out without being told how much it is"
 _SETS = "sets of functions are -e %file, %net, %mem ..."
 
-# Option -> what to use instead. In order of the letters, ltrace's and strace's together.
+# Option -> what to use instead, in alphabetical order, for ltrace and strace together.
 HABITS = {
     "-d": "--debug shows tracebacks of soscope's own errors",
     "-D": f"-D of ltrace: --debug shows tracebacks of our own errors; -D of strace: {_DAEMON}",
@@ -83,7 +83,7 @@ HABITS = {
 
 
 def explained(flag: str, verb: str) -> UsageError | None:
-    """Return the error for an option that `verb` has not, None where nobody would expect it."""
+    """Return the error for an option that `verb` lacks, None if it is not a known one."""
     usage = f"soscope {verb} --help lists the options"
     sentence = HABITS.get(flag)
     if sentence is None and verb != "trace":

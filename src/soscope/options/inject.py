@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of `soscope inject`: rules, and what every trace is told."""
+"""The options of `soscope inject`: rules, and options of every trace."""
 
 from __future__ import annotations
 
@@ -137,9 +137,9 @@ OPTIONS = [
 
 
 class InjectOptions:
-    """What `soscope inject` was told; `trace` is for the session, `display` for the report.
+    """The parsed options of `soscope inject`: `trace` for the session, `display` for the report.
 
-    `seed` is None where nobody named one.
+    `seed` is None if it was not given.
     """
 
     __slots__ = ("display", "json", "output", "prints", "rules", "seed", "trace")

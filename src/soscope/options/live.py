@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The option for the line that says how far a trace has come."""
+"""The option for the line of progress of a trace."""
 
 from __future__ import annotations
 

@@ -134,12 +134,12 @@ OPTIONS = [
 
 
 class MapOptions:
-    """What `soscope map` was told.
+    """The parsed options of `soscope map`.
 
-    `pid` and `remote` are None where `files` are to be looked at; `program` is what the stub at
-    `remote` runs, "" where it is to say that itself. `tables` are the names of those that were
-    chosen, in their order on the page; none: the usual page. `svg` and `dot` are files, None
-    where none is wanted.
+    `pid` and `remote` are None if `files` are to be mapped. `program` is the program that the
+    stub at `remote` runs, "" if the stub has to tell. `tables` are the names of chosen tables, in
+    their order on the page, [] for the usual page. `svg` and `dot` are files, None if they are
+    not wanted.
     """
 
     __slots__ = (
@@ -200,7 +200,7 @@ class MapOptions:
 
     @property
     def is_filtered(self) -> bool:
-        """Return whether some slots alone are wanted."""
+        """Return whether only some slots are wanted."""
         return bool(self.select or self.from_ or self.to or self.changed)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Letters that mean something else in strace: the word behind them tells who thought of that.
+"""Letters that mean something else in strace, recognised by the word behind them.
 
-`-n` and `-A` take a word here and none there, `-b` and `-S` none here and one there.
+`-n` and `-A` take a word here and none in strace; `-b` and `-S` take none here and one in strace.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INDENT = "-n N indents nested calls; strace's -n: --json has addresses, no numb
 _ELEMENTS = "-A N shows N elements of arrays; strace's -A: -o -, and >> FILE of the shell"
 _DETACH = "strace's -b execve: without -f, a process that executes another program is let go of"
 _SORT = "strace's -S of -c is --sort KEY; -S shows functions that are system calls, too"
-# What strace sorts its table by: none of these words is a program that somebody traces.
+# The sort orders of strace. None of these words is a program that users trace.
 _SORTED_BY = frozenset(
     """avg-time calls count errors error max-time min-time name none nothing syscall syscall-name
     time-avg time-max time-min time-total total total-time""".split()
@@ -25,12 +25,12 @@ _SORTED_BY = frozenset(
 
 
 def parse_indent(text: str) -> int:
-    """Return the number behind -n. Raises UsageError."""
+    """Return the number of -n. Raises UsageError."""
     return _count(text, _INDENT)
 
 
 def parse_elements(text: str) -> int:
-    """Return the number behind -A. Raises UsageError."""
+    """Return the number of -A. Raises UsageError."""
     return _count(text, _ELEMENTS)
 
 
@@ -42,7 +42,7 @@ def _count(text: str, hint: str) -> int:
 
 
 def check_command(values: Values, command: list[str]) -> None:
-    """Refuse a command that is strace's word for -b or -S, unless there is such a program."""
+    """Refuse a command that is strace's word for -b or -S, unless such a program exists."""
     word = command[0] if command else ""
     if values.no_signals and word == "execve":
         option, hint = "-b", _DETACH

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""argparse as soscope uses it: for help, and to say what is wrong with the words."""
+"""argparse as soscope uses it: for help, and for messages about wrong words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ACTIONS = {FLAG: "store_true", COUNT: "count", LIST: "append"}
 
 
 class Help(SystemExit):
-    """The user asks for help; `text` is what to print."""
+    """The user asks for help. `text` is the help."""
 
     def __init__(self, text: str) -> None:
         super().__init__(0)
@@ -28,8 +28,8 @@ class Help(SystemExit):
 class VerbParser(ArgumentParser):
     """The parser of one verb.
 
-    `-h` prints `short`, which fits a screen; `--help` prints all options by groups, then
-    `epilog`. Raises UsageError where argparse would exit.
+    `-h` prints `short`, which fits on a screen. `--help` prints all options by groups, then
+    `epilog`. Raises UsageError in cases in which argparse would exit.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class VerbParser(ArgumentParser):
             more: dict[str, Any] = {}
             if option.takes_word:
                 more = {"metavar": option.metavar, "type": option.value}
-            # a list of its own for each parser: argparse appends to the default
+            # Each parser needs a list of its own, as argparse appends to the default.
             more["default"] = [] if option.kind == LIST else option.default
             group.add_argument(
                 *option.flags,
@@ -84,11 +84,11 @@ class VerbParser(ArgumentParser):
             )
 
     def print_help(self, file: object = None) -> NoReturn:
-        """Raise the help instead of printing it."""
+        """Raise the help in place of printing it."""
         raise Help(self.format_help())
 
     def error(self, message: str) -> NoReturn:
-        """Raise the error instead of printing it."""
+        """Raise the error in place of printing it."""
         hint = f"{self.prog} --help lists the options"
         option, is_given, _ = message.partition(": ignored explicit argument ")
         if is_given:
@@ -135,7 +135,7 @@ class _Formatter(RawDescriptionHelpFormatter):
 
 
 def _width() -> int:
-    """Return the columns of the help: 80 where there is no terminal."""
+    """Return the columns of the help, 80 if there is no terminal."""
     try:
         columns = os.get_terminal_size(1).columns
     except OSError:

@@ -87,7 +87,10 @@ make_parser = VERB.make_parser
 
 
 class PatchOptions:
-    """What `soscope patch` was told: `wanted`, for calls by `callers`, or to undo `symbols`."""
+    """The parsed options of `soscope patch`: `wanted`, for calls by `callers`, or `symbols`.
+
+    Replacements of `symbols` are to be undone.
+    """
 
     __slots__ = ("callers", "check", "debug", "json", "pid", "quiet", "symbols", "undo", "wanted")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options by which verbs name a process, and those that all of these verbs have."""
+"""The options that choose a process, and further options of all verbs that have them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from soscope.options.form import format_option
 from soscope.options.table import LIST, ONCE, Option, Values
 from soscope.options.units import parse_count
 
-_MOST = 1 << 31  # pid_t
+_MOST = 1 << 31  # range of pid_t
 
 _SHOWN = "how to show it"
 JSON = Option("--json", dest="json", group=_SHOWN, help="one JSON document")
@@ -16,7 +16,7 @@ FORMAT = format_option(_SHOWN)
 
 
 def pid_option(*, group: str = "what to look at", about: str = "it is not stopped") -> Option:
-    """Return -p; `about` is what the help says of the process."""
+    """Return -p. `about` is its help about the process."""
     return Option(
         "-p",
         "--pid",
@@ -30,7 +30,7 @@ def pid_option(*, group: str = "what to look at", about: str = "it is not stoppe
 
 
 def pids_option(*, group: str, about: str) -> Option:
-    """Return -p for several processes; its values are lists of their numbers."""
+    """Return -p for several processes. Its values are lists of pids."""
     return Option(
         "-p",
         "--pid",
@@ -44,13 +44,13 @@ def pids_option(*, group: str, about: str) -> Option:
 
 
 def _parse_processes(text: str) -> list[int]:
-    from soscope.options.processes import parse_processes  # late: a command has none
+    from soscope.options.processes import parse_processes  # not needed for a command
 
     return parse_processes(text)
 
 
 def parse_pid(text: str) -> int:
-    """Return the number of a process, which need not exist. Raises UsageError."""
+    """Return a pid. The process need not exist. Raises UsageError."""
     if "," in text:
         raise UsageError(f"'{text}': one process at a time")
     pid = parse_count(text)
@@ -60,7 +60,7 @@ def parse_pid(text: str) -> int:
 
 
 def the_pid(values: Values, usage: str) -> int:
-    """Return the process that -p names. Raises UsageError where there is no -p."""
+    """Return the process of -p. Raises UsageError if there is no -p."""
     if values.pid is None:
         raise UsageError("no process: -p PID is missing", hint=f"usage: {usage}")
     pid: int = values.pid

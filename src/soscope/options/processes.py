@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`-p` where it takes several processes: numbers, and names of those that have one alone."""
+"""`-p` for several processes: pids, and names that only one process has."""
 
 from __future__ import annotations
 
 from soscope.errors import AmbiguousError, NoSuchProcess
 from soscope.options.process import parse_pid
 
-_MOST_SHOWN = 10  # candidates
-_WIDEST = 80  # letters of each
+_MOST_SHOWN = 10  # candidates that are listed
+_WIDEST = 80  # letters of each candidate
 
 
 def parse_processes(text: str) -> list[int]:
-    """Return the processes that a word names: `12`, `12,34` or `nginx`.
+    """Return the processes that a word denotes: `12`, `12,34` or `nginx`.
 
-    Raises UsageError, NoSuchProcess where nobody has the name, and AmbiguousError where
-    several have.
+    Raises UsageError, NoSuchProcess if no process has the name, and AmbiguousError if several
+    have.
     """
     return [_the_one(word) if _is_name(word) else parse_pid(word) for word in text.split(",")]
 
@@ -24,8 +24,8 @@ def _is_name(word: str) -> bool:
 
 
 def _the_one(name: str) -> int:
-    """Return the process of a name."""
-    # for names alone: numbers are on the way of every start
+    """Return the only process with a name."""
+    # Only imported for names, as pids are part of every start.
     from soscope.model.printable import printable
     from soscope.proc.named import command_line, processes_named
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the verbs that make a recording and show it: what to follow, where to."""
+"""The options of verbs that make a recording and show it: -f and -o."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def follow_option(group: str) -> Option:
 
 
 def check_form(form: Form, output: str | None, family: str) -> None:
-    """Raise UsageError for a form of what is not shown, as a recording is kept."""
+    """Raise UsageError if a form is given although the recording is kept and not shown."""
     if form and output is not None:
         raise UsageError(
             f"-o REC and --format {form.name}: with -o nothing is shown",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--remote`: programs that a stub of the GDB remote protocol holds."""
+"""`--remote`: programs that run under a stub of the GDB remote protocol."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ADDRESS = "unix:PATH|HOST:PORT"
 
 def parse_address(text: str) -> RemoteAddress:
     """Return the address of a stub. Raises UsageError."""
-    from soscope.entry.remote.address import RemoteAddress  # late: a process has none
+    from soscope.entry.remote.address import RemoteAddress  # not needed for a process
 
     return RemoteAddress(text)
 
@@ -48,9 +48,9 @@ def sysroot_option(group: str, about: str) -> Option:
 
 
 def without_program(words: list[str]) -> tuple[list[str], str]:
-    """Take PROGRAM out of the words, which stands behind `--` where --remote is said.
+    """Remove PROGRAM from the words, which is behind `--` if --remote is given.
 
-    Returns the other words, and "" where there is none. Raises UsageError where `--` is the end.
+    Return the other words, and PROGRAM or "". Raises UsageError if `--` is the last word.
     """
     if "--" not in words:
         return words, ""

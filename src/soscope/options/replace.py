@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that say what stands in whose place: of `soscope patch` and `soscope run`."""
+"""The options about replacements, of `soscope patch` and `soscope run`."""
 
 from __future__ import annotations
 

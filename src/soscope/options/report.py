@@ -54,12 +54,13 @@ exit status: 0 fine, 1 the recording is damaged or not complete, 2 wrong usage.
 
 
 class ReportOptions:
-    """What `soscope report` was told: the file and how to show it.
+    """The parsed options of `soscope report`: the file and how to show it.
 
-    `choice` says which calls are shown, None: all. `summary`: as a table, which `table` says more
-    of; `both`: the calls, then the table. `svg` is a file for the picture of a graph. `image`,
-    `load_bias` and `program_bias` are for profiles of gprof and LD_PROFILE, None: not given;
-    `of_calls` are the options that say something of calls, which those have not.
+    `choice` chooses the calls to show, or is None for all. `summary` asks for a table, whose
+    settings are `table`, and `both` for the calls, then the table. `svg` is a file for the
+    picture of a graph. `image`, `load_bias` and `program_bias` are for profiles of gprof and
+    LD_PROFILE, None if not given. `of_calls` are the given options about calls, which such
+    profiles do not have.
     """
 
     __slots__ = (
@@ -168,7 +169,7 @@ OPTIONS = [
 ]
 
 
-# what says something of a profile, too
+# Options that also apply to a profile.
 _OF_PROFILES = frozenset("debug quiet json form top output image load_bias program_bias".split())
 
 VERB = Verb(

@@ -109,10 +109,10 @@ OPTIONS = [
 
 
 class ResolveOptions:
-    """What `soscope resolve` was told: the process, the queries, how to show the answers.
+    """The parsed options of `soscope resolve`: the process, the queries, how to show answers.
 
-    `pid` is 0 where the program is one of the stub at `remote`: that is `program`, "" where the
-    stub is to say it, with its libraries below `sysroot`.
+    `pid` is 0 if the program runs under the stub at `remote`. Then `program` is its path, "" if
+    the stub has to tell, and its libraries are below `sysroot`.
     """
 
     __slots__ = (
@@ -132,7 +132,7 @@ class ResolveOptions:
     )
 
     def __init__(self, values: Values, queries: list[str], program: str) -> None:
-        """Take them from the parsed words. Raises UsageError."""
+        """Take the options from the parsed words. Raises UsageError."""
         self.remote: RemoteAddress | None = values.remote
         self.program = program
         self.sysroot: str = values.sysroot

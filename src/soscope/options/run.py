@@ -58,7 +58,7 @@ OPTIONS = [
 
 
 class RunOptions:
-    """What `soscope run` was told."""
+    """The parsed options of `soscope run`."""
 
     __slots__ = ("callers", "check", "command", "debug", "follow", "quiet", "wanted")
 

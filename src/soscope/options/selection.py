@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that choose slots or calls: by symbol, by the image that calls, by the called."""
+"""The options that choose slots or calls: by symbol, by calling image, by called image."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from soscope.options.table import LIST, Option, Values
 def selection_options(
     group: str, *, select: str, from_: str, to: str
 ) -> tuple[Option, Option, Option]:
-    """Return -e, --from and -l; each takes the words of its help."""
+    """Return -e, --from and -l, with the given help texts."""
     return (
         Option(
             "-e",
@@ -34,7 +34,7 @@ def selection_options(
 
 
 def understand(values: Values) -> None:
-    """Take arguments of -e that are strace's for what they mean. Raises UsageError."""
+    """Replace arguments of -e in strace's syntax by their meaning. Raises UsageError."""
     if any("=" in word or word.startswith("!") for word in values.select):
         from soscope.options import stracewords
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the verbs that show a recording of memory or a profile: which form, how much."""
+"""Options of the verbs that show a recording of memory or a profile: form and rows."""
 
 from __future__ import annotations
 

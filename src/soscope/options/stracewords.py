@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""strace's `-e`: `trace=open,%file`, `!close`, `signal=none`, `status=failed`, and what cannot be.
+"""strace's `-e`: `trace=open,%file`, `!close`, `signal=none`, `status=failed`.
 
-The name of a function has no equals sign, so that no filter expression is mistaken for one.
+What soscope does not have is an error with a hint. The name of a function has no equals sign, so
+no filter expression is mistaken for strace's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from soscope.options.table import Values
 
 _QUALIFIER = re.compile(r"([a-z][a-z-]*)=(.*)", re.DOTALL)
-# strace's classes of system calls, and our sets.
+# strace's classes of system calls, and soscope's sets.
 _CLASSES = {
     "file": "%file", "desc": "%desc", "process": "%process", "network": "%net", "net": "%net",
     "signal": "%signal", "memory": "%mem", "clock": "%time",
@@ -49,7 +50,7 @@ def are_in(words: list[str]) -> bool:
 
 
 def translate(values: Values) -> None:
-    """Put what strace's words mean in place of them. Raises UsageError where that cannot be."""
+    """Replace strace's words by their meaning. Raises UsageError if there is none."""
     select = []
     for word in values.select:
         matched = _QUALIFIER.match(word)
@@ -101,7 +102,7 @@ def _name(name: str, word: str) -> list[str]:
     if plain.startswith("%") or plain in ("file", "desc", "process", "network", "ipc", "memory"):
         wanted = _CLASSES.get(plain) or _CLASSES.get(plain.removeprefix("%"))
         if wanted is None:
-            return [plain]  # ours, or the error names all of them
+            return [plain]  # a set of soscope's, or an error lists all sets
         return wanted.split(",")
     return [plain]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the table of `-c`: `soscope trace` and `soscope report` take the same."""
+"""The options of the table of `-c`, which `soscope trace` and `soscope report` share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GROUP = "the table of -c"
 
 
 def parse_column(word: str) -> str:
-    """Return the column that a word names. Raises UsageError."""
+    """Return the column that a word denotes. Raises UsageError."""
     name = names.ALIASES.get(word.lower(), word.lower())
     if name not in names.COLUMNS:
         raise UsageError(
@@ -23,7 +23,7 @@ def parse_column(word: str) -> str:
 
 
 def parse_columns(words: str) -> tuple[str, ...]:
-    """Return the columns that words with commas between them name. Raises UsageError."""
+    """Return the columns of a list of words separated by commas. Raises UsageError."""
     columns = tuple(parse_column(word.strip()) for word in words.split(","))
     for column in columns:
         if columns.count(column) > 1:
@@ -95,7 +95,7 @@ SUMMARY = [
 ]
 
 
-# What a row stands for -> the columns that tell its calls apart, and that it does not have.
+# Grouping -> columns that it adds up over, and that the table does not have.
 _LACKS = {
     names.BY_SYMBOL: (names.CALLER, names.CALLEE),
     names.BY_IMAGE: (names.CALLER,),
@@ -104,7 +104,7 @@ _LACKS = {
 
 
 def table_from(values: Values) -> TableSettings:
-    """Return what the options of the table say. Raises UsageError."""
+    """Return the settings of the table. Raises UsageError."""
     by = values.by or ""
     columns, sort = values.columns, values.sort or ""
     for name in (*columns, sort):
@@ -113,7 +113,7 @@ def table_from(values: Values) -> TableSettings:
                 f"--by {by}: a row is of calls with several of the column {name}",
                 hint="without --by, -U caller,callee,name has a row for each of them",
             )
-    if by == names.BY_IMAGE:  # what a row is called is the image
+    if by == names.BY_IMAGE:  # the name of a row is the image
         columns = tuple(dict.fromkeys(map(_of_image, columns)))
         sort = _of_image(sort)
     return TableSettings(
@@ -134,10 +134,10 @@ def _of_image(column: str) -> str:
 
 
 def given(values: Values) -> str | None:
-    """Return the first option of the table that was given; None: none was."""
+    """Return the first option of the table that was given, None if none was."""
     for option in SUMMARY:
         if option.dest == "top" and values.json.is_markdown:
-            continue  # it is about the page
+            continue  # on a page, `top` is about its lists
         if getattr(values, option.dest) != option.default:
             return option.flags[-1]
     return None

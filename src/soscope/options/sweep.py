@@ -11,7 +11,7 @@ from soscope.report.form import Form
 
 GROUP = "sweeping"
 
-_WITHOUT = {  # what a sweep has no use for: dest -> its option
+_WITHOUT = {  # options that a sweep does not use: dest -> option
     "rules": "-e",
     "pids": "-p",
     "seed": "--seed",
@@ -104,7 +104,7 @@ SWEEP_OPTIONS = [
 
 
 class SweepOptions:
-    """What `soscope inject --sweep` was told. `timeout` is in seconds."""
+    """The parsed options of `soscope inject --sweep`. `timeout` is in seconds."""
 
     __slots__ = (
         "callers",
@@ -137,7 +137,7 @@ class SweepOptions:
 
 
 def check_rest(options: list[Option], values: Values) -> None:
-    """Refuse options of one half that stand beside those of the other. Raises UsageError."""
+    """Refuse options of a sweep without a sweep, and of a trace with one. Raises UsageError."""
     defaults = Values(options)
     refused = _ALONE if values.sweep is None else _WITHOUT
     for dest, name in refused.items():
@@ -148,6 +148,6 @@ def check_rest(options: list[Option], values: Values) -> None:
 
 
 def sweep_options(values: Values, command: list[str], *, usage: str) -> SweepOptions:
-    """Return what a sweep was told. Raises UsageError."""
+    """Return the options of a sweep. Raises UsageError."""
     trace.check_target([], command, usage=usage)
     return SweepOptions(values, command)

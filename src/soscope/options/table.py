@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options as rows of a table, and a quick way to read well-formed words.
+"""Options as rows of a table, and a fast way to read well-formed words.
 
-Both parsers come from the same rows: `scan` here, which takes what getopt would take, and
-the argparse of `parser.py`, which has the help and the words for every mistake. argparse
-alone would not do: it takes a quarter of soscope's start, and refuses `-e -malloc`.
+There are two parsers for the same rows: `scan` here, which takes what getopt would take, and the
+argparse of `parser.py`, which has the help and the messages for all mistakes. argparse alone
+would not do: it takes a quarter of soscope's start, and refuses `-e -malloc`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ if TYPE_CHECKING:  # typing and collections.abc are slow to import
     from collections.abc import Callable, Iterator
     from typing import Any
 
-FLAG = "flag"  # is there or not
-COUNT = "count"  # how often it is there
+FLAG = "flag"  # given or not
+COUNT = "count"  # how often it is given
 VALUE = "value"  # takes the next word; the last one counts
-ONCE = "once"  # takes the next word, and may be there once
-LIST = "list"  # takes the next word, each time
+ONCE = "once"  # takes the next word, and may be given once
+LIST = "list"  # takes the next word, each time it is given
 
 
 class Option:
-    """One option: how it is spelled, what it takes, what the help says of it.
+    """One option: its spelling, its value and its help.
 
-    `flags` are its spellings, `dest` the attribute it becomes. `convert` makes a value of
-    a word, `choices` are the words that are allowed. Of the options of one `rivals` name
-    only one may be given.
+    `flags` are its spellings, and `dest` is the attribute that it sets. `convert` makes a value
+    from a word, and `choices` are the words that are allowed. Of the options with the same
+    `rivals`, only one may be given.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class Option:
         return self.kind in (VALUE, ONCE, LIST)
 
     def value(self, word: str) -> Any:
-        """Return what a word is as the option's value. Raises UsageError."""
+        """Return the option's value for a word. Raises UsageError."""
         if self.choices and word not in self.choices:
             raise UsageError(f"{self.flags[-1]}: '{word}' is not one of {', '.join(self.choices)}")
         if self.convert is None:
@@ -87,7 +87,7 @@ class Option:
 
 
 class Values:
-    """What the options became: an attribute for each `dest`."""
+    """The values of the options: an attribute for each `dest`."""
 
     def __init__(self, options: list[Option]) -> None:
         for option in options:
@@ -117,11 +117,11 @@ class Values:
 
 
 def scan(options: list[Option], words: list[str]) -> tuple[Values, list[str]] | None:
-    """Read options up to the first word that is none; return them and the rest.
+    """Read options up to the first word that is none. Return their values and the rest.
 
-    An option that wants a value takes the next word, whatever it looks like. `--` ends the
-    options and is left out. None where something is wrong or help is wanted: argparse will
-    say what. Raises UsageError for a value that cannot be.
+    An option with a value takes the next word, whatever it looks like. `--` ends the options and
+    is left out. Return None if something is wrong or help is wanted, which argparse then reports.
+    Raises UsageError for an invalid value.
     """
     by_flag = {flag: option for option in options for flag in option.flags}
     values = Values(options)
@@ -183,7 +183,7 @@ def joined(options: list[Option], words: list[str]) -> list[str]:
 def permuted(options: list[Option], words: list[str]) -> list[str]:
     """Return the words with all options in front, for a verb that runs no command.
 
-    What stands behind `--` is no option.
+    Words behind `--` are no options.
     """
     front: list[str] = []
     rest: list[str] = []
@@ -193,7 +193,7 @@ def permuted(options: list[Option], words: list[str]) -> list[str]:
 
 
 def names(options: list[Option], words: list[str], wanted: Option) -> bool:
-    """Return whether an option stands before the first word that is none."""
+    """Return whether an option is given before the first word that is no option."""
     for flags, _ in _pieces(options, words):
         if not flags:
             break
@@ -203,7 +203,7 @@ def names(options: list[Option], words: list[str], wanted: Option) -> bool:
 
 
 def unknown(options: list[Option], words: list[str]) -> list[str]:
-    """Return the flags in front of the first word that is none which no option has."""
+    """Return the unknown flags before the first word that is no option."""
     known = {flag for option in options for flag in option.flags}
     flags: list[str] = []
     for some, _ in _pieces(options, words):
@@ -214,9 +214,9 @@ def unknown(options: list[Option], words: list[str]) -> list[str]:
 
 
 def _pieces(options: list[Option], words: list[str]) -> Iterator[tuple[list[str], list[str]]]:
-    """Give each option as its flags and its words: itself, and its value if that stands behind.
+    """Yield each option as its flags and its words: itself, and its value if that is separate.
 
-    A word that is no option has no flags; `--` comes last, with all that follows.
+    A word that is no option has no flags. `--` comes last, with everything that follows.
     """
     by_flag = {flag: option for option in options for flag in option.flags}
     at = 0

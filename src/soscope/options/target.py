@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verbs that undo something in a process have in common: their options."""
+"""Options of the verbs that undo something in a process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from soscope.report.form import Form
 
 
 class TargetOptions:
-    """What such a verb was told: the process, and whether to say what was done."""
+    """The parsed options of such a verb: the process, and whether to print what was done."""
 
     __slots__ = ("debug", "json", "pid", "quiet")
 
@@ -23,7 +23,7 @@ class TargetOptions:
 
 
 def make_verb(name: str, about: str, description: str, epilog: str) -> Verb:
-    """Return the verb `soscope NAME`, which does to a process what `about` says."""
+    """Return the verb `soscope NAME`. `about` describes its effect on a process."""
     usage = f"soscope {name} [options] -p PID"
     short = [
         f"usage: {usage}",

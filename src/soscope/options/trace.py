@@ -102,7 +102,7 @@ examples:
 
 
 def parse_variable(text: str) -> str:
-    """Return a variable as it is. Raises UsageError for one without a name."""
+    """Return a variable unchanged. Raises UsageError if it has no name."""
     if not text.partition("=")[0]:
         raise UsageError(f"'{text}' names no variable", hint="for example LANG=C")
     return text
@@ -113,19 +113,19 @@ _NOT_THE_KERNELS = (
     "-S shows the system calls that go through functions of the C library;"
     " strace shows all that the kernel sees"
 )
-_KEPT_OF_PATHS = 256  # bytes: -y shows what was opened whole, whatever -s says
+_KEPT_OF_PATHS = 256  # bytes: -y shows opened paths in full, whatever -s is
 
 
 class TraceOptions:
-    """What `soscope trace` was told.
+    """The parsed options of `soscope trace`.
 
-    `settings` is for the instrument, `display` for the report. `output` is the argument
-    of -o (None: standard error), `json` asks for JSON, `prints` says whether anything but
-    notes is to be printed: --record alone prints nothing. `explain` is a function to be told
-    of, None: the command is to be traced. `separately`: each process has a file of its own.
-    `svg` is a file for the picture of a graph, None: there is none.
-    `choice` says which of the calls are printed, None: all. `table` is for the table of -c;
-    `shows_both`: the calls are shown before it (-C).
+    `settings` is for the instrument, `display` for the report. `output` is the argument of -o
+    (None for standard error). `json` is the form of the output. `prints` tells whether anything
+    but notes is printed, as --record alone prints nothing. `explain` is a function whose
+    declaration is to be printed, None to trace the command. `separately` means that each process
+    has a file of its own. `svg` is a file for the picture of a graph, None if there is none.
+    `choice` chooses the calls that are printed, or is None for all. `table` is for the table of
+    -c, and `shows_both` means that the calls are shown before it (-C).
     """
 
     __slots__ = (
@@ -174,7 +174,7 @@ class TraceOptions:
 
     @property
     def tables_calls(self) -> bool:
-        """Return whether the table is made of calls that are recorded, one by one."""
+        """Return whether the table is made from single calls of a recording."""
         counted = self.settings.mode == settings.MODE_TRACE
         return counted and (self.shows_both or self.table.needs_durations)
 
@@ -373,7 +373,7 @@ def parse(arguments: list[str]) -> TraceOptions:
     table = table_from(values)
     check_table(values)
     mode = settings.MODE_TRACE
-    if values.summary and not table.needs_calls:  # which the agent does not keep
+    if values.summary and not table.needs_calls:  # the agent does not keep them
         mode = settings.MODE_SUMMARY
     elif values.count_only:
         mode = settings.MODE_COUNT
@@ -439,7 +439,7 @@ def parse(arguments: list[str]) -> TraceOptions:
 
 
 def _callers(values: Values) -> list[str]:
-    """Return the images whose calls are meant: a graph is that of all, where nobody says which."""
+    """Return the calling images. By default, a graph has the calls of all images."""
     wanted: list[str] = values.from_
     if is_graph(values) and not (wanted or values.select or values.to):
         return ["all"]
@@ -447,14 +447,14 @@ def _callers(values: Values) -> list[str]:
 
 
 def _when_full(pids: list[int], flight: object) -> str:
-    """Return what happens to a full buffer where nobody says so."""
+    """Return the default policy for a full buffer."""
     if flight is not None:
         return "overwrite"
     return "drop" if pids else "block"
 
 
 def _selected(values: Values) -> list[str]:
-    """Return the arguments of -e, with what -S stands for."""
+    """Return the arguments of -e, including those that -S stands for."""
     if not values.system_calls:
         return list(values.select)
     own = [] if values.select or values.from_ or values.to else [_OWN_CALLS]
@@ -477,7 +477,7 @@ def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
 
 
 def _check_remote(values: Values, pids: list[int], command: list[str]) -> None:
-    """Refuse what does not go with the program of a stub."""
+    """Refuse options that cannot be combined with the program of a stub."""
     if pids:
         raise UsageError("-p PID and --remote are two things to trace")
     if len(command) > 1:
@@ -492,7 +492,7 @@ def _check_remote(values: Values, pids: list[int], command: list[str]) -> None:
 
 
 def _check_output(output: str | None) -> None:
-    """Refuse what strace would take for a command."""
+    """Refuse a file name that strace would take for a command."""
     if output is not None and output[:1] in ("|", "!"):
         raise UsageError(
             f"-o '{output}' starts no command, as it does in strace",
@@ -501,7 +501,7 @@ def _check_output(output: str | None) -> None:
 
 
 def _environment(changes: list[str]) -> dict[str, str]:
-    """Return our environment with changes: VAR=VALUE sets, VAR takes out."""
+    """Return our environment with changes: VAR=VALUE sets a variable, VAR removes it."""
     from soscope.control.environment import inherited
 
     environ: dict[str, str] = {}
@@ -518,14 +518,14 @@ def _environment(changes: list[str]) -> dict[str, str]:
 
 
 def _kept_of_strings(values: Values) -> int:
-    """Return how many bytes of a string are kept: enough to know the paths of -P and -y."""
+    """Return how many bytes of a string to keep: enough for the paths of -P and -y."""
     longest = max((len(os.fsencode(path)) for path in values.paths), default=0)
     needed = min(longest + 1, settings.MOST_STRING_LIMIT) if longest else 0
     return max(int(values.string_limit), needed, _KEPT_OF_PATHS if values.show_paths else 0)
 
 
 def _check_filters(values: Values, mode: str, *, prints: bool) -> None:
-    """Make sure that what chooses among calls has calls to choose from."""
+    """Refuse options that choose single calls if there are no single calls."""
     flags = asked_of_calls(values)
     if not flags:
         return
@@ -551,7 +551,7 @@ def _check_filters(values: Values, mode: str, *, prints: bool) -> None:
 
 
 def check_table(values: Values) -> None:
-    """Make sure that there is a table where something is said of it."""
+    """Refuse options about a table if there is no table."""
     option = given(values)
     if option and not (values.summary or values.both or values.count_only):
         raise UsageError(
@@ -572,7 +572,7 @@ def check_table(values: Values) -> None:
 
 
 def _check_separate(output: str | None, *, tables: bool) -> None:
-    """Make sure that -ff has something to write for each process, and where to."""
+    """Refuse -ff if there is nothing to write for each process, or no file."""
     if tables:
         raise UsageError(
             "-ff is for calls, and a table is that of all processes", hint="-f follows children"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that say when recording begins and ends: `trace` and `report` share most."""
+"""The options that switch recording on and off. `trace` and `report` share most of them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from soscope.control.flight import FlightSettings
 
 _GROUP = "from when to when"
-_SIGNALS = ("SIGUSR1", "SIGUSR2")  # that end nobody's work in soscope
+_SIGNALS = ("SIGUSR1", "SIGUSR2")  # signals without another meaning for soscope
 
 
 def parse_signal(text: str) -> int:
-    """Return the number of a signal that soscope can be sent for this. Raises UsageError."""
+    """Return the number of a signal that soscope can get for this purpose. Raises UsageError."""
     from soscope.proc.signals import signal
 
     name = text.upper()
@@ -93,14 +93,14 @@ FLIGHT = [
     ),
 ]
 
-# What cannot be asked of a ring that keeps the newest, by the name of the value
+# Options that a ring of the newest calls does not support, by the name of the value.
 _RIVALS = {
     "on": "--on",
     "off": "--off",
     "toggle": "--toggle",
     "graph": "--graph",
     "svg": "--svg",
-    "summary": "-c",  # which a graph is made of, too
+    "summary": "-c",  # also needed for a graph
     "both": "-C",
     "count_only": "--count-only",
     "duration": "--duration",
@@ -110,7 +110,7 @@ _RIVALS = {
 
 
 def flight_from(values: Values) -> FlightSettings | None:
-    """Return what the flight recorder is to do, None: there is none. Raises UsageError."""
+    """Return the settings of the flight recorder, None if it is off. Raises UsageError."""
     if values.last is None:
         if values.on_crash or values.on_symbol:
             option = "--on-crash" if values.on_crash else "--on-symbol"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers with units, as people write them: `16MiB`, `1g`, `250ms`, `2m`."""
+"""Numbers with units, as users write them: `16MiB`, `1g`, `250ms`, `2m`."""
 
 from __future__ import annotations
 
 from soscope.errors import UsageError
 
-# k, m, g alone are powers of 1024, as in dd, head and most allocators' options; kB, MB, GB
-# are powers of 1000, as SI and coreutils have it.
+# k, m, g without B are powers of 1024, as in dd, head and most allocators' options. kB, MB, GB are
+# powers of 1000, as in SI and coreutils.
 _SIZES = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):
     _SIZES[_letter] = _SIZES[f"{_letter}i"] = _SIZES[f"{_letter}ib"] = 1024**_power
@@ -24,16 +24,16 @@ _DURATIONS = {
     "h": 3_600_000_000_000,
 }
 
-_MOST = 1 << 62  # what still fits every integer it may be written to
+_MOST = 1 << 62  # fits every integer field that it may be written to
 
 
 def parse_size(text: str) -> int:
-    """Return bytes; a number without unit is bytes. Raises UsageError."""
+    """Return bytes. A number without unit is bytes. Raises UsageError."""
     return _parse(text, _SIZES, "size", "64k, 16MiB or 1g")
 
 
 def parse_duration(text: str) -> int:
-    """Return nanoseconds; a number without unit is seconds. Raises UsageError."""
+    """Return nanoseconds. A number without unit is seconds. Raises UsageError."""
     return _parse(text, _DURATIONS, "time", "250ms, 10s or 2m")
 
 
@@ -45,7 +45,7 @@ def parse_count(text: str) -> int:
 
 
 def _parse(text: str, units: dict[str, int], what: str, examples: str) -> int:
-    """Split a positive number from its unit and multiply."""
+    """Separate a positive number from its unit and multiply them."""
     stripped = text.strip()
     number = stripped.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZµ ")
     unit = units.get(stripped[len(number) :].strip().lower())
@@ -62,7 +62,7 @@ def _parse(text: str, units: dict[str, int], what: str, examples: str) -> int:
 
 
 def size_text(size: int) -> str:
-    """Show a number of bytes: three digits and a unit."""
+    """Return a number of bytes as three digits and a unit."""
     value = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
@@ -72,7 +72,7 @@ def size_text(size: int) -> str:
 
 
 def duration_text(ns: int) -> str:
-    """Return a duration as `parse_duration` takes it, with three digits: `10s`, `1.25ms`."""
+    """Return a duration in the format of `parse_duration`, with three digits: `10s`, `1.25ms`."""
     for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)):
         if ns >= size:
             return f"{float(f'{ns / size:.3g}'):g}{unit}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A verb's table of options with its help: how the words behind the verb are read.
+"""A verb's table of options with its help, and the reading of the words behind the verb.
 
-Options may stand anywhere, except where a verb runs a command: there they end at the command.
+Options may be at any place. If a verb runs a command, they end at the command.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from soscope.options.form import settle
 from soscope.options.table import Option, Values, joined, permuted, scan, unknown
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # argparse is for help and mistakes
+if TYPE_CHECKING:  # argparse is only imported for help and mistakes
     from typing import Any
 
     from soscope.options.parser import VerbParser
 
 
 class Verb:
-    """How one verb is called.
+    """The usage of one verb.
 
-    `short` is what -h prints, `description` and `epilog` stand around the options in --help.
-    `argument` is (name in the help, what the help says of it), None where the verb takes
-    options alone; `least` and `most` are how many of it there may be, None: any number. `habits`:
-    options of ltrace and strace that it has not get a sentence each.
+    `short` is the output of -h. `description` and `epilog` are before and after the options in
+    --help. `argument` is (name in the help, its help), None if the verb takes only options.
+    `least` and `most` are how many arguments there may be, None for any number. With `habits`,
+    options of ltrace and strace that the verb lacks are explained by a sentence each.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class Verb:
         self.most = most
 
     def make_parser(self) -> VerbParser:
-        """Make argparse's parser of the verb."""
+        """Make the argparse parser of the verb."""
         from soscope.options.parser import VerbParser
 
         parser = VerbParser(
@@ -90,7 +90,7 @@ class Verb:
     def read(self, words: list[str]) -> tuple[Values, list[str]]:
         """Return the options' values and the verb's arguments.
 
-        Raises UsageError, or SystemExit where help was printed.
+        Raises UsageError, or SystemExit if help was printed.
         """
         ordered = permuted(self.options, words)
         scanned = scan(self.options, ordered)
@@ -109,7 +109,7 @@ class Verb:
         return values, [] if positional is None else [positional]
 
     def _explain_habits(self, words: list[str]) -> None:
-        """Raise UsageError for the first option that people know from elsewhere."""
+        """Raise UsageError for the first option that users know from ltrace or strace."""
         if not self.habits:
             return
         from soscope.options.habits import explained
@@ -121,7 +121,7 @@ class Verb:
 
 
 class CommandVerb(Verb):
-    """A verb that runs a command: whatever follows the first word of the command is its own."""
+    """A verb that runs a command. All words from the command on belong to the command."""
 
     __slots__ = ()
 
@@ -148,7 +148,7 @@ class CommandVerb(Verb):
         )
 
     def make_parser(self) -> VerbParser:
-        """Make argparse's parser of the verb."""
+        """Make the argparse parser of the verb."""
         from argparse import REMAINDER
 
         parser = super().make_parser()
@@ -158,18 +158,18 @@ class CommandVerb(Verb):
     def read(self, words: list[str]) -> tuple[Values, list[str]]:
         """Return the options' values and the command, which may be missing.
 
-        Raises UsageError, or SystemExit where help was printed.
+        Raises UsageError, or SystemExit if help was printed.
         """
         values, command = scan(self.options, words) or self.read_slowly(words)
         settle(values)
         return values, command
 
     def read_slowly(self, words: list[str]) -> tuple[Values, list[str]]:
-        """Read as `read`, with argparse, which prints help and knows what is wrong."""
+        """Read words as `read` does, with argparse, which prints help and reports mistakes."""
         values = Values(self.options)
         self._explain_habits(words)
         self.make_parser().parse_args(joined(self.options, words), values)
         command: list[str] = values.command
-        if command[:1] == ["--"]:  # REMAINDER keeps the one that ends the options
+        if command[:1] == ["--"]:  # REMAINDER keeps the -- that ends the options
             command = command[1:]
         return values, command

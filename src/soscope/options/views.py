@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options for other shapes of a trace than lines: `soscope trace` and `report` share them."""
+"""The options for other forms of a trace than lines, for `soscope trace` and `report`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from soscope.options.summary import SUMMARY
 from soscope.options.table import VALUE, Option, Values
 
 _GROUP = "how to show them"
-_FOR_ALL = {"top"}  # what of the table's options is for ways and for images, too
+_FOR_ALL = {"top"}  # options of the table that also apply to call paths and images
 
 VIEWS = [
     Option(
@@ -36,7 +36,7 @@ VIEWS = [
 
 
 def check_views(values: Values) -> None:
-    """Raise UsageError for shapes that do not go together."""
+    """Raise UsageError for forms that cannot be combined."""
     _check_graph(values)
     if not values.tree:
         return
@@ -61,7 +61,10 @@ def check_views(values: Values) -> None:
 
 
 def _check_graph(values: Values) -> None:
-    """Raise UsageError for what a graph cannot be beside; it is made of what a table is made of."""
+    """Raise UsageError for options that cannot be combined with a graph.
+
+    A graph is made from the same data as a table.
+    """
     if not is_graph(values):
         return
     for option in ("summary", "both", "count_only", "entry_only", "tree"):
@@ -79,7 +82,7 @@ def is_graph(values: Values) -> bool:
 
 
 def graph_option(values: Values) -> str:
-    """Return the option that has asked for a graph, "" where none has."""
+    """Return the option that asks for a graph, "" if there is none."""
     if values.graph:
         return "--graph"
     return "" if values.svg is None else "--svg"

@@ -83,7 +83,7 @@ make_parser = VERB.make_parser
 
 
 class MemAttachOptions:
-    """What `soscope mem attach` was told; `output` is None where objects are to be counted."""
+    """The parsed options of `soscope mem attach`. `output` is None to count objects."""
 
     __slots__ = (
         "aggregate",
@@ -98,7 +98,7 @@ class MemAttachOptions:
     )
 
     def __init__(self, values: Values) -> None:
-        """Take them from the parsed words. Raises UsageError."""
+        """Take the options from the parsed words. Raises UsageError."""
         self.pid = the_pid(values, USAGE)
         self.output: str | None = values.output
         self.duration: int | None = values.duration

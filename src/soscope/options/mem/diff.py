@@ -64,7 +64,7 @@ make_parser = VERB.make_parser
 
 
 class MemDiffOptions:
-    """What `soscope mem diff` was told; `limit` None: all rows."""
+    """The parsed options of `soscope mem diff`. `limit` is None for all rows."""
 
     __slots__ = ("blocks", "debug", "json", "limit", "path_a", "path_b")
 

@@ -48,7 +48,7 @@ make_parser = VERB.make_parser
 
 
 class MemFlameOptions:
-    """What `soscope mem flame` was told; `is_page`: `output` is to be a page."""
+    """The parsed options of `soscope mem flame`. `is_page`: `output` is an HTML page."""
 
     __slots__ = ("debug", "is_page", "output", "path")
 

@@ -13,7 +13,7 @@ from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
 
 _SECOND = 1_000_000_000
-_OLDER = 60 * _SECOND  # of a running process, where nobody says how old
+_OLDER = 60 * _SECOND  # default age of blocks in a running process
 
 USAGE = "soscope mem leaks [options] REC | -p PID"
 
@@ -88,15 +88,15 @@ make_parser = VERB.make_parser
 
 
 class MemLeaksOptions(ShowOptions):
-    """What `soscope mem leaks` was told; `pid` is None where it is about a recording.
+    """The parsed options of `soscope mem leaks`. `pid` is None for a recording.
 
-    `older` and `duration` are in ns; 0: blocks of any age.
+    `older` and `duration` are in ns. `older` is 0 for blocks of any age.
     """
 
     __slots__ = ("duration", "older", "pid")
 
     def __init__(self, values: Values, paths: list[str]) -> None:
-        """Take them from the parsed words. Raises UsageError."""
+        """Take the options from the parsed words. Raises UsageError."""
         if values.pid is None and not paths:
             raise UsageError("neither a recording nor -p PID", hint=f"usage: {USAGE}")
         if values.pid is not None and paths:

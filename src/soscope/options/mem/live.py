@@ -12,7 +12,7 @@ from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
 from soscope.report.form import Form
 
-_EVERY = 2_000_000_000  # ns
+_EVERY = 2_000_000_000  # nanoseconds
 
 USAGE = "soscope mem live [options] -p PID"
 
@@ -97,7 +97,10 @@ make_parser = VERB.make_parser
 
 
 class MemLiveOptions:
-    """What `soscope mem live` was told; `duration` (None: to the end) and `every` are in ns."""
+    """The parsed options of `soscope mem live`.
+
+    `duration` (None if it is to the end) and `every` are in ns.
+    """
 
     __slots__ = (
         "blocks",
@@ -112,7 +115,7 @@ class MemLiveOptions:
     )
 
     def __init__(self, values: Values) -> None:
-        """Take them from the parsed words. Raises UsageError."""
+        """Take the options from the parsed words. Raises UsageError."""
         self.pid = the_pid(values, USAGE)
         self.duration: int | None = values.duration
         if self.duration is not None and values.every is not None:
@@ -131,7 +134,7 @@ class MemLiveOptions:
 
     @property
     def is_about_objects(self) -> bool:
-        """Whether something is asked for that only objects have."""
+        """Return whether an option is given that only applies to objects."""
         return self.collect or self.qualname
 
 

@@ -80,12 +80,15 @@ make_parser = VERB.make_parser
 
 
 class MemRefsOptions:
-    """What `soscope mem refs` was told; `limit` None: all ways, `type` None: of any type."""
+    """The parsed options of `soscope mem refs`.
+
+    `limit` is None for all paths, and `type` is None for any type.
+    """
 
     __slots__ = ("debug", "file", "json", "limit", "line", "pid", "samples", "type")
 
     def __init__(self, values: Values, where: str) -> None:
-        """Take them from the parsed words. Raises UsageError."""
+        """Take the options from the parsed words. Raises UsageError."""
         self.pid = the_pid(values, USAGE)
         match = _WHERE.fullmatch(where)
         if match is None:

@@ -48,7 +48,10 @@ itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was n
 
 
 class Mode:
-    """How much is recorded: `name` is EXACT, SAMPLE or COUNT; `bytes` the mean between samples."""
+    """How much is recorded. `name` is EXACT, SAMPLE or COUNT.
+
+    `bytes` is the mean distance of samples.
+    """
 
     __slots__ = ("bytes", "name")
 
@@ -58,7 +61,7 @@ class Mode:
 
 
 def parse_mode(text: str) -> Mode:
-    """Return what --mode says. Raises UsageError."""
+    """Return the value of --mode. Raises UsageError."""
     name, equals, size = text.partition("=")
     if name == SAMPLE:
         mean = parse_size(size) if equals else _DEFAULT_SAMPLE
@@ -113,7 +116,7 @@ OPTIONS = [
 
 
 class MemRunOptions:
-    """What `soscope mem run` was told; `objects` and `blocks` both False: it is to choose."""
+    """The parsed options of `soscope mem run`. If `objects` and `blocks` are False, it chooses."""
 
     __slots__ = (
         "aggregate",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verbs that show a recording of memory have in common: their options."""
+"""Options of the verbs that show a recording of memory."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ BY = Option(
 
 
 class ShowOptions:
-    """What such a verb was told: the recording, and how to show it; `limit` None: all rows.
+    """The parsed options of such a verb: the recording, and how to show it.
 
-    `by` is how to add rows up, None: not at all.
+    `limit` is None for all rows. `by` is how to add rows up, None if not at all.
     """
 
     __slots__ = ("by", "debug", "format", "json", "limit", "path")

@@ -75,11 +75,11 @@ VERB = Verb(
 make_parser = VERB.make_parser
 
 
-_BLOCKS_FOR = 10_000_000_000  # ns
+_BLOCKS_FOR = 10_000_000_000  # nanoseconds
 
 
 class MemSnapshotOptions:
-    """What `soscope mem snapshot` was told; `duration` is for blocks, in ns."""
+    """The parsed options of `soscope mem snapshot`. `duration` is for blocks, in ns."""
 
     __slots__ = (
         "blocks",
@@ -94,7 +94,7 @@ class MemSnapshotOptions:
     )
 
     def __init__(self, values: Values) -> None:
-        """Take them from the parsed words. Raises UsageError."""
+        """Take the options from the parsed words. Raises UsageError."""
         self.pid = the_pid(values, USAGE)
         self.blocks: bool = values.blocks
         self.duration: int = values.duration or _BLOCKS_FOR

@@ -37,12 +37,12 @@ OPTIONS = [DEBUG, pid_option(about="one thread of it makes the call"), JSON, FOR
 
 
 class TrimOptions:
-    """What `soscope mem trim` was told."""
+    """The parsed options of `soscope mem trim`."""
 
     __slots__ = ("debug", "json", "pid")
 
     def __init__(self, values: Values) -> None:
-        """Take them from the parsed words. Raises UsageError."""
+        """Take the options from the parsed words. Raises UsageError."""
         self.pid = the_pid(values, USAGE)
         self.json: Form = values.json
         self.debug: bool = values.debug

@@ -56,12 +56,12 @@ OPTIONS = [
 
 
 class WhereOptions:
-    """What `soscope mem where` was told; `duration` is in nanoseconds, None for one look."""
+    """The parsed options of `soscope mem where`. `duration` is in ns, None for one look."""
 
     __slots__ = ("debug", "duration", "json", "pid")
 
     def __init__(self, values: Values) -> None:
-        """Take them from the parsed words. Raises UsageError."""
+        """Take the options from the parsed words. Raises UsageError."""
         self.pid = the_pid(values, USAGE)
         self.duration: int | None = values.duration
         self.json: Form = values.json

@@ -74,12 +74,12 @@ make_parser = VERB.make_parser
 
 
 class ProfAttachOptions:
-    """What `soscope prof attach` was told."""
+    """The parsed options of `soscope prof attach`."""
 
     __slots__ = ("debug", "duration", "json", "output", "pid", "quiet", "what")
 
     def __init__(self, values: Values) -> None:
-        """Take them from the parsed words. Raises UsageError."""
+        """Take the options from the parsed words. Raises UsageError."""
         self.pid = the_pid(values, USAGE)
         self.what = What(values)
         self.duration: int | None = values.duration

@@ -38,7 +38,7 @@ OPTIONS = [DEBUG, JSON, FORMAT]
 
 
 class ProfCheckOptions:
-    """What `soscope prof check` was told."""
+    """The parsed options of `soscope prof check`."""
 
     __slots__ = ("debug", "file", "json")
 

@@ -63,7 +63,7 @@ make_parser = VERB.make_parser
 
 
 class ProfDiffOptions:
-    """What `soscope prof diff` was told; `limit` None: all rows."""
+    """The parsed options of `soscope prof diff`. `limit` is None for all rows."""
 
     __slots__ = ("debug", "json", "limit", "path_a", "path_b", "samples")
 

@@ -68,7 +68,7 @@ make_parser = VERB.make_parser
 
 
 class ProfFlameOptions:
-    """What `soscope prof flame` was told; `is_page`: `output` is to be a page."""
+    """The parsed options of `soscope prof flame`. `is_page`: `output` is an HTML page."""
 
     __slots__ = ("by_thread", "debug", "file", "is_page", "output")
 

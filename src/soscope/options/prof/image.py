@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which file a profile of another profiler is of, and where it lay in the process."""
+"""Options for profiles of other profilers: the profiled file, and its load address."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _GROUP = "profiles of gprof and LD_PROFILE"
 
 
 def parse_addr(text: str) -> int:
-    """Return an address in hexadecimal, with 0x or without. Raises UsageError."""
+    """Return a hexadecimal address, with or without 0x. Raises UsageError."""
     try:
         value = int(text, 16)
     except ValueError:
@@ -31,7 +31,10 @@ IMAGE = Option(
 
 
 class ProfFile:
-    """A profile's file, a recording or another profiler's; `image` and biases None: not given."""
+    """A profile's file: a recording, or another profiler's file.
+
+    `image` and the biases are None if they were not given.
+    """
 
     __slots__ = ("image", "load_bias", "path", "program_bias")
 

@@ -81,9 +81,9 @@ make_parser = VERB.make_parser
 
 
 class LdprofileOptions:
-    """What `soscope prof ldprofile` was told; `image` None: found by the name of `path`.
+    """The parsed options. `image` is None to find it by the name of `path`.
 
-    `limit` is a number of rows, None: not said.
+    `limit` is a number of rows, None if not given.
     """
 
     __slots__ = ("debug", "image", "json", "limit", "output", "path")

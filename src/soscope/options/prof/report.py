@@ -13,7 +13,7 @@ from soscope.options.verb import Verb
 from soscope.report.form import Form
 
 USAGE = "soscope prof report [options] REC"
-PERCENT = 0.5  # of a tree: what has less is not shown
+PERCENT = 0.5  # smaller parts of a tree are not shown
 
 SHORT = f"""\
 usage: {USAGE}
@@ -124,10 +124,11 @@ make_parser = VERB.make_parser
 
 
 class ProfReportOptions:
-    """What `soscope prof report` was told.
+    """The parsed options of `soscope prof report`.
 
-    `callers` and `callees` are patterns of functions, `limit` is a number of rows; None: not said.
-    `percent` is what ways have at least, None: nobody says, and a document has all of them.
+    `callers` and `callees` are patterns of functions, and `limit` is a number of rows. They are
+    None if not given. `percent` is the least part of shown call paths. If it is None, a document
+    has all of them.
     """
 
     __slots__ = ("by", "callees", "callers", "debug", "file", "json", "limit", "percent", "tree")
@@ -145,7 +146,7 @@ class ProfReportOptions:
 
     @property
     def is_tree(self) -> bool:
-        """Return whether ways are shown, and not rows."""
+        """Return whether call paths are shown in place of rows of functions."""
         return self.tree or self.callers is not None or self.callees is not None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of `soscope prof run` and `attach` about the memory for calls of `--mode log`."""
+"""The options of `soscope prof run` and `attach` about the ring for `--mode log`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WHEN_FULL = Option(
 
 
 def check_ring(values: Values, *, logs: bool) -> None:
-    """Refuse what cannot work, or is about calls that are not recorded by themselves."""
+    """Refuse invalid sizes, and options about single calls if these are not recorded."""
     for name, value in (("--buffer", values.buffer), ("--when-full", values.when_full)):
         if value is not None and not logs:
             raise UsageError(f"{name} is about single calls", hint="add --mode log")

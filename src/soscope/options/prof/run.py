@@ -57,7 +57,7 @@ OPTIONS = [
 
 
 class ProfRunOptions:
-    """What `soscope prof run` was told."""
+    """The parsed options of `soscope prof run`."""
 
     __slots__ = ("command", "debug", "json", "output", "quiet", "what")
 

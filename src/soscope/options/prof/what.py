@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope prof run` and `attach` have in common: what to profile, and how."""
+"""Options that `soscope prof run` and `attach` share: what to profile, and how."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _WHAT, _HOW = "what to profile", "how"
 
 
 class ProfMode:
-    """How instrumented libraries are profiled: `name`, and of SAMPLE, one call in how many.
+    """How instrumented libraries are profiled: a mode, and the interval for SAMPLE.
 
-    That is a power of two.
+    One call in `interval`, a power of two, is timed.
     """
 
     __slots__ = ("interval", "name")
@@ -31,13 +31,13 @@ class ProfMode:
 
 
 def parse_mode(text: str) -> ProfMode:
-    """Return what --mode says. Raises UsageError."""
+    """Return the value of --mode. Raises UsageError."""
     name, equals, number = text.partition("=")
     if name == SAMPLE and equals:
         interval = parse_count(number)
         if not 0 < interval <= _MOST_INTERVAL:
             raise UsageError(f"sample={number} is not between 1 and {_MOST_INTERVAL:,}")
-        # the agent masks a count: of another number it would time calls in runs, and too many
+        # The agent masks a counter. With another number it would time runs of calls, and too many.
         return ProfMode(SAMPLE, 1 << (interval - 1).bit_length())
     if text in (QUIET, COUNT, SAMPLE, TIME, LOG):
         return ProfMode(text)
@@ -45,7 +45,7 @@ def parse_mode(text: str) -> ProfMode:
 
 
 def parse_hz(text: str) -> int:
-    """Return what --sample says. Raises UsageError."""
+    """Return the value of --sample. Raises UsageError."""
     hz = parse_count(text)
     if not 0 < hz <= _MOST_HZ:
         raise UsageError(f"{text} is not between 1 and {_MOST_HZ:,} times a second")
@@ -99,16 +99,16 @@ OPTIONS = [IMAGES, FOLLOW, MODE, BOUNDARY, SAMPLE_HZ, BUFFER, WHEN_FULL]
 
 
 class What:
-    """What to profile: `images` are patterns, []: all.
+    """What to profile. `images` are patterns ([]: all).
 
-    `mode`, `boundary` and `sample`, how often in a second, are None: not that. `buffer`, in bytes,
-    and `when_full` are of the ring that mode LOG has, None: what fits.
+    `mode`, `boundary` and `sample` (samples in a second) are None if they are not wanted.
+    `buffer`, in bytes, and `when_full` are for the ring of mode LOG, None for the default.
     """
 
     __slots__ = ("boundary", "buffer", "follow", "images", "mode", "sample", "when_full")
 
     def __init__(self, values: Values) -> None:
-        """Take them from the parsed words. Raises UsageError."""
+        """Take the options from the parsed words. Raises UsageError."""
         self.images: list[str] = values.images
         self.follow: bool = values.follow
         self.mode: ProfMode | None = values.mode
