@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What /proc says of processes: their status, mappings, memory and rights."""
+"""Read what /proc tells about processes: their status, mappings, memory and rights."""

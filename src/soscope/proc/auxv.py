@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The auxiliary vector: what the kernel told a new program about itself."""
+"""The auxiliary vector: what the kernel passes to a new program about itself."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ AT_PHDR = 3
 AT_PHENT = 4
 AT_PHNUM = 5
 AT_PAGESZ = 6
-AT_BASE = 7  # where the loader lies, 0 for a static program
+AT_BASE = 7  # address of the loader, 0 for a static program
 AT_ENTRY = 9
 AT_SECURE = 23  # set-user-id, set-group-id or file capabilities took effect
 AT_EXECFN = 31
 AT_SYSINFO_EHDR = 33  # the vDSO
 
-_FILLING = 0.5  # seconds; a process that executes a program has an empty vector for less than 1 ms
+_FILLING = 0.5  # seconds; the vector is empty for less than 1 ms during an exec
 _PAUSE = 0.0005  # seconds
 
 _PAIRS = {
@@ -30,9 +30,9 @@ _PAIRS = {
 
 
 def parse(data: bytes, *, bits: int = 64, order: str = "<") -> dict[int, int]:
-    """Return type -> value of the vector in `data`, up to AT_NULL.
+    """Return the vector in `data`, up to AT_NULL, as a dict: type -> value.
 
-    Raises FormatError where it has no end.
+    Raises FormatError if the vector has no end.
     """
     pair = _PAIRS[bits, order]
     values: dict[int, int] = {}
@@ -49,9 +49,9 @@ def parse(data: bytes, *, bits: int = 64, order: str = "<") -> dict[int, int]:
 def read(pid: int) -> dict[int, int]:
     """Return the auxiliary vector of a 64-bit process.
 
-    Where the kernel is just filling it, in execve(2), wait until it is whole: AT_EXECFN is the last
-    entry that each program has (fs/binfmt_elf.c, create_elf_tables).
-    Raises OSError where /proc/PID/auxv cannot be read, FormatError where it has no end.
+    If the kernel is just filling it, in execve(2), wait until it is complete: AT_EXECFN is the
+    last entry that each program has (fs/binfmt_elf.c, create_elf_tables). Raises OSError if
+    /proc/PID/auxv cannot be read, FormatError if the vector has no end.
     """
     end = time.monotonic() + _FILLING
     while True:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the processor can do, and the kernel lets programs use."""
+"""Read which features the processor has and the kernel lets programs use."""
 
 from __future__ import annotations
 
-_ENOUGH = 4096  # bytes: the first processor's lines; making those of hundreds takes a while
+_ENOUGH = 4096  # bytes, enough for the first processor: text for hundreds is slow
 
 
 def has_xsave() -> bool:
-    """Return whether XSAVE is there; False where nobody can tell."""
+    """Return whether the processor has XSAVE; False if /proc/cpuinfo cannot be read."""
     try:
         with open("/proc/cpuinfo", "rb", buffering=0) as file:
             lines = file.read(_ENOUGH).splitlines()

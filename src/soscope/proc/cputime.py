@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long threads of a process have run, for many looks a second."""
+"""How long threads of a process have run, read cheaply enough for many reads a second."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import time
 
 _PIECE = 64  # bytes
-_MOST_KEPT = 400  # threads whose files stay open: there are a thousand descriptors, mostly
-_RUNNING = b"running"  # what the file `syscall` has of a thread that waits for nothing
+_MOST_KEPT = 400  # threads whose files stay open; the usual limit is 1024 descriptors
+_RUNNING = b"running"  # start of the file `syscall` of a thread that is not blocked
 _CLOCK = 2  # CPUCLOCK_SCHED of linux/posix-timers_types.h
 
 
@@ -38,14 +38,14 @@ def machine_ns() -> tuple[int, int]:
 
 
 class ThreadAccount:
-    """The account of one thread. Raises OSError where it is gone, or nobody keeps accounts."""
+    """The CPU time of one thread; raises OSError if it is gone or the kernel keeps no account."""
 
     __slots__ = ("_call", "_descriptor", "_folder", "born")
 
     kept = 0  # accounts whose files are open
 
     def __init__(self, pid: int, tid: int) -> None:
-        self.born = time.monotonic_ns()  # the id may be another thread's later
+        self.born = time.monotonic_ns()  # another thread may get the id later
         self._folder = f"/proc/{pid}/task/{tid}"
         self._descriptor = self._call = -1
         if ThreadAccount.kept < _MOST_KEPT:
@@ -53,7 +53,7 @@ class ThreadAccount:
             ThreadAccount.kept += 1
 
     def close(self) -> None:
-        """Close its files; may be called twice."""
+        """Close the account's files; may be called twice."""
         ThreadAccount.kept -= self._descriptor >= 0
         for descriptor in (self._descriptor, self._call):
             if descriptor >= 0:
@@ -70,7 +70,7 @@ class ThreadAccount:
         return int(ran), int(waited), int(times)
 
     def waits(self) -> bool:
-        """Return whether it waits in a system call, or stands still for another reason."""
+        """Return whether the thread waits in a system call, or does not run for other reasons."""
         if self._descriptor >= 0 > self._call:
             self._call = os.open(f"{self._folder}/syscall", os.O_RDONLY | os.O_CLOEXEC)
         return self._read("syscall", self._call)[:1] != _RUNNING[:1]

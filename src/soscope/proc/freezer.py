@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control groups whose processes have been frozen, as `docker pause` does.
+"""Control groups whose processes are frozen, as by `docker pause`.
 
-Their threads can be stopped by a tracer, but make no step afterwards. Linux,
-Documentation/admin-guide/cgroup-v2.rst, "cgroup.events".
+A tracer can stop the threads of frozen processes, but they run no instruction afterwards (Linux,
+Documentation/admin-guide/cgroup-v2.rst, "cgroup.events").
 """
 
 from __future__ import annotations
 
 
 def frozen_group(pid: int) -> str:
-    """Return the folder of the frozen control group that a process is in, "" for none."""
+    """Return the folder of the frozen control group that a process is in, "" if there is none."""
     try:
         with open(f"/proc/{pid}/cgroup", "rb") as file:
             groups = [line[3:].strip() for line in file if line.startswith(b"0::")]
@@ -22,5 +22,5 @@ def frozen_group(pid: int) -> str:
                     if b"frozen 1\n" in file.read():
                         return folder.decode(errors="replace")
     except OSError:
-        return ""  # the root group, which nobody freezes, or one that we are not to see
+        return ""  # the root group, which is never frozen, or a hidden one
     return ""

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mappings of a process, and room between them."""
+"""The mappings of a process, and free addresses between them."""
 
 from __future__ import annotations
 
 import os
 from bisect import bisect_right
 
-_LOWEST = 1 << 16  # vm.mmap_min_addr's usual value
-_GUARD = 1 << 20  # kept free below a mapping: a stack grows downwards
+_LOWEST = 1 << 16  # usual value of vm.mmap_min_addr
+_GUARD = 1 << 20  # bytes kept free below a mapping, because a stack grows downwards
 
 
 class Mapping:
-    """One line of /proc/PID/maps; `flags` is the text "rwxp", `path` "" where anonymous."""
+    """One line of /proc/PID/maps; `flags` is the text "rwxp", `path` is "" for anonymous memory."""
 
     __slots__ = ("end", "flags", "inode", "offset", "path", "start")
 
@@ -28,7 +28,7 @@ class Mapping:
 
 def parse(text: bytes) -> list[Mapping]:
     """Parse the text of /proc/PID/maps."""
-    # the end of a line is the only sign that a path cannot hold as it is
+    # split at newlines only: every other character may be part of a path
     return [parse_line(line) for line in text.split(b"\n") if line]
 
 
@@ -42,14 +42,14 @@ def parse_line(line: bytes) -> Mapping:
 
 
 def start_of(line: bytes) -> int:
-    """Return the address where the mapping of a line begins."""
+    """Return the start address of the mapping in a line."""
     return int(line[: line.index(b"-")], 16)
 
 
 def read(pid: int) -> list[Mapping]:
     """Read the mappings of a process, by rising address.
 
-    Raises OSError where they cannot be read.
+    Raises OSError if they cannot be read.
     """
     return parse(text_of(pid))
 
@@ -61,7 +61,7 @@ def text_of(pid: int) -> bytes:
 
 
 def containing(mappings: list[Mapping], addr: int) -> Mapping | None:
-    """Return the mapping that an address is in, None for none; `mappings` as `read` gives them."""
+    """Return the mapping that contains an address, or None; `mappings` come from `read`."""
     at = bisect_right(mappings, addr, key=lambda mapping: mapping.start)
     return mappings[at - 1] if at and addr < mappings[at - 1].end else None
 
@@ -69,7 +69,7 @@ def containing(mappings: list[Mapping], addr: int) -> Mapping | None:
 def find_gap(mappings: list[Mapping], near: int, size: int, reach: int) -> int | None:
     """Return a page-aligned address of `size` free bytes within `reach` of `near`, or None.
 
-    All of it is within reach, and it is the nearest one.
+    All the bytes are within reach, and no other free place is nearer.
     """
     low, high = max(near - reach, _LOWEST), near + reach
     gaps = []

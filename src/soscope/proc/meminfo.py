@@ -7,7 +7,7 @@ _UNKNOWN = 1 << 30
 
 
 def available() -> int:
-    """Return how many bytes can be had without swapping (MemAvailable); 1 GiB if nobody says."""
+    """Return how many bytes are available without swapping (MemAvailable); 1 GiB if unknown."""
     try:
         with open("/proc/meminfo", "rb") as file:
             for line in file:

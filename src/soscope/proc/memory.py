@@ -8,21 +8,21 @@ import os
 
 from soscope.binfmt.source import ByteSource
 
-_MOST = 256 << 20  # bytes of one read: that much memory of ours is taken before anything is read
+_MOST = 256 << 20  # bytes of one read, for which soscope allocates a buffer first
 
 
 class ProcessMemory(ByteSource):
-    """The memory of the process that thread `tid` belongs to, as it is now, to be read.
+    """The current memory of the process that thread `tid` belongs to, for reading.
 
-    An exec gives a process a new memory; this one then reads as empty.
+    An exec gives a process a new memory. From then on, this object reads nothing.
     """
 
     __slots__ = ("_descriptor", "_tid")
 
     def __init__(self, tid: int, mode: int = os.O_RDONLY) -> None:
-        """Open it.
+        """Open the memory.
 
-        Raises OSError where that is not allowed.
+        Raises OSError if that is not allowed.
         """
         super().__init__(f"process {tid}")
         self._tid = tid
@@ -30,15 +30,15 @@ class ProcessMemory(ByteSource):
 
     @property
     def tid(self) -> int:
-        """The thread by which it was opened."""
+        """The thread whose /proc entry was opened."""
         return self._tid
 
     @property
     def is_gone(self) -> bool:
-        """Return whether the process ended, or runs another program."""
+        """Return whether the process has ended or runs another program."""
         try:
             return not os.pread(self._descriptor, 1, 0x10000)
-        except OSError:  # no page there: somebody was asked
+        except OSError:  # no page at this address, but the process still has its memory
             return False
 
     def close(self) -> None:
@@ -48,9 +48,9 @@ class ProcessMemory(ByteSource):
             self._descriptor = -1
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return up to `size` bytes at run-time address `offset`; fewer where a page is missing.
+        """Return up to `size` bytes at run-time address `offset`; fewer if a page is missing.
 
-        They are 256 MiB at most, whatever a damaged size may say.
+        At most 256 MiB are returned, in case a damaged file asked for more.
         """
         size = min(size, _MOST)
         if not 0 <= offset < 1 << 63 or size <= 0:
@@ -60,7 +60,7 @@ class ProcessMemory(ByteSource):
         except OSError as error:
             if error.errno not in (errno.EIO, errno.EFAULT):
                 raise
-        # Some kernels refuse the whole where only a part is missing.
+        # Some kernels refuse the whole read if only a part is missing.
         page = 4096 - offset % 4096
         if size <= page:
             return b""
@@ -72,7 +72,7 @@ class ProcessMemory(ByteSource):
     def word(self, addr: int) -> int:
         """Return the 8-byte word at `addr`.
 
-        Raises OSError (EFAULT) where it cannot be read.
+        Raises OSError (EFAULT) if it cannot be read.
         """
         data = self.read(addr, 8)
         if len(data) < 8:

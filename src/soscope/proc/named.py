@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes by name, as `pgrep -x` finds them: by comm, or by the file that they run."""
+"""Find processes by name, as `pgrep -x` does: by comm, or by the file that they run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _DELETED = " (deleted)"
 
 
 def processes_named(name: str) -> list[int]:
-    """Return the living processes that have this name, soscope itself left out, by number.
+    """Return the ids of the living processes that have this name, sorted, without soscope itself.
 
-    A name is what the kernel calls the process (comm: 15 letters, which it may change), or the
-    last part of its program's path.
+    A name is the comm of the process (15 characters, which the process may change), or the last
+    part of its program's path.
     """
     pids = []
     for word in os.listdir("/proc"):
@@ -28,7 +28,7 @@ def processes_named(name: str) -> list[int]:
 def _names(pid: str) -> list[str]:
     called = comm(int(pid))
     if not called:
-        return []  # it has ended
+        return []  # the process or thread has ended
     names = [called]
     path = status.program_path(int(pid))
     if path:
@@ -37,27 +37,27 @@ def _names(pid: str) -> list[str]:
 
 
 def comm(pid: int) -> str:
-    """Return what the kernel calls a process, "" where there is none.
+    """Return the comm of a process, "" if there is no such process.
 
-    That is there until the process has been waited for.
+    A zombie still has its comm, until its parent has waited for it.
     """
     try:
         with open(f"/proc/{pid}/comm", "rb") as file:
             return os.fsdecode(file.read()).removesuffix("\n")
     except OSError:
-        return ""  # somebody has waited for it
+        return ""  # its parent has waited for it
 
 
 def command_line(pid: int) -> str:
-    """Return the words that a process was started with; its program's path where it has none."""
+    """Return the command line of a process; its program's path if the command line is empty."""
     return " ".join(command_words(pid))
 
 
 def command_words(pid: int) -> list[str]:
-    """Return the same, word by word."""
+    """Return the words of a process's command line; its program's path if that is empty."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = os.fsdecode(file.read()).rstrip("\0")
     except OSError:
-        words = ""  # it has ended
+        words = ""  # the process or thread has ended
     return (words or status.program_path(pid)).split("\0")

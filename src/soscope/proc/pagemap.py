@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pages of a process hold anything: /proc/PID/pagemap."""
+"""Which pages of a process hold data: /proc/PID/pagemap."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _AT_ONCE = 512  # entries
 
 
 def kept(pid: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Give the parts [start, end) of a range of addresses whose pages are in memory or swapped out.
+    """Yield the parts [start, end) of an address range that are in memory or swapped out.
 
-    Those that have never been touched hold zeros, or what their file has, and a read of them would
-    bring them into the process. Where the kernel does not tell, the whole range is one part.
+    A page that was never touched holds zeros or its file's contents, and reading it would bring
+    it into the process. If the kernel does not tell, the whole range is one part.
     """
     try:
         descriptor = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
@@ -38,7 +38,7 @@ def kept(pid: int, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _changes(descriptor: int, start: int, end: int) -> Iterator[tuple[int, bool]]:
-    """Give the addresses from which on pages are kept, or are not, as long as that is told."""
+    """Yield each address at which pages begin or cease to be kept, as far as it is known."""
     size = os.sysconf("SC_PAGE_SIZE")
     at, last = start // size, -(-end // size)
     is_kept = False
@@ -48,7 +48,7 @@ def _changes(descriptor: int, start: int, end: int) -> Iterator[tuple[int, bool]
         if not count:
             break
         entries = memoryview(data).cast("Q")
-        # most are alike: a stack of which little has been used
+        # in most reads all entries are equal: of a stack, a program uses little
         alike = data == data[:_ENTRY] * count
         for number in range(1 if alike else count):
             if bool(entries[number] & _KEPT) != is_kept:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a program runs without the agent, in the words that reports use."""
+"""Why a program runs without the agent, in the words that reports print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LET_GO = "let go of"
 ENDED = "ended while it was loaded"
 DAMAGED_LIST = "its list of libraries has no end"
 MEDDLED = "somebody else has changed its shared memory"
-NO_PTRACE = "no ptrace"  # ": " and the system's reason follow
+NO_PTRACE = "no ptrace"  # followed by ": " and the system's reason
 
 _SAID = {
     STATIC: "it is statically linked, so its calls go through no slots:"
@@ -36,7 +36,7 @@ _SAID = {
     NOT_FOLLOWED: "what a command starts is followed with -f",
 }
 
-# of programs whose functions are sampled all the same
+# reasons of programs whose functions are sampled all the same
 NOT_HOOKED = {
     STATIC: "it is statically linked, so its calls go through no slots and are not counted:"
     " strace shows its system calls",
@@ -46,15 +46,15 @@ NOT_HOOKED = {
 
 
 def static(path: str) -> str:
-    """Return the reason why nothing of the static program at `path` can be hooked."""
-    # valgrind has its tools in a folder of their own, wherever that is
+    """Return the reason why no function of the static program at `path` can be hooked."""
+    # valgrind's tools are in a folder of this name, wherever valgrind is installed
     return VALGRIND if os.path.basename(os.path.dirname(path)) == VALGRIND else STATIC
 
 
 class Refused(Exception):  # noqa: N818  it is an answer, not a mistake
-    """The agent cannot go into this program; it runs on as if nothing had happened.
+    """The agent cannot be put into this program; the program runs on unchanged.
 
-    `reason` is one of this module's words, or begins with one.
+    `reason` is one of this module's constants, or begins with one.
     """
 
     def __init__(self, reason: str) -> None:
@@ -63,5 +63,5 @@ class Refused(Exception):  # noqa: N818  it is an answer, not a mistake
 
 
 def in_full(reason: str) -> str:
-    """Return the reason of a refusal as a sentence."""
+    """Return the reason of a refusal as a full sentence."""
     return _SAID.get(reason, reason)

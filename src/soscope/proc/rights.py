@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which right is missing where the kernel does not let us look into a process.
+"""Find which right is missing if the kernel does not let soscope look into a process.
 
-The kernel only says EPERM or EACCES. Its rule (ptrace(2), "Ptrace access mode checking"): the
-same user and group ids, the memory "dumpable", no capability that we lack, and whatever Yama
-or another security module adds; or CAP_SYS_PTRACE in the user namespace of the process.
+The kernel only returns EPERM or EACCES. Its rule (ptrace(2), "Ptrace access mode checking") asks
+for the same user and group ids, a "dumpable" memory, no capability that soscope lacks, and
+whatever Yama or another security module adds. CAP_SYS_PTRACE in the user namespace of the process
+is enough, too.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ _AS_ROOT = "run soscope as root, or give it CAP_SYS_PTRACE"
 
 
 def missing_right(pid: int, what: str, number: int | None) -> NotPermitted:
-    """Make the error that says why `what` of a process is refused; `number` is the errno."""
+    """Make the error for refused access to `what` of a process; `number` is the errno."""
     reason, hint = _reason(pid)
     return NotPermitted(f"{what} of process {pid}: {reason}", hint=hint, errno=number)
 
 
 def _reason(pid: int) -> tuple[str, str]:
-    """Return what is missing, and what to do."""
+    """Return the missing right, and a hint for the user."""
     try:
         theirs, ours = read_status(pid), read_status(os.getpid())
-        # the folder itself is its user's, dumpable or not
+        # /proc/PID always belongs to the process's user; this file does not if it is not dumpable
         owner = os.stat(f"/proc/{pid}/status").st_uid
     except (NoSuchProcess, OSError):
         return "permission denied", _AS_ROOT
@@ -72,7 +73,7 @@ def _reason(pid: int) -> tuple[str, str]:
 
 
 def _ids(status: dict[str, str], field: str) -> list[int]:
-    """Return real, effective, saved and file-system id."""
+    """Return the real, effective, saved and file-system ids."""
     return [int(word) for word in status.get(field, "").split()]
 
 
@@ -81,7 +82,7 @@ def _mask(status: dict[str, str], field: str) -> int:
 
 
 def _named(uid: int) -> str:
-    """Return the name of a user, or its number."""
+    """Return the name of a user, or the number if it has no name."""
     import pwd
 
     try:

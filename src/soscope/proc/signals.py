@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module `signal` for the way to a started program, where every millisecond counts.
+"""Numbers and names of signals without importing `signal`, because each millisecond counts.
 
 `signal` wraps the interpreter's own module in enumerations, whose import takes longer than
-all that is done with them here. Numbers are plain integers; it is imported for names alone.
+everything that soscope does with signals before a program starts. Numbers are plain integers.
+`signal` is imported only to get names.
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ __all__ = ["signal"]
 
 
 def heeded(numbers: tuple[int, ...]) -> set[int]:
-    """Return those signals that whoever started us did not want to be ignored.
+    """Return the signals of `numbers` that soscope's parent has not set to be ignored.
 
-    A blocked signal is taken by sigtimedwait(2) although it is ignored (`nohup`, `&` in a
-    script).
+    sigtimedwait(2) takes a blocked signal even if it is ignored (`nohup`, `&` in a script).
     """
     return {number for number in numbers if signal.getsignal(number) != signal.SIG_IGN}
 
@@ -31,5 +31,5 @@ def signal_name(number: int) -> str:
 
     try:
         return Signals(number).name
-    except ValueError:  # a real-time signal, or none at all
+    except ValueError:  # a real-time signal, or an invalid number
         return f"SIGRTMIN+{number - SIGRTMIN}" if SIGRTMIN < number < SIGRTMAX else f"SIG{number}"

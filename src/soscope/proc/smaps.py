@@ -17,10 +17,11 @@ _WANTED = {
 
 
 class Area:
-    """One mapping with what is resident of it, in bytes.
+    """One mapping with its resident memory, in bytes.
 
-    `anonymous` of `rss` belongs to no file, `huge` of it lies in transparent huge pages. `rss`
-    counts neither `hugetlb` (pages of hugetlbfs) nor `swap` (what is swapped out).
+    `anonymous` is the part of `rss` that belongs to no file, `huge` the part that lies in
+    transparent huge pages. `rss` includes neither `hugetlb` (pages of hugetlbfs) nor `swap`
+    (pages that are swapped out).
     """
 
     __slots__ = ("anonymous", "huge", "hugetlb", "mapping", "rss", "swap")
@@ -33,7 +34,7 @@ class Area:
 def read(pid: int) -> list[Area]:
     """Read the mappings of a process, by rising address (proc_pid_smaps(5)).
 
-    Raises OSError where they cannot be read.
+    Raises OSError if they cannot be read.
     """
     with open(f"/proc/{pid}/smaps", "rb") as file:
         return parse(file.read())
@@ -42,7 +43,7 @@ def read(pid: int) -> list[Area]:
 def rollup(pid: int) -> tuple[int, int]:
     """Return the resident bytes of a process, and how many of them belong to no file.
 
-    They are exact: /proc/PID/smaps_rollup. Raises OSError where that cannot be read.
+    The numbers are exact (/proc/PID/smaps_rollup). Raises OSError if that file cannot be read.
     """
     sizes = {}
     with open(f"/proc/{pid}/smaps_rollup", "rb") as file:

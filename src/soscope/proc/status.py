@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What /proc/PID/stat and /proc/PID/status say."""
+"""Read /proc/PID/stat and /proc/PID/status."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import os
 
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 
-ENDED = "ZX"  # states of threads
+ENDED = "ZX"  # states of threads that have ended
 
 PF_KTHREAD = 0x0020_0000  # <linux/sched.h>
 
 _CAP_SYS_PTRACE = 19
 _PIECE = 4096  # bytes
-_LOOKS = 100  # at threads that come and go; those of which a tracer has not heard stay
+_LOOKS = 100  # tries, as threads come and go; a thread that its tracer has not reaped stays
 
 
 class Stat:
-    """Fields of /proc/PID/stat; `start` is in clock ticks since boot, `tty` 0 without one.
+    """Fields of /proc/PID/stat; `start` is in clock ticks since boot, `tty` 0 if it has none.
 
-    `flags` are the kernel's PF_ flags: a thread of the kernel has PF_KTHREAD. `threads` counts
-    those that have ended but that nobody has waited for, the leader among them; it is 0 where the
-    thread was gone before it was counted.
+    `flags` are the kernel's PF_ flags: PF_KTHREAD is set for a thread of the kernel. `threads`
+    includes threads that have ended and not been waited for, the leader among them. It is 0 if
+    the thread was gone before the kernel counted.
     """
 
     __slots__ = ("flags", "group", "parent", "pid", "session", "start", "state", "threads", "tty")
 
     def __init__(self, text: bytes) -> None:
-        # The name in brackets may hold blanks and brackets; what follows does not.
+        # The name in brackets may itself hold blanks and brackets; the fields behind it do not.
         head, _, tail = text.rpartition(b")")
         fields = tail.split()
         self.pid = int(head.split(b"(", 1)[0])
@@ -44,17 +44,17 @@ def _slurp(path: str) -> bytes:
     try:
         data = os.read(descriptor, _PIECE)
         while len(data) % _PIECE == 0 and (more := os.read(descriptor, _PIECE)):
-            data += more  # somebody is in thousands of groups
+            data += more  # some users are in thousands of groups
         return data
     finally:
         os.close(descriptor)
 
 
 def _unseen(pid: int, error: OSError) -> SoscopeError:
-    """Return the error of who could not read files of a process in /proc.
+    """Make the error for a process whose files in /proc could not be read.
 
-    Nothing is known of the process if soscope lacks descriptors or memory, or if /proc hides
-    the processes of others (proc(5), hidepid).
+    Such an error does not tell whether the process exists if soscope lacks descriptors or memory,
+    or if /proc hides the processes of other users (proc(5), hidepid).
     """
     if error.errno in (errno.EACCES, errno.EPERM):
         return NotPermitted(f"/proc does not show process {pid}", errno=error.errno)
@@ -67,7 +67,7 @@ def _unseen(pid: int, error: OSError) -> SoscopeError:
 def read_stat(pid: int) -> Stat:
     """Read /proc/PID/stat.
 
-    Raises NoSuchProcess where there is no such process, NotPermitted where it is hidden.
+    Raises NoSuchProcess if there is no such process, NotPermitted if /proc hides it.
     """
     try:
         return Stat(_slurp(f"/proc/{pid}/stat"))
@@ -76,7 +76,7 @@ def read_stat(pid: int) -> Stat:
 
 
 def zombie(pid: int, number: int | None = None) -> NoSuchProcess:
-    """Make the error that says that a process has ended, and is there for its parent alone."""
+    """Make the error for a process that has ended and that its parent has not waited for."""
     return NoSuchProcess(
         f"process {pid} has ended (a zombie)",
         hint="its parent has not waited for it yet",
@@ -85,11 +85,11 @@ def zombie(pid: int, number: int | None = None) -> NoSuchProcess:
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether no thread of a process is left, or none but a leader that has ended.
+    """Return whether no thread of a process is left, or only a leader that has ended.
 
-    A look at each of its threads could not say that: one of them may have made another
-    meanwhile, or have executed a program, and with it taken the leader's number. A leader that
-    goes while it is looked at has been waited for, or has made room for such a thread.
+    A look at each thread in turn could not tell. Meanwhile one of them may have made another
+    thread, or have executed a program, which gives it the leader's id. If the leader disappears
+    during the look, its parent has waited for it, or such a thread has taken its place.
     """
     for _ in range(_LOOKS):
         try:
@@ -102,9 +102,9 @@ def has_ended(pid: int) -> bool:
 
 
 def living_thread(pid: int) -> int:
-    """Return the leader of a process, or a thread that lives where the leader has ended.
+    """Return the leader of a process, or a thread that lives if the leader has ended.
 
-    Raises NoSuchProcess, for a zombie too.
+    Raises NoSuchProcess, also for a zombie.
     """
     for _ in range(_LOOKS):
         if read_stat(pid).state not in ENDED:
@@ -118,7 +118,7 @@ def living_thread(pid: int) -> int:
 
 
 def state_of(tid: int) -> str:
-    """Return the state letter of a thread, "X" where it is gone."""
+    """Return the state letter of a thread, "X" if it is gone."""
     try:
         return read_stat(tid).state
     except NoSuchProcess:
@@ -126,7 +126,7 @@ def state_of(tid: int) -> str:
 
 
 def running_time(tid: int) -> float | None:
-    """Return how many seconds a thread has run; None where it is gone, or nobody says."""
+    """Return how many seconds a thread has run; None if it is gone or the kernel does not tell."""
     turns = processor_times(tid)
     return None if turns is None else turns[0] / 1e9
 
@@ -145,9 +145,9 @@ def processor_times(tid: int | str) -> tuple[int, int] | None:
 
 
 def read_status(pid: int) -> dict[str, str]:
-    """Read /proc/PID/status: field -> text, without the blanks around it.
+    """Read /proc/PID/status as a dict: field -> text, without the blanks around it.
 
-    Raises NoSuchProcess where there is no such process.
+    Raises NoSuchProcess if there is no such process.
     """
     try:
         text = os.fsdecode(_slurp(f"/proc/{pid}/status"))
@@ -157,7 +157,7 @@ def read_status(pid: int) -> dict[str, str]:
 
 
 def fields_of(text: str) -> dict[str, str]:
-    """Return the fields of a text of /proc/PID/status, wherever it was read."""
+    """Return the fields of a text of /proc/PID/status, read by any means."""
     fields = {}
     for line in text.splitlines():
         name, _, value = line.partition(":")
@@ -166,27 +166,27 @@ def fields_of(text: str) -> dict[str, str]:
 
 
 def has_shadow_stack(fields: dict[str, str]) -> bool:
-    """Return whether a thread with this status compares each return with a stack of its own.
+    """Return whether a thread with this status has a shadow stack, which checks each return.
 
-    That is Linux 6.6 and a C library that asks for it. A return address that somebody has
-    changed, or a call that he has made up, then kills the process.
+    That takes Linux 6.6 and a C library that asks for it. Then a changed return address, or a
+    call frame that was made up, kills the process.
     """
     return "shstk" in fields.get("x86_Thread_features", "").split()
 
 
 def inner_pid(pid: int) -> int:
-    """Return the id that a process has in its own pid namespace, `pid` where that is not told."""
+    """Return the id that a process has in its own pid namespace; `pid` if /proc does not tell."""
     if not is_our_proc():
         return pid
     try:
         numbers = read_status(pid).get("NSpid", "").split()
     except NoSuchProcess:
-        return pid  # it has ended
+        return pid  # the process or thread has ended
     return int(numbers[-1]) if numbers else pid
 
 
 def may_trace_setuid() -> bool:
-    """Return whether a program that we trace keeps its set-user-id bit (CAP_SYS_PTRACE)."""
+    """Return whether a traced program keeps its set-user-id bit (soscope has CAP_SYS_PTRACE)."""
     try:
         capabilities = int(read_status(os.getpid()).get("CapEff", "0"), 16)
     except NoSuchProcess:  # no /proc
@@ -195,18 +195,18 @@ def may_trace_setuid() -> bool:
 
 
 def is_our_proc() -> bool:
-    """Return whether the numbers in /proc are those by which we know processes.
+    """Return whether the process ids in /proc are those of soscope's own pid namespace.
 
-    They are not where a process namespace has been made and /proc not mounted anew.
+    They are not if a new pid namespace was made and /proc was not mounted again.
     """
     try:
         return os.readlink("/proc/self") == str(os.getpid())
-    except OSError:  # no /proc at all: who looks for a process will see
+    except OSError:  # no /proc at all: the next read reports it
         return True
 
 
 def namespace(pid: int, kind: str) -> str:
-    """Return the name of a namespace of a process ("pid", "mnt", ...), "" where it is not told."""
+    """Return the name of a namespace of a process ("pid", "mnt", ...), "" if it cannot be read."""
     try:
         return os.readlink(f"/proc/{pid}/ns/{kind}")
     except OSError:
@@ -214,7 +214,7 @@ def namespace(pid: int, kind: str) -> str:
 
 
 def descendants(pid: int) -> dict[int, int]:
-    """Return the living children of a process, theirs, and so on: pid -> parent."""
+    """Return the children of a process, their children, and so on: pid -> parent."""
     parents: dict[int, int] = {}
     todo = [pid]
     while todo:
@@ -227,7 +227,7 @@ def descendants(pid: int) -> dict[int, int]:
 
 
 def threads(pid: int) -> list[int]:
-    """Return the threads of a process, none where it is gone."""
+    """Return the threads of a process, none if it is gone."""
     try:
         return sorted(map(int, os.listdir(f"/proc/{pid}/task")))
     except OSError:
@@ -235,7 +235,7 @@ def threads(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of a process, those that have ended among them."""
+    """Return the children of a process, including those that have ended."""
     pids = []
     for tid in threads(pid):
         try:
@@ -246,20 +246,20 @@ def children(pid: int) -> list[int]:
 
 
 def has_memory(pid: int) -> bool:
-    """Return whether a process has memory; one that ends has none, long before it is a zombie."""
+    """Return whether a process has memory, which it loses long before it is a zombie."""
     try:
         os.readlink(f"/proc/{pid}/exe")
     except FileNotFoundError:
         return False
     except OSError:
-        pass  # it may not be looked at
+        pass  # soscope may not look at it
     return True
 
 
 def program_file(pid: int) -> tuple[int, int] | None:
-    """Return device and inode of the program that a process runs, None where it cannot be read.
+    """Return device and inode of the program that a process runs, None if they cannot be read.
 
-    They stay the same when the file is renamed, or another one put in its place.
+    They stay the same if the file is renamed, or if another file takes its name.
     """
     try:
         file = os.stat(f"/proc/{pid}/exe")
@@ -269,7 +269,7 @@ def program_file(pid: int) -> tuple[int, int] | None:
 
 
 def program_path(pid: int) -> str:
-    """Return the path of the program that a process runs, "" where it cannot be read."""
+    """Return the path of the program that a process runs, "" if it cannot be read."""
     try:
         return os.readlink(f"/proc/{pid}/exe")
     except OSError:
