@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C declarations: what the agent keeps of a call, and how arguments and results are shown.
+"""C declarations: what the agent captures of a call, and how arguments and results are printed.
 
-The declarations are in prototypes/*.h at the top of the repository. `load()` is the way in.
+The declarations are in prototypes/*.h at the top of the repository. `load()` is the entry point.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that others than soscope have declared: users, debug information, the files of ltrace.
+"""Functions declared outside of soscope: by users, by debug information, by ltrace's files.
 
-Whatever the source, it is made C declarations first: that is what a recording keeps, and what is
-shown to whoever asks for the prototype that was used.
+Whatever the source, it is first converted to C declarations. A recording keeps these, and soscope
+prints them if the user asks which prototype was used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from soscope.prototypes.ctype import Function
     from soscope.prototypes.row import FunctionRow
 
-# Where prototypes are from, the one that is believed first in front.
+# Sources of prototypes, the most trusted one first.
 USER = "--prototypes"
 TABLE = "table"
 DWARF = "debug information"
@@ -36,10 +36,10 @@ _PRAGMA = "#pragma soscope prototypes: "
 
 
 class Added:
-    """A declared function: how its calls are captured (`known`) and shown (`row`, `names`).
+    """A declared function: how its calls are captured (`known`) and printed (`row`, `names`).
 
-    `kind` is a constant of this module, `file` the file that it was read from, `guessed` one of
-    row.GUESSED_… or "".
+    `kind` is a constant of this module, `file` the file from which it was read. `guessed` is one
+    of row.GUESSED_… or "".
     """
 
     __slots__ = ("file", "guessed", "kind", "known", "names", "row")
@@ -62,7 +62,7 @@ class Added:
 
 
 class SourceText:
-    """Declarations in C: `text`, from the source `kind`; `file` names it in messages."""
+    """Declarations in C: `text`, from the source `kind`; `file` is its file, for messages."""
 
     __slots__ = ("file", "kind", "text")
 
@@ -72,13 +72,13 @@ class SourceText:
         self.text = text
 
     def packed(self) -> str:
-        """Return all of it as C, for a recording."""
+        """Return the text with its source and file as C, for a recording."""
         file = self.file.replace("\\", "/").replace('"', "'").replace("\n", " ")
         return f'{_PRAGMA}{self.kind}\n# 1 "{file}"\n{self.text}'
 
     @classmethod
     def unpacked(cls, text: str) -> SourceText | None:
-        """Return what a recording keeps, None where it is of another kind."""
+        """Return declarations from a recording, None if the text is of another kind."""
         head, _, rest = text.partition("\n")
         kind = head.removeprefix(_PRAGMA)
         if head == kind or kind not in TRUST:
@@ -97,10 +97,10 @@ def read(
 ) -> dict[str, Added]:
     """Return the functions that a text declares, by name.
 
-    `preamble` are the declarations of types that it may use, as those of the texts `before`
-    are; `known` are soscope's sets of constants and structures. `flags_of` says how a function
-    is treated. Raises FormatError for a faulty declaration; with `refused`, those that cannot
-    be captured are put there instead.
+    `preamble` has declarations of types that the text may use; it may also use those of the texts
+    `before`. `known` are soscope's own sets of constants and structures. `flags_of` returns how a
+    function is treated. Raises FormatError for a faulty declaration. With `refused`, errors for
+    declarations that cannot be captured are added to it instead.
     """
     declarations = Declarations.of_types(preamble, _PREAMBLE)
     given = dict(declarations.structs)
@@ -140,13 +140,13 @@ def read(
         for name in function.symbols():
             flags = flags_of(name.partition("@")[0])
             of_table = table.Known(name, flags, layout.NONE, description.error_rule, programs)
-            # a header may declare a function again; the first is as good as any
+            # a header may declare a function again; the first declaration is kept
             functions.setdefault(name, Added(of.kind, of.file, kept, names, of_table, guessed))
     return functions
 
 
 def _sets(known: NamedTypes, declarations: Declarations) -> ConstantSets:
-    """Return soscope's sets of constants, and those that the declarations make."""
+    """Return soscope's sets of constants together with those in the declarations."""
     sets = ConstantSets()
     sets.enums = dict(known.enums)
     sets.flags = dict(known.flags)
@@ -172,6 +172,6 @@ def _add(sets: ConstantSets, kind: str, name: str, constants: list[tuple[int, st
             named.setdefault(value, constant)
         sets.enums[name] = named
         return
-    # flags of several bits first, as names of all of them together
+    # flags of several bits come first, so that they are printed by one name
     ordered = sorted(constants, key=lambda pair: -pair[0].bit_count())
     sets.flags[name] = [(value, value, constant) for value, constant in ordered]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One argument or result, ready to be printed."""
+"""One argument or result, formatted for printing."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ REST = "..."
 class Argument(Record):
     """`name` of the parameter, `type` as C writes it ("?" for a guessed word), `text` and `value`.
 
-    All of that is as it was passed. `out` is the same of what the call has written where the
-    argument leads, None where it has written nothing. `shown` is the text of both that a line of
-    a trace has.
+    All these are for the value that was passed. `out` is the same for the data that the call has
+    written where the argument points, None if it has written nothing. `shown` is the text for
+    both in a line of a trace.
 
-    `name` is "" where there is none. `value` is the number, the string (UTF-8, other bytes as
-    \\xNN) or None where there is no single one; `is_address`: that number is an address. `guess`:
-    nobody has declared it. Behind the last argument that is known, type and text are "..." where a
-    variadic call has more. Of a string, `cut` says that `value` is its beginning alone; `data`
-    are the bytes that `value` stands for, None where it is no string of bytes.
+    `name` is "" if there is none. `value` is the number, the string (UTF-8; other bytes as
+    hexadecimal escapes), or None if there is no single value. `is_address` tells that the number
+    is an address. `guess` tells that the type is not declared. If a variadic call has further
+    arguments behind the last known one, type and text are "...". For a string, `cut` tells that
+    `value` is only its beginning. `data` are the bytes behind `value`, None if it is not a string
+    of bytes.
     """
 
     __slots__ = (
@@ -61,22 +62,22 @@ class Argument(Record):
 
     @property
     def told(self) -> Argument:
-        """What a line tells of it last: `out` where there is one."""
+        """The last state of the argument: `out` if there is one, else the argument itself."""
         return self.out or self
 
     def marked(self, mark: str) -> None:
-        """Put `mark` behind its text."""
+        """Add `mark` to the end of its texts."""
         self.text += mark
         self.shown += mark
 
 
 def string_argument(of: str, data: bytes, limit: int, *, cut: bool = False) -> Argument:
-    """Return an argument that is the string `data`."""
+    """Return an argument for the string `data`."""
     text = escape.string(data, limit, cut=cut)
     return Argument(of, text, escape.value(data), cut=cut, data=data)
 
 
 def wide_argument(of: str, data: bytes, limit: int, *, cut: bool = False) -> Argument:
-    """Return an argument that is the wide string `data`."""
+    """Return an argument for the wide string `data`."""
     text, value = escape.wide_string(data, limit, cut=cut)
     return Argument(of, text, value, cut=text.endswith("..."))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile a directory of declarations to one file: python -m soscope.prototypes.build DIR OUT.
+"""Compile a folder of declarations to one file: python -m soscope.prototypes.build DIR OUT.
 
-The file is what `soscope.prototypes.load()` reads at every start, so that nothing is parsed
-there. It is made when soscope is packaged, and in a source checkout on first use.
+`soscope.prototypes.load()` reads the file at every start, so that nothing needs parsing then. The
+file is made when soscope is packaged, and in a source checkout on first use.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from soscope.select.automaton import Automaton, compile_bre
 from soscope.select.listed import compile_names
 from soscope.wire import layout
 
-# These come first, in this order: the others use what they declare.
+# These files come first, in this order, because the others use their declarations.
 _FIRST = ("types.h", "enums.h", "structs.h")
 _NOT_DECLARATIONS = "annotations.h"
 
 
 def compile_directory(directory: str) -> bytes:
-    """Return the content of a compiled file for the declarations in `directory`.
+    """Return the contents of a compiled file for the declarations in `directory`.
 
-    Raises FormatError for a faulty declaration, OSError where a file cannot be read.
+    Raises FormatError for a faulty declaration, OSError if a file cannot be read.
     """
     sets = read_constants(directory)
     sets.enums["errno"] = {number: name for number, (name, _) in ERRNOS.items()}
@@ -43,7 +43,7 @@ def compile_directory(directory: str) -> bytes:
         Description(function, sets, declarations.structs) for function in declarations.functions
     ]
 
-    # What must not be hooked comes first: the first match wins.
+    # Functions that must not be hooked come first, because the first match counts.
     automata = {
         flag: _union(special.globs[flag])
         for flag in (layout.FN_NEVER, layout.FN_ENTRY_ONLY)
@@ -136,7 +136,7 @@ def _known(
                 raise FormatError(f"{function.where}: '{name}' is declared twice", field=name)
             bare, _, version = name.partition("@")
             flags = special.names.get(bare) or _glob_flag(bare, automata)
-            if not version:  # which says itself whose function it is
+            if not version:  # a version tells the family already
                 flags |= families.flag(name, function.where)
             known[name] = table.Known(name, flags, number, description.error_rule, programs)
     for name, flags in special.names.items():
@@ -154,7 +154,7 @@ def _failures(directory: str, known: list[table.Known]) -> dict[str, failures.Li
 
 
 def _groups(directory: str, known: list[table.Known]) -> dict[str, AutomatonParts]:
-    """Compile the sets of groups.txt."""
+    """Compile the sets in groups.txt."""
     declared = {function.name: function.prototype for function in known if "@" not in function.name}
     names: dict[int, list[str]] = {}
     for name, prototype in declared.items():
@@ -177,7 +177,7 @@ def _glob_flag(name: str, automata: dict[int, Automaton]) -> int:
 def _union(globs: list[str]) -> Automaton:
     """Compile all patterns of one treatment to a single automaton.
 
-    They know `*` and `[...]`, which as expressions are `.*` and the same.
+    Patterns may contain `*` and `[...]`; in regular expressions these are `.*` and `[...]`.
     """
     return compile_bre(r"\|".join(glob.replace("*", ".*") for glob in globs))
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show the arguments of calls that look alike: what is the same of all of them is found out once.
+"""Print the arguments of calls with the same shape, for which common work is done only once.
 
-Each argument of a shape has one function and one place in the fields of a call. What this file
-does not know, or what one call has otherwise, is for `Printer.texts`, which knows everything.
+Each argument of a shape has one function and one index in the fields of a call. If this module
+does not support an argument, or if one call differs, `Printer.texts` prints it, which supports
+everything.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ if TYPE_CHECKING:
     from soscope.prototypes.printer import ArgumentPlace
     from soscope.prototypes.show import NamedTypes
 
-    Text = Callable[[Any, int], str]  # of the fields and a place in them
+    Text = Callable[[Any, int], str]  # text of one field, given the fields and an index
     Part = tuple[Text, int]
 
 _INT_REGISTERS = 6
 _FLOAT_REGISTERS = 8
-_VALUES = 3  # in a piece
+_VALUES = 3  # 8-byte values in a piece
 _MOST_FORMATS = 1 << 8
 _MOST_NAMES = 1 << 12
-_MOST_STRINGS = 1 << 8  # of one argument
+_MOST_STRINGS = 1 << 8  # texts cached for one argument
 
 
 class Unlike(Exception):  # noqa: N818  no error
-    """One call is not as most of its shape are."""
+    """One call differs from most calls of its shape."""
 
 
 class Texts:
-    """What shows the arguments of calls of one shape, in one text: of a `single` call, or `many`.
+    """Functions that print the arguments of calls of one shape: of a `single` call, or of `many`.
 
-    Both take the fields of a call, and raise Unlike where there is one that they cannot show.
+    Both take the fields of calls, and raise Unlike for a call that they cannot print.
     """
 
     __slots__ = ("many", "single")
@@ -54,7 +55,7 @@ class Texts:
 
 
 class ByFields:
-    """Makes the functions for one shape of a function's calls; strings have up to `limit` bytes."""
+    """Makes the functions for calls of one shape; strings have at most `limit` bytes."""
 
     def __init__(
         self, fields: Fields, names: NamedTypes, limit: int, arguments: list[ArgumentPlace]
@@ -69,7 +70,7 @@ class ByFields:
     def part(
         self, number: int, place: ArgumentPlace, result: ArgumentPlace | None, error_rule: int
     ) -> Part:
-        """Return what shows an argument. Raises Unlike where that takes more than its fields."""
+        """Return the function that prints an argument. Raises Unlike if fields are not enough."""
         fields = self._fields
         if place.writes is not None:
             if number in fields.back and place.shows_written:
@@ -77,7 +78,7 @@ class ByFields:
             if number in fields.back or (place.is_in_out and number in fields.data):
                 raise Unlike
             text, at = self.own(place)
-            # nothing was kept of no bytes, too
+            # if there were no bytes, nothing was captured, either
             return (_unless_none(text) if place.is_bytes else text), at
         if place.leads and number in fields.data:
             if not place.is_string:
@@ -87,7 +88,7 @@ class ByFields:
         return self.own(place)
 
     def own(self, place: ArgumentPlace) -> Part:
-        """Return what shows the register or stack word itself that an argument is in."""
+        """Return the function that prints an argument's register or stack word itself."""
         fields = self._fields
         if place.decider is not None or place.is_wide:
             raise Unlike
@@ -104,9 +105,9 @@ class ByFields:
     def _holds(
         self, place: ArgumentPlace, result: ArgumentPlace | None, error_rule: int
     ) -> Callable[[Any], bool]:
-        """Return what says whether a call has written an argument."""
+        """Return a function that tells whether a call has written an argument."""
         fails = ERROR_NONE
-        compared: list[tuple[int, int, int, str]] = []  # place, mask, sign, with what
+        compared: list[tuple[int, int, int, str]] = []  # index, mask, sign, compared with
         for number, operator in place.writes or ():
             if operator == "number":
                 raise Unlike
@@ -122,7 +123,7 @@ class ByFields:
             compared.append((places[which.index], (1 << bits) - 1, sign, operator))
 
         failed = ERROR_BITS.get(fails)
-        if failed is not None and not compared:  # faster than what follows
+        if failed is not None and not compared:  # quicker than the general case below
             return lambda of: not of[RESULT] & failed
         if failed is not None and len(compared) == 1:
             [(only, wanted, is_signed, how)] = compared
@@ -147,7 +148,7 @@ class ByFields:
         return holds
 
     def _string(self, pieces: int, own: Part, null: str | None = "nil") -> Text:
-        """Return what shows a string; `null`: what stands for none, None: its register."""
+        """Return the function that prints a string; `null`: text for NULL, None: the register."""
         limit, string = self._limit, escape.string
         text, register = own
         known: dict[bytes, str] = {}
@@ -183,10 +184,10 @@ class ByFields:
 
         return shown, place
 
-    # ---- what stands behind a format ----
+    # ---- arguments behind a format ----
 
     def texts(self, parts: list[Part], *, is_open: bool) -> Texts:
-        """Return what shows all arguments of a call, in one text; `is_open`: there may be more."""
+        """Return the functions that print all arguments; `is_open`: there may be more of them."""
         if is_open:
             parts = [*parts, (_rest, 0)]
         if len(parts) == 1:
@@ -201,10 +202,10 @@ class ByFields:
     def with_format(
         self, parts: list[Part], format_: int, language: str, integers: int | None
     ) -> Texts:
-        """Return `texts`, with what argument `format_` says of those behind it.
+        """Return `texts` with the arguments that the format in argument `format_` describes.
 
-        `integers` integer registers stand in front of those; None: they were in a va_list.
-        Raises Unlike where the format was not kept.
+        `integers` integer registers are in use before them. None means that they are in a
+        va_list. Raises Unlike if the format was not captured.
         """
         if format_ not in self._fields.data:
             raise Unlike
@@ -239,7 +240,7 @@ class ByFields:
                     tail = self._behind(taken, integers)
                 if not is_complete:
                     tail.append((_rest, 0))
-                # whose text is as much the same as the format itself
+                # its text stays the same, as the format does
                 is_same = (_same(parts[format_][0](of, place)), place)
                 tail = [*parts[:format_], is_same, *parts[format_ + 1 :], *tail]
                 known[content] = tail
@@ -248,7 +249,7 @@ class ByFields:
         return Texts(shown, many)
 
     def _listed(self, taken: list[conversion.Taken], first: int) -> list[Part]:
-        """Return what shows the arguments that a format takes from a va_list."""
+        """Return the functions that print a format's arguments from a va_list."""
         parts: list[Part] = []
         place, pieces = self._fields.data[VALUES_ITEM]
         for number, (of, how, string, fill) in enumerate(taken):
@@ -265,7 +266,7 @@ class ByFields:
         return parts
 
     def _behind(self, taken: list[conversion.Taken], integers: int) -> list[Part]:
-        """Return what shows the arguments that a format takes, as they were passed."""
+        """Return the functions that print a format's arguments, as they were passed."""
         parts: list[Part] = []
         words, floats = self._fields.words, self._fields.floats
         stack = float_at = 0
@@ -298,7 +299,7 @@ class ByFields:
         return parts
 
     def _stored(self, of: str, fill: scanformat.Fill, place: int, pieces: int) -> Part:
-        """Return what shows what a call of scanf has stored where an argument leads."""
+        """Return the function that prints what scanf has stored at an argument's target."""
         limit, names = self._limit, self._names
 
         def shown(fields: Any, at: int) -> str:
@@ -312,7 +313,7 @@ class ByFields:
 
 
 def _many(rows: list[Unpacked], template: str, parts: list[Part]) -> list[str]:
-    """Return `template` for each of `rows`, with the texts of `parts`: one part after the other."""
+    """Return `template` for each of `rows`, filled with the texts of `parts`."""
     columns = [[text(of, at) for of in rows] for text, at in parts]
     if not columns:
         return [template % ()] * len(rows)
@@ -320,7 +321,7 @@ def _many(rows: list[Unpacked], template: str, parts: list[Part]) -> list[str]:
 
 
 def unknown(fields: Fields, most: int) -> Texts:
-    """Return what shows the words of a function that nobody knows, the last with a mark."""
+    """Return the functions that print the words of an unknown function, the last with a mark."""
     *places, last = fields.words[:most]
 
     def shown(of: Any) -> str:
@@ -331,18 +332,18 @@ def unknown(fields: Fields, most: int) -> Texts:
 
 
 def unknown_word(of: Any, at: int) -> str:
-    """Show a word with the mark of what nobody knows."""
+    """Return a word as text, with the mark for an unknown type."""
     return f"{show.word(of[at])[0]} {UNKNOWN_TYPE}"
 
 
 def nothing(of: Any, at: int) -> str:
-    """Show the result of a function that has none."""
+    """Return the text for the result of a function that has none."""
     del of, at
     return "<void>"
 
 
 def word_text(of: row.Show, names: NamedTypes) -> Text:
-    """Return what shows one number of up to eight bytes, as the text of `names.shower(of)`."""
+    """Return the function that prints a number of up to eight bytes, as `names.shower(of)` does."""
     how, size, signed, _ = of
     mask, top = (1 << 8 * size) - 1, 1 << (8 * size - 1)
     if how == row.SHOW_POINTER:
@@ -385,7 +386,7 @@ def _float(size: int) -> Text:
 
 
 def _value(text: Text, values: int, at: int, before: int) -> Text:
-    """Return what shows the word at byte `at` of a piece; `before`: bytes of `values` before it."""
+    """Return the function for the word at byte `at` of a piece that follows `before` bytes."""
 
     def shown(of: Any, piece: int) -> str:
         if of[values] < before + 8:
@@ -400,7 +401,7 @@ def _same(shown: str) -> Text:
 
 
 def _unless_none(text: Text) -> Text:
-    """Return `text` for calls that did not return 0."""
+    """Return `text` for calls whose result is not 0; for others it raises Unlike."""
 
     def shown(of: Any, at: int) -> str:
         if not of[RESULT]:

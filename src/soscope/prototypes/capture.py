@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile a described function to capture programs: what the agent keeps of a call.
+"""Compile a described function to capture programs: what the agent captures of a call.
 
-A call costs what is kept of it, so as little as possible is asked for. The first integer
-register is always kept. Six registers are one fixed move, so that a function that needs more
-than one and no program for anything else asks for six. A string that the function itself must
+Capturing takes time in each call, so as little as possible is captured. The first integer
+register is always captured. Six registers are one fixed move. So a function that needs more than
+one register, and no program for other data, asks for six. A string that the function itself must
 read needs no pointer beside it.
 """
 
@@ -23,23 +23,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RESULT = layout.ARG_RESULT
-_EXIT_WORDS = 6  # words of the entry that an exit program may use: SOSC_KEPT_MAX
+_EXIT_WORDS = 6  # words of the entry for an exit program: SOSC_KEPT_MAX
 _STRINGS = (row.LEADS_TO_STRING, row.LEADS_TO_WIDE)
 _WIDE_OPS = (layout.OP_VA_FORMAT, layout.OP_VA_SCANF, layout.OP_VECTOR)
-_FORMAT_LIMIT = 256  # bytes of a format: more than is shown, to know its arguments
+_FORMAT_LIMIT = 256  # bytes of a format; more than is printed, to know its arguments
 _MOST_OF_RESULT = 4096  # bytes of a structure: SOSC_BYTES_MAX
 _RESULTS = 32  # bytes: rax, rdx, xmm0, xmm1
-_RESULTS_X87 = 64  # the same, st0, st1
+_RESULTS_X87 = 64  # bytes: the same, st0, st1
 _POINTER_SIZE = 8
 _INT_SIZE = 4
 _MOST_OF_STACK = layout.ARG_STACK_END - layout.ARG_STACK  # words
 
 
 class CapturePrograms:
-    """The programs of one function, ops without OP_END.
+    """The programs of one function, as ops without OP_END.
 
-    `flags` are those of struct sosc_function where exits are seen, `entry_flags` where they
-    are not.
+    `flags` are those of struct sosc_function if exits are traced, `entry_flags` if they are not.
     """
 
     __slots__ = ("at_entry", "at_exit", "entry_flags", "exit_words", "flags")
@@ -53,7 +52,7 @@ class CapturePrograms:
         self.flags = self.entry_flags
         if only_words:
             self.entry_flags = layout.FN_SIX
-            # A call whose arguments wait for its return runs a program in any case.
+            # If arguments wait for the call's return, the exit runs a program in any case.
             if not self.exit_words:
                 self.flags = layout.FN_SIX
                 self.at_entry = []
@@ -78,7 +77,7 @@ def _op(
 
 
 def _entry(description: Description) -> tuple[list[Op], list[Op]]:
-    """Return the ops at entry that keep registers and stack, and those that follow pointers."""
+    """Return the ops at entry that capture registers and stack, and those that follow pointers."""
     arguments = [
         *description.arguments,
         *chain.from_iterable(each for _, each in description.optionals),
@@ -115,7 +114,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
         named = sum(passed.place == row.PLACE_INT for passed in description.arguments)
         words = max(words, named + description.words)
     if description.tail in (row.TAIL_PRINTF, row.TAIL_SCANF):
-        words = 6  # the values of a format; OP_FORMAT keeps those that are elsewhere
+        words = 6  # the values for a format; OP_FORMAT captures those elsewhere
     ops = []
     if words:
         ops.append(_op(layout.OP_WORDS, words))
@@ -131,7 +130,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
 
 
 def _format(description: Description, argument: DescribedArgument, number: int) -> list[Op]:
-    """Return the ops that keep a format and what it names."""
+    """Return the ops that capture a format and the strings among its arguments."""
     flags = layout.OP_IS_READ if argument.follow else 0
     if argument.follow_named:
         flags |= layout.OP_NAMES_READ
@@ -155,7 +154,7 @@ def _format(description: Description, argument: DescribedArgument, number: int) 
 
 
 def _exit(description: Description) -> tuple[list[Op], int]:
-    """Return the ops at exit and how many arguments they use."""
+    """Return the ops at the exit, and how many arguments they use."""
     ops = _with_alternatives(
         description,
         [
@@ -215,7 +214,7 @@ def _keeps_at_exit(argument: DescribedArgument) -> bool:
 def _with_alternatives(
     description: Description, ops: list[Op], is_kept: Callable[[DescribedArgument], bool]
 ) -> list[Op]:
-    """Return `ops` with those of arguments whose type another one decides."""
+    """Return `ops` with those for arguments whose type depends on another argument."""
     fixed = description.arguments
     registers = [(each.index, each.type.size) for each in fixed]
     by_item: dict[int, list[Op]] = {}
@@ -239,7 +238,7 @@ def _with_alternatives(
 
 
 def _follow(description: Description, argument: DescribedArgument, number: int) -> Op:
-    """Return the op that keeps what `argument` leads to."""
+    """Return the op that captures the data to which `argument` points."""
     flags = layout.OP_IS_READ if argument.follow else 0
     if argument.follow and argument.writes is not None:
         flags |= _once_written(description, argument)
@@ -251,7 +250,7 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
         flags |= layout.OP_UNLESS_SAME if argument.unless_same else 0
         how, arg, more = _length(description, argument)
         flags |= more
-        limit = argument.size  # of a socket address; 0 of bytes: as many as of a string
+        limit = argument.size  # of a socket address; for bytes 0: the limit of strings
         return _op(
             layout.OP_BYTES,
             _arg(argument),
@@ -293,7 +292,7 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
 
 
 def _once_written(description: Description, argument: DescribedArgument) -> int:
-    """Return the op flags that say when a function has written a string of its own."""
+    """Return the op flags for the condition under which a function has written a string."""
     flags = 0
     for number, operator in argument.writes or ():
         if number == row.WRITES_SUCCESS and description.error_rule == layout.ERROR_INT_NEGATIVE:
@@ -303,7 +302,7 @@ def _once_written(description: Description, argument: DescribedArgument) -> int:
             and number >= 0
             and [description.arguments[number].name] == argument.most
         ):
-            flags |= layout.OP_UNLESS_0  # of the register that is the length
+            flags |= layout.OP_UNLESS_0  # of the register with the length
         else:
             raise _fail(description, f"FOLLOW of '{argument.name}', by what OUT(...) says of it")
     if argument.leads != row.LEADS_TO_STRING or argument.length or argument.is_in_out:
@@ -312,7 +311,7 @@ def _once_written(description: Description, argument: DescribedArgument) -> int:
 
 
 def _length(description: Description, argument: DescribedArgument) -> tuple[int, int, int]:
-    """Return enum sosc_op_length, the register it names and enum sosc_op_flag, for BYTES(...)."""
+    """Return enum sosc_op_length, its register and enum sosc_op_flag for BYTES(...)."""
     text = "".join(argument.length)
     result = layout.OP_INT_RESULT if description.function.result.size == _INT_SIZE else 0
     if text == "result":
@@ -342,7 +341,7 @@ def _and_result(register: tuple[int, int], flags: int) -> tuple[int, int]:
 
 
 def _register(description: Description, name: str) -> tuple[int, int]:
-    """Return where the length `name` is as an op says it, and the op flag of its size."""
+    """Return an op's number for the location of the length `name`, and the op flag for its size."""
     argument = description.arguments[description.number_of(name)]
     if argument.place not in (row.PLACE_INT, row.PLACE_STACK) or argument.type.size > 8:
         raise _fail(description, f"length '{name}' is no integer")
@@ -352,7 +351,7 @@ def _register(description: Description, name: str) -> tuple[int, int]:
 
 
 def _arg(argument: DescribedArgument) -> int:
-    """Return what an op calls the place of an argument."""
+    """Return an op's number for the location of an argument."""
     return argument.index + (layout.ARG_STACK if argument.place == row.PLACE_STACK else 0)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The prototypes of a run: the agent's table of functions, and how calls are printed.
 
-Loading is on the way to every started program, so the compiled file is only opened here and
-everything about printing waits for the first call that is printed.
+Each program's start has to wait for the loading. So this module only opens the compiled file, and
+reads the data for printing when the first call is printed.
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ if TYPE_CHECKING:
 _FILE = "prototypes.bin"
 _SOURCES = (".h", ".txt", ".py")
 _FAMILY = 20  # offset of sosc_function_table.family
-_DEFAULT_LIMIT = 32  # bytes of a string, as ltrace and strace
+_DEFAULT_LIMIT = 32  # bytes of a string, as in ltrace and strace
 
 
 def load(path: str | None = None) -> Prototypes:
-    """Return the prototypes that soscope came with, or those of the compiled file `path`.
+    """Return the prototypes that come with soscope, or those in the compiled file `path`.
 
-    In a source checkout the declarations are compiled where the compiled file is missing or
-    older than they are. Raises FormatError where there is neither, or for a faulty
-    declaration.
+    In a source checkout, the declarations are compiled if the compiled file is missing or older
+    than they are. Raises FormatError if there are neither, and for a faulty declaration.
     """
     if path is not None:
         content = compiled.opened(path)
@@ -71,7 +70,7 @@ def load(path: str | None = None) -> Prototypes:
 
 
 def _newest(declarations: str, here: str) -> int:
-    """Return when declarations or their compiler last changed, in ns; 0: no checkout."""
+    """Return when declarations or their compiler last changed, in ns; 0 outside of a checkout."""
     try:
         os.stat(os.path.join(declarations, "annotations.h"))
         times = [0]
@@ -98,14 +97,14 @@ def _compile(declarations: str, cache: str) -> compiled.Compiled:
 
     content = compile_directory(declarations)
     if not sys.dont_write_bytecode:
-        # As Python does with its own cache: if it cannot be written, every start compiles.
+        # As with Python's own cache: if the file cannot be written, every start compiles again.
         with suppress(OSError):
             pack.write(cache, content)
     return compiled.Compiled(content)
 
 
 class Prototypes:
-    """All known functions. Not for several threads at once."""
+    """All known functions; not for concurrent use by several threads."""
 
     __slots__ = (
         "_added",
@@ -127,28 +126,28 @@ class Prototypes:
     def __init__(self, source: compiled.Compiled) -> None:
         self._compiled = source
         self._added: dict[str, Added] = {}
-        self._families: dict[str, str] = {}  # by the name of a function
-        # of the names of a family in the table, what those of others are
+        self._families: dict[str, str] = {}  # function -> its family
+        # for names in the table that belong to a family: functions of that name elsewhere
         self._foreign: dict[str, Added] = {}
-        # declarations of others that were added, for a recording
+        # added declarations, for a recording
         self.texts: list[SourceText] = []
         self._rows: compiled.Rows | None = None
         self._globs: list[Automaton] | None = None
         self._table = b""
         self._by_name: dict[str, int] = {}
-        self._versioned: set[str] = set()  # functions of which versions are declared
+        self._versioned: set[str] = set()  # functions with declarations for single versions
         self._listed: dict[str, Listed] = {}
         self._members: dict[tuple[str, str], bool] = {}
         self._names: NamedTypes | None = None
         self._printers: dict[str, Printer | None] = {}
 
-    # ---- of others
+    # ---- added declarations
 
     def add(self, text: SourceText, refused: list[FormatError] | None = None) -> None:
-        """Add what others have declared; of a function that is known, the more trusted counts.
+        """Add declarations; if a function is known already, the more trusted source counts.
 
-        Raises FormatError for a faulty declaration; with `refused`, those that cannot be
-        captured are put there instead.
+        Raises FormatError for a faulty declaration. With `refused`, errors for declarations that
+        cannot be captured are added to it instead.
         """
         from soscope.prototypes import added
 
@@ -166,14 +165,14 @@ class Prototypes:
         trust = added.TRUST.index
         for name, function in functions.items():
             if function.known.flags and text.kind not in (added.USER, added.MANGLED):
-                continue  # special.txt knows better than a compiler what becomes of a call
+                continue  # special.txt knows better than a compiler how calls of it behave
             old = self._added[name].kind if name in self._added else ""
             if not old and name in self._by_name:
                 if text.kind != added.USER and self.family(name):
                     self._foreign.setdefault(name, function)
                     continue
                 old = added.TABLE
-            # of two files of the user's, the later one, as with most options
+            # of two files of the user, the later one counts, as with most options
             if not old or trust(text.kind) < trust(old) or (text.kind == old == added.USER):
                 self._added[name] = function
                 if "@" in name:
@@ -187,31 +186,31 @@ class Prototypes:
         return [each for each in self.texts if each.kind == added.USER]
 
     def state(self) -> tuple[dict[str, Added], dict[str, Added], int]:
-        """Return what has been added so far, for `restore`."""
+        """Return the current state of the additions, for `restore`."""
         return dict(self._added), dict(self._foreign), len(self.texts)
 
     def restore(self, state: tuple[dict[str, Added], dict[str, Added], int]) -> None:
-        """Forget what has been added since."""
+        """Remove everything that was added since `state`."""
         self._added, self._foreign, count = dict(state[0]), dict(state[1]), state[2]
         del self.texts[count:]
         self._printers.clear()
 
     @property
     def preamble(self) -> str:
-        """Declarations of the types that all may use, as C."""
+        """The declarations of types that all others may use, as C."""
         return self._compiled.preamble()
 
     def is_known(self, name: str) -> bool:
-        """Return whether a function is declared, by whomever."""
+        """Return whether a function is declared, by any source."""
         self._load()
         return name in self._added or name in self._by_name
 
     def is_foreign_known(self, name: str) -> bool:
-        """Return whether a function of that name is declared that is not of the table's family."""
+        """Return whether a function of that name outside of the table's family is declared."""
         return name in self._added or name in self._foreign
 
     def is_of(self, family: str, what: str) -> bool:
-        """Return whether an image or a version, by its name, is of a family."""
+        """Return whether an image or a version with this name belongs to a family."""
         from soscope.prototypes.treatment import FAMILIES
         from soscope.select.automaton import Automaton
 
@@ -221,9 +220,9 @@ class Prototypes:
         return self._members[family, what]
 
     def source(self, name: str) -> tuple[str, str, str] | None:
-        """Return who has declared a function: a constant of `added`, the file that was read, where.
+        """Return (constant of `added`, file that was read, "FILE:LINE") of a declaration, or None.
 
-        That is a file and a line. None: nobody has.
+        The last is the file and line of the declaration.
         """
         from soscope.prototypes.added import TABLE
 
@@ -234,9 +233,10 @@ class Prototypes:
         return None if row is None else (TABLE, "", row[-1])
 
     def foreign(self, name: str) -> tuple[str, str, str, str] | None:
-        """Return what is declared of a name for others than the table's family.
+        """Return a name's declaration for images outside of the table's family, and its source.
 
-        That is the declaration and what `source` returns. None: nothing.
+        The result is the declaration and the result of `source`, None if there is no such
+        declaration.
         """
         function = self._foreign.get(name)
         if function is None:
@@ -250,8 +250,8 @@ class Prototypes:
     ) -> bytes:
         """Return SEC_FUNCTIONS; the automata of its globs are appended to `patterns`.
 
-        `entry_only`: nothing is asked for at returns. Without `want_arguments` the table
-        still says which functions are special and when a result is a failure.
+        If `entry_only` is true, nothing is captured at returns. Without `want_arguments`, the
+        table only has which functions are special and when a result is a failure.
         """
         from soscope.select.automaton import Automaton
 
@@ -279,7 +279,7 @@ class Prototypes:
         return bytes(table)
 
     def others(self) -> set[str]:
-        """Return the names of all functions that others than soscope have declared."""
+        """Return the names of all functions whose declarations were added."""
         return self._added.keys() | self._foreign.keys()
 
     def later_table(
@@ -292,7 +292,7 @@ class Prototypes:
         entry_only: bool,
         want_arguments: bool,
     ) -> bytes:
-        """Return a table of functions that others have declared, for `table.later`."""
+        """Return a table of added functions, for `table.later`."""
         from soscope.prototypes.table import later
 
         exits = want_arguments and not entry_only
@@ -302,26 +302,26 @@ class Prototypes:
     # ---- for filters
 
     def show_elements(self, most: int) -> None:
-        """Show at most so many elements of an array from now on."""
+        """Print at most `most` elements of an array from now on."""
         self._load()
         assert self._names is not None
         self._names.elements = most
 
     def groups(self) -> dict[str, Automaton]:
-        """Return what matches the functions of each set of groups.txt, by the set's name."""
+        """Return set's name -> automaton that matches its functions, for the sets in groups.txt."""
         from soscope.select.automaton import Automaton
 
         return {name: Automaton(*parts) for name, parts in self._compiled.groups().items()}
 
-    # ---- for people
+    # ---- for printing
 
     def format_call(
         self, slot: TracedSlot, captured: Captured, limit: int, after: Exit | None = None
     ) -> list[Argument]:
-        """Show the arguments of a call, strings up to `limit` bytes.
+        """Return the arguments of a call, with strings of up to `limit` bytes.
 
-        What the call fills in (the buffer of read) is an address until the call's end is
-        given as `after`, and where it failed.
+        Data that the call fills in (the buffer of read) is printed as an address, unless the
+        call's end is given as `after` and the call succeeded.
         """
         printer = self._printer(slot)
         if printer is None:
@@ -333,7 +333,7 @@ class Prototypes:
     def format_texts(
         self, slot: TracedSlot, captured: Captured, limit: int, after: Exit | None = None
     ) -> list[str]:
-        """Return what lines have of the arguments of `format_call`, `shown` alone."""
+        """Return only the `shown` of the arguments of `format_call`, for lines of a trace."""
         printer = self._printer(slot)
         if printer is None:
             from soscope.prototypes.printer import unknown_words
@@ -348,9 +348,9 @@ class Prototypes:
         entry: Entry | None,
         limit: int = _DEFAULT_LIMIT,
     ) -> Argument | None:
-        """Show the result of a call; None: the function has none (void).
+        """Return the result of a call, None if the function has none (void).
 
-        `entry` is not needed by any function yet.
+        No function needs `entry` yet.
         """
         printer = self._printer(slot)
         if printer is None:
@@ -360,9 +360,10 @@ class Prototypes:
         return printer.result(after, limit)
 
     def by_fields(self, slot: TracedSlot, fields: Fields, limit: int) -> Texts | None:
-        """Return what makes one text of `format_texts`, of calls whose fields stand so.
+        """Return the functions that make the text of `format_texts` for calls with these fields.
 
-        It raises Unlike for a call that it cannot show; None: it could show none.
+        They raise Unlike for a call that they cannot print. Return None if they could print no
+        call.
         """
         printer = self._printer(slot)
         if printer is None:
@@ -373,9 +374,10 @@ class Prototypes:
         return printer.by_fields(fields, limit)
 
     def result_text(self, slot: TracedSlot) -> tuple[Text | None, int]:
-        """Return what shows the result of a call by its field, and by which rule it does not.
+        """Return the function that prints a result by its field, and the error rule.
 
-        Where the result is an error by that rule more is said of it. None: that takes more.
+        If the result is an error by that rule, more must be printed. The function is None if the
+        result takes more than its field.
         """
         printer = self._printer(slot)
         if printer is None:
@@ -385,24 +387,24 @@ class Prototypes:
         return printer.result_text()
 
     def known_at_entry(self, slot: TracedSlot) -> int | None:
-        """Return how many arguments do not change by the call; None: all of them.
+        """Return how many arguments the call does not change, None for all of them.
 
-        A line that is interrupted before the call returns shows those.
+        A line that is printed in parts begins with these, before the call returns.
         """
         printer = self._printer(slot)
         return None if printer is None else printer.known_at_entry
 
     def failure_errno(self, slot: TracedSlot, after: Exit) -> int | None:
-        """Return the error number that belongs to a failed call.
+        """Return the error number of a failed call.
 
-        None where the call did not fail, and where errno says nothing about it. For
-        functions that return their error (pthread_*) that is the result.
+        Return None if the call did not fail, or if errno tells nothing about its failure. For
+        functions that return their error (pthread_*), it is the result.
         """
         printer = self._printer(slot)
         return None if printer is None else printer.failure_errno(after)
 
     def result_is_alone(self, slot: TracedSlot) -> bool:
-        """Return whether a result's register and errno are all that its text depends on."""
+        """Return whether a result's text depends only on its register and errno."""
         printer = self._printer(slot)
         return printer is None or printer.result_is_alone
 
@@ -412,14 +414,14 @@ class Prototypes:
         return None if row is None else row[-2]
 
     def signature(self, name: str) -> Signature | None:
-        """Return what a function takes and gives, None if it is not declared."""
+        """Return the types of a function's arguments and result, None if it is not declared."""
         from soscope.prototypes.signatures import signature_of
 
         row = self.row(name)
         return None if row is None else signature_of(row)
 
     def treatment(self, name: str) -> int:
-        """Return what special.txt says of a function: layout.FN_* flags, 0 for nothing."""
+        """Return the layout.FN_* flags for a function in special.txt, 0 if it is not there."""
         from soscope.prototypes.treatment import treatment_of
 
         flags = treatment_of(
@@ -428,21 +430,21 @@ class Prototypes:
         return flags & ~layout.FN_FAMILY
 
     def errno_name(self, number: int) -> str:
-        """Return "ENOENT" for 2; a number without a name is "errno 4095"."""
+        """Return the name of an error number ("ENOENT" for 2), or "errno 4095" without a name."""
         from soscope.prototypes.errnos import ERRNOS
 
         return ERRNOS[number][0] if number in ERRNOS else f"errno {number}"
 
     def errno_text(self, number: int) -> str:
-        """Return what glibc says of an error number, in English."""
+        """Return glibc's English text for an error number."""
         from soscope.prototypes.errnos import ERRNOS
 
         return ERRNOS[number][1] if number in ERRNOS else f"Unknown error {number}"
 
-    # ---- for those who make calls fail, or stand for them
+    # ---- for fault injection and replacements
 
     def row(self, name: str) -> FunctionRow | None:
-        """Return what is kept of a declaration, None where there is none."""
+        """Return the row of a declared function, None if it is not declared."""
         if name in self._added:
             return self._added[name].row
         rows = self._load()
@@ -450,7 +452,7 @@ class Prototypes:
         return None if index is None else rows[index]
 
     def flags(self, name: str) -> int:
-        """Return how a function is treated (`layout.FN_*`), by its name or a pattern of it."""
+        """Return how a function is treated (`layout.FN_*`), by its name or by a pattern."""
         from soscope.prototypes.table import flags_in
         from soscope.select.automaton import Automaton
 
@@ -459,7 +461,7 @@ class Prototypes:
         return flags_in(self._treatments(), os.fsencode(name), self._globs) & ~layout.FN_FAMILY
 
     def family(self, name: str) -> str:
-        """Return whose function soscope's table is about, "" for anybody's of that name."""
+        """Return the family of the table's declaration, "" if it is for every library."""
         from soscope.prototypes.treatment import FAMILIES, treatment_of
 
         if name not in self._families:
@@ -470,18 +472,18 @@ class Prototypes:
         return self._families[name]
 
     def _treatments(self) -> bytes:
-        """Return the table by names: kept, as it is asked for hundreds of names of C++."""
+        """Return the table of names; it is kept, because hundreds of C++ names may be looked up."""
         if not self._table:
             self._table = self._compiled.part(compiled.TABLE_NAMES)
         return self._table
 
     def names(self) -> list[str]:
-        """Return the names of all functions that are declared."""
+        """Return the names of all declared functions."""
         self._load()
         return list(self._by_name.keys() | self._added.keys())
 
     def failure(self, name: str) -> Failure | None:
-        """Return how a function fails, None where nobody knows."""
+        """Return how a function fails, None if that is not known."""
         from soscope.prototypes.failures import failure_of
 
         row = self.row(name)
@@ -491,16 +493,16 @@ class Prototypes:
         return failure_of(name, row, self._listed.get(name), names.enums)
 
     def structures(self, name: str = "") -> Structs:
-        """Return the structures that a function's declaration may name; "": the table's own."""
+        """Return the structures that a function's declaration may name; "": the table's."""
         self._load()
         added = self._added.get(name)
         names = self._names if added is None else added.names
         return {} if names is None else names.structs
 
     def result_kind(self, name: str) -> str:
-        """Return what a result is that no integer register holds, "" for all others.
+        """Return the kind of a result that is not in an integer register, "" for all others.
 
-        That is "float", "struct" or "complex number".
+        The kind is "float", "struct" or "complex number".
         """
         from soscope.prototypes.failures import result_kind
         from soscope.prototypes.undeclared import RESULT_KINDS
@@ -508,7 +510,7 @@ class Prototypes:
         row = self.row(name)
         return RESULT_KINDS.get(name, "") if row is None else result_kind(row)
 
-    # ---- details, when they are needed
+    # ---- details, read on request
 
     def _load(self) -> compiled.Rows:
         if self._rows is None:
@@ -522,7 +524,7 @@ class Prototypes:
         return self._rows
 
     def _named(self, slot: TracedSlot) -> str:
-        """Return the name by which a slot's function is declared: with its version, if that is."""
+        """Return the name by which a slot's function is declared, perhaps with its version."""
         if slot.symbol not in self._versioned or not slot.version:
             return slot.symbol
         name = f"{slot.symbol}@{slot.version}"
@@ -531,7 +533,7 @@ class Prototypes:
         return slot.symbol
 
     def _printer(self, slot: TracedSlot) -> Printer | None:
-        # By name: the index in a recording is that of the soscope that wrote it.
+        # Look up by name, because an index in a recording belongs to the soscope that wrote it.
         self._load()
         name = self._named(slot)
         added = self._added.get(name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled file: what it holds, and reading it.
+"""The compiled file: its contents, and how to read it.
 
-A header (magic, then offset and size of every part) and the parts. On the way to a started
-program only one of the tables is read, and the automata; what printing needs waits until
+It has a header (magic, then offset and size of every part) and the parts. Before the traced
+program starts, only one of the tables and the automata are read. Data for printing are read when
 there is something to print. Parts other than tables are in Python's marshal format.
 """
 
@@ -16,36 +16,36 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.prototypes.row import AutomatonParts, FunctionRow, PackedDetails
 
-# Changes whenever rows, tables or programs mean something else than before.
+# It changes whenever the meaning of rows, tables or programs changes.
 MAGIC = b"soscope prototypes 12\n\0\0"
 
 # Parts of the file.
 TABLE_FULL = 0  # SEC_FUNCTIONS
 TABLE_ENTRY = 1  # the same without programs for returns
-TABLE_NAMES = 2  # the same without any program
-AUTOMATA = 3  # of the table's globs, in order
+TABLE_NAMES = 2  # the same without any programs
+AUTOMATA = 3  # automata of the table's globs, in order
 DETAILS = 4
-GROUPS = 5  # the automata of groups.txt, by name
-PREAMBLE = 6  # the declarations of types that all others may use, as C
-FAMILIES = 7  # the automata of families.txt, by their index
+GROUPS = 5  # automata of groups.txt, by name
+PREAMBLE = 6  # declarations of types that all others may use, as C
+FAMILIES = 7  # automata of families.txt, by index
 _PARTS = 8
 HEADER = Struct(f"<{len(MAGIC)}s{2 * _PARTS}Q")
 
 
 class Compiled:
-    """A compiled file, open or in memory: tables, automata, details on demand."""
+    """A compiled file, open or in memory: tables, automata, and details on request."""
 
     __slots__ = ("_content", "_offsets", "_path")
 
     def __init__(self, content: bytes, path: str = "") -> None:
-        # Without a path `content` is the whole file, else its header.
+        # Without a path, `content` is the whole file, else only its header.
         self._content = content
         self._path = path
         _, *offsets = HEADER.unpack_from(content)
         self._offsets = offsets
 
     def part(self, number: int) -> bytes:
-        """Return one part. Raises OSError where the file has gone."""
+        """Return one part. Raises OSError if the file is gone."""
         offset, size = self._offsets[2 * number : 2 * number + 2]
         if not self._path:
             return self._content[offset : offset + size]
@@ -61,27 +61,27 @@ class Compiled:
         return automata
 
     def preamble(self) -> str:
-        """Return C's declarations of the types that all functions may use."""
+        """Return the declarations of types that all functions may use, as C."""
         return self.part(PREAMBLE).decode()
 
     def families(self) -> tuple[tuple[int, AutomatonParts], ...]:
-        """Return what the images and versions of each family are called, by its index."""
+        """Return (index, automaton for names of its images and versions) of each family."""
         families: tuple[tuple[int, AutomatonParts], ...] = marshal.loads(self.part(FAMILIES))  # noqa: S302  our own file
         return families
 
     def groups(self) -> dict[str, AutomatonParts]:
-        """Return the automata of the sets of functions, by their names."""
+        """Return the automata of the sets of functions, by the sets' names."""
         groups: dict[str, AutomatonParts] = marshal.loads(self.part(GROUPS))  # noqa: S302  our own file
         return groups
 
     def details(self) -> PackedDetails:
-        """Return what printing needs."""
+        """Return the data for printing."""
         details: PackedDetails = marshal.loads(self.part(DETAILS))  # noqa: S302  our own file
         return details
 
 
 class Rows:
-    """The rows of all functions by number, each read when it is asked for: a run prints few.
+    """The rows of all functions by number, each unpacked on first use: a run prints only a few.
 
     >>> import marshal
     >>> from soscope.prototypes.compiled import Rows
@@ -100,7 +100,7 @@ class Rows:
 
 
 def opened(path: str) -> Compiled | None:
-    """Return the compiled file at `path`, None where there is none that can be used."""
+    """Return the compiled file at `path`, None if there is none that is usable."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -113,5 +113,5 @@ def opened(path: str) -> Compiled | None:
     if len(header) < HEADER.size or not header.startswith(MAGIC):
         return None
     compiled = Compiled(header, path)
-    # A file that was cut off is none.
+    # A file that was cut is not usable.
     return compiled if size == sum(compiled._offsets[-2:]) else None

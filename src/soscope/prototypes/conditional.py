@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops of a capture program that are run only where another argument has one of some values."""
+"""Ops of a capture program that run only if another argument has one of certain values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 # op, arg, length, length_arg, limit, flags, item: the fields of struct sosc_op.
 Op = tuple[int, int, int, int, int, int, int]
-# Conditions, and the ops that are run where all of them hold.
+# Conditions, and the ops that run if all of them are true.
 Choice = tuple["Conditions", list[Op]]
 
-_MOST = 255  # words that one op can skip
+_MOST = 255  # words that one op can skip, at most
 _INT_SIZE = 4
 _INT_MASK = 0xFFFF_FFFF
 _WORD_MASK = 0xFFFF_FFFF_FFFF_FFFF
@@ -26,10 +26,10 @@ _WORD_MASK = 0xFFFF_FFFF_FFFF_FFFF
 def first_of(
     choices: list[Choice], otherwise: list[Op], registers: list[tuple[int, int]]
 ) -> list[Op]:
-    """Return what runs the ops of the first choice that holds, `otherwise` where none does.
+    """Return code that runs the ops of the first choice that applies, else `otherwise`.
 
-    `registers` has the register of each argument and its size. Raises FormatError where there are
-    too many values.
+    A choice applies if its conditions are true. `registers` has the register of each argument and
+    its size. Raises FormatError if there are too many values.
     """
     code = otherwise
     later: list[Choice] = []
@@ -49,7 +49,7 @@ def first_of(
 
 
 def without_ranges(ops: list[Op]) -> Iterator[Op]:
-    """Yield the ops of a program, without what stands between them."""
+    """Yield the ops of a program, without the ranges of values between them."""
     at = 0
     while at < len(ops):
         op = ops[at]
@@ -58,7 +58,7 @@ def without_ranges(ops: list[Op]) -> Iterator[Op]:
 
 
 def _excludes(conditions: Conditions, later: list[Choice]) -> bool:
-    """Return whether none of the later choices can hold where these conditions do."""
+    """Return whether these conditions exclude all later choices."""
     if len(conditions) != 1 or conditions[0][1] != "==":
         return False
     number, _, values = conditions[0]
@@ -101,7 +101,7 @@ def _skip(words: int) -> Op:
 
 
 def _ranges(values: set[int]) -> list[tuple[int, int]]:
-    """Return values as ranges of neighbours, in order."""
+    """Return values as sorted ranges of adjacent values."""
     ranges: list[tuple[int, int]] = []
     for value in sorted(values):
         if ranges and ranges[-1][1] == value - 1:

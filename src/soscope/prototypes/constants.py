@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read prototypes/constants.txt, and show numbers by its names."""
+"""Read prototypes/constants.txt, and print numbers by the names in it."""
 
 from __future__ import annotations
 
 from soscope.errors import FormatError
 
-# ("enum", {value: name}) or ("flags", [(mask, value, name), ...]): a flag's mask is its own
-# value, a field's mask that of the field. Plain data, so that a compiled file can hold it.
+# ("enum", {value: name}) or ("flags", [(mask, value, name), ...]). A flag's mask is its own value,
+# a field's mask covers the field. It is plain data, so that a compiled file can store it.
 Names = tuple[str, dict[int, str]] | tuple[str, list[tuple[int, int, str]]]
 
 
 class ConstantSets:
-    """The sets of constants.txt by name, and the values of every single constant.
+    """The sets in constants.txt by name, and the values of all constants.
 
-    The sets `SET.CONSTANT` are what another argument chooses from by its value: the enum
-    `SET` leads from those values to the names of these sets.
+    Another argument chooses among the sets `SET.CONSTANT` by its value. The enum `SET` maps these
+    values to the names of the sets.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class ConstantSets:
                     self._add(kind, name, mask, word, where)
 
     def _choose(self, name: str, where: str) -> None:
-        """Note that an argument of the value of CONSTANT chooses the set SET.CONSTANT."""
+        """Record that an argument with the value of CONSTANT chooses the set SET.CONSTANT."""
         choice, dot, constant = name.partition(".")
         if not dot:
             return
@@ -83,7 +83,7 @@ def number_of(text: str) -> int:
 
 
 def flag_text(value: int, names: list[tuple[int, int, str]], *, octal: bool = False) -> str:
-    """Return `value` as names joined by `|`; what has no name is hexadecimal, or octal."""
+    """Return `value` as names joined by `|`; the rest without names is hexadecimal, or octal."""
     parts = []
     left = value
     for mask, wanted, name in names:

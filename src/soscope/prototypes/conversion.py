@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the formats of printf and scanf say about the arguments behind them.
+"""The arguments that a format of printf or scanf takes.
 
-For each argument a format takes: how it is passed and shown (row.Show), or that it is a
-string. The same order numbers the strings that the agent keeps (item = number of the
-argument in the call, `*` included). What is said of scanf's is in scanformat.py.
+For each argument: how it is passed and printed (row.Show), or that it is a string. The agent
+numbers the strings that it captures in the same order (item = number of the argument in the call,
+`*` included). The details of scanf are in scanformat.py.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _LONGEST = (b"hh", b"ll", b"h", b"l", b"q", b"L", b"j", b"z", b"Z", b"t")
 
 _INT: row.Show = (row.SHOW_DECIMAL, 4, True, "")
 _POINTER: row.Show = (row.SHOW_POINTER, 8, False, "")
-# type as C writes it, how it is shown, STRING or WIDE where a string is meant, what it leads to
-# that the call fills in
+# type as C writes it, how it is printed, STRING or WIDE if it is a string, what the call fills in
+# at its target
 Taken = tuple[str, row.Show, str, scanformat.Fill | None]
 _STAR: Taken = ("int", _INT, "", None)
 _NAMES = {1: "char", 2: "short", 4: "int", 8: "long"}
 
 
 def arguments_of(text: bytes, language: str) -> tuple[list[Taken], bool]:
-    """Return what the format `text` takes, and whether all of it was understood.
+    """Return the arguments that the format `text` takes, and whether all of it was understood.
 
-    `language` is "printf" or "scanf". Where a conversion is not known, or arguments of printf
-    are named by position, the list ends.
+    `language` is "printf" or "scanf". The list ends at an unknown conversion, and at an argument
+    of printf that is given by position.
     """
     if language == row.TAIL_SCANF:
         filled, complete = scanformat.arguments_of(text)
@@ -81,10 +81,10 @@ class _Conversion:
         if self.text[self.at : self.at + 1] == b"*":
             self.at += 1
             self.taken.append(_STAR)
-        self.skip(_DIGITS)  # "1$" is left in front of the letter: not known
+        self.skip(_DIGITS)  # "1$" stays in front of the letter, so it is unknown
 
     def take(self, letter: bytes, size: bytes) -> bool:
-        """Add what the letter takes; return whether it is known."""
+        """Add the argument for the letter; return whether the letter is known."""
         if letter == b"m":
             return True
         if letter in b"di":

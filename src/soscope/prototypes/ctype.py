@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """C types and declarations, as far as the prototypes need them.
 
-Sizes are those of Linux on x86-64. Only used where declarations are compiled.
+Sizes are those of Linux on x86-64. This module is only used to compile declarations.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ INT = "int"
 FLOAT = "float"  # float and double, by size
 LONG_DOUBLE = "long double"
 POINTER = "pointer"
-STRUCT = "struct"  # or union
-ARRAY = "array"  # of `count` times `target`
+STRUCT = "struct"  # or a union
+ARRAY = "array"  # `count` times `target`
 COMPLEX = "complex"
-VECTOR = "vector"  # of `count` times `target`, in one register
+VECTOR = "vector"  # `count` times `target`, in one register
 FUNCTION = "function"
 
-VA_LIST = "va_list"  # among the words of a type: it is that, or a typedef of it
+VA_LIST = "va_list"  # in a type's words: it is a va_list, or a typedef of it
 
 
 class Type:
     """A type: `kind` is a constant of this module, `size` is in bytes.
 
-    `text` is how C writes it. `target` is what a pointer points to, None where that is
-    unknown or a function; of an array what it is made of, `count` times. `struct` is the name
-    of a structure's or union's content. `is_const` is about the type itself, not about its
+    `text` is the type as C writes it. `target` is the type to which a pointer points, None if it
+    is unknown or a function; for an array it is the type of its `count` elements. `struct` is the
+    name of the fields of a structure or union. `is_const` refers to the type itself, not to its
     target. `words` are the annotations that a typedef gave it.
     """
 
@@ -102,8 +102,8 @@ def vector(of: Type, size: int, text: str = "") -> Type:
 class Parameter:
     """A parameter: `words` maps an annotation to the tokens between its parentheses.
 
-    `count` is the number of elements of an array parameter, 0 where it is not one. `others` are
-    what it is in its place under a condition, the first that holds.
+    `count` is the number of elements of an array parameter, 0 if it is no array. `others` are its
+    types under certain conditions, of which the first true one counts.
     """
 
     __slots__ = ("count", "name", "others", "type", "words")
@@ -128,7 +128,7 @@ class Decision:
 
 
 class Optional:
-    """Parameters that are there if all `conditions` hold."""
+    """Parameters that exist only if all `conditions` are true."""
 
     __slots__ = ("conditions", "parameters")
 
@@ -173,16 +173,16 @@ class Function:
         self.where = where
 
     def symbols(self) -> list[str]:
-        """Return the names that it is about, ALSO's too, with their version where it is one's."""
+        """Return the names that the declaration is for, with ALSO's, and its version if any."""
         names = [self.name, *(name for name in self.words.get("ALSO", []) if name != ",")]
         version = "".join(self.words.get("SYMBOL_VERSION", []))
         return [f"{name}@{version}" for name in names] if version else names
 
 
 class When:
-    """A condition of a field. `tag` is the member it names, None where that is not known (yet).
+    """The condition of a field; `tag` is the member that it depends on, None if not known (yet).
 
-    That is its offset from the start of the structure which the field is in, and its type.
+    The tag is the member's offset from the start of the structure with the field, and its type.
     """
 
     __slots__ = ("decision", "tag")
@@ -192,7 +192,7 @@ class When:
         self.tag = tag
 
     def moved(self, by: int) -> When:
-        """Return the condition of a field that is `by` bytes further on, as its tag is."""
+        """Return the condition with the tag's offset increased by `by` bytes."""
         tag = None if self.tag is None else (self.tag[0] + by, self.tag[1])
         return When(self.decision, tag)
 
@@ -200,8 +200,8 @@ class When:
 class Field:
     """One field of a structure, `offset` in bytes from its start.
 
-    `bits` is (first bit, width) of a bit-field in the type that lies there, None for all others.
-    It is shown where all conditions of `when` hold.
+    `bits` is (first bit, width) for a bit-field within the type at that offset, None for all
+    others. The field is printed if all conditions in `when` are true.
     """
 
     __slots__ = ("bits", "name", "offset", "type", "when", "words")
@@ -222,7 +222,7 @@ class Field:
         self.bits: tuple[int, int] | None = None
 
     def moved(self, by: int) -> Field:
-        """Return the same field `by` bytes further on."""
+        """Return a copy of the field with all offsets increased by `by` bytes."""
         when = [each.moved(by) for each in self.when]
         field = Field(self.name, self.type, self.words, self.offset + by, when)
         field.bits = self.bits
@@ -230,7 +230,7 @@ class Field:
 
 
 class Struct:
-    """A structure or union whose fields are shown; `size` and `alignment` are in bytes."""
+    """A structure or union whose fields are printed; `size` and `alignment` are in bytes."""
 
     __slots__ = ("alignment", "fields", "name", "size")
 
@@ -242,7 +242,7 @@ class Struct:
 
     @property
     def shown_size(self) -> int:
-        """How many bytes there are up to the last field that is shown; all, where all are."""
+        """The bytes up to the end of the last printed field; the size if all are printed."""
         shown = [field for field in self.fields if "HIDDEN" not in field.words]
         if len(shown) == len(self.fields):
             return self.size

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn a declaration into what printing (row.py) and capturing (capture.py) need.
+"""Turn a declaration into the data for printing (row.py) and capturing (capture.py).
 
-places.py says where each argument is, records.py how a value is shown.
+places.py computes the location of each argument, records.py how a value is printed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from soscope.prototypes.records import how_shown, set_named, value_named
 from soscope.wire import layout
 
 _INT_REGISTERS = 6
-_SMALL = 128  # bytes of a structure that is shown unasked
-_MOST_FOLLOWED = layout.ARG_STACK_END - layout.ARG_STACK  # words of the stack
+_SMALL = 128  # bytes of a structure that is printed without an annotation
+_MOST_FOLLOWED = layout.ARG_STACK_END - layout.ARG_STACK  # words of the stack that can be followed
 _RULES = {
     ("<", "0", 4): layout.ERROR_INT_NEGATIVE,
     ("<", "0", 8): layout.ERROR_LONG_NEGATIVE,
@@ -40,25 +40,26 @@ _RULES = {
 }
 _COMPARISONS = (">", ">=", "!=", "==")
 _ZEROS = ("0", "NULL")
-# Structures whose content depends on itself; the printer knows them.
+# Structures whose contents depend on their own data; the printer knows them.
 _SOCKET_ADDRESS = "sockaddr"
 
-# Words about what a pointer leads to.
+# Annotations about the data to which a pointer points.
 _FOLLOWED = {"IN", "OUT", "BYTES", "LIMIT", "ELEMENTS", "STRING", "FOLLOW", "FOLLOW_UNLESS_0",
              "DESCRIPTORS"}  # fmt: skip
 _DESCRIPTORS = 1024  # FD_SETSIZE
 _FOLLOWED_RESULTS = (row.LEADS_TO_STRING, row.LEADS_TO_WIDE, row.LEADS_TO_STRUCT)
-_MOST_ELEMENTS = 8  # that are kept where a parameter says how many there are
+_MOST_ELEMENTS = 8  # elements captured if a parameter has their number
 _GUESSES = (row.GUESSED_RESULT, row.GUESSED_ALL)
 
 
 class DescribedArgument:
-    """An argument, or a result, with what decides how it is captured.
+    """An argument, or a result, with everything that decides how it is captured.
 
-    `length` holds the tokens of BYTES, `most` those of LIMIT; `size` is that of one thing the
-    pointer leads to; `writes` says when the call has written there, None: never. `is_in_out`: what
-    lies there before is shown, too. `is_text_at`: it leads to the address and length of a text.
-    `counted_by`: the number of the argument that says how many things there are, None: none does.
+    `length` has the tokens of BYTES, `most` those of LIMIT. `size` is the size of one element at
+    the pointer's target. `writes` is the condition under which the call has written there, None
+    if it never writes. If `is_in_out` is true, the old data there is printed, too. If
+    `is_text_at` is true, the pointer leads to the address and length of a text. `counted_by` is
+    the number of the argument that has the number of elements, None if there is none.
     """
 
     __slots__ = (
@@ -107,7 +108,7 @@ class DescribedArgument:
         self.most: list[str] = []
 
     def kept(self) -> row.ArgumentRow:
-        """Return what printing needs."""
+        """Return the data for printing."""
         return (
             self.type.text,
             self.place,
@@ -123,7 +124,7 @@ class DescribedArgument:
 
 
 class Description:
-    """A function with places, ways of showing, and rules; `kept()` is what is kept of it."""
+    """A function with locations, formats, and rules; `kept()` is the row for the compiled file."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class Description:
         *,
         shows_const: bool = False,
     ) -> None:
-        """`shows_const`: small structures that a pointer to const leads to are shown."""
+        """Describe a function; `shows_const`: print small structures at a pointer to const."""
         self.function = function
         self._shows_const = shows_const
         self._sets = sets
@@ -144,8 +145,8 @@ class Description:
         for argument, parameter in zip(self.arguments, function.parameters, strict=True):
             self._fill_out(argument, parameter)
             self._fill_elements(argument, parameter)
-        # (conditions, arguments) behind the fixed ones, and (number, conditions, argument) of those
-        # that are another one
+        # (conditions, arguments) behind the fixed ones, and (number, conditions, argument) for
+        # arguments whose type depends on a condition
         self.optionals = self._optionals()
         self.others = [
             self._other(number, other)
@@ -157,7 +158,7 @@ class Description:
         self.errno = self._errno()
 
     def kept(self) -> row.FunctionRow:
-        """Return the row that is kept."""
+        """Return the row for the compiled file."""
         optionals = tuple(
             (conditions, tuple(argument.kept() for argument in arguments))
             for conditions, arguments in self.optionals
@@ -265,7 +266,7 @@ class Description:
             raise self._fail(f"'{argument.name}' leads to something unknown")
 
     def _is_const(self, target: Type) -> bool:
-        """Return whether a function can only read what it is passed, and that can be shown."""
+        """Return whether a pointer's target is const and a structure small enough to print."""
         struct = self._structs.get(target.struct)
         return (
             self._shows_const and target.is_const and struct is not None and struct.size <= _SMALL
@@ -275,7 +276,7 @@ class Description:
         name = target.struct
         if name == _SOCKET_ADDRESS:
             argument.leads = row.LEADS_TO_SOCKET
-            # struct sockaddr_un where its length is known, else struct sockaddr_in6
+            # struct sockaddr_un if the length is known, else struct sockaddr_in6
             argument.size = 110 if argument.length else 28
             return
         if name not in self._structs:
@@ -297,7 +298,7 @@ class Description:
         enum = words.get("ENUM", [])
         try:
             if enum[1:2] == [","]:
-                # What it depends on has been passed before it: its number is known.
+                # It only depends on earlier arguments, whose numbers are known.
                 names = [parameter.name for parameter in self.function.parameters]
                 if enum[2] not in names:
                     raise self._fail(f"'{enum[2]}' is no parameter")
@@ -308,7 +309,7 @@ class Description:
             raise self._fail(error.message) from None
 
     def _fill_out(self, argument: DescribedArgument, parameter: Parameter) -> None:
-        """Add when the call has written what an argument leads to."""
+        """Set the condition under which the call has written the data at an argument."""
         if "OUT" not in parameter.words:
             return
         argument.writes = self._writes(parameter.name, parameter.words["OUT"])
@@ -317,7 +318,7 @@ class Description:
             raise self._fail(f"IN of '{parameter.name}', whose length is the result")
 
     def _fill_elements(self, argument: DescribedArgument, parameter: Parameter) -> None:
-        """Add which argument says how many things an argument leads to."""
+        """Set the number of the argument that has the number of elements at `argument`."""
         if argument.leads == row.LEADS_TO_DESCRIPTORS:
             argument.counted_by = self._count(argument, parameter.words["DESCRIPTORS"])
         if "ELEMENTS" not in parameter.words:
@@ -329,7 +330,7 @@ class Description:
         argument.count = _MOST_ELEMENTS
 
     def _fill_several(self, argument: DescribedArgument) -> None:
-        """Have a pointer to a structure lead to an array of such."""
+        """Make a pointer to a structure a pointer to an array of structures."""
         of = argument.type.target
         if argument.leads == row.LEADS_TO_STRUCT and of is not None and of.kind == STRUCT:
             argument.leads = row.LEADS_TO_VALUES
@@ -337,7 +338,7 @@ class Description:
             argument.size = of.size
 
     def _count(self, argument: DescribedArgument, words: list[str]) -> int:
-        """Return the number of the argument that says how many `argument` leads to."""
+        """Return the number of the argument that has the number of elements at `argument`."""
         if words == ["result"]:
             if self.function.result.kind != INT or argument.writes is None or argument.is_in_out:
                 raise self._fail(f"ELEMENTS(result) of '{argument.name}', which is not OUT alone")
@@ -348,7 +349,7 @@ class Description:
         return number
 
     def _other(self, number: int, other: Optional) -> tuple[int, row.Conditions, DescribedArgument]:
-        """Return what argument `number` is under a condition: in the same register."""
+        """Return the type of argument `number` under a condition; it stays in the same register."""
         parameter, place = other.parameters[0], self.arguments[number]
         behind, self._places = self._places, self._places.copy()
         argument = self._argument(parameter)
@@ -364,7 +365,7 @@ class Description:
     # ---- the rest of a function
 
     def _writes(self, name: str, tokens: list[str]) -> row.Writes:
-        """Return what OUT(...) says: when the call has written what `name` leads to."""
+        """Return the conditions in OUT(...) under which a call has written the data at `name`."""
         terms = " ".join(tokens).split(",")
         if not tokens:
             raise self._fail(

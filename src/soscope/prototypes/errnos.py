@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of errors on Linux x86-64: name and what glibc says of them.
+"""Error numbers of Linux on x86-64: their names, and glibc's texts.
 
-Not taken from the running system: a recording may be read on another one.
+They are not taken from the running system, because a recording may be read on another one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes as C string and character literals, as ltrace shows them."""
+"""Bytes as C string and character literals, as ltrace prints them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMED = {
     13: r"\r",
     92: r"\\",
 }
-# Three octal digits always: a digit may follow.
+# Always three octal digits, because a digit may follow.
 _BYTES = [
     _NAMED.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in range(256)
 ]
@@ -26,11 +26,11 @@ _WIDE_CHAR = 4
 
 
 def string(data: bytes, limit: int, *, cut: bool = False) -> str:
-    """Return `data` in quotes, at most `limit` bytes of it; `cut`: there was more."""
+    """Return `data` in quotes, at most `limit` bytes of it; `cut` tells that there was more."""
     if len(data) > limit:
         data, cut = data[:limit], True
     text = data.decode("latin-1")
-    # nearly all strings are as they are shown
+    # nearly all strings need no escapes
     if not (text.isascii() and text.isprintable()) or '"' in text or "\\" in text:
         text = "".join([_IN_STRING[byte] for byte in data])
     return f'"{text}"...' if cut else f'"{text}"'
@@ -47,7 +47,7 @@ def wide_string(data: bytes, limit: int, *, cut: bool = False) -> tuple[str, str
 
 
 def narrowed(data: bytes) -> bytes:
-    """Return the wide string `data` with a byte for each character, those of ASCII as they are."""
+    """Return the wide string `data` with one byte for each character; ASCII stays unchanged."""
     return bytes(code if 0 < code < 128 else 0x80 for code in _codes(data))
 
 
@@ -59,12 +59,12 @@ def _codes(data: bytes) -> list[int]:
 
 
 def char(code: int) -> str:
-    """Return the character 0..255 as a literal; other numbers in decimal (EOF is -1)."""
+    """Return the character 0..255 as a literal, other numbers in decimal (EOF is -1)."""
     return f"'{_IN_CHAR[code]}'" if 0 <= code < 256 else str(code)
 
 
 def wide_char(code: int) -> str:
-    """Return the wide character as a literal; what is no character in decimal."""
+    """Return the wide character as a literal; a number that is no character in decimal."""
     if code == 0xFFFF_FFFF:
         return "-1"  # WEOF
     if not 0 <= code < 0x110000:
@@ -81,5 +81,5 @@ def _wide(code: int) -> str:
 
 
 def value(data: bytes) -> str:
-    """Return the string that `data` is, for programs."""
+    """Return the string in `data`, for programs that read the output."""
     return data.decode("utf-8", "backslashreplace")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant expressions of C: what a preprocessor's condition, an enum or an array's size says."""
+"""Constant expressions of C, in preprocessor conditions, enums and array sizes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _LEVELS = (
     ("+", "-"),
     ("*", "/", "%"),
 )
-_MOST_BITS = 128  # of what is shifted: no number of C has more
+_MOST_BITS = 128  # limit of shifted numbers; no number of C has more bits
 _MOST_DEPTH = 64
 
 
 class NotConstantError(ValueError):
-    """What was to be a constant expression is none, or more than is understood."""
+    """The text is not a constant expression, or one that soscope does not understand."""
 
 
 def value_of(text: str, names: Callable[[str], int | None]) -> int:
-    """Return the value of the expression `text`; `names` knows those of other constants.
+    """Return the value of the expression `text`; `names` returns the values of other constants.
 
     Raises NotConstantError.
     """

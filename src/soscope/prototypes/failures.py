@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How functions fail: what they return then, and which errors their manuals list.
+"""How functions fail: the results in that case, and the errors in their manuals.
 
-`FAILS` and `ERRNO` of a declaration say most of it; prototypes/failures.txt has the errors, and
-what a function returns that cannot be seen to have failed by its result alone.
+Most of it is in `FAILS` and `ERRNO` of a declaration. prototypes/failures.txt has the errors, and
+the results of functions whose result alone does not show that they failed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _VALUES = {
 _NAMED = {"NULL": 0, "EOF": -1, "0": 0, "-1": -1}
 _NUMBERS = {name: number for number, (name, _) in ERRNOS.items()}
 _NUMBERS |= {"EWOULDBLOCK": 11, "EDEADLOCK": 35, "ENOTSUP": 95}
-_LARGEST = 4095  # of errno
+_LARGEST = 4095  # largest errno
 
-# What failures.txt says of one function: its value ("": its declaration says it), errors.
+# An entry of failures.txt: a function's result ("" if its declaration has it), errors.
 Listed = tuple[str, tuple[str, ...]]
 
 
@@ -47,7 +47,7 @@ def read(text: str, file: str) -> dict[str, Listed]:
 
 
 def _entries(text: str) -> list[tuple[int, str]]:
-    """Return what is said, each with the number of its first line."""
+    """Return the entries, each with the number of its first line."""
     entries: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         said = line.split("#", 1)[0]
@@ -62,8 +62,8 @@ def _entries(text: str) -> list[tuple[int, str]]:
 class Failure:
     """How one function fails.
 
-    `value` is what it returns then; None: the number of the error. `sets_errno`: it sets errno,
-    too. `errors` are the names that its manual lists.
+    `value` is its result in that case; None means the number of the error. `sets_errno` tells
+    that it sets errno, too. `errors` are the names in its manual.
     """
 
     __slots__ = ("_enum", "errors", "name", "sets_errno", "value")
@@ -90,9 +90,9 @@ class Failure:
         raise UsageError(f"'{error}' is no error of {self.name}, which has its own: {names}, …")
 
     def outcome(self, error: str | None) -> tuple[int, int | None]:
-        """Return the result and what errno becomes, None: it is left alone.
+        """Return the result and the new errno, None if it is not changed.
 
-        `error` is None for the first error of the manual. Raises UsageError.
+        If `error` is None, the first error in the manual is taken. Raises UsageError.
         """
         if error is None and self.errors:
             error = self.errors[0]
@@ -109,7 +109,7 @@ class Failure:
 def failure_of(
     name: str, of: row.FunctionRow, listed: Listed | None, enums: dict[str, dict[int, str]]
 ) -> Failure | None:
-    """Return how a function fails by its row and what failures.txt says; None: nobody knows."""
+    """Return how a function fails, by its row and its entry in failures.txt; None if not known."""
     _, _, _, _, result, rule, where, *_ = of
     value, errors = listed or ("", ())
     if result is None or (rule not in _VALUES and not value):
@@ -125,7 +125,7 @@ def failure_of(
 
 
 def result_kind(of: row.FunctionRow) -> str:
-    """Return what a result is that no integer register holds; "" for all others."""
+    """Return the kind of a result that is not in an integer register, "" for all others."""
     result = of[4]
     if result is None:
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read prototypes/families.txt: whose functions a declaration is about."""
+"""Read prototypes/families.txt: the libraries whose functions a declaration is for."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _WORDS = ("of", "in", "but")
 
 
 class Families:
-    """What families.txt says."""
+    """The contents of families.txt."""
 
     __slots__ = ("_globs",)
 
     def __init__(self, text: str, file: str) -> None:
-        """Take the content of a file. Raises FormatError."""
+        """Parse the contents of a file. Raises FormatError."""
         self._globs: dict[tuple[str, str], list[str]] = {}
         last: list[str] = []
         for number, line in enumerate(text.splitlines(), 1):
@@ -34,7 +34,7 @@ class Families:
             last += words
 
     def flag(self, function: str, where: str) -> int:
-        """Return the flag of a function that is declared in the file of `where`, 0 for none."""
+        """Return the family's flag for a function declared at `where`, 0 if it has no family."""
         file = where.partition(":")[0]
         for name, index in FAMILIES.items():
             if self._has(name, "of", file) and not self._has(name, "but", function):
@@ -42,7 +42,7 @@ class Families:
         return 0
 
     def automata(self) -> list[tuple[int, Automaton]]:
-        """Return the index of each family, with what its images and versions are called."""
+        """Return (index, automaton for names of its images and versions) of each family."""
         return [
             (
                 index,

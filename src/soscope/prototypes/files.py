@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prototypes in files of the user's own."""
+"""Prototypes in files of the user."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from soscope.prototypes.catalog import Prototypes
 
 _MOST = 16 << 20  # bytes
-_LTRACE = ".conf"  # what its files end with
+_LTRACE = ".conf"  # ending of ltrace's files
 
 
 def add_files(prototypes: Prototypes, paths: list[str]) -> None:
-    """Add the declarations of files that the user has named.
+    """Add the declarations in files that the user has named.
 
-    Raises UsageError for one that cannot be read, FormatError for one with a fault.
+    Raises UsageError for a file that cannot be read, FormatError for a file with an error.
     """
     for path in paths:
         if path.endswith(_LTRACE):
@@ -36,9 +36,9 @@ def add_files(prototypes: Prototypes, paths: list[str]) -> None:
 
 
 def add_ltrace(prototypes: Prototypes, names: set[str]) -> list[str]:
-    """Add what ltrace's own files say of some functions; return what is wrong with them.
+    """Add the declarations of some functions in ltrace's own files; return their errors.
 
-    A file that is not there, or cannot be read, says nothing.
+    A file that is missing, or cannot be read, is skipped.
     """
     notes = []
     for path in (os.path.expanduser("~/.ltrace.conf"), "/etc/ltrace.conf"):
@@ -46,15 +46,15 @@ def add_ltrace(prototypes: Prototypes, names: set[str]) -> list[str]:
         try:
             content = _content(path) if left else ""
         except UsageError:
-            continue  # nobody has asked for it by name
-        # most have none of them, and the translator is slow to import
+            continue  # ignored, because the user did not give this file
+        # most files have none of them, and the translator is slow to import
         if any(re.search(rf"\b{re.escape(name)}\s*\(", content) for name in left):
             notes += _translate(prototypes, path, content, left)
     return notes
 
 
 def _add_ltrace(prototypes: Prototypes, path: str) -> None:
-    """Add a file that the user has named. Raises FormatError for its first fault."""
+    """Add a file that the user has named. Raises FormatError for its first error."""
     notes = _translate(prototypes, path, _content(path), None)
     if notes:
         raise FormatError(notes[0])
@@ -84,5 +84,5 @@ def _content(path: str) -> str:
         raise UsageError(f"--prototypes: cannot read {path}: {reason}") from None
     if len(content) > _MOST:
         raise UsageError(f"--prototypes: {path} has more than 16 MiB")
-    # what is no UTF-8 can only stand in comments and strings
+    # bytes that are not UTF-8 can only be in comments and strings
     return content.decode("utf-8", "replace")

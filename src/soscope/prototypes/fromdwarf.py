@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """C declarations of functions that DWARF describes, with the types that they need.
 
-What C cannot say, or what would be laid out in another way, is left out: such a function stays
-unknown.
+If C cannot express a function's types, or would lay them out in another way, the function is left
+out and stays unknown.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _NORMAL = (None, 1, 5)  # DW_CC_normal, DW_CC_pass_by_value
 _RECORDS = (d.TAG_STRUCT, d.TAG_CLASS, d.TAG_UNION)
 _POINTERS = (d.TAG_POINTER, d.TAG_REFERENCE, d.TAG_RVALUE_REFERENCE)
 _QUALIFIERS = (d.TAG_CONST, d.TAG_VOLATILE, d.TAG_RESTRICT, d.TAG_ATOMIC)
-_STRING = "basic_string<"  # often declared alone, as its code is in the library
+_STRING = "basic_string<"  # often only declared, because the library has its code
 _STRING_OF_CHAR = "basic_string<char, std::char_traits<char>"
-# In a symbol: one of those is in the layout that libstdc++ has had since 2015.
+# A symbol with this part uses the layout that libstdc++ has had since 2015.
 _IS_NEW_STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcE"
 _OF_COMPILERS = ("__in_chrg", "__vtt_parm", "vtt")
-_SSE = 16  # bytes of a vector register of any processor
-# What gcc notes of its options where vectors of so many bytes are in registers.
+_SSE = 16  # bytes of the vector registers that all processors have
+# Options that gcc records if vectors of so many bytes are in registers.
 _ENABLED = {
     32: re.compile(
         rb"-mavx|-march=(x86-64-v[34]|haswell|broadwell|znver|[a-z]*(bridge|lake|rapids))"
     ),
     64: re.compile(rb"-mavx512f|-march=x86-64-v4"),
 }
-_SHOWN = 128  # bytes of a structure that is shown where a pointer to const leads to it
+_SHOWN = 128  # bytes of a structure that is printed if a pointer to const leads to it
 _MOST_STEPS = 64
 _MOST_DEPTH = 16
 _MOST_CHILDREN = 4096
@@ -50,28 +50,28 @@ _UNSIGNED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uns
 
 
 class _Unsaid(Exception):  # noqa: N818  it is no fault of anything
-    """What C, or this subset of it, does not say."""
+    """C, or the subset of it that soscope reads, cannot express this."""
 
 
 class CWriter:
-    """Writes declarations of functions of one file; `types` are those that are known anyway."""
+    """Writes declarations of functions of one file; `types` are those that are known already."""
 
     def __init__(self, entries: Entries, preamble: str) -> None:
         self._entries = entries
         self._known = Declarations.of_types(preamble, "types.h")
         self._common = dict(self._known.types)
-        self._names: dict[int, str] = {}  # of what has been written, by its entry
-        self._taken: dict[str, str] = {}  # definitions by the names that they define
+        self._names: dict[int, str] = {}  # names of the types written, by their entries
+        self._taken: dict[str, str] = {}  # name -> its definition
         self._layouts: dict[str, tuple[int, list[tuple[str, int]]]] = {}
         self._chunks: list[str] = []
 
     @property
     def text(self) -> str:
-        """All that could be said."""
+        """All declarations that could be written."""
         return "".join(f"{chunk}\n" for chunk in self._chunks)
 
     def add(self, symbol: str, entry: DwarfEntry) -> bool:
-        """Declare the function `symbol` as an entry describes it; return whether it could."""
+        """Declare the function `symbol` by its DWARF entry; return whether that was possible."""
         try:
             chunk = self._function(symbol, entry)
             self._known.read(chunk, "DWARF")
@@ -109,7 +109,7 @@ class CWriter:
                 parameters.append("...")
         result = self._entries.led(self._typed(entry))
         record = self._by_reference(result)
-        if record is not None:  # the caller says where it is to lie
+        if record is not None:  # the caller passes the address for it
             parameters.insert(0, f"{self._specifier(record, 0, complete=False)} *to")
             return self._declare(record, f"*{symbol}({', '.join(parameters)});", 0)
         named = f"{symbol}({', '.join(parameters) or 'void'})"
@@ -119,7 +119,7 @@ class CWriter:
     def _parameter(self, entry: DwarfEntry, number: int) -> str:
         entry = self._typed(entry)
         if d.AT_ARTIFICIAL in entry.values and entry.name in _OF_COMPILERS:
-            raise _Unsaid  # only some of its callers pass it
+            raise _Unsaid  # only some callers pass it
         if d.AT_TYPE not in entry.values:
             raise _Unsaid
         name = _identifier(entry.name) or f"_{number + 1}"
@@ -130,7 +130,7 @@ class CWriter:
         return self._declare(of, name, 0, complete=True)
 
     def _is_bytes(self, of: DwarfEntry | None) -> bool:
-        """Return whether a type is `char *`: in C++ it leads to any bytes, which nothing ends."""
+        """Return whether a type is `char *`: in C++ it may point to any bytes, without a NUL."""
         whole = self._stripped(of)
         if whole is None or whole.tag != d.TAG_POINTER:
             return False
@@ -140,7 +140,7 @@ class CWriter:
         return target is not None and target.tag == d.TAG_BASE and target.name == "char"
 
     def _is_string(self, parameter: DwarfEntry) -> bool:
-        """Return whether an argument leads to a std::string that nobody else may write to."""
+        """Return whether an argument leads to a std::string that the callee cannot change."""
         of = self._stripped(self._entries.led(parameter))
         if of is not None and of.tag in (d.TAG_REFERENCE, d.TAG_RVALUE_REFERENCE):
             target = self._entries.led(of)
@@ -150,7 +150,7 @@ class CWriter:
         return of is not None and of.tag in _RECORDS and of.name.startswith(_STRING_OF_CHAR)
 
     def _typed(self, entry: DwarfEntry) -> DwarfEntry:
-        """Return the entry that has the type: another one, if this is of a copy of a function."""
+        """Return the entry with the type: another one, if this describes a copy of a function."""
         for _ in range(_MOST_STEPS):
             if d.AT_TYPE in entry.values:
                 break
@@ -164,7 +164,7 @@ class CWriter:
         return entry
 
     def _by_reference(self, of: DwarfEntry | None) -> DwarfEntry | None:
-        """Return the class that a type is, if its objects are passed by their address."""
+        """Return the class of a type if its objects are passed by address, else None."""
         whole = self._stripped(of)
         if whole is None or whole.tag not in _RECORDS:
             return None
@@ -175,13 +175,13 @@ class CWriter:
             return whole
         children = self._entries.children(whole)
         if convention is None and any(child.tag == d.TAG_SUBPROGRAM for child in children):
-            raise _Unsaid  # it depends on what these do
+            raise _Unsaid  # depends on its functions
         return None
 
     # ---- types
 
     def _stripped(self, of: DwarfEntry | None) -> DwarfEntry | None:
-        """Return what typedefs and qualifiers lead to."""
+        """Return the type behind typedefs and qualifiers."""
         for _ in range(_MOST_STEPS):
             if of is None or (of.tag not in _QUALIFIERS and of.tag != d.TAG_TYPEDEF):
                 return of
@@ -193,7 +193,7 @@ class CWriter:
     ) -> str:
         """Return the declaration of `inner`, which is of the type `of`.
 
-        `complete`: it has a value of that type, so that its size has to be known.
+        If `complete` is true, `inner` holds a value of that type, so that its size must be known.
         """
         if depth > _MOST_STEPS:
             raise _Unsaid
@@ -248,7 +248,7 @@ class CWriter:
             raise _Unsaid
         whole = self._stripped(element)
         size = count * ((whole.number(d.AT_BYTE_SIZE) if whole is not None else 0) or 0)
-        if size > _SSE:  # it is passed by what the compiler was told of the processor
+        if size > _SSE:  # how it is passed depends on compiler options
             options = self._entries.top(of.unit).values.get(d.AT_PRODUCER)
             enabled = _ENABLED.get(size)
             if enabled is None or not isinstance(options, bytes) or not enabled.search(options):
@@ -274,7 +274,7 @@ class CWriter:
         return counts
 
     def _specifier(self, of: DwarfEntry, depth: int, *, complete: bool) -> str:
-        """Return the name of a type, which is defined where it has to be."""
+        """Return the name of a type, and define the type if necessary."""
         if depth > _MOST_DEPTH:
             raise _Unsaid
         if of.tag == d.TAG_BASE:
@@ -300,12 +300,12 @@ class CWriter:
         if whole is not None and whole.tag in _RECORDS and not complete:
             return name
         if whole is not None and d.AT_GNU_VECTOR in whole.values:
-            self._vector(whole, depth)  # whether it can be said at all
+            self._vector(whole, depth)  # checks whether C can express it
         if name in self._common and _is_like(self._common[name], whole):
             self._names[of.at] = name
             return name
         target = self._entries.led(of)
-        # how it is shown hangs on its typedef, but on none of those that it is made of
+        # its typedef decides how it is printed, but not the typedefs that it is made of
         if target is None:
             definition = "typedef void {}"
         elif target.tag == d.TAG_SUBROUTINE_TYPE:
@@ -324,7 +324,7 @@ class CWriter:
             if known in (None, text):
                 break
             number += 1
-            chosen = f"{name}_{number}"  # another file's type of that name
+            chosen = f"{name}_{number}"  # the name is taken by another type
         if known is None:
             try:
                 self._known.read(text, "DWARF")
@@ -390,10 +390,10 @@ class CWriter:
             if self._lies_so(called, size, offsets):
                 return called
             self._forget(of, called)
-        raise _Unsaid  # aligned by force, or of C++: no such declaration
+        raise _Unsaid  # forced alignment, or C++: C cannot express it
 
     def _lies_so(self, called: str, size: int, offsets: list[tuple[str, int | None]]) -> bool:
-        """Return whether what was written is laid out as an entry says."""
+        """Return whether a written definition has the layout that the DWARF entry gives."""
         struct = self._known.structs.get(called.rsplit(maxsplit=1)[-1])
         if struct is None or struct.size != size:
             return False
@@ -401,7 +401,7 @@ class CWriter:
         return all(there.get(name) == offset for name, offset in offsets)
 
     def _base_class(self, of: DwarfEntry, depth: int) -> str:
-        """Return the member that stands for a base: one of its name."""
+        """Return a member of the same name in place of a base class."""
         base = self._entries.led(of)
         place = of.number(d.AT_MEMBER_LOCATION)
         if base is None or place is None or d.AT_VIRTUALITY in of.values:
@@ -443,7 +443,7 @@ def _base(of: DwarfEntry) -> str:
 
 
 def _is_like(known: Type, whole: DwarfEntry | None) -> bool:
-    """Return whether a type that everybody knows is what an entry describes."""
+    """Return whether a type that soscope knows already is the type of an entry."""
     if whole is None:
         return False
     size = whole.number(d.AT_BYTE_SIZE)
@@ -459,7 +459,7 @@ def _is_like(known: Type, whole: DwarfEntry | None) -> bool:
 
 
 def _identifier(name: str) -> str:
-    """Return a name as C can have it: those of C++ have other signs."""
+    """Return a name as a C identifier, because C++ names contain other characters."""
     name = re.sub(r"\W", "_", name, flags=re.ASCII)[:_MOST_NAME]
     if name[:1].isdigit():
         name = f"_{name}"

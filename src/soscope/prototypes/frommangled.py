@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C declarations of functions whose mangled names tell their parameters.
+"""C declarations of functions whose mangled names contain their parameters.
 
-A name tells neither the result of most functions, nor whether a member is static, nor whether
-`a::f` is a member at all. GUESSED(result) and GUESSED(all) say so to whoever shows a call.
+A mangled name has neither the result of most functions, nor whether a member is static, nor
+whether `a::f` is a member at all. GUESSED(result) and GUESSED(all) mark such declarations for the
+code that prints calls.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _SCALARS = frozenset("abdefhijlmstxy")
 _ENUMS = frozenset(
     "13_Ios_Openmode 13_Ios_Fmtflags 12_Ios_Iostate 12_Ios_Seekdir 6launch 12memory_order".split()
 )
-# std::string of libstdc++: the address of its text, its length, ...
+# libstdc++'s std::string: the address of its text, its length, ...
 _STRING = ("St", "7__cxx11", "12basic_string")
 _CHARACTERS = ("c", "11char_traits", "9allocator")
 _TAGS = {"St": "std", "Ss": "std__string", "Si": "std__istream", "So": "std__ostream"}
@@ -53,9 +54,9 @@ _MOST_NAME = 60
 
 
 class Scopes:
-    """Tells classes from namespaces by the dynamic symbols of images that have functions of them.
+    """Tells classes from namespaces, by the dynamic symbols of images that have functions of them.
 
-    `strings` are tables of strings, each a sequence of names that end with a zero.
+    `strings` are string tables, each a sequence of names that end with a zero byte.
     """
 
     __slots__ = ("_known", "_strings")
@@ -65,7 +66,7 @@ class Scopes:
         self._known: dict[tuple[str, ...], bool] = {}
 
     def is_class(self, parts: tuple[str, ...]) -> bool:
-        """Return whether `parts`, a name by its components as they are mangled, is one for certain.
+        """Return whether the name with mangled components `parts` is certainly a class.
 
         Classes have constructors and destructors, type information and const members.
         """
@@ -96,7 +97,7 @@ class Scopes:
 
 
 def declare(symbol: str, scopes: Scopes) -> str | None:
-    """Return the declaration of a function as C, None where its name does not say enough."""
+    """Return the declaration of a function as C, None if its name does not contain enough."""
     try:
         function = m.read(symbol)
         return _Writer(function, scopes).declaration(symbol)
@@ -121,7 +122,7 @@ class _Writer:
             if said is None:
                 break
         if parameters == ["..."]:
-            raise Unread  # nothing is known then
+            raise Unread  # then nothing is known
         result, word = self._result()
         if not self._is_sure:
             word = " GUESSED(all)"
@@ -132,29 +133,29 @@ class _Writer:
         function = self._function
         if function.is_base and function.parameters:
             if self._scopes.has_virtual_bases(function.scope):
-                raise Unread  # behind `this` they are passed a table
+                raise Unread  # a table is passed behind `this`
             self._is_sure = False
         if function.is_member or not function.may_be_member:
             return function.is_member
-        self._is_sure = False  # a static member, or a function of a namespace
+        self._is_sure = False  # it may be static, or in a namespace
         return function.scope_is_class or self._scopes.is_class(function.scope)
 
     def _result(self) -> tuple[str, str]:
-        """Return the type of the result, and a word where it is not known."""
+        """Return the type of the result, and an annotation if it is not known."""
         function, of = self._function, self._function.result
         if function.is_special:
             return "void ", ""
         if of is not None and of.kind in (m.POINTER, m.REFERENCE):
             text = self._pointer(of, "")
             if text is not None:
-                word = " POINTER" if text == "char *" else ""  # it may lead to any bytes
+                word = " POINTER" if text == "char *" else ""  # it may point to any bytes
                 return text.replace(" IN", "").replace(" CXX_STRING", ""), word
         if of is not None and of.kind == m.BUILTIN and of.code in _C:
             return f"{_C[of.code]} ", ""
         return "long ", " GUESSED(result)"
 
     def _parameter(self, of: CxxType, name: str) -> str | None:
-        """Return a parameter as C; None: where it is, and all that follow, is not known."""
+        """Return a parameter as C, None if its location (and that of all behind it) is unknown."""
         if of.kind in (m.POINTER, m.REFERENCE):
             return self._pointer(of, name)
         if of.kind == m.BUILTIN and of.code in _C and of.code != "v":
@@ -165,7 +166,7 @@ class _Writer:
             return f"int {name}"
         if of.parts[0] in ("St", "Ss", "Si", "So", "Sd") or self._scopes.is_class(of.parts):
             return None
-        self._is_sure = False  # an enum as it seems; but it may be a class
+        self._is_sure = False  # probably an enum, but it may be a class
         return f"int {name}"
 
     def _pointer(self, of: CxxType, name: str) -> str | None:
@@ -180,7 +181,7 @@ class _Writer:
                 return f"void *{name}"
             text = f"{constant}{_C[target.code]} *{name}"
             if of.kind == m.POINTER or not target.is_const or target.code not in _SCALARS:
-                # what is one character is no string
+                # a pointer to one character is not a string
                 return text if of.kind == m.POINTER else f"{text} POINTER"
             return f"{text} IN"
         if target.kind == m.NAMED:
@@ -200,6 +201,6 @@ def _is_string(of: CxxType) -> bool:
 
 
 def _tag(parts: tuple[str, ...]) -> str:
-    """Return a tag for a class: another one than that of any structure of C."""
+    """Return a tag for a class that is not the tag of any structure of C."""
     names = [_TAGS.get(part, part.lstrip("0123456789").removesuffix("I")) for part in parts]
     return "cxx_" + re.sub(r"\W", "_", "__".join(names))[:_MOST_NAME]

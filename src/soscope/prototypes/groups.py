@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read prototypes/groups.txt: sets of functions that filters name (`-e %mem`)."""
+"""Read prototypes/groups.txt: the sets of functions for filters (`-e %mem`)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def read(
 ) -> dict[str, list[str]]:
     """Return the functions of each set, in order.
 
-    `names` are the declared functions, which patterns are for; `also` gives the other names of
-    one. A name that ends in `*` is for all that begin so, declared or not. Raises FormatError, with
-    file and line, for a set that is there twice.
+    Patterns are for the declared functions, `names`. `also` returns the other names of a
+    function. A name that ends in `*` matches all names that begin so, declared or not. Raises
+    FormatError, with file and line, for a set that is defined twice.
     """
     groups: dict[str, list[str]] = {}
     members: list[str] = []

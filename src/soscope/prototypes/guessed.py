@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the calls of a function whose declaration is in part a guess."""
+"""Print the calls of a function whose declaration is partly a guess."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from soscope.model.fields import Fields
     from soscope.prototypes.byfields import Text, Texts
 
-_LOWEST, _HIGHEST = 0x10000, 1 << 47  # addresses of a process
+_LOWEST, _HIGHEST = 0x10000, 1 << 47  # range of a process's addresses
 _WORD_SIZE = 8
 
 
 class GuessedPrinter(Printer):
-    """Prints them; `guessed` is one of row.GUESSED_…: that much is not known."""
+    """Prints such calls; `guessed` is one of row.GUESSED_…, which tells what is not known."""
 
     def __init__(self, of: row.FunctionRow, names: NamedTypes, guessed: str) -> None:
         super().__init__(of, names)
         self._guessed = guessed
         if guessed == row.GUESSED_RESULT or not self._may_be_returned():
-            self.known_at_entry = 0  # where they are shows when the call returns
+            self.known_at_entry = 0  # known only when the call returns
 
     def arguments(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
-        """Show the arguments, with a mark where they may be others."""
+        """Return the arguments, with a mark if they may be other ones."""
         if self._is_shifted(captured, after):
             return unknown_words(captured)
         shown = super().arguments(captured, limit, after)
         if shown and not self._is_proved(captured, after):
-            if shown[-1].type == REST:  # everybody's
+            if shown[-1].type == REST:  # shared by all calls
                 shown[-1] = Argument(REST, REST, None)
             for argument in shown:
                 argument.guess = True
@@ -43,28 +43,28 @@ class GuessedPrinter(Printer):
         return shown
 
     def texts(self, captured: Captured, limit: int, after: Exit | None) -> list[str]:
-        """Return what lines have of `arguments`, `shown` alone."""
+        """Return only the `shown` of `arguments`, for lines of a trace."""
         return [argument.shown for argument in self.arguments(captured, limit, after)]
 
     def result(self, after: Exit, limit: int) -> Argument | None:
-        """Show the result, which nobody knows."""
+        """Return the result, whose type is not known."""
         del limit
         return unknown_result(after.result)
 
     def by_fields(self, fields: Fields, limit: int) -> Texts | None:
-        """Return None: what an argument is does not depend on its register alone."""
+        """Return None, because an argument depends on more than its register."""
         del fields, limit
         return None
 
     def result_text(self) -> tuple[Text | None, int]:
-        """Return None: the result has a mark, and the arguments may have none."""
+        """Return None, because a guessed result is printed with a mark that arguments may lack."""
         return None, ERROR_NONE
 
     def _is_proved(self, captured: Captured, after: Exit | None) -> bool:
-        """Return whether the arguments are where they seem to be.
+        """Return whether the arguments are certainly in the expected locations.
 
-        Where a result has a hidden pointer, it is the first word, and it is returned (System V
-        psABI 3.2.3).
+        If a result has a hidden pointer, it is the first word, and the function returns it
+        (System V psABI 3.2.3).
         """
         if self._guessed == row.GUESSED_ALL or after is None or after.ended != ENDED_RETURN:
             return False
@@ -76,8 +76,9 @@ class GuessedPrinter(Printer):
     def _is_shifted(self, captured: Captured, after: Exit | None) -> bool:
         """Return whether the first word seems to be a hidden pointer to the result.
 
-        It is, where it is an address in place of a small number. And what comes back is that
-        pointer, or what a function may change (`*this`, a stream), and hardly anything else.
+        That is so if it is an address where a small number is expected. And if the function
+        returns the first word, it is a hidden pointer, or a pointer to something that the
+        function may change (`*this`, a stream), but hardly anything else.
         """
         passed = captured.words[0]
         if not self._arguments or not _LOWEST <= passed < _HIGHEST:
@@ -88,6 +89,6 @@ class GuessedPrinter(Printer):
         return after is not None and after.result == passed and not self._may_be_returned()
 
     def _may_be_returned(self) -> bool:
-        """Return whether the first argument is an address of what the function may change."""
+        """Return whether the first argument points to something that the function may change."""
         first = self._arguments[0].type if self._arguments else ""
         return first.endswith("*") and not first.startswith("const ")

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of a structure that are shown, those of structures in it one by one, in order."""
+"""The printed fields of a structure in order, including the fields of nested structures."""
 
 from __future__ import annotations
 
 from soscope.prototypes import row
 
-# Of these other machines have other bits, or as many in another order.
+# For these, other machines have other bits, or the same number in another order.
 _UNLIKE = (row.SHOW_LONG_DOUBLE, row.SHOW_BITS, row.SHOW_COMPLEX)
 
 
 class Leaf:
-    """One field: how C names it, its offset on x86-64, how it and when it is shown."""
+    """One field: its name in C, its offset on x86-64, its format, and its conditions."""
 
     __slots__ = ("at", "path", "show", "when")
 
@@ -22,7 +22,7 @@ class Leaf:
 
 
 def leaves_of(name: str, structs: row.Structs) -> list[Leaf] | None:
-    """Return those of a structure, None where some differ from machine to machine in more."""
+    """Return the leaves of a structure, None if machines differ in more than the layout."""
     leaves: list[Leaf] = []
     return leaves if _add(leaves, name, structs, "", 0, ()) else None
 
@@ -48,7 +48,7 @@ def _add(
 
 
 def is_whole(name: str, structs: row.Structs) -> bool:
-    """Return whether all fields of a structure are shown, those of structures in it too."""
+    """Return whether all fields of a structure, and of structures in it, are printed."""
     return all(
         field != row.MORE and (show[0] != row.SHOW_STRUCT or is_whole(show[3], structs))
         for field, _, show, _ in structs.get(name, ())

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show the x87 number of 80 bits with as many digits as it takes to mean this number."""
+"""Print an 80-bit x87 number with the fewest digits that identify it."""
 
 from __future__ import annotations
 
 from math import ldexp
 
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
-_MOST_DIGITS = 21  # always enough for 64 bits
-_LOG_2 = 0.30102999566398120  # of ten
-_PLAIN = range(-4, 16)  # exponents of ten that repr writes without one
+_MOST_DIGITS = 21  # enough for any 64-bit mantissa
+_LOG_2 = 0.30102999566398120  # log10(2)
+_PLAIN = range(-4, 16)  # decimal exponents that repr writes without an exponent
 
 
 def long_double(low: int, high: int) -> tuple[str, float | None]:
-    """Show the number in two stack words: text, and the nearest double.
+    """Return the number in two stack words: its text, and the nearest double.
 
-    The value is None for a finite number beyond all doubles.
+    The value is None for a finite number that is too large for a double.
     """
     exponent = high & 0x7FFF
     sign = "-" if high & 0x8000 else ""
@@ -32,7 +32,7 @@ def long_double(low: int, high: int) -> tuple[str, float | None]:
 
 
 def _decimal(low: int, scale: int) -> str:
-    """Return the shortest decimal number that is nearest to `low` * 2**`scale`."""
+    """Return the shortest decimal number for which `low` * 2**`scale` is the nearest number."""
     over, under = (low << scale, 1) if scale >= 0 else (low, 1 << -scale)
     tens = int((low.bit_length() - 1 + scale) * _LOG_2 // 1)
     if not _at_least(over, under, tens):
@@ -40,7 +40,7 @@ def _decimal(low: int, scale: int) -> str:
     elif _at_least(over, under, tens + 1):
         tens += 1
     least, most = 1, _MOST_DIGITS
-    while least < most:  # whatever does with fewer digits does with more
+    while least < most:  # if fewer digits are enough, more are, too
         count = (least + most) // 2
         if _is_near(over, under, low, tens, count):
             most = count
@@ -58,7 +58,7 @@ def _at_least(over: int, under: int, tens: int) -> bool:
 
 
 def _scaled(over: int, under: int, tens: int, count: int) -> tuple[int, int]:
-    """Return the fraction times such a power of ten that it has `count` digits in front."""
+    """Return the fraction times a power of ten, so that it has `count` digits before the point."""
     shift = count - 1 - tens
     ten: int = 10 ** abs(shift)
     return (over * ten, under) if shift >= 0 else (over, under * ten)
@@ -70,15 +70,15 @@ def _rounded(over: int, under: int, tens: int, count: int) -> int:
 
 
 def _is_near(over: int, under: int, low: int, tens: int, count: int) -> bool:
-    """Return whether so many digits are nearer to the number than to the next ones."""
+    """Return whether `count` digits suffice to tell the number from its neighbours."""
     over, under = _scaled(over, under, tens, count)
     away = abs((2 * over + under) // (2 * under) * under - over)
-    # the next numbers are a `low`th part of this one away, half of that below a power of two
+    # a neighbour is a `low`th part of this number away, or half of that just below a power of two
     return away * (4 if low == 1 << 63 else 2) * low < over
 
 
 def _written(digits: str, tens: int) -> str:
-    """Put the point or the exponent where repr has them."""
+    """Write the point or the exponent as repr does."""
     if tens not in _PLAIN:
         point = "." if len(digits) > 1 else ""
         return f"{digits[0]}{point}{digits[1:]}e{'-' if tens < 0 else '+'}{abs(tens):02}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C declarations of what ltrace's configuration files say: ltrace.conf(5).
+"""C declarations from ltrace's configuration files: ltrace.conf(5).
 
-Each line has one item, a prototype or an alias of a type. What C has no word for is said as well as
-it can be: `bitvec` is hexadecimal, `hide` shows, arrays whose length is in another argument are
-addresses unless they are of characters.
+Each line has one item, a prototype or an alias of a type. If C has no word for something, the
+nearest one is taken: `bitvec` becomes hexadecimal, `hide` is printed, and an array whose length
+is in another argument becomes an address, unless its elements are characters.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _MOST_DEPTH = 16
 
 
 class _Lens:
-    """A type with the way it is shown: C's `base`, annotations, and what else it is.
+    """A type with its format: C's `base`, annotations, and its kind.
 
-    `kind` is "", "string", "struct", "pointer", "array" or "format"; `target` is what the latter
-    lead to; `length` a tuple (argument or "result", whether it is a limit), a number, or None.
+    `kind` is "", "string", "struct", "pointer", "array" or "format". `target` is the type to
+    which the last three lead. `length` is a tuple (argument or "result", whether it is a limit),
+    a number, or None.
     """
 
     def __init__(self, base: str, words: str = "", kind: str = "") -> None:
@@ -49,7 +50,7 @@ class _Lens:
 
 
 class Translator:
-    """Makes C of the lines of one file, of the functions in `names` (None: of all)."""
+    """Translates the lines of one file to C, for the functions in `names` (None: for all)."""
 
     def __init__(self, file: str, names: Container[str] | None = None) -> None:
         self.file = file
@@ -62,7 +63,7 @@ class Translator:
         self._at = 0
 
     def read(self, text: str) -> str:
-        """Return declarations in C; lines with a fault are left out, and in `faults`."""
+        """Return declarations in C; lines with errors are left out and reported in `faults`."""
         for number, line in enumerate(text.splitlines(), 1):
             said = line.split(";", 1)[0] if line.lstrip().startswith(";") else line
             if not said.strip() or said.lstrip().startswith((";", "#")):
@@ -80,7 +81,7 @@ class Translator:
         if self._names is None:
             return True
         name = line.split("(", 1)[0].split()
-        # a lens of the result may have parentheses, too
+        # a lens for the result may have parentheses, too
         words = re.findall(r"[\w.$@]+(?=\s*\()", line)
         return any(word in self._names for word in [*words, *name[-1:]])
 
@@ -112,7 +113,7 @@ class Translator:
     def _alias(self) -> None:
         name = self._word()
         self._expect("=")
-        if self._tokens[self._at : self._at + 2] == ["struct", ";"]:  # to be told later
+        if self._tokens[self._at : self._at + 2] == ["struct", ";"]:  # defined later
             self._aliases[name] = _pointer(_Lens("void"))
             return
         self._aliases[name] = self._lens(0)
@@ -168,7 +169,7 @@ class Translator:
             return _Lens("const char *", kind="format")
         if word in _LENSES:
             inner = self._inside(depth)
-            if not inner.kind:  # of anything else, what it is
+            if not inner.kind:  # for other types, the type itself
                 known = inner.words if word == "hide" else _LENSES[word]
                 return _Lens(inner.base, "" if inner.base in ("float", "double") else known)
             return inner
@@ -310,7 +311,7 @@ def _pointer(target: _Lens) -> _Lens:
 
 
 def _parameter(lens: _Lens, name: str, *, is_out: bool) -> str:
-    """Return a parameter in C; `is_out`: it is shown as it is at the return."""
+    """Return a parameter in C; `is_out` tells that its data at the return are printed."""
     out = " OUT(always)" if is_out else ""
     if lens.kind == "format":
         return f"const char *{name} FORMAT(printf)"
@@ -319,7 +320,7 @@ def _parameter(lens: _Lens, name: str, *, is_out: bool) -> str:
         if isinstance(lens.length, tuple):
             length, is_limit = lens.length
             if length == "result" and not is_out:
-                return f"const void *{name}"  # not known yet
+                return f"const void *{name}"  # not defined yet
             if is_limit:
                 return f"{const}char *{name} STRING{out or ' IN'} LIMIT({length})"
             return f"{const}void *{name}{out} BYTES({length})"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a mangled name of C++ says of a function: its parameters (Itanium C++ ABI, 5.1).
+"""A function's parameters, from its mangled C++ name (Itanium C++ ABI, 5.1).
 
-A demangler writes text for people; here the types are wanted. Expressions, `decltype`, local names
-and vendors' extensions are not read: such a name says nothing.
+A demangler writes a text, but soscope needs the types. Expressions, `decltype`, local names and
+extensions of vendors are not supported: such a name gives no parameters.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ _SHORT = {
     "o": ("So",),
     "d": ("Sd",),
 }
-_CLASSES = ("Ss", "Si", "So", "Sd", "9allocator", "12basic_string")  # not namespaces
+_CLASSES = ("Ss", "Si", "So", "Sd", "9allocator", "12basic_string")  # classes, not namespaces
 _OPERATORS = frozenset(
     "nw na dl da aw ps ng ad de co pl mi ml dv rm an or eo aS pL mI mL dV rM aN oR eO ls rs lS rS "
     "eq ne lt gt le ge ss nt aa oo pp mm cm pm pt cl ix qu".split()
 )
-_MEMBERS_ALONE = frozenset(("aS", "cl", "ix", "pt"))  # never functions outside of a class
+_MEMBERS_ALONE = frozenset(("aS", "cl", "ix", "pt"))  # operators that only classes have
 _BUILTINS = frozenset("vwbcahstijlmxynofdegz")
-_MOST = 4096  # characters, and steps down
+_MOST = 4096  # characters of a name, and steps of recursion
 
 
 class Unread(Exception):  # noqa: N818  it is no fault of anything
-    """A name that says nothing, or of a kind that is not read."""
+    """The name gives no parameters, or is of an unsupported kind."""
 
 
 class CxxType:
     """A type: `kind` is a constant of this module.
 
-    `code` is the letter of a built-in type; `target` what is pointed or referred to; `parts` the
-    components of a name as they are mangled, `arguments` those of a template; of a pack its types.
+    `code` is the letter of a built-in type. `target` is the type that is pointed or referred to.
+    `parts` are the mangled components of a name. `arguments` are those of a template, or the
+    types of a pack.
     """
 
     __slots__ = ("arguments", "code", "is_const", "kind", "parts", "target")
@@ -59,11 +60,12 @@ class CxxType:
 
 
 class CxxFunction:
-    """A function: `scope` is what its name stands in, by components, () for nothing.
+    """A function: `scope` are the components of its namespace or class, () if it has none.
 
-    `is_special`: a constructor or destructor, `is_base` that of a base. `is_member`: it has a
-    `this` for certain, `is_const`: that one cannot be changed; `may_be_member`: it may have one.
-    `scope_is_class`: the name says so. `result` is None where the name does not say it.
+    `is_special` is true for a constructor or destructor, `is_base` for one of a base class.
+    `is_member` tells that it certainly has a `this`, `is_const` that its object is const,
+    `may_be_member` that it may have a `this`. `scope_is_class` tells that the scope is a class,
+    by the name alone. `result` is None if the name does not contain it.
     """
 
     __slots__ = (
@@ -87,7 +89,7 @@ class CxxFunction:
 
 
 def read(symbol: str) -> CxxFunction:
-    """Return what a mangled name says. Raises Unread."""
+    """Return the function that a mangled name describes. Raises Unread."""
     if not symbol.startswith("_Z") or len(symbol) > _MOST:
         raise Unread
     try:
@@ -97,7 +99,7 @@ def read(symbol: str) -> CxxFunction:
 
 
 class _Name:
-    """A name on its way: `parts` and the arguments of its last template."""
+    """A name during parsing: `parts`, and the arguments of its last template."""
 
     __slots__ = ("arguments", "is_const", "is_nested", "last", "parts")
 
@@ -138,7 +140,7 @@ class _NameReader:
             of = self._type()
             function.parameters += of.arguments or () if of.kind == PACK else (of,)
         if not function.parameters:
-            raise Unread  # a variable
+            raise Unread  # it is a variable
         if len(function.parameters) == 1 and function.parameters[0].code == "v":
             function.parameters = []
         return function
@@ -182,7 +184,7 @@ class _NameReader:
             name.is_const = True
             self.at += 1
         if self.text[self.at] in "RO":
-            name.is_const = True  # such a function has a `this`, as a const one
+            name.is_const = True  # such a function has a `this`, as a const member has
             self.at += 1
         is_known = True
         while not self._take("E"):
@@ -212,7 +214,7 @@ class _NameReader:
             self._remember(name)
             is_known = False
         if not is_known:
-            # of a function it is no prefix of anything; a type is remembered by whoever reads one
+            # a function's whole name is no prefix of another; a type is added where it is read
             self.known.pop()
         return name
 
@@ -238,7 +240,7 @@ class _NameReader:
         else:
             raise Unread
         while self._take("B"):
-            self._source_name()  # a tag of the ABI
+            self._source_name()  # an ABI tag
 
     def _source_name(self) -> str:
         start = self.at
@@ -289,7 +291,7 @@ class _NameReader:
         return self.known[self._sequence(letter, 36)]
 
     def _sequence(self, letter: str, base: int) -> int:
-        """Return the index that "_", "0_", "1_", ... stand for; its first character was taken."""
+        """Return the index for "_", "0_", "1_", ...; its first character, `letter`, was read."""
         digits = ""
         while letter != "_":
             digits += letter
@@ -310,7 +312,7 @@ class _NameReader:
         return of
 
     def _one(self) -> tuple[CxxType, bool]:
-        """Return a type, and whether it can be substituted."""
+        """Return a type, and whether it counts as a substitution."""
         letter = self.text[self.at]
         if letter in "rVK":
             is_const = False
@@ -355,7 +357,7 @@ class _NameReader:
         if letter in _BUILTINS:
             self.at += 1
             return CxxType(BUILTIN, code=letter), False
-        raise Unread  # a pointer to a member, a complex number, a vendor's
+        raise Unread  # a member pointer, complex number or extension
 
     def _of_two_letters(self) -> tuple[CxxType, bool]:
         code = self.text[self.at : self.at + 2]
@@ -385,7 +387,7 @@ def _unbound() -> CxxType:
 
 
 def _each(of: CxxType, make: _Make) -> CxxType:
-    """Return what is made of a type, or of each type of a pack."""
+    """Apply `make` to a type, or to each type of a pack."""
     if of.kind == PACK:
         return CxxType(PACK, arguments=tuple(make(each) for each in of.arguments or ()))
     return make(of)
@@ -405,7 +407,7 @@ def _const(of: CxxType, *, is_const: bool) -> CxxType:
 
 
 def _leading(kind: int, of: CxxType) -> CxxType:
-    # a reference to a reference is one
+    # a reference to a reference is a single reference
     return of if of.kind == REFERENCE and kind == REFERENCE else CxxType(kind, target=of)
 
 

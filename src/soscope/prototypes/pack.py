@@ -11,7 +11,7 @@ from typing import Any
 from soscope.prototypes import compiled
 from soscope.prototypes.row import AutomatonParts, Details
 
-_MARSHAL_VERSION = 4  # the first that Python 3.4 wrote; later ones read it too
+_MARSHAL_VERSION = 4  # the format since Python 3.4; later versions read it, too
 
 
 def packed(
@@ -22,12 +22,12 @@ def packed(
     preamble: str,
     families: tuple[tuple[int, AutomatonParts], ...],
 ) -> bytes:
-    """Return the content of a compiled file."""
+    """Return the contents of a compiled file."""
     packed_rows = [marshal.dumps(_shared(row, {}), _MARSHAL_VERSION) for row in details[0]]
     parts = (
         *tables,
         marshal.dumps(automata, _MARSHAL_VERSION),
-        # Equal strings and tuples once: marshal knows them by identity.
+        # Share equal strings and tuples, because marshal recognises them by identity.
         marshal.dumps((packed_rows, *_shared(details[1:], {})), _MARSHAL_VERSION),
         marshal.dumps(groups, _MARSHAL_VERSION),
         preamble.encode(),
@@ -42,14 +42,14 @@ def packed(
 
 
 def write(path: str, content: bytes) -> None:
-    """Write a compiled file: whole or not at all. Raises OSError."""
+    """Write a compiled file completely or not at all. Raises OSError."""
     temporary = f"{path}.{os.getpid()}"
     try:
         with open(temporary, "wb") as file:
             file.write(content)
         os.replace(temporary, path)
     except OSError:
-        with suppress(OSError):  # perhaps it was not made: the first error says why
+        with suppress(OSError):  # it may not exist; the first error tells why
             os.unlink(temporary)
         raise
 
@@ -61,5 +61,5 @@ def _shared(value: Any, known: dict[tuple[type, str], Any]) -> Any:
         return {_shared(key, known): _shared(held, known) for key, held in value.items()}
     if isinstance(value, tuple):
         value = tuple(_shared(element, known) for element in value)
-    # True == 1 and (True,) == (1,): the type and the text tell them apart.
+    # As True == 1 and (True,) == (1,), type and text are part of the key.
     return known.setdefault((type(value), repr(value)), value)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read C declarations with the annotations of prototypes/annotations.h.
 
-What a header declares in plain C: typedefs, structures, unions, enums, functions, and constants
-by `#define`. No file is included; variables and the bodies of functions are skipped.
-Everything else is a FormatError that names file and line, never a guess.
+It reads plain C as in headers: typedefs, structures, unions, enums, functions, and constants by
+`#define`. No file is included. Variables and the bodies of functions are skipped. Anything else
+is a FormatError with file and line, never a guess.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from soscope.prototypes.typereader import ANNOTATIONS, CTypeReader, Declarator, 
 __all__ = ["ANNOTATIONS", "Declarations"]
 
 _MOST_PARAMETERS = 256
-_ELEMENTS = {  # of the vectors of immintrin.h, by the letter behind their size
+_ELEMENTS = {  # element of immintrin.h's vectors, by the letter behind their size
     "": Type("float", FLOAT, 4),
     "d": Type("double", FLOAT, 8),
     "i": Type("long long", INT, 8, signed=True),
@@ -36,7 +36,7 @@ _ELEMENTS = {  # of the vectors of immintrin.h, by the letter behind their size
 
 
 def _vectors() -> list[tuple[str, str, int]]:
-    """Return name, letter and size in bytes of each."""
+    """Return name, letter and size in bytes of each vector type."""
     return [(f"__m{8 * size}{of}", of, size) for size in (16, 32, 64) for of in _ELEMENTS]
 
 
@@ -45,21 +45,21 @@ def _base_types() -> dict[str, Type]:
         "void": Type("void", VOID, 0),
         "bool": Type("bool", INT, 1, words={"BOOL": []}),
         "_Bool": Type("_Bool", INT, 1, words={"BOOL": []}),
-        # An array or a pointer by the rules of the platform; a parameter is a pointer.
+        # By the ABI it is an array or a pointer; a parameter is a pointer.
         "va_list": Type("va_list", POINTER, 8, words={VA_LIST: []}),
         "__builtin_va_list": Type("va_list", POINTER, 8, words={VA_LIST: []}),
         **{name: vector(_ELEMENTS[of], size, name) for name, of, size in _vectors()},
-        # Enums without a tag in the system's headers, so that types.h cannot repeat them.
+        # Enums without a tag in the system's headers, so types.h cannot declare them again.
         "idtype_t": Type("idtype_t", INT, 4),
     }
 
 
 class Declarations:
-    """What was read: functions in order, types and structures by name.
+    """The declarations read: functions in order, types and structures by name.
 
-    `enums` are (value, name) by tag, `constants` the numbers of enums and `#define`s by name,
-    `prefixes` what ENUM(PREFIX*) and FLAGS(PREFIX*) have asked for, and where. `empty` are
-    structures of no size.
+    `enums` are (value, name) by tag, `constants` the numbers of enums and `#define`s by name.
+    `prefixes` are the prefixes in ENUM(PREFIX*) and FLAGS(PREFIX*), with their positions. `empty`
+    are structures of size 0.
     """
 
     def __init__(self) -> None:
@@ -74,9 +74,9 @@ class Declarations:
 
     @classmethod
     def of_types(cls, text: str, file: str) -> Declarations:
-        """Return what `read` makes of a text that is wanted again and again, read once.
+        """Return the result of `read` for a text that is needed repeatedly; it is read only once.
 
-        Nothing that it has is ever changed in place, so all of them may have it.
+        No content is ever changed in place, so all results share it.
         """
         if text not in _READ:
             _READ[text] = cls()
@@ -89,32 +89,32 @@ class Declarations:
         return new
 
     def read(self, text: str, file: str) -> None:
-        """Read the declarations of `text`; `file` names it in messages.
+        """Read the declarations in `text`; `file` is its file, for messages.
 
-        Raises FormatError for what it does not understand.
+        Raises FormatError for anything that it does not understand.
         """
         _Reader(self, text, file).run()
 
     def anonymous(self) -> str:
-        """Return a name for what has none."""
+        """Return a name for a type without one."""
         self._anonymous += 1
         return f"<{self._anonymous}>"
 
     def enum_kind(self, tag: str) -> str:
-        """Return whether values of an enum are one of its constants (ENUM), or several (FLAGS).
+        """Return whether a value of an enum is one constant (ENUM) or several (FLAGS).
 
-        They are several, as for gdb, if no two constants have a bit in common.
+        As in gdb, it is several if no two constants have a bit in common.
         """
         seen = 0
         for value, _ in self.enums[tag]:
             if value < 0 or value & seen:
                 return "ENUM"
             seen |= value
-        # 0, 1 and 2 are as often three things as two flags
+        # 0, 1 and 2 are as often three values as two flags
         return "FLAGS" if seen.bit_count() > 2 else "ENUM"
 
 
-_READ: dict[str, Declarations] = {}  # by text
+_READ: dict[str, Declarations] = {}  # text -> its declarations
 
 
 class _Reader(CTypeReader):
@@ -154,7 +154,7 @@ class _Reader(CTypeReader):
         while self.accept("static"):
             start = self.at
         base = self.base_type()
-        if self.accept(";"):  # structures and enums alone
+        if self.accept(";"):  # only structures and enums
             return
         while True:
             declared = self.declarator(base)
@@ -180,7 +180,7 @@ class _Reader(CTypeReader):
                 self.at += 1
 
     def function(self, declared: Declarator, start: int, where: str) -> None:
-        # of one that returns a function's address, they stand within the declarator
+        # for a function that returns a function pointer, they are inside the declarator
         end, self.at = self.at, declared.parameters or self.at
         is_nested = end != self.at
         parameters, variadic, optionals, words = self.parameters()
@@ -231,7 +231,7 @@ class _Reader(CTypeReader):
     def parameter(self) -> Parameter:
         declared = self.declarator(self.base_type())
         of = declared.type
-        if declared.parameters is not None:  # of a function it is the address
+        if declared.parameters is not None:  # a parameter of function type becomes a pointer
             self.group()
             of = pointer(None, f"{of.text} (*)()")
         elif of.kind == ARRAY:
@@ -252,7 +252,7 @@ class _Reader(CTypeReader):
         parameters = []
         if self.tokens[self.at : self.at + 2] == ["void", ","]:
             self.at += 2
-        # A type is followed by a name or a star, the name in a condition by an operator.
+        # A type is followed by a name or a star, a name in a condition by an operator.
         while self.is_parameter():
             parameters.append(self.parameter())
             self.expect(",")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where arguments and results are, by the System V psABI for x86-64 (3.2.3).
+"""Locations of arguments and results, by the System V psABI for x86-64 (3.2.3).
 
 Integers and pointers are in six registers, float and double in eight, structures of up to 16
-bytes in two of either kind; long double, larger structures and what finds no register are on the
-stack, in words of eight bytes above the return address.
+bytes in two of either kind. long double, larger structures, and arguments for which no register
+is left are on the stack, in words of eight bytes above the return address.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from soscope.prototypes.ctype import (
 _INT_REGISTERS = 6
 _FLOAT_REGISTERS = 8
 _EIGHT = 8
-_MOST_ON_STACK = 255  # words that the agent keeps
+_MOST_ON_STACK = 255  # words that the agent can capture
 _MOST_PIECES = 64
-_VECTORS = (16, 32, 64)  # bytes that one register can have
+_VECTORS = (16, 32, 64)  # sizes of one register in bytes
 
 
 class ArgumentPlaces:
-    """Hands out places, argument by argument."""
+    """Assigns locations, argument by argument."""
 
     __slots__ = ("floats", "integers", "stack", "structs")
 
@@ -45,19 +45,19 @@ class ArgumentPlaces:
         self.stack = 0
 
     def copy(self) -> ArgumentPlaces:
-        """Return the same state, to go on in another way."""
+        """Return a copy of the state, for an alternative list of arguments."""
         other = ArgumentPlaces(self.structs)
         other.integers, other.floats, other.stack = self.integers, self.floats, self.stack
         return other
 
     def later(self, other: ArgumentPlaces) -> None:
-        """Go on behind what both have handed out."""
+        """Continue behind the arguments of both states."""
         self.integers = max(self.integers, other.integers)
         self.floats = max(self.floats, other.floats)
         self.stack = max(self.stack, other.stack)
 
     def argument(self, of: Type) -> tuple[int, int]:
-        """Return the place of the next argument, and the index there. Raises FormatError."""
+        """Return the location of the next argument, and its index there. Raises FormatError."""
         whole = whole_vector(of, self.structs)
         if whole is not None:
             return self._vector(whole)
@@ -74,7 +74,7 @@ class ArgumentPlaces:
         return row.PLACE_STACK, self._on_stack(1, 1)
 
     def result(self, of: Type) -> tuple[int, int]:
-        """Return the place of the result; one in memory takes the first integer register.
+        """Return the location of the result; one in memory uses the first integer register.
 
         Raises FormatError.
         """
@@ -138,7 +138,7 @@ class ArgumentPlaces:
         return row.PLACE_REGISTERS, row.packed(codes)
 
     def _on_stack(self, words: int, alignment: int) -> int:
-        # 16-byte aligned ones count from the first stack argument, which is aligned so
+        # 16-byte alignment counts from the first stack argument, which has it
         at = self.stack + -self.stack % alignment
         self.stack = at + words
         if self.stack > _MOST_ON_STACK:
@@ -147,10 +147,10 @@ class ArgumentPlaces:
 
 
 def whole_vector(of: Type, structs: dict[str, Struct]) -> Type | None:
-    """Return the vector that a type is, or a structure of it alone; None: it is none.
+    """Return the vector type of a type, or of a structure with only a vector; None for others.
 
-    Larger ones than a register of SSE are in those of AVX: so it is where the compiler may use
-    that. Raises FormatError for those of a size that no register has.
+    Vectors larger than an SSE register are in AVX registers, which assumes that the compiler may
+    use AVX. Raises FormatError for vectors of a size that no register has.
     """
     whole: Type | None = of
     while whole is not None and whole.kind == STRUCT:
@@ -166,7 +166,7 @@ def whole_vector(of: Type, structs: dict[str, Struct]) -> Type | None:
 def classes_of(of: Type, structs: dict[str, Struct]) -> tuple[str, ...]:
     """Return the classes of the eightbytes of a structure or complex number.
 
-    Raises FormatError where it is not known what it is made of.
+    Raises FormatError if its fields are not known.
     """
     if of.kind == COMPLEX:
         return passing.scalar_classes(signature.COMPLEX, of.size, of.text)
@@ -200,7 +200,7 @@ def _collect(of: Type, base: int, structs: dict[str, Struct], pieces: list[Piece
         for field in structs[of.struct].fields:
             if field.bits is None:
                 _collect(field.type, base + field.offset, structs, pieces)
-            else:  # as wide as it is, in whatever unit it lies
+            else:  # by its own width, in any unit
                 first, width = field.bits
                 start = base + field.offset + first // 8
                 end = base + field.offset + (first + width + 7) // 8

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of C's preprocessor that declarations need: conditions, and constants by name.
 
-No file is included and no macro is expanded: `#define NAME NUMBER` names a constant, other macros
-are forgotten. What stays of the text has the lines that it had.
+No file is included and no macro is expanded. `#define NAME NUMBER` defines a constant, other
+macros are ignored. The remaining text keeps its line numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w*)(.*)", re.DOTALL)
 _DEFINE = re.compile(r"\s*([A-Za-z_]\w*)(\()?(.*)", re.DOTALL)
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
 _MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)[ \t]+"([^"\n]*)"')
-# What compilers define here; headers ask for them.
+# Macros that compilers define on this machine, and that headers check.
 _PREDEFINED = {
     "__linux__": 1,
     "__gnu_linux__": 1,
@@ -40,7 +40,7 @@ class Preprocessed:
     """
 
     def __init__(self, text: str, file: str) -> None:
-        """Raise FormatError with file and line for a condition that is not understood."""
+        """Process a text. Raises FormatError, with file and line, for an unsupported condition."""
         self.markers: list[tuple[int, int, str]] = []
         self.constants: dict[str, int] = {}
         self._defined: dict[str, str] = {}
@@ -50,7 +50,7 @@ class Preprocessed:
 
     def _lines(self, lines: list[str]) -> list[str]:
         kept: list[str] = []
-        # of each open condition: it holds now, one of its branches did, the one around it does
+        # for each open condition: is it true now, was one of its branches, is the outer one
         states: list[tuple[bool, bool, bool]] = []
         number = 0
         while number < len(lines):
@@ -95,7 +95,7 @@ class Preprocessed:
         elif holds and word == "define":
             self._define(rest)
         elif holds and word == "undef":
-            self._keep_constants()  # what stands in front of here may use them
+            self._keep_constants()  # the text before it may use them
             self._defined.pop(rest, None)
 
     def _condition(self, word: str, rest: str, number: int) -> bool:
@@ -111,7 +111,7 @@ class Preprocessed:
             rest,
         )
         try:
-            # C: a name that is not defined is 0 there
+            # in C, a name that is not defined is 0 in a condition
             return bool(value_of(text, lambda name: self._constant(name) or 0))
         except NotConstantError as error:
             raise FormatError(f"{self._file}:{number}: #if: {error}", field="#if") from None
@@ -141,6 +141,6 @@ class Preprocessed:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Return what stands in the place of a comment; strings and characters stay."""
+    """Return the replacement of a comment; strings and characters stay unchanged."""
     text = match[0]
     return text if text[0] in "\"'" else " " + "\n" * text.count("\n")

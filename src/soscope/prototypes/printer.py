@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the calls of one function, from what the agent kept of them."""
+"""Print the calls of one function, from the data that the agent captured."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from soscope.prototypes.show import Shower
 
 UNKNOWN_WORDS = 4
-_MOST_FORMATS = 1 << 10  # to remember of one function
+_MOST_FORMATS = 1 << 10  # formats cached for one function
 _WORD_SIZE = 8
-_MISSING = "?"  # was not recorded
+_MISSING = "?"  # text for a value that was not recorded
 _FORMATS = ("const char *", "const wchar_t *")
-# Where the agent puts what a result is in: rax, rdx, xmm0, xmm1, then st0.
+# Where the agent stores the registers of a result: rax, rdx, xmm0, xmm1, then st0.
 _RESULT_AT = {0: 0, 1: 8, row.SECOND_FLOAT: 16, row.SECOND_FLOAT + 1: 24}
 _X87_AT = 32
 _REST = Argument(REST, REST, None)
 
 
 def unknown_words(captured: Captured) -> list[Argument]:
-    """Show the first words of a call of an unknown function, the last with a mark.
+    """Return the first words of a call of an unknown function, the last with a mark.
 
-    Registers are shown, not arguments: nobody knows how many there are.
+    These are registers, not arguments, because the number of arguments is not known.
     """
     return _guessed(captured.words[:UNKNOWN_WORDS])
 
@@ -63,7 +63,7 @@ def _guessed(words: tuple[int, ...]) -> list[Argument]:
 
 
 def unknown_result(result: int | None) -> Argument:
-    """Show the result of an unknown function: a register, which may be no result at all."""
+    """Return the result of an unknown function: a register, although it may have no result."""
     if result is None:
         return Argument(UNKNOWN_TYPE, _MISSING, None, guess=True)
     text, value = show.word(result)
@@ -71,7 +71,7 @@ def unknown_result(result: int | None) -> Argument:
 
 
 class Printer:
-    """Prints calls of one known function. `known_at_entry` arguments do not change later."""
+    """Prints calls of one known function; the first `known_at_entry` arguments do not change."""
 
     def __init__(self, of: row.FunctionRow, names: NamedTypes) -> None:
         _, arguments, optionals, tail, result, error_rule, errno, others, *_ = of
@@ -91,14 +91,14 @@ class Printer:
             place = ArgumentPlace(argument, names)
             place.is_decided_by(self._arguments, self._result)
             self._others.setdefault(number, []).append((conditions, place))
-        # a va_list is shown as what it has, if that is known
+        # a va_list is printed as its values, if they are known
         self._is_listed = tail.startswith(row.TAIL_LISTED)
         self._tail = tail.removeprefix(row.TAIL_LISTED)
         self._format = max(
             (n for n, place in enumerate(self._arguments) if place.type in _FORMATS), default=0
         )
         self._is_wide = bool(self._arguments) and self._arguments[self._format].type == _FORMATS[1]
-        # what each format takes, and whether all of it was understood
+        # format -> its arguments, and whether all of it was understood
         self._formats: dict[bytes, tuple[list[conversion.Taken], bool]] = {}
         self._error_rule = error_rule
         self._errno = errno
@@ -115,7 +115,7 @@ class Printer:
         )
 
     def arguments(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
-        """Show the arguments; with `after`, those that the call filled in as well."""
+        """Return the arguments; with `after`, also those that the call filled in."""
         places, has_tail = self._places(captured)
         shown = [
             self._argument(number, place, captured, limit, after)
@@ -124,7 +124,7 @@ class Printer:
         return shown + self._rest(captured, limit, after) if has_tail else shown
 
     def texts(self, captured: Captured, limit: int, after: Exit | None) -> list[str]:
-        """Return what lines have of `arguments`, `shown` alone: that takes less time."""
+        """Return only the `shown` of `arguments`, for lines of a trace, which is quicker."""
         places, has_tail = self._places(captured)
         shown = [
             place.text(number, captured, limit)
@@ -135,7 +135,7 @@ class Printer:
         return shown + self._rest_texts(captured, limit, after) if has_tail else shown
 
     def _places(self, captured: Captured) -> tuple[list[ArgumentPlace], bool]:
-        """Return what the arguments of a call are, and whether there is a tail behind them."""
+        """Return the argument types of a call, and whether there is a tail behind them."""
         places = self._arguments
         if self._is_listed:
             is_known = VALUES_ITEM in captured.data and self._format in captured.data
@@ -161,7 +161,7 @@ class Printer:
     def _written(
         self, number: int, place: ArgumentPlace, captured: Captured, limit: int, after: Exit | None
     ) -> str:
-        """Return the text alone of an argument that the call may write where it leads."""
+        """Return only the text of an argument to whose target the call may write."""
         if after is not None and place.writes is not None and place.shows_written:
             _, flags, content = after.captured.data.get(number, (0, 0, b""))
             if content and not flags and self._has_written(place.writes, captured, after):
@@ -169,14 +169,14 @@ class Printer:
         return self._argument(number, place, captured, limit, after).shown
 
     def _chosen(self, number: int, captured: Captured) -> ArgumentPlace:
-        """Return what argument `number` of a call is."""
+        """Return the type of argument `number` in a call."""
         for conditions, place in self._others.get(number, ()):
             if self._hold(conditions, captured):
                 return place
         return self._arguments[number]
 
     def _hold(self, conditions: row.Conditions, captured: Captured) -> bool:
-        """Return whether all of `conditions` hold of a call."""
+        """Return whether all of `conditions` are true for a call."""
         for number, operator, values in conditions:
             value = self._arguments[number].number(captured.words)
             if value is None:
@@ -189,7 +189,7 @@ class Printer:
         return True
 
     def result(self, after: Exit, limit: int) -> Argument | None:
-        """Show the result; None where the function has none."""
+        """Return the result, None if the function has none."""
         place = self._result
         if place is None:
             return None
@@ -200,9 +200,10 @@ class Printer:
         return place.argument(RESULT_ITEM, words, words, limit, None)
 
     def by_fields(self, fields: Fields, limit: int) -> Texts | None:
-        """Return what makes one text of the `texts` of calls whose fields stand as `fields` says.
+        """Return the functions that make the text of `texts` for calls with these fields.
 
-        It raises Unlike for a call that it cannot show; None: it could show none.
+        They raise Unlike for a call that they cannot print. Return None if they could print no
+        call.
         """
         if self._others or self._optionals or self._tail.startswith(row.TAIL_WORDS):
             return None
@@ -226,9 +227,10 @@ class Printer:
         return makes.texts(parts, is_open=bool(self._tail))
 
     def result_text(self) -> tuple[Text | None, int]:
-        """Return what shows the result by its field, and by which rule it does not.
+        """Return the function that prints the result by its field, and the error rule.
 
-        Where the result is an error by that rule more is said of it. None: that takes more.
+        If the result is an error by that rule, more must be printed. The function is None if the
+        result takes more than its field.
         """
         if self._result is None:
             return nothing, ERROR_NONE
@@ -237,7 +239,7 @@ class Printer:
         return word_text(self._result.shown_as, self._names), self._error_rule
 
     def failure_errno(self, after: Exit) -> int | None:
-        """Return the errno that tells why the call failed; None: it did not, or none does."""
+        """Return the errno of a failed call, None if it did not fail or has no errno."""
         if after.result is None or not is_error(self._error_rule, after.result):
             return None
         if self._errno == row.ERRNO_NONE:
@@ -249,7 +251,7 @@ class Printer:
     def _has_written(
         self, writes: tuple[tuple[int, str], ...], before: Captured, end: Exit
     ) -> bool:
-        """Return whether a call that ended so has written an argument by the rule `writes`."""
+        """Return whether a call with this end has written an argument, by `writes`."""
         if end.ended != ENDED_RETURN or end.result is None:
             return False
         for number, operator in writes:
@@ -291,7 +293,7 @@ class Printer:
         return Variadic(captured, self._integers, len(self._arguments), self._names, limit)
 
     def _taken(self, captured: Captured) -> tuple[list[conversion.Taken], bool]:
-        """Return what the format of a call takes, and whether that is all."""
+        """Return the arguments that a call's format takes, and whether all of it was understood."""
         data = None if self._tail == row.TAIL_OPEN else captured.data.get(self._format)
         if data is None or data[1] & (DATA_NULL | DATA_UNREADABLE):
             return [], False
@@ -306,16 +308,16 @@ class Printer:
 
 
 def _has_changed(after: Exit) -> bool:
-    """Return whether errno is known to be another one than at the entry.
+    """Return whether errno is known to differ from its value at the entry.
 
-    One that is the same may be that of an earlier call.
+    An unchanged value may be from an earlier call.
     """
     kept = after.entry.captured.data.get(ERRNO_ITEM) if after.entry is not None else None
     return kept is not None and after.errno != int.from_bytes(kept[2], "little", signed=True)
 
 
 class ArgumentPlace:
-    """One argument or the result: where it is and how it is shown."""
+    """One argument or the result: its location and its format."""
 
     def __init__(self, of: row.ArgumentRow, names: NamedTypes) -> None:
         self.type, self.place, self.index, how, self.leads, self.target = of[:6]
@@ -330,17 +332,17 @@ class ArgumentPlace:
         self._names = names
         self.is_wide = self.size > _WORD_SIZE
         self.is_vector = self.place == row.PLACE_VECTOR
-        self.distance = 0  # bytes from one whole vector register to the next, as they were kept
+        self.distance = 0  # bytes between captured whole vector registers
         self.show: Shower | None = None
         if self.place in (row.PLACE_INT, row.PLACE_FLOAT, row.PLACE_STACK) and not self.is_wide:
             self.show = names.shower(how)
-        # nothing but this register says what is shown
+        # its text depends only on this register
         self.is_plain = self.place == row.PLACE_INT and not self.leads and self.show is not None
         self.is_string = self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES)
         self.shows_written = self.is_string and not self.is_in_out
 
     def is_decided_by(self, arguments: list[ArgumentPlace], result: ArgumentPlace | None) -> None:
-        """Remember which other one says what the names of this one are, or how many."""
+        """Record the argument that decides the names of this one, or the number of its elements."""
         if self._is_counted_by_result:
             self._counter = result
         elif self._counted_by < 0:
@@ -351,13 +353,13 @@ class ArgumentPlace:
             self.is_plain = False
 
     def alone(self, index: int) -> Shower | None:
-        """Return what shows it by integer register `index`; None: it is not there, or leads on."""
+        """Return the function that prints it by integer register `index`, None if it needs more."""
         if self.place != row.PLACE_INT or self.index != index or self.leads or self.decider:
             return None
         return self.show
 
     def number(self, words: tuple[int, ...]) -> int | None:
-        """Return its value in the integer registers `words`, None: it was not kept."""
+        """Return its value in the integer registers `words`, None if it was not captured."""
         if self.index >= len(words):
             return None
         bits = 8 * self.size
@@ -365,7 +367,7 @@ class ArgumentPlace:
         return value - (1 << bits) if self.signed and value >> (bits - 1) else value
 
     def compares(self, operator: str, words: tuple[int, ...]) -> bool:
-        """Return whether its value in `words` is known and compares so with 0."""
+        """Return whether its value in `words` is known, and its comparison with 0 is true."""
         value = self.number(words)
         if value is None:
             return False
@@ -376,7 +378,7 @@ class ArgumentPlace:
         return (value != 0) == (operator == "!=")
 
     def text(self, item: int, captured: Captured, limit: int) -> str:
-        """Return the text alone of `argument`, of what a call does not write to."""
+        """Return only the text of `argument`, for data that a call does not write."""
         if self.is_plain:
             words = captured.words
             if self.index < len(words) and self.show is not None:
@@ -395,7 +397,7 @@ class ArgumentPlace:
         limit: int,
         result: int | None,
     ) -> Argument:
-        """Show it. `followed` has what it leads to, if that can be shown."""
+        """Return the argument; `followed` has the data at its target, if they can be printed."""
         shown = None
         if self.place in (row.PLACE_RESULT, row.PLACE_MEMORY) or (
             self.is_vector and item == RESULT_ITEM
@@ -409,7 +411,7 @@ class ArgumentPlace:
         return shown
 
     def fill(self, passed: Argument, item: int, before: Captured, after: Exit, limit: int) -> None:
-        """Add what a call has written to what was passed."""
+        """Add the data that a call has written to the argument that was passed."""
         out = self._followed(item, after.captured, limit, after.result, before)
         if out is None or out.is_address:  # unknown, or nil
             return
@@ -430,14 +432,14 @@ class ArgumentPlace:
         result: int | None,
         before: Captured,
     ) -> Argument | None:
-        """Show what it leads to, None where that is not known. `before` is of the entry."""
+        """Return the data at its target, None if not known; `before` is from the entry."""
         data = followed.data.get(item)
         if data is None:
             return string_argument(self.type, b"", limit) if self.is_bytes and result == 0 else None
         _, flags, content = data
         if flags & DATA_NULL:
             return Argument(self.type, "nil", 0, is_address=True)
-        # No bytes of a call that did return some: how many was not known.
+        # No bytes, although the call returned some: their number was not known.
         if flags & DATA_UNREADABLE or (not content and bool(result) and self.is_bytes):
             return None
         if self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES):
@@ -458,7 +460,7 @@ class ArgumentPlace:
         if self.place == row.PLACE_FLOAT and self.how != row.SHOW_FLOAT:
             if self.index >= len(captured.floats):
                 return _MISSING, None
-            pair = pack("<d", captured.floats[self.index])  # of floats: a complex number, or fields
+            pair = pack("<d", captured.floats[self.index])  # floats: a complex number, or fields
             return show.record(pair, self.shown_as, self._names)
         if self.place == row.PLACE_FLOAT and self.index < len(captured.floats):
             value = show.float_of(captured.floats[self.index], self.size)
@@ -476,7 +478,7 @@ class ArgumentPlace:
         return self.show(words[self.index])
 
     def _wide(self, captured: Captured) -> bytes | None:
-        """Return the bytes of a value that no word holds, None: they were not kept."""
+        """Return the bytes of a value larger than a word, None if they were not captured."""
         if self.is_vector:
             kept = captured.data.get(VECTORS_ITEM, (0, 0, b""))[2]
             at = self.index * self.distance
@@ -498,7 +500,7 @@ class ArgumentPlace:
         return b"".join(parts)
 
     def _result(self, captured: Captured) -> Shown:
-        """Show a result that is not in the first register alone."""
+        """Return the text of a result that is not only in the first register."""
         _, flags, content = captured.data.get(RESULT_ITEM, (0, DATA_NULL, b""))
         if flags & (DATA_NULL | DATA_UNREADABLE):
             return _MISSING, None
@@ -513,7 +515,7 @@ class ArgumentPlace:
         return show.record(content, self.shown_as, self._names)
 
     def _decided(self, words: tuple[int, ...]) -> Shown:
-        """Show a constant that another argument gives its meaning; without one, the number."""
+        """Return the name of a constant that depends on another argument, else the number."""
         decides = self.decider.number(words) if self.decider is not None else None
         enums = self._names.enums
         names = enums[enums[self._detail][decides]] if decides in enums[self._detail] else {}

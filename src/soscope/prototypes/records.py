@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values and structures of C types are shown: what printing keeps of them."""
+"""The formats of values and structures of C types, as printing needs them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container
 
-_MOST_ELEMENTS = 8  # of an array in a structure
+_MOST_ELEMENTS = 8  # elements of an array in a structure
 
 
 def how_shown(
     of: Type, words: dict[str, list[str]], sets: ConstantSets, structs: dict[str, Struct]
 ) -> row.Show:
-    """Return how a value of the type `of` is shown. Raises FormatError."""
+    """Return the format for a value of the type `of`. Raises FormatError."""
     if "ENUM" in words:
         if len(words["ENUM"]) > 1:
             raise FormatError("ENUM by another argument is for arguments alone")
@@ -72,7 +72,7 @@ def _array(
 ) -> row.Show:
     if of.kind == ARRAY and element.is_char and not words:
         return row.SHOW_TEXT, of.size, False, ""
-    # it is shown as a structure whose fields have no names
+    # it is printed as a structure whose fields have no names
     name = f"{element.text}[{of.count}] {of.kind} {' '.join(words)}"
     most = of.count if of.kind == VECTOR else min(of.count, _MOST_ELEMENTS)
     fields = [Field("", element, words, number * element.size) for number in range(most)]
@@ -83,9 +83,9 @@ def _array(
 
 
 def tables(structs: dict[str, Struct], sets: ConstantSets) -> row.Structs:
-    """Return how the fields of all structures are shown. Raises FormatError.
+    """Return the formats of the fields of all structures. Raises FormatError.
 
-    Arrays in them become structures of their own, in `structs` as well.
+    Arrays in them become structures of their own, also in `structs`.
     """
     shown: row.Structs = {}
     while missing := structs.keys() - shown.keys():
@@ -113,7 +113,7 @@ def _field(field: Field, sets: ConstantSets, structs: dict[str, Struct]) -> row.
 
 
 def _when(field: Field, sets: ConstantSets) -> row.When:
-    """Return when a field is shown; what no member tells makes no difference."""
+    """Return the conditions under which a field is printed; unknown ones count as true."""
     return tuple(
         (each.tag[0], each.tag[1].size, each.decision.operator, _values(each.decision, sets))
         for each in field.when
@@ -126,7 +126,7 @@ def _values(decision: Decision, sets: ConstantSets) -> tuple[int, ...]:
 
 
 def value_named(text: str, sets: ConstantSets) -> int:
-    """Return the value of a constant or number. Raises FormatError where there is none."""
+    """Return the value of a constant or number. Raises FormatError if it is unknown."""
     if text in sets.values:
         return sets.values[text]
     try:
@@ -136,7 +136,7 @@ def value_named(text: str, sets: ConstantSets) -> int:
 
 
 def set_named(name: str, known: Container[str]) -> str:
-    """Return `name`, which is that of a set. Raises FormatError where there is none."""
+    """Return `name` if it is the name of a set. Raises FormatError if it is not."""
     if name not in known:
         raise FormatError(f"there is no set '{name}' of this kind", field=name)
     return name

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiled prototype keeps of a declaration: how to print a call.
+"""The row of a compiled prototype: all that is needed to print a call.
 
-A row is nested tuples of strings and numbers, so that a compiled file holds it as it is and
-nothing has to be parsed when a program is started. The classes here give its parts names.
+A row is nested tuples of strings and numbers, so that a compiled file stores it directly and
+nothing needs parsing when a program is started. This module gives names to its parts.
 """
 
 from __future__ import annotations
 
-# Where an argument is passed (System V psABI x86-64 §3.2.3).
+# How an argument is passed (System V psABI x86-64 §3.2.3).
 PLACE_INT = 0  # integer register: rdi, rsi, rdx, rcx, r8, r9
 PLACE_FLOAT = 1  # low half of xmm0 .. xmm7
 PLACE_STACK = 2  # words above the return address
 PLACE_NONE = 3  # not recorded
-PLACE_REGISTERS = 4  # a structure in one or two registers, `index` says which: see packed()
-PLACE_RESULT = 5  # a result in other registers than the first integer or vector one: the same
-PLACE_VECTOR = 7  # all of vector register `index`
-PLACE_MEMORY = 6  # a result that lies where the first integer register leads
+PLACE_REGISTERS = 4  # a structure in one or two registers, by `index`: see packed()
+PLACE_RESULT = 5  # a result in registers other than the first integer or vector register: likewise
+PLACE_VECTOR = 7  # the whole vector register `index`
+PLACE_MEMORY = 6  # a result at the address in the first integer register
 
-# Numbers of registers in a packed index. Without an addition: rdi, rsi, …; of a result rax, rdx.
+# Numbers of registers in a packed index. Without an offset: rdi, rsi, …; in a result rax, rdx.
 SECOND_FLOAT = 0x10  # xmm0, xmm1, …
 SECOND_X87 = 0x20  # st0
 
-# How one number is shown.
+# Formats of a number.
 SHOW_DECIMAL = "decimal"
 SHOW_OCTAL = "octal"
 SHOW_HEX = "hex"
@@ -31,52 +31,52 @@ SHOW_BOOL = "bool"
 SHOW_POINTER = "pointer"
 SHOW_ENUM = "enum"
 SHOW_FLAGS = "flags"
-SHOW_OCTAL_FLAGS = "octal flags"  # what has no name is octal
+SHOW_OCTAL_FLAGS = "octal flags"  # bits without a name are printed in octal
 SHOW_FLOAT = "float"
 SHOW_LONG_DOUBLE = "long double"
 SHOW_STRUCT = "struct"  # by value, in one register
 SHOW_COMPLEX = "complex"
 SHOW_TEXT = "text"  # an array of characters
-SHOW_SIGNALS = "signals"  # a set of them: of the kernel's first word
-SHOW_BITS = "bits"  # as "FIRST:WIDTH:SHOW:SET": a bit-field in that many bytes
+SHOW_SIGNALS = "signals"  # a set of signals: the kernel's first word
+SHOW_BITS = "bits"  # as "FIRST:WIDTH:SHOW:SET": a bit-field within that many bytes
 SHOW_WORD = "word"  # of unknown type
-SHOW_BY = "enum by"  # as "SET:N": the set that the enum SET has for argument number N
+SHOW_BY = "enum by"  # as "SET:N": the set in the enum SET for argument number N
 
-# What a pointer leads to.
+# Kinds of data at a pointer's target.
 LEADS_NOWHERE = ""
 LEADS_TO_STRING = "string"
 LEADS_TO_WIDE = "wide string"
-LEADS_TO_STRING_AT = "string at"  # to a pointer to one
+LEADS_TO_STRING_AT = "string at"  # a pointer to a string
 LEADS_TO_WIDE_AT = "wide string at"
 LEADS_TO_BYTES = "bytes"
 LEADS_TO_VALUES = "values"
 LEADS_TO_STRUCT = "struct"
 LEADS_TO_SOCKET = "socket address"
-LEADS_TO_DESCRIPTORS = "descriptors"  # a set of them
-LEADS_TO_FIELDS = "fields"  # of a structure, "STRUCT:N": those that the format in argument N names
+LEADS_TO_DESCRIPTORS = "descriptors"  # a set of descriptors
+LEADS_TO_FIELDS = "fields"  # a structure's fields in the format of argument N: "STRUCT:N"
 
 # A number: (SHOW_, size in bytes, signed, set or structure).
 Show = tuple[str, int, bool, str]
-# When the call has written what an argument leads to: all of these hold, each a number, as it
-# was at the entry, compared with 0. None: it writes nothing.
+# When the call has written the data at an argument's target: all these numbers, with their values
+# at the entry, compare so with 0. None: it never writes.
 Writes = tuple[tuple[int, str], ...] | None
-# One argument or a result: (C type, place, index there, Show, leads, Show of what it leads
-# to, ~N where argument number N says how many of those there are (BY_RESULT: the result) and else
-# no negative number,
-# when it is printed as it is at the return, whether it is as it is at the call, too, name).
+# One argument or a result: (C type, kind of location, index there, Show, kind of target, Show of
+# the target, number of elements, when to print the data at the return, whether to print those at
+# the call, too, name). The number of elements is ~N if it is in argument number N (BY_RESULT: in
+# the result), otherwise it is not negative.
 ArgumentRow = tuple[str, int, int, Show, str, Show | None, int, Writes, bool, str]
-# All of them hold: (number of the argument that decides, "&" or "==", values).
+# All must be true: (number of the deciding argument, "&" or "==", values).
 Conditions = tuple[tuple[int, str, tuple[int, ...]], ...]
-# Arguments that are there under conditions.
+# Arguments that exist only under conditions.
 OptionalRow = tuple[Conditions, tuple[ArgumentRow, ...]]
-# An argument that is another one under conditions: (its number, conditions, that one).
+# An argument that has another type under conditions: (its number, conditions, that argument).
 OtherRow = tuple[int, Conditions, ArgumentRow]
-# When a field is shown: all of them hold: (offset and size of the member that decides, "&" or
-# "==", values).
+# When a field is printed; all must be true: (offset and size of the deciding member, "&" or "==",
+# values).
 When = tuple[tuple[int, int, str, tuple[int, ...]], ...]
-# Structures by name: (field, offset, how it is shown, when); fields of arrays have no names.
+# Structures by name: (field, offset, format, conditions); fields of arrays have no names.
 Structs = dict[str, tuple[tuple[str, int, Show, When], ...]]
-# (name, arguments, optionals, tail, result, error rule, where errno is, arguments that are others,
+# (name, arguments, optionals, tail, result, error rule, where errno is, alternative arguments,
 # declaration, its file and line).
 FunctionRow = tuple[
     str,
@@ -93,8 +93,8 @@ FunctionRow = tuple[
 
 # An automaton as (pattern, class_of, classes, next, accept).
 AutomatonParts = tuple[str, bytes, int, list[int], bytes]
-# All of it: rows, name -> row, sets of constants (names by value; mask, value and name of
-# flags), structures, what failures.txt says by name.
+# All data: rows, name -> row, sets of constants (names by value; mask, value and name of flags),
+# structures, entries of failures.txt by name.
 Details = tuple[
     list[FunctionRow],
     dict[str, int],
@@ -103,7 +103,7 @@ Details = tuple[
     Structs,
     dict[str, tuple[str, tuple[str, ...]]],
 ]
-# The same as a compiled file has it: each row for itself, in Python's marshal format.
+# The same in a compiled file: each row by itself, in Python's marshal format.
 PackedDetails = tuple[
     list[bytes],
     dict[str, int],
@@ -113,35 +113,35 @@ PackedDetails = tuple[
     dict[str, tuple[str, tuple[str, ...]]],
 ]
 
-# What follows the named arguments: nothing, a format's, "...", or "words N".
+# What follows the named arguments: nothing, those of a format, "...", or "words N".
 TAIL_NONE = ""
 TAIL_OPEN = "..."
 TAIL_PRINTF = "printf"
 TAIL_SCANF = "scanf"
 TAIL_WORDS = "words "
-TAIL_LISTED = "va_list "  # with a language: a format's, in the last argument
+TAIL_LISTED = "va_list "  # with a language: those of a format, in the last argument
 
-# How much of what is said of a function is a guess.
-GUESSED_RESULT = "result"  # its result: a class, perhaps, which is returned by a hidden pointer
-GUESSED_ALL = "all"  # and whether it has a `this`
+# Which part of a declaration is a guess.
+GUESSED_RESULT = "result"  # its result, as a class may be returned by a hidden pointer
+GUESSED_ALL = "all"  # also whether it has a `this`
 
-MORE = "..."  # in place of the name of a field: there are more that are not shown
+MORE = "..."  # in place of a field's name: further fields are not printed
 
-BY_RESULT = ~0xFF  # in place of the number of the argument that says how many there are
+BY_RESULT = ~0xFF  # in place of the number of the argument with the number of elements
 
-# In place of the number of an argument in Writes.
-WRITES_RESULT = -1  # the result; compared with "number" as well: it is none if it is a NaN
-WRITES_SUCCESS = -2  # the call did not fail; compared with nothing
+# In place of an argument's number in Writes.
+WRITES_RESULT = -1  # the result; also compared with "number": true unless it is a NaN
+WRITES_SUCCESS = -2  # the call did not fail; no comparison
 
-# Where the reason of a failure is.
+# Where the error number of a failure is.
 ERRNO_OWN = ""  # in errno
-ERRNO_CHANGED = "changed"  # in errno, if that is another one than at the entry
+ERRNO_CHANGED = "changed"  # in errno, if it differs from its value at the entry
 ERRNO_RESULT = "result"
 ERRNO_NONE = "none"
 
 
 def argument_names(of: FunctionRow) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the fixed arguments, and those of each OPTIONAL, in order.
+    """Return the names of the fixed arguments, and of those in each OPTIONAL, in order.
 
     "" stands for an argument without a name.
     """
@@ -150,10 +150,10 @@ def argument_names(of: FunctionRow) -> tuple[list[str], list[list[str]]]:
 
 
 def packed(registers: list[int]) -> int:
-    """Return one index for the numbers of one or two registers."""
+    """Return the numbers of one or two registers as one index."""
     return sum(number << 8 * at for at, number in enumerate(registers))
 
 
 def unpacked(index: int, size: int) -> list[int]:
-    """Return the numbers of the registers in which `size` bytes are."""
+    """Return the numbers of the registers that hold `size` bytes."""
     return [index >> 8 * at & 0xFF for at in range((size + 7) // 8)]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a format of scanf says about the arguments behind it, and what a call has stored there.
+"""The arguments that a format of scanf takes, and the data that a call has stored there.
 
-The agent walks through formats by the same rules (filled.c): the same order numbers what it keeps.
+The agent parses formats by the same rules (filled.c), and numbers the captured data in the same
+order.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.prototypes.show import NamedTypes
 
-# What an argument leads to (row.LEADS_TO_) and, of a number, how that is shown.
+# Kind of data at an argument's target (row.LEADS_TO_), and the format of a number.
 Fill = tuple[str, row.Show]
-# The type of the argument as C writes it, and what it leads to; None: that is not known.
+# The type of the argument as C writes it, and the data at its target, None if not known.
 Filled = tuple[str, Fill | None]
 
 _DIGITS = b"0123456789"
@@ -33,14 +34,14 @@ _UNKNOWN: Filled = ("void *", None)
 _LEADS_AT = {False: row.LEADS_TO_STRING_AT, True: row.LEADS_TO_WIDE_AT}
 _LEADS = {False: row.LEADS_TO_STRING, True: row.LEADS_TO_WIDE}
 _MOST_POSITIONS = 64
-_X87 = 10  # bytes that a long double has of its 16
+_X87 = 10  # bytes of a long double's 16 that are used
 
 
 def arguments_of(text: bytes) -> tuple[list[Filled], bool]:
-    """Return what the format `text` takes, and whether all of it was understood.
+    """Return the arguments that the format `text` takes, and whether all of it was understood.
 
-    The list ends at a conversion that is not known. Where an argument that stands in front of
-    others is named by none, it is an address.
+    The list ends at an unknown conversion. An argument that the format skips, before others that
+    it takes, is an address.
     """
     named: dict[int, Filled] = {}
     last = at = 0
@@ -69,7 +70,7 @@ def arguments_of(text: bytes) -> tuple[list[Filled], bool]:
 
 
 class _ScanConversion:
-    """One conversion, from behind its `%` up to `at`; `filled` is None where it is not known."""
+    """One conversion, from behind its `%` up to `at`; `filled` is None if it is not known."""
 
     def __init__(self, text: bytes, at: int) -> None:
         self._text = text
@@ -95,7 +96,7 @@ class _ScanConversion:
         letter = self._next()
         self.at += 1
         if letter == b"a" and self._next() in (b"s", b"S", b"["):
-            return  # of old it was a modifier
+            return  # formerly it was a modifier
         self.filled = _text_of(letter, size, is_allocated=is_allocated)
         if self.filled is None and not is_allocated:
             self.filled = _number_of(letter, size)
@@ -112,10 +113,10 @@ class _ScanConversion:
         return self._text[start : self.at]
 
     def _skip_set(self) -> bool:
-        """Go behind the bracket that ends a set; False: none does."""
+        """Skip to behind the bracket that ends a set; return False if there is none."""
         if self._next() == b"^":
             self.at += 1
-        end = self._text.find(b"]", self.at + 1)  # one that comes first is a member
+        end = self._text.find(b"]", self.at + 1)  # the first one would be a member
         self.at = end + 1 if end >= 0 else len(self._text)
         return end >= 0
 
@@ -157,9 +158,9 @@ def _value(how: row.Show) -> Fill:
 def stored(
     of: str, fill: Fill, data: tuple[int, int, bytes], limit: int, names: NamedTypes
 ) -> Argument | None:
-    """Return what a call has stored where an argument of type `of` leads; None: not known.
+    """Return what a call has stored at an argument of type `of`, None if not known.
 
-    `data` is what was kept of it: kind, flags, bytes; `limit`: bytes that are shown of a text.
+    `data` was captured: kind, flags, bytes. `limit` is the number of bytes of a text to print.
     """
     _, flags, content = data
     if flags & (DATA_NULL | DATA_UNREADABLE):

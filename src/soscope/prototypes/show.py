@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show single numbers and what pointers lead to."""
+"""Print single numbers and the data at pointers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from soscope.prototypes import escape, row
 from soscope.prototypes.constants import flag_text
 from soscope.prototypes.longdouble import long_double
 
-TYPE_CHECKING = False  # collections.abc takes longer to import than all of this part
+TYPE_CHECKING = False  # importing collections.abc takes longer than the rest of this package
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     Shower = Callable[[int], Shown]
 
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
-_SMALL = 1_000_000  # ltrace's `long`: smaller numbers are decimal, others hexadecimal
+_SMALL = 1_000_000  # as for ltrace's `long`: smaller numbers are decimal, others hexadecimal
 _SIGNALS = 64
-_MOST_SIGNALS = _SIGNALS * 2 // 3  # of a set that is shown by what is in it, as strace does
+_MOST_SIGNALS = _SIGNALS * 2 // 3  # a larger set is printed by its missing signals, as in strace
 _FIRST_REAL_TIME = 32
 _HEADER_OF_UNIX = 2  # sa_family_t
 
 
 class NamedTypes:
-    """Sets of constants and structures, by name.
+    """Sets of constants, and structures, by name.
 
-    `elements`: so many elements of an array are shown, None: all that were kept.
+    `elements` is how many elements of an array are printed, None for all that were captured.
     """
 
     __slots__ = ("_values", "elements", "enums", "flags", "showers", "structs")
@@ -48,7 +48,7 @@ class NamedTypes:
         self._values: dict[str, int] = {}
 
     def values(self) -> dict[str, int]:
-        """Return what the constants of all sets are, by name."""
+        """Return name -> value of the constants in all sets."""
         if not self._values:
             for names in self.enums.values():
                 self._values.update((name, value) for value, name in names.items())
@@ -57,7 +57,7 @@ class NamedTypes:
         return self._values
 
     def shower(self, show: row.Show) -> Callable[[int], Shown]:
-        """Return the function that shows one number of up to eight bytes."""
+        """Return the function that prints a number of up to eight bytes."""
         shower = self.showers.get(show)
         if shower is None:
             shower = self.showers[show] = scalar(show, self)
@@ -65,7 +65,7 @@ class NamedTypes:
 
 
 def word(value: int) -> Shown:
-    """Show a word of unknown type. What a small negative int leaves in a register is one."""
+    """Print a word of unknown type; a small negative int in its low half counts as such."""
     signed = value - (1 << 64) if value >> 63 else value
     if (1 << 32) - _SMALL < value < 1 << 32:
         signed = value - (1 << 32)
@@ -75,12 +75,12 @@ def word(value: int) -> Shown:
 
 
 def pointer(value: int) -> Shown:
-    """Show an address."""
+    """Print an address."""
     return (f"{value:#x}" if value else "nil"), value
 
 
 def number(value: float) -> str:
-    """Show a double as %g does, with as many digits as it takes to mean this double."""
+    """Print a double as %g does, with as many digits as identify this double."""
     return repr(value).removesuffix(".0")
 
 
@@ -93,7 +93,7 @@ def float_of(stored: float, size: int) -> float:
 
 
 def single_number(value: float) -> str:
-    """Show a float with as many digits as it takes to mean this float."""
+    """Print a float with as many digits as identify this float."""
     if not isfinite(value):
         return number(value)
     for digits in range(6, 10):
@@ -107,7 +107,7 @@ def single_number(value: float) -> str:
 
 
 def scalar(show: row.Show, names: NamedTypes) -> Callable[[int], Shown]:
-    """Return the function that shows one number of up to eight bytes."""
+    """Return the function that prints a number of up to eight bytes."""
     how, size, signed, detail = show
     if how == row.SHOW_POINTER:
         return pointer
@@ -143,7 +143,8 @@ def _number_shower(
 
         def named(bits: int) -> Shown:
             value = read(bits)
-            # A pointer that may be SIG_ERR or RTLD_NEXT is unsigned, its name's value is not.
+            # A pointer that may be SIG_ERR or RTLD_NEXT is unsigned, but the value in the enum is
+            # signed.
             name = enum.get(value) or (enum.get(value - mask - 1) if value else None)
             if name is not None:
                 return name, value
@@ -183,10 +184,10 @@ def _float_bits(size: int) -> Callable[[int], Shown]:
 def structure(
     data: bytes, name: str, names: NamedTypes, at: int = 0, only: frozenset[str] | None = None
 ) -> str:
-    """Show the structure `name` that lies in `data`: in brackets, where it is an array.
+    """Print the structure `name` in `data`; an array is printed in brackets.
 
-    It begins at `at`; what stands before may say which of its members are there. `only`: no
-    other members are shown.
+    It begins at `at`; bytes before it may decide which members exist. If `only` is given, no
+    other members are printed.
     """
     parts = []
     is_array = hides = False
@@ -203,13 +204,13 @@ def structure(
         is_array = not field
         parts.append(f"{field}={text}" if field else text)
     if hides and not parts:
-        parts.append(row.MORE)  # nobody has said what there is
+        parts.append(row.MORE)  # the members are not declared
     shown = ", ".join(parts)
     return f"[{shown}]" if is_array else f"{{{shown}}}"
 
 
 def holds(when: row.When, data: bytes | bytearray, at: int) -> bool:
-    """Return whether the members that decide are there and have one of their values."""
+    """Return whether the deciding members are in `data` and have one of their values."""
     for offset, size, operator, values in when:
         start = at + offset
         if start < 0 or start + size > len(data):
@@ -232,7 +233,7 @@ def _member(data: bytes, at: int, show: row.Show, names: NamedTypes) -> str:
 
 
 def record(data: bytes, show: row.Show, names: NamedTypes) -> Shown:
-    """Show whatever lies in `data`, of any type."""
+    """Print the value of any type in `data`."""
     how, size, signed, detail = show
     if len(data) < size:
         return "?", None
@@ -265,9 +266,9 @@ def _complex(data: bytes, size: int) -> str:
 
 
 def values(data: bytes, show: row.Show, names: NamedTypes, count: int | None = None) -> Shown:
-    """Show the numbers in `data`, in brackets; the value is that of a single one.
+    """Print the numbers in `data` in brackets; the value is that of a single number.
 
-    `count`: there are so many, of which only the first ones may be in `data`.
+    `count` is the number of elements, of which only the first may be in `data`.
     """
     size = show[1]
     if count is not None:
@@ -285,7 +286,7 @@ def values(data: bytes, show: row.Show, names: NamedTypes, count: int | None = N
 
 
 def signal_set(bits: int, names: dict[int, str]) -> str:
-    """Show a set of signals, one a bit, by what is in it or, of most of them, by what is not."""
+    """Print a set of signals, one a bit; if it has most signals, print the missing ones."""
     is_most = bits.bit_count() >= _MOST_SIGNALS
     if is_most:
         bits ^= (1 << _SIGNALS) - 1
@@ -299,7 +300,7 @@ def signal_set(bits: int, names: dict[int, str]) -> str:
 
 
 def descriptor_set(data: bytes, count: int, names: NamedTypes) -> str:
-    """Show which of the first `count` descriptors a fd_set has, as far as it is in `data`."""
+    """Print the descriptors below `count` in a fd_set, as far as they are in `data`."""
     bits = int.from_bytes(data, "little")
     known = min(max(count, 0), 8 * len(data))
     members = [str(number) for number in range(known) if bits >> number & 1]
@@ -311,7 +312,7 @@ def descriptor_set(data: bytes, count: int, names: NamedTypes) -> str:
 
 
 def socket_address(data: bytes, names: NamedTypes, limit: int) -> str:
-    """Show a struct sockaddr: family, address and port, or path."""
+    """Print a struct sockaddr: family, address and port, or path."""
     family = int.from_bytes(data[:2], "little")
     name = names.enums["address_family"].get(family, str(family))
     if name == "AF_INET" and len(data) >= 8:
@@ -324,8 +325,8 @@ def socket_address(data: bytes, names: NamedTypes, limit: int) -> str:
         return f"{{AF_INET6, [{host}]:{int.from_bytes(data[2:4], 'big')}}}"
     if name == "AF_UNIX":
         path = data[_HEADER_OF_UNIX:]
-        # An abstract name begins with a zero and goes on as long as the address; others are
-        # part of it. A path ends at one.
+        # An abstract name begins with a zero byte and ends with the address; it may contain
+        # further zero bytes. A path ends at a zero byte.
         abstract = path[:1] == b"\0"
         shown = b"@" + path[1:] if abstract else path.split(b"\0", 1)[0]
         cut = not abstract and bool(path) and b"\0" not in path and len(data) < 110

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a declared function takes and gives, from the row that printing needs."""
+"""The types of a declared function, from its row for printing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _passed(argument: row.ArgumentRow) -> PassedType:
     if how == row.SHOW_LONG_DOUBLE:
         return PassedType(text, FLOATING, size, (X87, X87UP))
     if how == row.SHOW_STRUCT:
-        # one register, or nothing is known of it
+        # in one register, or unknown
         is_word = size <= 8 and place in (row.PLACE_INT, row.PLACE_STACK)
         return PassedType(text, RECORD if is_word else UNKNOWN, size, (INTEGER,) * is_word)
     if size not in (1, 2, 4, 8):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read prototypes/special.txt: functions that do not get the ordinary treatment."""
+"""Read prototypes/special.txt: functions that need a special treatment."""
 
 from __future__ import annotations
 

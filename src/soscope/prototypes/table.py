@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build SEC_FUNCTIONS: what the agent knows of functions by name (wire.h)."""
+"""Build SEC_FUNCTIONS: the agent's table of functions by name (wire.h)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def gnu_hash(name: bytes) -> int:
 
 
 class Known:
-    """One name for the table; `prototype` is an index of soscope's or `layout.NONE`."""
+    """One name for the table; `prototype` is soscope's index of it or `layout.NONE`."""
 
     __slots__ = ("error_rule", "flags", "name", "programs", "prototype")
 
@@ -45,13 +45,13 @@ class Known:
 
 
 def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool) -> bytes:
-    """Return the section for `known` and, behind all of them, globs of the given flags.
+    """Return the section for `known`, followed by globs with the given flags.
 
-    Pattern numbers of the globs are left 0: they depend on the run. Without `arguments`
-    nothing is kept of a call; without `exits` nothing is of a return.
+    The globs' pattern numbers stay 0, because they depend on the run. Without `arguments`,
+    nothing is captured of a call; without `exits`, nothing of a return.
     """
     bits = _MIN_BITS
-    while 3 << bits < 4 * len(known):  # three quarters full at most
+    while 3 << bits < 4 * len(known):  # at most three quarters full
         bits += 1
     cells_at = layout.FUNCTION_TABLE.size
     globs_at = cells_at + (layout.FUNCTION.size << bits)
@@ -95,10 +95,10 @@ def extended(
     exits: bool,
     others: Sequence[Known] = (),
 ) -> bytes:
-    """Return a section of `build` with the functions `more` in it, in the place of those there.
+    """Return a section of `build` with the functions `more`, which replace others of their name.
 
-    `others` stand behind those of their name, and are about functions that are not of its family.
-    `arguments` and `exits` are what the section was built with.
+    `others` follow the functions of the same name, and apply to functions outside of its family.
+    `arguments` and `exits` must be as for `build`.
     """
     bits, cells_at, globs_at, globs, default_at, *rest, versioned = (
         layout.FUNCTION_TABLE.struct.unpack_from(section)
@@ -110,7 +110,7 @@ def extended(
     ]
     replaced = {function.name.encode() for function in more}
     names_of = {cell[1]: section[cell[1] : section.index(0, cell[1])] for cell in old if cell[1]}
-    # who declares a function without a version means all of them
+    # a declaration without a version is for all versions
     kept = [
         cell
         for cell in old
@@ -160,10 +160,10 @@ def later(
     arguments: bool,
     exits: bool,
 ) -> bytes:
-    """Return a table of what came later, to stand `start` bytes behind a section's beginning.
+    """Return a table of later functions, for `start` bytes behind a section's beginning.
 
-    `before` is where the one before it stands, 0 without one. Of the names `asked` it says that
-    nobody knows more of them. `arguments` and `exits` are what the section was built with.
+    `before` is the position of the table before it, 0 if there is none. The table also tells that
+    nothing more is known of the names in `asked`. `arguments` and `exits` must be as for `build`.
     """
     nothing = [Known(name, layout.FN_ASKED, layout.NONE, layout.ERROR_NONE, None) for name in asked]
     bits = 0
@@ -191,7 +191,7 @@ def later(
 
 
 def _versioned(known: list[Known]) -> int:
-    """Return the bits of the names that have cells for one of their versions."""
+    """Return a bit mask with the names that have an entry for a single version."""
     bits = 0
     for function in known:
         name, at, _ = function.name.partition("@")
@@ -209,7 +209,7 @@ def _put(cells: list[bytes], value: int, cell: bytes) -> None:
 
 
 def flags_in(section: bytes, name: bytes, globs: list[Automaton]) -> int:
-    """Return the flags that a section has for a name; `globs` are the patterns of its globs."""
+    """Return a section's flags for a name; `globs` are the automata of its globs."""
     bits, cells, globs_at, count = layout.FUNCTION_TABLE.struct.unpack_from(section)[:4]
     value, mask = gnu_hash(name), (1 << bits) - 1
     index = (value >> 4) & mask
@@ -232,12 +232,12 @@ def flags_in(section: bytes, name: bytes, globs: list[Automaton]) -> int:
 def _wanted(
     function: Known, pool: _Pool, *, arguments: bool, exits: bool
 ) -> tuple[int, int, int, int]:
-    """Return flags, entry program, exit program and exit words of one name."""
+    """Return flags, entry program, exit program and exit words of one function."""
     flags = function.flags
     if not arguments or flags & layout.FN_NEVER:
         return flags, 0, 0, 0
     if function.programs is None:
-        # A special function without a declaration is shown as unknown ones are.
+        # A special function without a declaration is printed as unknown ones are.
         return flags | layout.FN_SIX, 0, 0, 0
     programs = function.programs
     if exits and not flags & layout.FN_ENTRY_ONLY:
@@ -249,7 +249,7 @@ def _wanted(
 
 
 class _Pool:
-    """Capture programs, equal ones once."""
+    """Capture programs; equal ones are stored once."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -257,7 +257,7 @@ class _Pool:
         self.known: dict[bytes, int] = {}
 
     def add(self, ops: list[Op]) -> int:
-        """Return the offset of the program in the section, 0 where there is none."""
+        """Return the offset of the program in the section, 0 for an empty program."""
         if not ops:
             return 0
         code = b"".join(layout.OP.struct.pack(*op) for op in ops) + bytes(layout.OP.size)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the members that decide which others of a structure are shown.
+"""Find the members that decide which other members of a structure are printed.
 
-A condition may name a member of the structure itself, or of one that it lies in: what tells the
-members of a union apart mostly stands beside it. So a union has another content in each structure
-that says something of it.
+A condition may name a member of the structure itself, or of a structure around it, because the
+tag of a union mostly stands beside the union. So a union has other fields in each structure with
+conditions for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def decide(name: str, structs: dict[str, Struct]) -> str:
-    """Find the tags of the structure `name`; return the name of one that is missing, or ""."""
+    """Find the tags of the structure `name`; return the name of a missing one, or ""."""
     struct = structs[name]
     members = {field.name: field for field in struct.fields if field.bits is None}
     for field in struct.fields:
@@ -26,7 +26,7 @@ def decide(name: str, structs: dict[str, Struct]) -> str:
 
 
 def _decided(when: list[When], members: dict[str, Field], base: int) -> list[When]:
-    """Return conditions of what lies `base` bytes behind the members, with their tags."""
+    """Return conditions with their tags, for fields `base` bytes behind the members."""
     return [
         When(each.decision, (member.offset - base, member.type))
         if each.tag is None and (member := members.get(each.decision.name)) is not None
@@ -38,7 +38,7 @@ def _decided(when: list[When], members: dict[str, Field], base: int) -> list[Whe
 def _decide_inside(
     field: Field, members: dict[str, Field], base: int, structs: dict[str, Struct], outer: str
 ) -> bool:
-    """Give a field, `base` bytes behind the members, a type of its own, where they decide in it."""
+    """Make a type of its own for a field at `base` bytes, if the members decide about it."""
     if field.type.kind != STRUCT or field.type.struct not in structs:
         return False
     of = structs[field.type.struct]

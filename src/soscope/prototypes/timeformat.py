@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which members of struct tm a format of strftime reads, or one of strptime fills in."""
+"""The members of struct tm that a format of strftime reads, or one of strptime fills in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ZONE = ("tm_isdst", "tm_gmtoff")
 _MEMBERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("aAuw", ("tm_wday",)),
     **dict.fromkeys("bBhm", ("tm_mon",)),
-    "c": _ALL,  # the locale says how, and may leave something out
+    "c": _ALL,  # depends on the locale, which may leave something out
     **dict.fromkeys("CyY", ("tm_year",)),
     **dict.fromkeys("de", ("tm_mday",)),
     **dict.fromkeys("DFx", _DATE),
@@ -32,7 +32,7 @@ _BETWEEN = frozenset("_-0^#+EO123456789")  # flags, widths and modifiers
 
 
 def members_of(text: bytes) -> frozenset[str] | None:
-    """Return the names of the members, None where a conversion is not known.
+    """Return the names of the members, None if a conversion is not known.
 
     >>> from soscope.prototypes.timeformat import members_of
     >>> sorted(members_of(b"%Y-%m"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tokens of a text of C, and where they are in its file."""
+"""The tokens of a C text, and their positions in its file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOKEN = re.compile(
     r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[^\s\w]"
 )
 _OPENING = {"(": ")", "[": "]", "{": "}"}
-# What compilers have between the words of a declaration, and whether parentheses follow.
+# Words that compilers allow in a declaration, and whether parentheses follow.
 _DECORATION = {
     "__extension__": False,
     "__inline": False,
@@ -36,7 +36,7 @@ class Tokens:
     """One pass over the tokens of one file; `constants` are the numbers that it defines."""
 
     def __init__(self, text: str, file: str) -> None:
-        """Raise FormatError for a condition of the preprocessor that is not understood."""
+        """Split a text. Raises FormatError for an unsupported condition of the preprocessor."""
         read = Preprocessed(text, file)
         self.constants = read.constants
         self.text = read.text
@@ -46,18 +46,18 @@ class Tokens:
         for match in _TOKEN.finditer(self.text):
             self.tokens.append(match[0])
             self.starts.append(match.start())
-        # enough ends to look a few tokens ahead
+        # end markers, to look a few tokens ahead
         self.tokens += [""] * 4
         self.starts += [len(self.text)] * 4
         self.at = 0
-        self.vector_size: list[str] | None = None  # what the last attribute of that name said
+        self.vector_size: list[str] | None = None  # argument of the last such attribute
 
     def where(self) -> str:
         """Return file and line of the next token."""
         return self.place(self.at)
 
     def place(self, token: int) -> str:
-        """Return file and line of a token; the end of a file is where its last one stands."""
+        """Return file and line of a token; the end of a file has the line of its last token."""
         while token and not self.tokens[token]:
             token -= 1
         number = self.text.count("\n", 0, self.starts[token]) + 1
@@ -65,17 +65,17 @@ class Tokens:
         return f"{file}:{line + number - first}"
 
     def fail(self, what: str) -> FormatError:
-        """Return the error that says `what` of the next token."""
+        """Return the error `what` for the next token."""
         return self.fault(self.at, what)
 
     def fault(self, token: int, what: str) -> FormatError:
-        """Return the error that says `what` of a token."""
+        """Return the error `what` for a token."""
         return FormatError(
             f"{self.place(token)}: {what}", field=self.tokens[token], offset=self.starts[token]
         )
 
     def before(self) -> str:
-        """Return words for where the next token is missed."""
+        """Return a text for the position at which something is missing."""
         token = self.tokens[self.at]
         return f"before '{token}'" if token else "before the end"
 
@@ -87,9 +87,9 @@ class Tokens:
         return True
 
     def expect(self, word: str) -> None:
-        """Take the next token, which has to be `word`. Raises FormatError."""
+        """Take the next token, which must be `word`. Raises FormatError."""
         if not self.accept(word):
-            # It is missing behind the token before, which may stand on another line.
+            # It is missing behind the previous token, which may be on another line.
             what = f"'{word}' expected {self.before()}"
             raise self.fault(max(self.at - 1, 0), what)
 
@@ -99,7 +99,7 @@ class Tokens:
         return word[:1].isalpha() or word[:1] == "_"
 
     def group(self) -> list[str]:
-        """Take a group in parentheses, brackets or braces and return the tokens inside."""
+        """Take a group in parentheses, brackets or braces, and return the tokens inside."""
         opening = self.tokens[self.at]
         if opening not in _OPENING:
             self.expect("(")
@@ -114,7 +114,7 @@ class Tokens:
         return self.tokens[start : self.at - 1]
 
     def decoration(self) -> None:
-        """Skip what makes no difference to a call: `extern`, `inline`, attributes."""
+        """Skip words that do not matter for a call: `extern`, `inline`, attributes."""
         while (word := self.tokens[self.at]) in _DECORATION:
             self.at += 1
             if _DECORATION[word]:
@@ -123,7 +123,7 @@ class Tokens:
                 self.attributes(self.group())
 
     def attributes(self, words: list[str]) -> None:
-        """Remember what matters of the attributes that a group names."""
+        """Store the relevant attributes in a group."""
         for at, word in enumerate(words):
             if word in _VECTOR_SIZE and words[at + 1 : at + 2] == ["("]:
                 end, depth = at + 2, 1

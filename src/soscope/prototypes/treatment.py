@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look up what special.txt says of a function in SEC_FUNCTIONS, as the agent does."""
+"""Look up a function's flags from special.txt in SEC_FUNCTIONS, as the agent does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAMILIES = {
 
 
 def treatment_of(section: bytes, automata: tuple[AutomatonParts, ...], name: bytes) -> int:
-    """Return the flags of a function in a section built without programs, 0 for none."""
+    """Return the flags of a function in a section that was built without programs, 0 if none."""
     bits, cells_at, globs_at, *_ = layout.FUNCTION_TABLE.struct.unpack_from(section)
     value, mask = gnu_hash(name), (1 << bits) - 1
     index = (value >> 4) & mask

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read C's types: names, declarators, and the content of structures, unions and enums."""
+"""Read C's types: names, declarators, and the fields of structures, unions and enums."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TAGGED = ("struct", "union", "enum")
 _BITS_OF_INT = 31
 _MOST_ELEMENTS = 1 << 24
 
-# Annotations and whether parentheses follow.
+# Annotations, and whether parentheses follow.
 ANNOTATIONS = {
     "OCTAL": False,
     "HEX": False,
@@ -85,10 +85,10 @@ ANNOTATIONS = {
 
 
 class Declarator:
-    """What follows a type: a name ("" without one), its type, how many elements an array has.
+    """What follows a type: a name (or ""), the full type, the number of elements of an array.
 
-    `bits` is the width of a bit-field. `parameters` is where those of a function begin, None
-    where it is none, `token` which one its name is, None where it has none.
+    `bits` is the width of a bit-field. `parameters` is the index of a function's first parameter,
+    None if it is no function. `token` is the index of its name, None if it has none.
     """
 
     __slots__ = ("bits", "count", "name", "parameters", "token", "type")
@@ -109,7 +109,7 @@ class CTypeReader(Tokens):
         super().__init__(text, file)
         self.into = into
         into.constants.update(self.constants)
-        self.inside = 0  # of so many structures
+        self.inside = 0  # nesting depth of structures
 
     def name(self) -> str:
         """Take a name. Raises FormatError."""
@@ -120,12 +120,12 @@ class CTypeReader(Tokens):
         return word
 
     def annotations(self) -> dict[str, list[str]]:
-        """Take the annotations that stand here."""
+        """Take the annotations at this position."""
         words: dict[str, list[str]] = {}
         while (word := self.tokens[self.at]) in ANNOTATIONS and word not in ("OPTIONAL", "WHEN"):
             self.at += 1
             if word == "OUT" and self.tokens[self.at] != "(":
-                words[word] = []  # a fault that can be told together with the function's name
+                words[word] = []  # reported later, with the function's name
                 continue
             words[word] = self.group() if ANNOTATIONS[word] else []
             if word == "ENUM" and words[word][:1] == ["enum"] and words[word][1] in self.into.enums:
@@ -138,7 +138,7 @@ class CTypeReader(Tokens):
         return words
 
     def base_type(self) -> Type:
-        """Take the type that a declaration begins with."""
+        """Take the type at the start of a declaration."""
         is_const = False
         self.vector_size = None
         words: list[str] = []
@@ -157,7 +157,7 @@ class CTypeReader(Tokens):
                 named = self.tagged(word)
             elif named is None and not words:
                 name = self.name()
-                # An unknown name is fine as long as it is only pointed to.
+                # An unknown name is fine as long as only pointers to it are used.
                 known = self.into.types.get(name, Type(name, STRUCT, 0))
                 named = known.copy(name)
             else:
@@ -167,7 +167,7 @@ class CTypeReader(Tokens):
         return base
 
     def whole(self, of: Type) -> Type:
-        """Return the vector of the type `of` that an attribute has just asked for, or itself."""
+        """Return a vector of type `of` if an attribute has just asked for it, otherwise `of`."""
         if self.vector_size is None:
             return of
         words, self.vector_size = self.vector_size, None
@@ -188,7 +188,7 @@ class CTypeReader(Tokens):
         return vector(of, size)
 
     def size_of(self, words: list[str]) -> int:
-        """Return the size of a type that `words` name."""
+        """Return the size of the type named by `words`."""
         if words and all(word in _NUMBER_WORDS for word in words):
             return self.number(words).size
         name = "".join(words)
@@ -197,7 +197,7 @@ class CTypeReader(Tokens):
         return self.into.types[name].size
 
     def number(self, words: list[str]) -> Type:
-        """Return the type of numbers that its words name."""
+        """Return the numeric type named by `words`."""
         text = " ".join(words)
         if "_Complex" in words:
             size = 16 if "long" in words else 4 if "float" in words else 8
@@ -213,7 +213,7 @@ class CTypeReader(Tokens):
     # ---- declarators
 
     def declarator(self, base: Type) -> Declarator:
-        """Take what follows a type: stars, name, brackets, parentheses."""
+        """Take everything behind a type: stars, name, brackets, parentheses."""
         of = base
         while True:
             self.decoration()
@@ -224,7 +224,7 @@ class CTypeReader(Tokens):
                 self.at += 1
             else:
                 break
-        is_named = self.tokens[self.at + 2 : self.at + 4] == [")", "("]  # (f)(int): no macro
+        is_named = self.tokens[self.at + 2 : self.at + 4] == [")", "("]  # (f)(int): a name
         if self.tokens[self.at] == "(" and (self.tokens[self.at + 1] in ("*", "(") or is_named):
             return self.nested(of)
         token = self.at if self.is_name() and self.tokens[self.at] not in ANNOTATIONS else None
@@ -243,7 +243,7 @@ class CTypeReader(Tokens):
         return declared
 
     def nested(self, base: Type) -> Declarator:
-        """Take a declarator in parentheses: what stands behind them belongs to it first."""
+        """Take a declarator in parentheses; what stands behind them applies to it first."""
         start = self.at
         is_named = self.tokens[start + 1] != "*" and self.tokens[start + 2] == ")"
         self.group()
@@ -271,7 +271,7 @@ class CTypeReader(Tokens):
         return declared
 
     def brackets(self, of: Type) -> tuple[Type, int]:
-        """Take the sizes of an array; return its type and how many elements it has."""
+        """Take the sizes of an array; return its type and its number of elements."""
         counts = []
         while self.accept("["):
             while self.tokens[self.at] in _QUALIFIERS or self.tokens[self.at] == "static":
@@ -300,13 +300,13 @@ class CTypeReader(Tokens):
         return self.into.constants.get(name)
 
     def value(self) -> Declarator:
-        """Take a declarator of something that has a value: its type must be known."""
+        """Take a declarator for a value, whose type must be known."""
         declared = self.declarator(self.base_type())
         self.check(declared)
         return declared
 
     def check(self, declared: Declarator) -> None:
-        """Raise FormatError where nothing is known of a type that has to have a size."""
+        """Raise FormatError if a type that must have a size is unknown."""
         of = declared.type
         while of.kind == ARRAY and of.target is not None:
             of = of.target
@@ -317,7 +317,7 @@ class CTypeReader(Tokens):
     # ---- conditions
 
     def conditions(self) -> list[Decision]:
-        """Take the conditions that `&&` joins, and the parenthesis behind them."""
+        """Take conditions joined by `&&`, and the parenthesis behind them."""
         conditions = [self.condition()]
         while self.accept("&&"):
             conditions.append(self.condition())
@@ -347,7 +347,7 @@ class CTypeReader(Tokens):
     # ---- structures, unions, enums
 
     def tagged(self, what: str) -> Type:
-        """Take the tag and, where it is there, the content of a structure, union or enum."""
+        """Take the tag of a structure, union or enum, and its fields if they follow."""
         start = self.at
         self.decoration()
         attributes = self.tokens[start : self.at]
@@ -364,7 +364,7 @@ class CTypeReader(Tokens):
         return Type(shown, STRUCT, struct.size if struct else 0, struct=tag)
 
     def enum_type(self, tag: str) -> Type:
-        """Return the type of an enum, whether its constants are known or not."""
+        """Return the type of an enum, even if its constants are not known."""
         text = f"enum {tag}" if tag[:1] != "<" else "enum {…}"
         known = self.into.enums.get(tag)
         if known is None:
@@ -393,7 +393,7 @@ class CTypeReader(Tokens):
         self.into.enums[tag] = known
 
     def record(self, what: str, tag: str, attributes: list[str]) -> None:
-        """Take the content of a structure or union."""
+        """Take the fields of a structure or union."""
         if any("aligned" in word for word in attributes):
             raise self.fail(f"'{what} {tag}' is aligned by force, which is not supported")
         packed = any("packed" in word for word in attributes)
@@ -405,7 +405,7 @@ class CTypeReader(Tokens):
                 continue
             base = self.base_type()
             if self.tokens[self.at] in (";", "WHEN") and base.struct:
-                # its fields are those of this one
+                # it has the fields of this structure
                 self.check(Declarator("", base))
                 offset = layout.place(base, 1 if packed else self.alignment(base))
                 moved = [field.moved(offset) for field in self.into.structs[base.struct].fields]
@@ -439,18 +439,18 @@ class CTypeReader(Tokens):
             self.into.empty.add(f"{what} {tag}")
 
     def when(self) -> list[When]:
-        """Take the conditions under which a member is shown."""
+        """Take the conditions under which a member is printed."""
         if not self.accept("WHEN"):
             return []
         self.expect("(")
         return [When(condition) for condition in self.conditions()]
 
     def behind(self) -> list[str]:
-        """Return the attributes behind the content of a structure, which begins here."""
+        """Return the attributes behind the fields of a structure, which begin here."""
         start = self.at
         try:
             self.group()
-        except FormatError:  # what is missing can be told better there
+        except FormatError:  # reported better there
             self.at = start
             return []
         end = self.at
@@ -470,14 +470,14 @@ class CTypeReader(Tokens):
 
 
 class _Layout:
-    """Puts fields into a structure or union, by the rules of the System V psABI."""
+    """Places fields into a structure or union, by the rules of the System V psABI."""
 
     def __init__(self, *, is_union: bool) -> None:
         self.is_union = is_union
         self.fields: list[Field] = []
         self.size = 0
         self.alignment = 1
-        self._end = 0  # of the last field, in bits
+        self._end = 0  # end of the last field, in bits
 
     def place(self, of: Type, alignment: int) -> int:
         self.alignment = max(self.alignment, alignment)
@@ -500,7 +500,7 @@ class _Layout:
                 self.fields.append(Field(declared.name, of, words, offset, when))
             return
         start, unit = 0 if self.is_union else self._end, 8 * of.size
-        # one without width begins a new unit; none lies in two
+        # a bit-field without width begins a new unit, and no bit-field crosses units
         if not declared.bits or start // unit != (start + declared.bits - 1) // unit:
             start += -start % unit
         self._grow(start + declared.bits)
@@ -522,7 +522,7 @@ def _const_text(of: Type) -> str:
 
 
 def pointer_text(of: Type) -> str:
-    """Return how C writes the type of a pointer to `of`."""
+    """Return the type of a pointer to `of`, as C writes it."""
     if of.kind == FUNCTION:
         return of.text
     text = _const_text(of)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of the C library without a declaration, whose results no integer register holds.
+"""Functions of the C library without a declaration, whose results are not in integer registers.
 
-A declaration has no word for a structure by value of more than 8 bytes, nor for a complex number.
+Declarations cannot express a structure by value of more than 8 bytes, nor a complex number.
 """
 
 from __future__ import annotations

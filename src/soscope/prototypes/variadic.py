@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show the arguments behind a format, as va_arg would find them."""
+"""Print the arguments behind a format, as va_arg would read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INT_REGISTERS = 6
 
 
 class Variadic:
-    """Walks through the arguments behind a format, as va_arg would."""
+    """Reads the arguments behind a format in order, as va_arg would."""
 
     def __init__(
         self, captured: Captured, integers: int, item: int, names: NamedTypes, limit: int
@@ -35,9 +35,9 @@ class Variadic:
         self._limit = limit
 
     def show(self, taken: list[conversion.Taken], stored: Captured | None = None) -> list[Argument]:
-        """Show as many as were recorded, up to the first that was not.
+        """Return the arguments that were recorded, up to the first that was not.
 
-        `stored` has what the call has stored where they lead.
+        `stored` has the data that the call has stored at their targets.
         """
         shown: list[Argument] = []
         for of, how, string, fill in taken:
@@ -54,13 +54,13 @@ class Variadic:
         return shown
 
     def texts(self, taken: list[conversion.Taken]) -> list[str]:
-        """Return the texts alone of what `show` shows."""
+        """Return only the texts of the arguments of `show`."""
         shown: list[str] = []
         captured, item = self._captured, self._item
         words, data, shower = captured.words, captured.data, self._names.shower
         for _, how, string, _ in taken:
             kind = how[0]
-            # faster than a tuple that is made for each argument
+            # quicker than a tuple that is made for each argument
             if kind == row.SHOW_LONG_DOUBLE or kind == row.SHOW_FLOAT:  # noqa: PLR1714
                 number = self._scalar(how)
             elif self._integer < _INT_REGISTERS:
@@ -115,13 +115,13 @@ class Variadic:
     def _string(self, of: str, string: str) -> Argument | None:
         data = self._captured.data.get(self._item)
         if data is None or data[1] & (DATA_NULL | DATA_UNREADABLE):
-            return None  # nil, or its address
+            return None  # NULL, or only its address
         argument = wide_argument if string == conversion.WIDE else string_argument
         return argument(of, data[2], self._limit, cut=bool(data[1] & DATA_TRUNCATED))
 
 
 class Listed(Variadic):
-    """Walks through the values that a va_list had, which were kept in their order."""
+    """Reads the values of a va_list, which were captured in order."""
 
     def __init__(self, captured: Captured, item: int, names: NamedTypes, limit: int) -> None:
         super().__init__(captured, _INT_REGISTERS, item, names, limit)
