@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place where units become arrays of events; `units.records_of` is the stream's.
+"""Arrays of events, made from units. For single records see `units.records_of`.
 
-OPEN and WHOLE units have become entries and exits before: see `wholes`.
+OPEN and WHOLE units have been replaced by entries and exits before, by `wholes`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from soscope.wire import layout
 
 Integers = npt.NDArray[np.signedinteger[Any]]
 Booleans = npt.NDArray[np.bool_]
-Units = npt.NDArray[np.uint64]  # four words each
+Units = npt.NDArray[np.uint64]  # rows of four words
 Words = npt.NDArray[np.uint64]
 
-SLOT = 0xFFF_FFFF  # what of a commit word is the slot
+SLOT = 0xFFF_FFFF  # the bits of a commit word that are the slot
 _UNIT = np.dtype([("commit", "<u4"), ("sp", "<u4"), ("tsc", "<u8"), ("a", "<u8"), ("b", "<u8")])
 _HEADER_UNITS = layout.CHUNK_HEADER // layout.UNIT
 _CHUNK_UNITS = layout.CHUNK_SIZE // layout.UNIT
-UNITS = _CHUNK_UNITS - _HEADER_UNITS  # of a chunk
-# types of units whose second word is no time
+UNITS = _CHUNK_UNITS - _HEADER_UNITS  # units of a chunk
+# Types of units whose second word is no time.
 _NO_TIME = (layout.UNIT_DATA, layout.UNIT_NOTHING, 0)
-# the upper half of the commit word of a stack's number, which is the first word of the data
+# The upper half of the commit word of a data unit that begins with a stack's number.
 _STACK = layout.UNIT_DATA << 12 | DATA_BYTES << 8 | STACK_ITEM
-_CALLS = layout.UNIT_EXIT - layout.UNIT_ENTRY + 1  # types of units that are events
+_CALLS = layout.UNIT_EXIT - layout.UNIT_ENTRY + 1  # number of unit types that are events
 
 
 def units_of(data: bytes) -> Units:
@@ -44,20 +44,20 @@ def units_of_chunks(data: bytes | memoryview) -> Units:
 
 
 def begun(unit: npt.NDArray[np.uint64]) -> int:
-    """Return the time of a unit that has one, else 0."""
+    """Return the time of a unit, or 0 if its type has none."""
     return 0 if int(unit[0]) >> 28 & 15 in _NO_TIME else int(unit[1])
 
 
 def joined(pieces: list[Units]) -> Units:
-    """Return the units of many pieces one behind the other."""
+    """Return the units of several pieces, one behind the other."""
     return np.concatenate(pieces) if pieces else units_of(b"")
 
 
 class Events:
     """The entries and exits among some units, in their order.
 
-    Arrays with an element for each: `commit` (unit type << 28 | slot), `sp`, `tsc`, and `at`,
-    the index of its unit. `overhead` is (tsc, ticks) of the time that the agent took.
+    The arrays have an element for each event: `commit` (unit type << 28 | slot), `sp`, `tsc`, and
+    `at`, the index of its unit. `overhead` is (tsc, ticks) of the time that the agent took.
     """
 
     __slots__ = ("_units", "at", "commit", "overhead", "sp", "tsc")
@@ -67,7 +67,7 @@ class Events:
         commit = np.ascontiguousarray(units["commit"])
         kind = commit >> 28
         self._units = units
-        # units that were never finished have type 0
+        # Units that were never finished have type 0.
         self.at: Integers = np.flatnonzero((kind - layout.UNIT_ENTRY) < _CALLS)
         took = units[np.flatnonzero(kind == layout.UNIT_OVERHEAD)]
         self.overhead = took["tsc"].astype(np.int64), took["a"].astype(np.int64)
@@ -79,12 +79,12 @@ class Events:
         return len(self.at)
 
     def keep(self, chosen: slice | Booleans) -> None:
-        """Forget all events but some."""
+        """Keep only the chosen events."""
         for name in ("at", "commit", "sp", "tsc"):
             setattr(self, name, getattr(self, name)[chosen])
 
     def some(self, which: Integers) -> Events:
-        """Return some of the events as others."""
+        """Return the chosen events as a new object."""
         chosen = object.__new__(Events)
         chosen._units, chosen.overhead = self._units, self.overhead
         for name in ("at", "commit", "sp", "tsc"):
@@ -108,9 +108,10 @@ class Events:
         return np.asarray(self._units["b"][self.at[which]], np.uint64)
 
     def stacks(self, starts: Integers) -> npt.NDArray[np.uint32]:
-        """Return the number of each event's stack, 0: it has none.
+        """Return the number of each event's stack, 0 if it has none.
 
-        Pieces begin at the units `starts`: data in front of all records of a piece is nobody's.
+        Pieces begin at the units `starts`. Data before all records of a piece belongs to no
+        record.
         """
         numbers = np.zeros(len(self), np.uint32)
         commit = self._units["commit"]
@@ -127,13 +128,13 @@ class Events:
 
 
 class SlotArrays:
-    """What is known of the slots of one program, by number: arrays."""
+    """Properties of the slots of one program, as arrays by number."""
 
     def __init__(self, program: RecordedProgram) -> None:
         count = program.slot_count
         self.knows_errno = program.knows_errno
         self.sites = program.sites
-        # one more, for all that are not known
+        # One element more, for unknown numbers.
         self._rules = np.zeros(count + 1, np.uint8)
         self._twice = np.zeros(count + 1, np.bool_)
         for slot in range(count):
@@ -147,5 +148,5 @@ class SlotArrays:
         return self._rules[np.minimum(slot, len(self._rules) - 1)]
 
     def twice(self, slot: Integers) -> Booleans:
-        """Say of each of some slots whether its function may return several times."""
+        """Return for each slot whether its function may return several times."""
         return self._twice[np.minimum(slot, len(self._twice) - 1)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a recording for people: columns with the names of functions and images."""
+"""The calls of a recording for users: columns with the names of functions and images."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _PLAIN = (
 )
 _STACK = "stack"
 _NAMED = ("symbol", "caller", "callee", "version", "ended")
-# numbers that stand for "not known", or "there is none"
+# Numbers that stand for "not known" or "none".
 _NOTHING = {"duration_ns": -1, "errno": 0, "return_addr": 0}
-_FEW = 10  # functions that `repr` names
+_FEW = 10  # functions that `repr` lists
 
 
 _Key = tuple[int, int, int]  # program, process, number of the stack
@@ -45,10 +45,10 @@ class StackNames(Protocol):
     """Names the frames of stacks."""
 
     def text(self, key: _Key) -> str:
-        """Return a stack in one line, the outermost frame first; "" where it is not known."""
+        """Return a stack in one line, outermost frame first, "" if it is not known."""
 
     def frames(self, key: _Key) -> tuple[StackFrame, ...]:
-        """Return the frames of a stack, the innermost first; () where it is not known."""
+        """Return the frames of a stack, innermost first, () if it is not known."""
 
 
 class Calls:
@@ -60,11 +60,12 @@ class Calls:
     >>> (len(reads), reads.caller[0], reads.callee[0], reads.ended[0])
     (1, 'cat', 'libc.so.6', 'return')
 
-    `time_ns` is CLOCK_REALTIME at the entry, `duration_ns` -1 where it is not known, `result` an
-    unsigned word, `errno` 0 where the call did not fail. `symbol`, `version`, `caller` and `callee`
-    (names of images) and `ended` ("return", "unwound", "exit", "killed", "lost", or "" for a call
-    that had not ended) are arrays of strings. Where the recording has stacks (-k), so is `stack`:
-    the frames, the outermost first, with ";" between them, "" where they are not known.
+    `time_ns` is CLOCK_REALTIME at the entry. `duration_ns` is -1 if it is not known. `result` is
+    an unsigned word, and `errno` is 0 if the call did not fail. `symbol`, `version`, `caller` and
+    `callee` (names of images) and `ended` ("return", "unwound", "exit", "killed", "lost", or ""
+    for a call that had not ended) are arrays of strings. If the recording has stacks (-k),
+    `stack` is another one: the frames, outermost first, with ";" between them, "" if they are not
+    known.
     """
 
     names: tuple[str, ...] = (*_NAMED[:3], *_PLAIN, *_NAMED[3:])
@@ -76,7 +77,7 @@ class Calls:
         which: npt.NDArray[np.int64],
         stacks: StackNames | None = None,
     ) -> None:
-        """Take all calls; `which` is the index in `slots` of each."""
+        """Take all calls. `which` is the index in `slots` for each call."""
         self._slots = slots
         self._stacks = stacks
         self._which = which
@@ -115,10 +116,11 @@ class Calls:
         return some
 
     def frames(self, index: int) -> tuple[StackFrame, ...]:
-        """Return the frames of one call's stack, the innermost first.
+        """Return the frames of one call's stack, innermost first.
 
-        They have `image`, `symbol`, `offset`, `file` and `line`; what is not known is None, and so
-        is the image of frames of Python and Ruby. () where the recording has no stack of the call.
+        They have `image`, `symbol`, `offset`, `file` and `line`. Unknown values are None, and so
+        is the image of frames of Python and Ruby. The result is () if the recording has no stack
+        of the call.
 
         >>> soscope.open("run.sosr").calls.frames(0)  # recorded without -k
         ()
@@ -139,7 +141,7 @@ class Calls:
         return "\n".join([f"<Calls: {len(self):,} in columns {', '.join(self.names)}>", *lines])
 
     def _coded(self, name: str) -> tuple[list[str], npt.NDArray[np.int64]]:
-        """Return the different values of a column of strings, and the index of each call's."""
+        """Return the distinct values of a column of strings, and the index of each call's value."""
         if name == "ended":
             return list(ENDED), self._arrays["_ended"].astype(np.int64)
         known: dict[str, int] = {}
@@ -157,7 +159,7 @@ class Calls:
         return list(known), codes[self._which]
 
     def _parts(self) -> Iterator[tuple[str, list[str] | None, npt.NDArray[Any], Any]]:
-        """Yield name, strings (None: numbers), numbers or codes, and where these are unknown."""
+        """Yield name, strings (None for numbers), numbers or codes, and a mask of unknowns."""
         for name in self.names:
             if name in _NAMED or name == _STACK:
                 yield (name, *self._coded(name), None)
@@ -166,9 +168,9 @@ class Calls:
                 yield name, None, array, array == _NOTHING[name] if name in _NOTHING else None
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a DataFrame; strings are categories, what is not known is NA.
+        """Return a DataFrame. Strings are categories, and unknown values are NA.
 
-        Raises SoscopeError where pandas is not installed.
+        Raises SoscopeError if pandas is not installed.
 
         >>> frame = soscope.open("run.sosr").calls.to_pandas()
         >>> frame.groupby("symbol", observed=True).duration_ns.sum().idxmax() in set(frame.symbol)
@@ -188,9 +190,9 @@ class Calls:
         return pd.DataFrame(data)
 
     def to_arrow(self) -> pa.Table:
-        """Return an Arrow table; strings are dictionaries, what is not known is null.
+        """Return an Arrow table. Strings are dictionaries, and unknown values are null.
 
-        Raises SoscopeError where pyarrow is not installed.
+        Raises SoscopeError if pyarrow is not installed.
 
         >>> soscope.open("run.sosr").calls.to_arrow().column_names[:3]
         ['symbol', 'caller', 'callee']
@@ -211,7 +213,7 @@ class Calls:
 
 
 def calls_of(columns: Columns, programs: Programs, stacks: StackNames | None = None) -> Calls:
-    """Return the calls of a recording with the names of its programs, and of its `stacks`."""
+    """Return the calls of a recording with the names from its programs and `stacks`."""
     keys, which = np.unique(columns.program << 28 | columns.slot, return_inverse=True)
     slots = [programs[key >> 28].slot(key & 0xFFF_FFFF) for key in keys.tolist()]
     return Calls(columns, slots, which.reshape(-1), stacks)
@@ -225,9 +227,9 @@ def _text(slot: TracedSlot, name: str) -> str:
 
 
 def _in_unicode(text: str) -> str:
-    """Return a text with the bytes of a name that are no UTF-8 as `\\xff`: Arrow has none.
+    """Return a text in which bytes that are no UTF-8 are escaped, for Arrow and pandas.
 
-    Nor has pandas, which keeps strings as Arrow does.
+    Both only take valid UTF-8.
     """
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent kept of a call, out of the DATA units behind its entry or exit."""
+"""Decodes the data that the agent captured of a call: DATA units behind its entry or exit."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 _UNITS = struct.Struct("<II24s")
 _LED_TO = frozenset((DATA_STRING, DATA_BYTES, DATA_WORD_AT))
 _PACKED = struct.Struct("<hHIIhIhIhIh")
-_KIND = 3  # the byte of a unit whose lower half is the kind of its data
+_KIND = 3  # index of the byte of a unit whose lower half is the kind of its data
 _WORD = (1 << 64) - 1
 _PAYLOAD = layout.DATA.offset("payload")
 _PAYLOAD_SIZE = layout.UNIT - _PAYLOAD
 
 
 def captured(first: tuple[int, ...], units: bytes) -> Captured:
-    """Return what `units` (DATA units, 32 bytes each) hold.
+    """Return the data in `units` (DATA units of 32 bytes each).
 
-    `first` holds the integer registers that the entry itself carries. Registers and stack
-    words are kept as far as they follow each other from the first one on.
+    `first` has the integer registers that the entry itself holds. Registers and stack words are
+    returned up to the first one that is missing.
     """
     if not units:
         return Captured(first) if first else NOTHING
-    if len(first) == 1 and _is_packed(units):  # most have no more
+    if len(first) == 1 and _is_packed(units):  # most calls have no more
         return Captured(first + packed(units))
     words = first
     stack: tuple[int, ...] = ()
@@ -52,7 +52,7 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
     each = _UNITS.iter_unpack(units)
     for commit, flags, content in each:
         kind, length = commit >> 24 & 15, commit & 0xFFFF
-        if kind == DATA_PACKED and len(words) == 1:  # which has no length
+        if kind == DATA_PACKED and len(words) == 1:  # packed words have no length
             words += packed(_UNITS.pack(commit, flags, content))
             continue
         if length > _PAYLOAD_SIZE:
@@ -79,7 +79,7 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
 
 
 def _scattered(first: tuple[int, ...], units: bytes) -> Captured:
-    """Return what `captured` does, of units in any order."""
+    """Return the same as `captured`, for units in any order."""
     words: dict[int, int] = dict(enumerate(first))
     stack: dict[int, int] = {}
     floats: dict[int, float] = {}
@@ -121,7 +121,7 @@ def _is_packed(units: bytes) -> bool:
 
 def packed(unit: bytes) -> tuple[int, ...]:
     """Return the five words of a DATA_PACKED unit: signed numbers of 48 bits."""
-    # the last lies in front of the others: its lower half behind its upper one
+    # The last word comes first, with its lower half behind its upper one.
     high5, _, low5, low1, high1, low2, high2, low3, high3, low4, high4 = _PACKED.unpack(unit)
     return (
         (low1 | high1 << 32) & _WORD,
@@ -133,7 +133,7 @@ def packed(unit: bytes) -> tuple[int, ...]:
 
 
 def _in_a_row(values: dict[int, _Number]) -> tuple[_Number, ...]:
-    """Return the values of 0, 1, 2 … up to the first that is missing."""
+    """Return the values for 0, 1, 2 … up to the first one that is missing."""
     row: list[_Number] = []
     while len(row) in values:
         row.append(values[len(row)])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chunks of a ring, read where they lie while their threads write.
+"""The chunks of a ring, read in place while threads write.
 
-The agent commits a unit by storing its first word last, and an entry or exit after the data units
-behind it, so everything in front of the first zero word is whole. See `soscope/stream.h`.
+The agent commits a unit by storing its first word last, and commits an entry or exit after the
+data units behind it. So all units before the first zero word are complete. See
+`soscope/stream.h`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
-UNITS = (layout.CHUNK_SIZE - layout.CHUNK_HEADER) // layout.UNIT  # of a chunk
+UNITS = (layout.CHUNK_SIZE - layout.CHUNK_HEADER) // layout.UNIT  # units of a chunk
 
 _CHUNK_WORDS = layout.CHUNK_SIZE // 4
 _CHUNK_LONGS = layout.CHUNK_SIZE // 8
@@ -25,10 +26,10 @@ _FLAGS = layout.CHUNK.offset("flags") // 4
 
 
 class Chunks:
-    """The chunks of a control block, by their index; units are numbered within a chunk.
+    """The chunks of a control block, by index. Units are numbered within a chunk.
 
-    `seqs`, `tids` and `middles` have a word of each chunk, for who asks for hundreds of them: what
-    `seq` and `tid` return, and the first word of the unit in the middle.
+    `seqs`, `tids` and `middles` have a word for each chunk, for readers of hundreds of chunks:
+    the results of `seq` and `tid`, and the first word of the unit in the middle.
     """
 
     __slots__ = ("_longs", "_ring", "_words", "middles", "seqs", "tids")
@@ -42,39 +43,42 @@ class Chunks:
         self.middles = self._words[_HEADER_WORDS + UNITS // 2 * _UNIT_WORDS :: _CHUNK_WORDS]
 
     def close(self) -> None:
-        """Let go of the block's memory."""
+        """Release the views of the block's memory."""
         for view in (self.middles, self.tids, self.seqs, self._words, self._longs, self._ring):
             view.release()
 
     # ---- headers ----
 
     def seq(self, index: int) -> int:
-        """Return its number among all that were given out, 0 while its new owner prepares it."""
+        """Return a chunk's number in the order of allocation, 0 while its owner prepares it."""
         return self.seqs[index]
 
     def given_back(self, index: int) -> int:
-        """Return the tsc at which its thread gave it back, 0 before."""
+        """Return the tsc at which a chunk's thread gave it back, 0 before that."""
         return self._longs[index * _CHUNK_LONGS + _FULL]
 
     def set_given_back(self, index: int, tsc: int) -> None:
-        """Say when it was given back, for a thread that has ended: not before it was taken."""
+        """Set when a chunk was given back, for a thread that has ended.
+
+        The time is not before the chunk was taken.
+        """
         at = index * _CHUNK_LONGS
         self._longs[at + _FULL] = max(tsc, self._longs[at + _TSC])
 
     def tid(self, index: int) -> int:
-        """Return the id of its thread, as the thread's own namespace has it."""
+        """Return the id of a chunk's thread, in the thread's own pid namespace."""
         return self.tids[index]
 
     def pid(self, index: int) -> int:
-        """Return the id of its process, as the process's own namespace has it."""
+        """Return the id of a chunk's process, in the process's own pid namespace."""
         return self._words[index * _CHUNK_WORDS + _PID]
 
     def is_borrowed(self, index: int) -> bool:
-        """Return whether its writer is a vfork child, whose parent gives it back."""
+        """Return whether a chunk's writer is a vfork child, whose parent gives it back."""
         return bool(self._words[index * _CHUNK_WORDS + _FLAGS] & layout.CHUNK_BORROWED)
 
     def header(self, index: int, flags: int = 0) -> bytes:
-        """Return a copy of its header, with `flags` set."""
+        """Return a copy of a chunk's header, with `flags` set."""
         start = index * layout.CHUNK_SIZE
         header = bytearray(self._ring[start : start + layout.CHUNK_HEADER])
         header[_FLAGS * 4] |= flags
@@ -83,7 +87,7 @@ class Chunks:
     # ---- units ----
 
     def commit(self, index: int, unit: int) -> int:
-        """Return the first word of a unit, 0 where it is not committed."""
+        """Return the first word of a unit, 0 if the unit is not committed."""
         return self._words[index * _CHUNK_WORDS + _HEADER_WORDS + unit * _UNIT_WORDS]
 
     def units(self, index: int, first: int, end: int) -> bytes:
@@ -92,21 +96,21 @@ class Chunks:
         return bytes(self._ring[start + first * layout.UNIT : start + end * layout.UNIT])
 
     def row(self, first: int, count: int) -> memoryview:
-        """Return `count` chunks that lie in a row, header and units, where they are."""
+        """Return a view of `count` consecutive chunks, with headers and units."""
         start = first * layout.CHUNK_SIZE
         return self._ring[start : start + count * layout.CHUNK_SIZE]
 
     def committed(self, index: int, first: int) -> int:
         """Return the number of the first unit from `first` on that is not committed."""
         if first >= UNITS or not self.commit(index, first):
-            return first  # nothing new, as with most idle threads
+            return first  # nothing new, as for most idle threads
         try:
             return first + self._commits(index, first).index(0)
         except ValueError:
             return UNITS
 
     def last_record(self, index: int) -> int:
-        """Return the number behind the last entry, exit or overhead that is committed."""
+        """Return the index of the first unit behind the last committed entry, exit or overhead."""
         commits = self._commits(index)
         for unit in range(UNITS - 1, -1, -1):
             if commits[unit] and commits[unit] >> 28 != layout.UNIT_DATA:
@@ -114,10 +118,10 @@ class Chunks:
         return 0
 
     def used(self, index: int) -> int:
-        """Return the number behind the last unit of a chunk that nobody writes any more.
+        """Return the index behind the last unit of a chunk that has no writer any more.
 
-        The chunk of a thread that has ended may be nearly empty. One that is half full counts as
-        full: it costs less to write it all than to look for its end.
+        The chunk of a thread that has ended may be nearly empty. A chunk that is half full counts
+        as full, as writing all of it costs less than searching its end.
         """
         if self.middles[index]:
             return UNITS

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times: the processor's time stamp counter to CLOCK_REALTIME, and reading it from Python.
+"""Times: conversion of the time stamp counter to CLOCK_REALTIME, and reading it in Python.
 
-The agent stamps records with the counter alone. soscope reads the counter together with the
-system's clocks now and then; between two such pairs the realtime clock is taken as even.
+The agent stamps records with the counter only. soscope reads the counter together with the
+system's clocks now and then. Between two such pairs the realtime clock is taken as even.
 Durations use the rate from the first pair to the one behind the end of the call, measured by
-CLOCK_MONOTONIC_RAW, so that a step of the realtime clock does not bend them.
+CLOCK_MONOTONIC_RAW, so that a step of the realtime clock does not change them.
 
-A time has the same value live and in a report. Pairs replace one another while they lie less
-than `SPACING` apart, so nothing changes in front of a time that is `SPACING` older than the
-newest pair; and the stream asks for no younger time before it has all pairs.
+A time has the same value live and in a report. Pairs replace one another while they are less than
+`SPACING` apart, so nothing changes before a time that is `SPACING` older than the newest pair.
+The stream asks for no later time before it has all pairs.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SPACING = 50_000_000  # ns between kept pairs: the error of one reading spreads over this
-# from and to (tsc), realtime there, realtime ns per tick, ns per tick for durations
+# Begin and end (tsc), realtime at the begin, realtime ns per tick, ns per tick for durations.
 Piece = tuple[int, int, int, float, float]
 _NO_PIECE: Piece = (1, 0, 0, 0.0, 1.0)
 
 # rdtsc; shl $32, %rdx; or %rdx, %rax; ret
 _RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")
 
-_AGENTS = "x86_64"  # where agents are that stamp records, by uname(2)
+_AGENTS = "x86_64"  # the machine with agents that stamp records, by uname(2)
 
 
 def _monotonic() -> int:
@@ -46,8 +46,8 @@ class Clock:
         self._realtime: list[int] = []
         self._monotonic: list[int] = []
         self._rate = 1.0
-        self._early = 0.0  # ns per tick over the first `SPACING`, as soon as that is over
-        self._piece = _NO_PIECE  # used last
+        self._early = 0.0  # ns per tick over the first `SPACING`, 0 before its end
+        self._piece = _NO_PIECE  # the last one used
 
     def add(self, tsc: int, realtime: int, monotonic: int) -> None:
         """Take a pair (tsc, realtime ns, monotonic raw ns). An older one is ignored."""
@@ -71,12 +71,12 @@ class Clock:
 
     @property
     def newest(self) -> int:
-        """The tsc of the newest pair; 0 without any."""
+        """Return the tsc of the newest pair, 0 if there is none."""
         return self._tsc[-1] if self._tsc else 0
 
     @property
     def rate(self) -> float:
-        """Nanoseconds per tick; 1 until two pairs are known."""
+        """Return nanoseconds per tick, 1 until two pairs are known."""
         return self._rate
 
     def segments(self) -> list[tuple[int, int, float, float]]:
@@ -88,7 +88,7 @@ class Clock:
         return [(start, realtime, rate, even) for start, _, realtime, rate, even in pieces]
 
     def time_ns(self, tsc: int) -> int:
-        """Return CLOCK_REALTIME ns; 0 for a tsc of 0 (no clock) or without any pair."""
+        """Return CLOCK_REALTIME ns, or 0 for a tsc of 0 (no clock) or if there is no pair."""
         start, end, realtime, rate, _ = self._piece
         if not start <= tsc < end:
             if not tsc or not self._tsc:
@@ -97,7 +97,7 @@ class Clock:
         return realtime + int((tsc - start) * rate // 1)
 
     def piece(self, tsc: int) -> Piece | None:
-        """Return the piece that a time lies in; None where it lies in none, or time goes back."""
+        """Return the piece that contains a time, None if there is none or time goes back in it."""
         if not self._piece[0] <= tsc < self._piece[1]:
             if not self._tsc:
                 return None
@@ -106,9 +106,9 @@ class Clock:
         return piece if piece[0] <= tsc < piece[1] and piece[3] >= 0 else None
 
     def _find(self, tsc: int) -> Piece:
-        """Return the piece that a time lies in."""
+        """Return the piece that contains a time."""
         at = bisect_right(self._tsc, tsc) - 1
-        if at < 0:  # not kept: its times lie outside
+        if at < 0:  # an invalid piece, which is not kept
             start, _, realtime, _, even = self._at(0)
             return start, start, realtime, self._rate, even
         return self._at(at)
@@ -132,7 +132,7 @@ class Clock:
         return int(ticks * piece[4] // 1)
 
     def tsc(self, time_ns: int) -> int:
-        """Return the counter's value at a realtime; 0 without any pair."""
+        """Return the counter's value at a realtime, 0 if there is no pair."""
         if not self._tsc:
             return 0
         at = max(bisect_right(self._realtime, time_ns) - 1, 0)
@@ -147,9 +147,9 @@ class Clock:
 class Sampler:
     """Reads the counter and the clocks together.
 
-    Where this processor's counter cannot be read from Python (no executable memory), the newest
-    time in the stream stands in for it: a pair is then late by the age of that record. On a machine
-    for which no agent is made, records are stamped by soscope alone, with the system's clock.
+    If this processor's counter cannot be read in Python (no executable memory), the newest time
+    in the stream is used instead. Then a pair is late by the age of that record. On a machine
+    without agents, soscope itself stamps records with the system's clock.
     """
 
     __slots__ = ("_code", "_read")
@@ -157,7 +157,7 @@ class Sampler:
     def __init__(self) -> None:
         self._read: Callable[[], int] | None = None
         if os.uname().machine != _AGENTS:
-            self._read = _monotonic  # whoever stamps records has no other counter
+            self._read = _monotonic  # soscope itself stamps the records, with this clock
             return
         import ctypes
         import mmap
@@ -173,7 +173,7 @@ class Sampler:
         self._read = ctypes.CFUNCTYPE(ctypes.c_uint64)(address)
 
     def ticks(self) -> int:
-        """Return the counter alone, 0 where it cannot be read."""
+        """Return the counter's value, 0 if it cannot be read."""
         return 0 if self._read is None else int(self._read())
 
     def sample(self, newest: int = 0) -> tuple[int, int, int]:
@@ -183,7 +183,7 @@ class Sampler:
             return newest, time.time_ns(), time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         best = (0, 0, 0)
         width = 1 << 64
-        for _ in range(3):  # the first reading meets cold caches
+        for _ in range(3):  # the first reading finds cold caches
             before = read()
             realtime = time.time_ns()
             monotonic = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of a recording as numpy arrays, one element per call, in order of their times.
 
-The same calls as `stream` finds, by the same rules, at many times its speed.
+These are the same calls as in `stream`, by the same rules, found many times faster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from soscope.recording.times import Times, failed
 from soscope.recording.windows import SIZE, Windows
 from soscope.wire import layout
 
-# `Columns.ended` holds indices of this; 0: it had not ended, or its exit is not recorded.
+# `Columns.ended` has indices of this tuple. 0: it had not ended, or its exit is not recorded.
 ENDED = ("", ENDED_RETURN, ENDED_UNWOUND, ENDED_EXIT, ENDED_KILLED, ENDED_LOST)
 RETURNED = ENDED.index(ENDED_RETURN)
 _UNWOUND = ENDED.index(ENDED_UNWOUND)
@@ -39,22 +39,24 @@ _ENDS = ("ended", "duration_ns", "result", "errno", "failed")
 
 
 class Columns:
-    """Calls of a recording.
+    """Calls of a recording, as one array for each of these columns.
 
-    program, slot   the traced program and the slot's number in it
-    pid, tid        of the entry
-    time_ns         of the entry, CLOCK_REALTIME
-    duration_ns     -1 where it is not known
-    result          unsigned 64-bit word; 0 where `ended` is not "return"
-    errno           0 where the call did not fail, or it is not known
-    return_addr     where it returns to, 0 where that is not known
-    arg0            the first integer argument register
-    depth           open hooked calls around it, from 0: those of its own process
-    ended           index of `ENDED`
-    entry_only      no exit was to be seen
-    failed          it returned what `trace -c` counts as an error
-    number          of its entry's unit in the file: names the call
-    stack           the number of its stack among those of its program, 0: it has none
+        program, slot   the traced program and the slot's number in it
+        pid, tid        of the thread that made the call
+        time_ns         of the entry, CLOCK_REALTIME
+        duration_ns     -1 if it is not known
+        result          unsigned 64-bit word, 0 if `ended` is not "return"
+        errno           0 if the call did not fail, or if it is not known
+        return_addr     return address, 0 if it is not known
+        arg0            the first integer argument register
+        depth           number of open hooked calls around it in its own process
+        ended           index of `ENDED`
+        entry_only      the exit is not recorded
+        failed          the call counts as an error in `trace -c`
+        number          number of its entry's unit in the file, which identifies the call
+        stack           number of its stack in its program, 0 if it has none
+
+    Calls are in the order of their times.
     """
 
     __slots__ = (
@@ -85,7 +87,7 @@ class Columns:
 
 
 def columns(recording: RecordingFile, size: int | None = SIZE) -> Columns:
-    """Return all calls of a recording, up to its damage, read in windows of `size` units."""
+    """Return all calls of a recording up to its damage, read in windows of `size` units."""
     rows = _Rows(recording)
     parts = list(rows.windows(size))
     names = Columns.__slots__
@@ -97,10 +99,10 @@ def columns(recording: RecordingFile, size: int | None = SIZE) -> Columns:
 
 
 def batches(recording: RecordingFile, size: int | None = SIZE) -> Iterator[Columns]:
-    """Yield all calls of a recording as `columns` has them, window by window.
+    """Yield all calls of a recording, with the same columns, window by window.
 
-    Reads the recording twice: calls that end in a later window than they began in are found
-    first.
+    The recording is read twice. The first time finds calls that end in a later window than they
+    begin.
     """
     first = _Rows(recording)
     first.find_ends(size)
@@ -112,7 +114,7 @@ def batches(recording: RecordingFile, size: int | None = SIZE) -> Iterator[Colum
 
 
 class _Rows:
-    """Makes rows of windows; `ends` has how calls ended that did so later, by their number."""
+    """Makes rows of windows. `ends` has the ends of calls that ended later, by their number."""
 
     def __init__(self, recording: RecordingFile) -> None:
         self._recording = recording
@@ -120,7 +122,7 @@ class _Rows:
         self.ends: dict[int, _End] = {}
 
     def find_ends(self, size: int | None) -> None:
-        """Go through all windows for `ends` alone."""
+        """Read all windows only to fill `ends`."""
         windows = Windows(self._recording, size, deep=False)
         for window in windows:
             for matched in window:
@@ -143,7 +145,7 @@ class _Rows:
                 yield {name: array[order] for name, array in arrays.items()}
 
     def end(self, calls: Columns) -> None:
-        """Put in how calls ended that had not when their window did."""
+        """Add the ends of calls that had not ended in their own window."""
         if not self.ends or not len(calls):
             return
         numbers = np.fromiter(self.ends, np.int64, len(self.ends))
@@ -161,7 +163,7 @@ class _Rows:
             self.ends[call.payload[0]] = fate, -1, 0, 0, False
 
     def _find_ends(self, matched: Matched) -> None:
-        """Take what became of calls that began before, or in another thread."""
+        """Keep the ends of calls that began in earlier windows or in other threads."""
         run, matching = matched.run, matched.matching
         gone = [(opened, event) for opened, event in matching.over if isinstance(opened, OpenCall)]
         holes = run.holes_at(np.array([event for _, event in gone], np.int64)).tolist()
@@ -206,7 +208,7 @@ class _Rows:
             "errno": np.zeros(size, np.int64),
             "failed": np.zeros(size, np.bool_),
         }
-        row = np.cumsum(kind != layout.UNIT_EXIT) - 1  # of each entry
+        row = np.cumsum(kind != layout.UNIT_EXIT) - 1  # for each event: row of its entry
         over = [(call, event) for call, event in matching.over if not isinstance(call, OpenCall)]
         if over:
             gone, at = (np.array(some, np.int64) for some in zip(*over, strict=True))

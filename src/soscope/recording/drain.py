@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Empties the ring of a control block into a sink.
 
-Full chunks are handed over whole, in the order they were given out, and freed. Of a chunk
-that a thread still writes, the committed units are handed over; how far is remembered. With
-policy overwrite nothing is, up to the end; but the chunks of who has ended are given back.
+Full chunks are handed over whole, in the order in which they were given out, and freed. From a
+chunk that a thread still writes, the committed units are handed over, and their number is
+remembered. With the policy overwrite nothing is handed over before the end, but the chunks of
+ended threads are given back.
 
-A unit that stays zero while later ones are there is a *hole*: a signal handler has interrupted
-its writer. What follows waits for it for a moment; then the hole is passed over, and handed
-over by itself should it be filled after all. So the units of a thread keep their order, but
-for a record whose writer was away for long.
+A unit that stays zero although later units are written is a *hole*: a signal handler has
+interrupted its writer. The units behind it wait for it for a moment. Then the hole is passed
+over, and handed over by itself if it is filled later. So the units of a thread keep their order,
+except for a record whose writer was interrupted for long.
 
-An OPEN unit that is a thread's last is handed over as it is: its call may take long. When it has
-become WHOLE it is handed over once more, by itself and as CHUNK_RETURNED.
+An OPEN unit that is a thread's last one is handed over as it is, as its call may take long. When
+it has become WHOLE it is handed over once more, by itself and as CHUNK_RETURNED.
 """
 
 from __future__ import annotations
@@ -31,33 +32,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_RUN = 64  # chunks copied and handed over at once
+_RUN = 64  # chunks that are copied and handed over at once
 _TIMED = (
     layout.UNIT_ENTRY,
     layout.UNIT_ENTRY_ONLY,
     layout.UNIT_EXIT,
     *range(layout.UNIT_BLOCK, layout.UNIT_REPORTED + 1),
 )
-_COUNTED = (layout.UNIT_OPEN, layout.UNIT_WHOLE)  # their times count from the start
+_COUNTED = (layout.UNIT_OPEN, layout.UNIT_WHOLE)  # Their times are relative to the start.
 _START = (1 << layout.START_BITS) - 1
-# a thread's last unit may become the other kind, in the same place
+# A thread's last unit may change from the first kind to the second, in place.
 _OPEN = (layout.UNIT_OPEN, layout.UNIT_BLOCK)
 _WHOLE = (layout.UNIT_WHOLE, layout.UNIT_BLOCK_OVER)
 _INTERRUPTED_LIMIT = 0.25  # seconds
-_LOOK = 0.02  # seconds between looks for holes in chunks that are in use,
-_LOOK_SHARE = 20  # or this many times what a look took
-_DEAD_EVERY = 0.25  # seconds between looks at whether owners of idle chunks live
-_STARVING = 1.0  # seconds in which threads that have ended are found
+_LOOK = 0.02  # seconds between searches for holes in chunks that are in use,
+_LOOK_SHARE = 20  # or this many times the duration of a search
+_DEAD_EVERY = 0.25  # seconds between checks whether the owners of idle chunks live
+_STARVING = 1.0  # seconds within which ended threads are found
 
 
 class Drainer:
-    """Drains one control block, the traced program number `program`, into `sink`.
+    """Drains the control block of the traced program number `program` into `sink`.
 
-    `path` is the path of the program. `pids` holds the processes that use the block, as this
-    process sees their ids. Chunks have the ids of the owners' own pid namespace: `inner_pids`
-    says what it is where that is another one than ours. `units` counts what was handed over
-    (32 bytes each); `news` is set when the sink is told of something that has a time.
-    `newest` is the latest tsc of a chunk that was handed over.
+    `path` is the path of the program. `pids` are the ids of the processes that use the block, as
+    seen by soscope. Chunks have ids of their owners' own pid namespace, and `inner_pids` has them
+    if they differ. `units` counts the units that were handed over (32 bytes each). `news` is set
+    when the sink gets something that has a time. `newest` is the latest tsc of a chunk that was
+    handed over.
     """
 
     __slots__ = (
@@ -109,45 +110,45 @@ class Drainer:
         self._spoiled = Spoiled(block, self._chunks, clock)
         self._spoiled_told = 0
         self._tables = TableReader(block, program, sink)
-        self._positions: dict[int, tuple[int, int]] = {}  # chunk -> seq, units handed over
-        # chunk -> seq, OPEN units that were handed over and the ends of their data
+        self._positions: dict[int, tuple[int, int]] = {}  # chunk -> (seq, units handed over)
+        # chunk -> (seq, OPEN units that were handed over and the ends of their data)
         self._open: dict[int, tuple[int, list[tuple[int, int]]]] = {}
-        self._suspects: dict[int, int] = {}  # chunk -> seq, whose owner was not there
-        self._passed: dict[int, tuple[int, list[int]]] = {}  # chunk -> seq, units passed over
+        self._suspects: dict[int, int] = {}  # chunk -> seq, if its owner was not found
+        self._passed: dict[int, tuple[int, list[int]]] = {}  # chunk -> (seq, units passed over)
         self._passing: set[int] = set()  # chunks whose holes are to be passed over
-        # (chunk, seq) -> the unit that is missing, seen since
+        # (chunk, seq) -> (the missing unit, when it was first missed)
         self._interrupted: dict[tuple[int, int], tuple[int, float]] = {}
-        self._look_at = 0.0  # for holes in chunks that are written at this moment
+        self._look_at = 0.0  # next search for holes in chunks in use
         self._dead_at = 0.0
-        self._held_since = 0.0  # nothing was freed since, and threads own every chunk; 0: not so
+        self._held_since = 0.0  # since when threads own all chunks and none was freed, or 0
         self._dropped: tuple[int, ...] = ()
         self._begun = False
-        self._states = b""  # of the chunks, when they were looked at
-        self._hurries = False  # most chunks are full: threads will wait for others
-        self._flags = 0  # of the agent, when they were told
+        self._states = b""  # chunk states at the last look
+        self._hurries = False  # most chunks are full, so threads will soon wait
+        self._flags = 0  # the agent's flags that were last written
         self._stopped = False
 
     @property
     def spoiled(self) -> int:
-        """How much of what it has read was written over by the program."""
+        """Return how much of what it has read was overwritten by the program."""
         return self._spoiled.count
 
     # ---- while the target runs ----
 
     @property
     def waits(self) -> bool:
-        """Return whether anything is held back that was done behind an unfinished record."""
+        """Return whether records are held back behind an unfinished one."""
         return bool(self._interrupted)
 
     def beat(self) -> None:
-        """Tell the agent that soscope lives."""
+        """Tell the agent that soscope is alive."""
         self._block.heartbeat += 1
 
     def drain(self) -> int:
-        """Hand over what there is and tell the agent that soscope lives.
+        """Hand over what there is, and tell the agent that soscope is alive.
 
-        Returns the number of units handed over. With policy overwrite only names are: the
-        ring is drained by `finish`, and then what was overwritten is told.
+        Return the number of units handed over. With the policy overwrite, only names are handed
+        over. Then `finish` drains the ring and counts what was overwritten.
         """
         block = self._block
         self.beat()
@@ -163,13 +164,13 @@ class Drainer:
             self._look_for_the_dead(in_state(block.chunk_states(), layout.CHUNK_OWNED))
         if block.state == layout.STATE_STOPPED and not self._stopped:
             self._stopped = True
-            if block.when_full == layout.FULL_STOP:  # by itself
+            if block.when_full == layout.FULL_STOP:  # stops by itself
                 self.news = True
                 self.sink.stop(Stop(time.time_ns(), program=self.program))
         return self.units - before
 
     def _begin(self) -> None:
-        """Tell what is known of the program, without which its units cannot be read."""
+        """Write what is known of the program, without which its units cannot be read."""
         if not self._begun and self._block.state != layout.STATE_NEW:
             self._begun = True
             self._spoiled.begin()
@@ -177,7 +178,7 @@ class Drainer:
 
     def _drain(self, *, ended: bool) -> None:
         self._begin()
-        states = self._states = self._block.chunk_states()  # thousands: looked at all at once
+        states = self._states = self._block.chunk_states()  # thousands, so they are read at once
         self._spoiled.look(states)
         chunks = self._chunks
         seqs, middles = chunks.seqs, chunks.middles  # a busy program fills hundreds of chunks
@@ -201,10 +202,10 @@ class Drainer:
             if index in self._passing:
                 end = max(end, chunks.last_record(index))
             work.append((seq, index, first, end, full))
-        # Names are read after the units that use them have been seen, and go first.
+        # Names are read after the units that use them have been seen, and handed over before them.
         self._tables.update()
         if self._begun and self._block.agent_flags != self._flags:
-            self.tell()  # that errno is known decides how units are read
+            self.tell()  # whether errno is known decides how units are read
         idle = self._hand_over(work)
         if idle and not ended:
             self._look_for_the_dead(idle)
@@ -215,11 +216,11 @@ class Drainer:
     ) -> list[tuple[int, int, bool]]:
         """Leave out chunks whose thread still has an earlier one in use.
 
-        A signal handler that meets the end of a chunk while the record it interrupted is
-        unfinished goes on in the next one; the first is given back when that record is
-        whole. One that was left by siglongjmp never is. Adds the chunks whose holes have
-        been waited for long enough to `_passing`; nobody waits where threads wait for
-        chunks (`crowded`).
+        If a signal handler meets the end of a chunk while the record that it has interrupted is
+        unfinished, it continues in the next chunk. The first chunk is given back when that record
+        is complete. If siglongjmp has left the record, that never happens. Add the chunks whose
+        holes have been waited for long enough to `_passing`. If threads wait for chunks
+        (`crowded`), holes are not waited for.
         """
         chunks = self._chunks
         words = chunks.tids
@@ -245,7 +246,7 @@ class Drainer:
             if not earlier and chunks.last_record(index) <= missing:
                 continue
             unit, since = before.get(key, (missing, now))
-            if unit != missing and not earlier:  # another hole
+            if unit != missing and not earlier:  # a new hole, found now
                 since = now
             self._interrupted[key] = missing, since
             if now - since >= _INTERRUPTED_LIMIT or crowded:
@@ -258,14 +259,14 @@ class Drainer:
         return wanted
 
     def _pass_over(self, index: int, seq: int, first: int, units: bytes) -> None:
-        """Take note of the holes in units that have been handed over, from `first` on."""
+        """Remember the holes in units that have been handed over, from `first` on."""
         commits = memoryview(units).cast("I")[:: layout.UNIT // 4].tolist()
         holes = [first + at for at, commit in enumerate(commits) if not commit]
         known = self._passed.get(index)
         self._passed[index] = seq, holes + (known[1] if known and known[0] == seq else [])
 
     def _hand_over_late(self, index: int, seq: int) -> None:
-        """Hand over what has been finished since it was passed over."""
+        """Hand over units that were passed over as holes and have been finished since."""
         known = self._passed.get(index)
         if known is None or known[0] != seq:
             return
@@ -276,7 +277,7 @@ class Drainer:
             commit = chunks.commit(index, unit)
             if not commit:
                 still.append(unit)
-            elif commit >> 28 != layout.UNIT_DATA:  # which goes with its entry or exit
+            elif commit >> 28 != layout.UNIT_DATA:  # data goes with its entry or exit
                 end = unit + 1
                 while end < first and chunks.commit(index, end) >> 28 == layout.UNIT_DATA:
                     end += 1
@@ -288,12 +289,12 @@ class Drainer:
         return known[1] if known is not None and known[0] == seq else 0
 
     def _hand_over(self, work: list[tuple[int, int, int, int, bool]]) -> list[int]:
-        """Hand over chunks in order; return the owned ones without anything new."""
+        """Hand over chunks in order. Return the owned chunks without new units."""
         idle = []
         run: dict[int, int] = {}  # chunk -> seq
         opened, passed = self._open, self._passed
         for seq, index, first, end, full in work:
-            # In this order: what is late was interrupted by the calls that have returned.
+            # In this order, as late units were interrupted by the calls that have returned.
             if index in opened:
                 self._hand_over_returned(index, seq)
             if index in passed:
@@ -309,10 +310,10 @@ class Drainer:
                     self._hand_over_run(run)
                     run = {}
                 self._hand_over_units(index, seq, first, end)
-                self.beat()  # a thousand of these take a while
+                self.beat()  # a thousand chunks take a while
             elif not full:
                 idle.append(index)
-            else:  # nothing new, or nobody has used it: its number has come by all the same
+            else:  # without new units or never used, but its number has passed
                 is_full = self._states[index] == layout.CHUNK_FULL
                 self._spoiled.can_be(index, self._chunks.header(index), is_full=is_full)
             if full:
@@ -338,7 +339,7 @@ class Drainer:
         is_full = self._states[index] == layout.CHUNK_FULL
         header = self._chunks.header(index)
         if int.from_bytes(header[:8], "little") != seq:
-            return  # it has changed hands since: the next time
+            return  # the chunk has a new owner: next time
         if not self._spoiled.can_be(index, header, is_full=is_full):
             return
         units = self._look_at_last(index, seq, first, self._chunks.units(index, first, end))
@@ -354,15 +355,15 @@ class Drainer:
         if last in _TIMED:
             self.newest = max(self.newest, time)
         elif last in _COUNTED:
-            ticks = time >> layout.START_BITS << layout.TICKS_LOW  # hardly less
+            ticks = time >> layout.START_BITS << layout.TICKS_LOW  # rounded down a little
             self.newest = max(self.newest, self._block.tsc_start + (time & _START) + ticks)
 
     def _look_at_last(self, index: int, seq: int, first: int, units: bytes) -> bytes:
-        """Take note of OPEN units with nothing behind; return `units`, WHOLE ones as they are.
+        """Remember OPEN units without a later unit. Return `units` with complete WHOLE units.
 
-        An exit may have made one WHOLE while they were copied, and the copy have its commit
-        word without its result. A hole is nothing: an exit may have taken it that has not made
-        its entry WHOLE yet.
+        An exit may have made a unit WHOLE while it was copied, so the copy may have its commit
+        word without its result. A hole does not count as a later unit: it may belong to an exit
+        that has not made its entry WHOLE yet.
         """
         commits = memoryview(units).cast("I")[:: layout.UNIT // 4]
         known = self._open.get(index)
@@ -386,13 +387,13 @@ class Drainer:
         return units
 
     def _hand_over_returned(self, index: int, seq: int) -> None:
-        """Hand over OPEN units that have become WHOLE since they were handed over."""
+        """Hand over units that were handed over as OPEN and have become WHOLE since."""
         known, opened = self._open.pop(index)
         chunks = self._chunks
         still = []
-        # the innermost first: a handler has made it, in the middle of the exit of another one
+        # Innermost first: a signal handler has made it in the middle of the exit of an outer one.
         for unit, end in sorted(opened, reverse=True) if known == seq else ():
-            # The next unit is looked at first: once it is there, the OPEN one never changes.
+            # The next unit is read first, as the OPEN one never changes once that exists.
             is_last = end >= UNITS or not chunks.commit(index, end)
             kind = chunks.commit(index, unit) >> 28
             if kind in _WHOLE:
@@ -410,12 +411,12 @@ class Drainer:
         self._look_for_starvation(all_held=False)
         known: dict[int, object]
         for known in (self._positions, self._passed, self._open, self._suspects):  # type: ignore[assignment]  # of any values
-            for index in indices if known else ():  # few chunks have anything there
+            for index in indices if known else ():  # few chunks have such units
                 known.pop(index, None)
         self._spoiled.forget(indices)
         self._block.free_chunks(indices)
 
-    # ---- threads that ended with a chunk in their hands ----
+    # ---- threads that ended while they owned a chunk ----
 
     def _look_for_the_dead(self, idle: list[int]) -> None:
         now = time.monotonic()
@@ -428,15 +429,16 @@ class Drainer:
             if chunks.is_borrowed(index) or not tid or not owners.have_lost(pid, tid):
                 self._suspects.pop(index, None)
             elif self._suspects.get(index) != seq:
-                self._suspects[index] = seq  # a second look, later, decides
+                self._suspects[index] = seq  # a second look decides later
             elif chunks.seq(index) == seq:
                 self._bury(pid, tid)
 
     def _look_for_starvation(self, *, all_held: bool) -> None:
-        """Tell the agent when those that wait for a chunk would wait for ever.
+        """Tell the agent if the threads that wait for a chunk would wait for ever.
 
-        Threads may all wait for one that waits for a chunk. Those that have ended give theirs
-        back when we have heard of that, and looked twice: within a second.
+        All threads may wait for one that waits for a chunk itself. Chunks of ended threads are
+        taken back when their end is known and two looks have confirmed it, which takes less than
+        a second.
         """
         if not all_held:
             self._held_since = 0.0
@@ -451,7 +453,7 @@ class Drainer:
         """Take all chunks from a thread that has ended."""
         self._take_all(lambda owner: owner == (pid, tid))
         if self._block.when_full == layout.FULL_OVERWRITE:
-            return  # what it did is told later
+            return  # records of the thread are handed over later
         self.news = True
         self.sink.thread_end(time.time_ns(), pid, tid)
 
@@ -461,15 +463,15 @@ class Drainer:
         if self._block.when_full != layout.FULL_OVERWRITE:
             self._drain(ended=False)
         inner = self.inner_pids.get(pid, pid)
-        # One of the same number in another namespace may own them: each of its threads will
-        # be looked for.
+        # A process with that number in another namespace may own them. Then each thread is looked
+        # for.
         if not Owners(self.pids, self.inner_pids).may_be(inner):
             self._take_all(lambda owner: owner[0] == inner)
 
     def _take_all(self, is_dead: Callable[[tuple[int, int]], bool]) -> None:
-        """Take the chunks of the dead, in order: those that waited behind a hole, too.
+        """Take the chunks of dead threads, in order, including those that waited behind a hole.
 
-        `is_dead` gets the owner of a chunk, its pid and its tid.
+        `is_dead` gets the pid and tid of a chunk's owner.
         """
         if self._block.when_full == layout.FULL_OVERWRITE:
             self._give_back_all(is_dead)
@@ -489,7 +491,7 @@ class Drainer:
         self._hand_over(sorted(taken))
 
     def _give_back_all(self, is_dead: Callable[[tuple[int, int]], bool]) -> None:
-        """Have the chunks of the dead overwritten in their turn: they cannot give them back."""
+        """Let the chunks of dead threads be overwritten in turn, as these cannot give them back."""
         chunks = self._chunks
         for index in in_state(self._block.chunk_states(), layout.CHUNK_OWNED):
             owner = chunks.pid(index), chunks.tid(index)
@@ -500,10 +502,10 @@ class Drainer:
     # ---- the end ----
 
     def finish(self, *, dead: bool = True) -> None:
-        """Hand over everything, and what the agent counted.
+        """Hand over everything, and the agent's counters.
 
-        `dead`: no process uses the block any more, so units behind one that was never
-        finished are whole, too.
+        `dead` means that no process uses the block any more, so units behind an unfinished one
+        are complete.
         """
         self._drain(ended=dead)
         self._tables.finish()
@@ -518,7 +520,7 @@ class Drainer:
             self.sink.stats(self.program, self._block.stats())
 
     def tell(self) -> None:
-        """Tell the sink what is known of the program."""
+        """Write the facts about the program to the sink."""
         block = self._block
         self._flags = block.agent_flags
         self.sink.program(
@@ -559,7 +561,7 @@ class Drainer:
         if totals != self._dropped and (self._dropped or any(totals)):
             self._dropped = totals
             self.news = True
-            # the time is read after the counters: what they count happened before it
+            # The time is read after the counters, so what they count happened before it.
             self.sink.dropped(self.program, self._clock.sample(self.newest)[0], totals)
         if self.spoiled != self._spoiled_told:
             self._spoiled_told = self.spoiled
@@ -567,6 +569,6 @@ class Drainer:
             self.sink.spoiled(self.program, self.spoiled)
 
     def close(self) -> None:
-        """Let go of the block's memory."""
+        """Release the views of the block's memory."""
         self._tables.close()
         self._chunks.close()

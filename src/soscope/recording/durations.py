@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many calls took how long: durations in classes that are a sixteenth of their size wide."""
+"""The distribution of durations, in classes whose width is a sixteenth of their size."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy.typing as npt
 
 from soscope.recording.arrays import Integers
 
-_BITS = 4  # of a duration that tell its class, behind the highest
+_BITS = 4  # bits behind the highest bit of a duration that are part of its class
 _FINE = 1 << _BITS
 CLASSES = (64 - _BITS) * _FINE
 
 
 def classes_of(ns: Integers) -> npt.NDArray[np.int64]:
-    """Return the class of each of some durations, none of which is below 0."""
+    """Return the class of each duration, none of which is negative."""
     high = np.frexp(ns.astype(np.float64))[1].astype(np.int64) - 1  # the highest bit
     shift = np.maximum(high - _BITS, 0)
     return np.asarray((shift << _BITS) + (ns >> shift), np.int64)
 
 
 def class_of(ns: int) -> int:
-    """Return the class of a duration, which is not below 0."""
+    """Return the class of a duration, which is not negative."""
     shift = max(ns.bit_length() - 1 - _BITS, 0)
     return (shift << _BITS) + (ns >> shift)
 
@@ -40,7 +40,7 @@ class Durations:
         self._rows: dict[int, npt.NDArray[np.int64]] = {}
 
     def add(self, slots: Integers, ns: Integers) -> None:
-        """Add calls that took so long; what took less than nothing took nothing."""
+        """Add calls with these durations. Negative durations count as 0."""
         keys, counts = np.unique(
             slots * CLASSES + classes_of(np.maximum(ns, 0)), return_counts=True
         )
@@ -52,7 +52,7 @@ class Durations:
             row[keys[first:last] - slot * CLASSES] += counts[first:last]
 
     def rows(self) -> dict[int, dict[int, int]]:
-        """Return how many calls there are of each class, by slot; classes without are left out."""
+        """Return the number of calls in each class, by slot. Empty classes are left out."""
         return {
             slot: {at: int(row[at]) for at in np.flatnonzero(row).tolist()}
             for slot, row in self._rows.items()

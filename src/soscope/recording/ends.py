@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which events of processes end calls that are open, and how."""
+"""Events of processes that end open calls, and how they end them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def ends_calls(event: Told) -> bool:
 
 
 def how_ended(event: Told) -> str:
-    """Return how calls end that are open at `event`."""
+    """Return whether the calls that are open at `event` end by exit or by a signal."""
     killed = isinstance(event, ProcessExit) and event.signal is not None
     return ENDED_KILLED if killed else ENDED_EXIT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of processes as the JSON objects of EVENTS blocks, and back."""
+"""Conversion of process events to the JSON objects of EVENTS blocks, and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from soscope.recording.sink import Stop, Told
 
 
 def to_json(event: Told) -> dict[str, object]:
-    """Return the object that stands for `event`."""
+    """Return the JSON object for `event`."""
     if isinstance(event, Signal):
         return {
             "type": "signal",
@@ -39,12 +39,12 @@ def to_json(event: Told) -> dict[str, object]:
 
 
 def thread_end_to_json(time_ns: int, pid: int, tid: int) -> dict[str, object]:
-    """Return the object that says that a thread ended."""
+    """Return the JSON object for the end of a thread."""
     return {"type": "thread-end", "time_ns": time_ns, "pid": pid, "tid": tid}
 
 
 def stop_to_json(stop: Stop) -> dict[str, object]:
-    """Return the object that says that the recording ended."""
+    """Return the JSON object for the end of the recording."""
     return {
         "type": "stop",
         "time_ns": stop.time_ns,
@@ -65,10 +65,9 @@ def _integer_or_none(said: dict[str, object], name: str) -> int | None:
 
 
 def from_json(said: object) -> Told | Stop | tuple[int, int, int] | None:
-    """Return the event that an object stands for; (time_ns, pid, tid) ends a thread.
+    """Return the event of a JSON object. The end of a thread is (time_ns, pid, tid).
 
-    None for a type that is not known; raises ValueError where a field is not what it must
-    be.
+    Return None for an unknown type. Raises ValueError if a field is invalid.
     """
     if not isinstance(said, dict):
         raise ValueError("an event is not an object")  # noqa: TRY004  the file's fault

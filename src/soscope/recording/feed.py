@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drains everything that is traced into one sink, with the clock and the processes.
+"""Drains all traced programs into one sink, with clock pairs and process events.
 
-One drainer per traced program; a program is an exec, its forked children share it.
+There is one drainer for each traced program. A program is an exec, and its forked children share
+it.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LONGEST = 1_000_000_000  # ns without a clock pair
+_LONGEST = 1_000_000_000  # ns without a clock pair, at most
 
 
 class Feed:
     """The drainers of one run. Call `drain` at least ten times a second, then `finish`.
 
-    The feed decides which clock pairs there are. The file and the live decoder get the same
-    ones, and so make the same times. `clock` has them, too.
+    The feed decides which clock pairs there are. The file and the live decoder get the same ones,
+    and so compute the same times. `clock` has them, too.
 
-    `hear` has somebody else tell what has happened to processes before what was drained; it says
-    whether that is all told. Until then no clock pair puts anything in order.
+    `hear` passes on process events from before what was drained, and returns whether these are
+    all. Until then no clock pair is handed over, so nothing is put in order.
     """
 
     __slots__ = (
@@ -49,23 +50,23 @@ class Feed:
         self.sink = sink
         self.drainers: list[Drainer] = []
         self.hear: Callable[[], bool] | None = None
-        # What processes in another pid namespace than ours call themselves, by our pid.
+        # Own pids of processes in another pid namespace, by the pid that soscope sees.
         self.inner_pids: dict[int, int] = {}
         self._programs = 0
         self._sampler = sampler or Sampler()
-        self._new: dict[int, Drainer] = {}  # by pid: not yet told of its start or exec
+        self._new: dict[int, Drainer] = {}  # by pid: its start or exec was not handed over yet
         self.clock = Clock()
-        self._news = True  # something has been handed over since the last clock pair
-        self._owed = 0  # pairs that must follow
+        self._news = True  # data was handed over since the last clock pair
+        self._owed = 0  # number of pairs that must follow
         self._before: tuple[int, int, int] | None = None  # the last pair, if it was not kept
-        self._kept = 0  # monotonic ns of the last pair that was
-        self._paired = 0  # and of the last of all
+        self._kept = 0  # monotonic ns of the last kept pair
+        self._paired = 0  # monotonic ns of the last pair
         self._pair(self._sampler.sample())
 
     def add(self, block: ControlBlock, path: str, pid: int) -> Drainer:
-        """Drain `block` from now on, that of the program `path` which process `pid` runs.
+        """Drain `block`, of the program `path` in process `pid`, from now on.
 
-        Tell of the start or exec of the program afterwards.
+        Pass on the start or exec of the program afterwards.
         """
         drainer = Drainer(block, self._programs, self.sink, self._sampler, path)
         self._programs += 1
@@ -76,44 +77,46 @@ class Feed:
         return drainer
 
     def beat(self) -> None:
-        """Tell the agents that soscope lives, without taking anything off them.
+        """Tell the agents that soscope is alive, without draining.
 
-        For who is busy with what it has: writers then wait or drop, as their policy says.
+        This is for callers that are busy with earlier data. Writers then wait or drop, by their
+        policy.
         """
         for drainer in self.drainers:
             drainer.beat()
 
     def drain(self) -> int:
-        """Hand over what there is; return the number of units."""
+        """Hand over what there is. Return the number of units."""
         sample = self._sample()
         units = sum([drainer.drain() for drainer in self.drainers])
         if self.hear is not None and not self.hear():
             return units
-        # A pair says that all from long before it is there: not while some is held back.
+        # A pair states that all older records have arrived, so there is none while some are held
+        # back.
         late = sample[2] - self._paired >= _LONGEST
         if late or not any(drainer.waits for drainer in self.drainers):
             self._pair(sample)
         return units
 
     def now(self) -> Stop:
-        """Return what ends the recording at this moment, for `stop`. Any thread may ask."""
+        """Return the end of the recording at this moment, for `stop`. Any thread may call this."""
         tsc, realtime, _ = self._sample()
         return Stop(realtime, tsc)
 
     def stop(self, stop: Stop) -> None:
-        """Take nothing that was done behind `stop`; hand over the rest first."""
+        """Record nothing that happens after `stop`. Hand over earlier records first."""
         for drainer in self.drainers:
             drainer.drain()
         self._news = True
         self.sink.stop(stop)
 
     def event(self, event: Told) -> None:
-        """Pass on what happened to a process, behind everything it did before.
+        """Pass on what happened to a process, after all its earlier records.
 
         Keeps the drainers' `pids` up to date.
         """
         new = self._new.get(event.pid) if isinstance(event, ProcessStart) else None
-        if new is not None:  # what it has done already is behind its start or exec
+        if new is not None:  # a new program's records come after its start or exec
             for drainer in self.drainers:
                 if drainer is not new:
                     drainer.drain()
@@ -138,14 +141,14 @@ class Feed:
         self.sink.event(event)
 
     def retire(self, drainer: Drainer) -> None:
-        """Hand over the rest of a program that no process runs any more, and forget it."""
+        """Hand over the rest of a program that no process runs any more, and drop its drainer."""
         self.drainers.remove(drainer)
         self._news = True
         drainer.finish()
         drainer.close()
 
     def finish(self, *, dead: bool = True) -> None:
-        """Hand over the rest; `dead`: no traced process is left."""
+        """Hand over the rest. `dead` means that no traced process is left."""
         sample = self._sample()
         for drainer in self.drainers:
             drainer.finish(dead=dead)
@@ -153,16 +156,17 @@ class Feed:
         self._pair(sample)
 
     def close(self) -> None:
-        """Let go of the blocks: they can be closed then."""
+        """Close the drainers, so that the blocks can be closed."""
         while self.drainers:
             self.drainers.pop().close()
 
     def _pair(self, sample: tuple[int, int, int]) -> None:
-        """Hand over a clock pair where it is needed, else only say that it is so late.
+        """Hand over a clock pair if it is needed, else only a tick.
 
-        Needed are the pair behind news; the one after it, for it is the first that was read
-        behind all that the news tell of; and one that is `SPACING` later still, which puts the
-        news in order. Where news come after a rest, the pair in front of them bounds it.
+        A pair is needed behind news. The pair after it is needed, too, as it is the first that
+        was read after everything in the news happened. So is a pair that is `SPACING` later
+        still, which puts the news in order. If news come after a pause, the pair before them
+        bounds it.
         """
         before, self._before = self._before, None
         self._paired = sample[2]

@@ -90,11 +90,11 @@ SAMPLES = 24
 SPOILED = 25
 MOVES = 26
 
-HEADS = 1  # a flag of older versions: the CRC covers the headers of chunks, not their units
-REWRITTEN = 2  # a flag: the CRC covers the header of the block alone
+HEADS = 1  # flag of older versions: the CRC covers only the headers of chunks
+REWRITTEN = 2  # flag: the CRC covers only the header of the block
 
 HEADER = struct.Struct("<IIQII")
-PAIR_HEADER = struct.Struct("<II")  # program, and a number: of IMAGES … CHUNKS
+PAIR_HEADER = struct.Struct("<II")  # program and a number, in blocks IMAGES … CHUNKS
 CLOCK_BODY = struct.Struct("<QQQ")
 DROPPED_BODY = struct.Struct(f"<IIQ{layout.DROP_KINDS + 3}Q")
 LOST_BODY = struct.Struct("<6Q")
@@ -102,14 +102,14 @@ SPOILED_BODY = struct.Struct("<IIQ")
 COUNT_CELL = struct.Struct("<IIQ")
 STATS_CELL = struct.Struct("<II6Q")
 
-# No writer makes longer blocks: a length beyond this is damage, not a reason to allocate it.
+# No writer makes longer blocks. A larger length is damage, and no reason to allocate memory.
 MAX_LENGTH = 64 << 20
 
 
 def checksum(kind: int, flags: int, parts: tuple[bytes | memoryview, ...]) -> int:
     """Return the CRC of a block that holds `parts`.
 
-    With HEADS they are a header and what `heads_and_units` returns.
+    With HEADS the parts are a header and the result of `heads_and_units`.
     """
     length = sum(map(len, parts))
     crc = zlib.crc32(HEADER.pack(MAGIC, kind, length, 0, flags))
@@ -123,7 +123,7 @@ def checksum(kind: int, flags: int, parts: tuple[bytes | memoryview, ...]) -> in
 
 
 def heads_and_units(chunks: bytes | memoryview) -> list[bytes | memoryview]:
-    """Return the header and the units of each chunk, in turns."""
+    """Return the header and the units of each chunk, alternating."""
     whole = memoryview(chunks)
     parts: list[bytes | memoryview] = []
     for at in range(0, len(whole), layout.CHUNK_SIZE):
@@ -133,12 +133,12 @@ def heads_and_units(chunks: bytes | memoryview) -> list[bytes | memoryview]:
 
 
 def block(kind: int, *parts: bytes | memoryview, flags: int = 0) -> list[bytes | memoryview]:
-    """Return the buffers that make a block of `parts`, to be written one after the other."""
+    """Return the buffers that form a block of `parts`, to be written one after the other."""
     length = sum(map(len, parts))
     header = HEADER.pack(MAGIC, kind, length, checksum(kind, flags, parts), flags)
     return [header, *parts, bytes(-length % 8)]
 
 
 def padded(length: int) -> int:
-    """Return the bytes that a block of `length` bytes takes in the file."""
+    """Return how many bytes a block of `length` bytes takes in the file."""
     return HEADER.size + length + -length % 8

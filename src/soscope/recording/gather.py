@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the events of a recording window by window: by thread, up to a time.
+"""Reads the events of a recording window by window: of each thread, up to a time.
 
-What a window holds is in order, as `stream` has it: everything up to a time behind which nothing
-earlier is to come. So a window begins where the last one ends, for all threads, and what becomes
-of its calls does not depend on where it ends.
+The events of a window are in order, as in `stream`: all events up to a time after which nothing
+earlier will come. So for all threads a window begins where the last one ends, and results for
+calls do not depend on where a window ends.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ EXIT, KILLED, LOST = 3, 4, 5
 
 
 class _Piece:
-    """Units of one thread that stand behind each other in the file.
+    """Units of one thread that are consecutive in the file.
 
-    `number` is that of the first in the file. They count as done at `floor` or later. `gap` is
-    (full, tsc) where something may be missing in front of it: if anything was lost between the
-    two; full 0: since the thread's last event, -1: for certain.
+    `number` is the number of the first unit in the file. The units count as done at `floor` or
+    later. `gap` is (full, tsc) if something may be missing before them: it is if anything was
+    lost between the two times. With `full` 0 the first time is the thread's last event, and -1
+    means that something is missing for certain.
     """
 
     __slots__ = ("floor", "gap", "key", "known", "number", "units")
@@ -55,16 +56,16 @@ class _Piece:
         self.units = units
         self.number = number
         self.floor = floor
-        self.key = key  # nothing in it was done before
+        self.key = key  # no unit in it is from before this
         self.gap: tuple[int, int] | None = None
-        self.known = False  # its overheads have been taken
+        self.known = False  # whether its overheads have been added
 
 
 class Thread:
-    """One thread of one program. `state` has its calls that are open, `spans` its overheads.
+    """One thread of one program. `state` has its open calls, `spans` its overheads.
 
-    `fate` is an index of `columns.ENDED`: of its calls that are open at its end, which is at
-    `end` in the order of times (place, number); 0: it has not ended.
+    `fate` is an index of `columns.ENDED` for the calls that are open at its end. The end is at
+    `end` in the order of times (place, number), and `fate` is 0 before.
     """
 
     __slots__ = ("done", "end", "expected", "fate", "full", "key", "last", "pieces", "seq", "spans",
@@ -81,15 +82,15 @@ class Thread:
         self.last = 0  # tsc of its latest event so far
         self.fate = 0
         self.end = 0, 0
-        self.when = 0  # the tsc at which it is said to have ended
-        self.done = 0  # see `selftimes`
+        self.when = 0  # tsc of its end as reported
+        self.done = 0  # the sum in `selftimes`
 
 
 class Run:
     """The events of one thread in one window.
 
-    `time` never goes back, `place` is the time by which they are ordered, `holes` counts the
-    losses in front of each: one number where there are none in the window.
+    `time` never goes back. `place` is the time by which events are ordered. `holes` counts the
+    losses before each event, as one number if there are none in the window.
     """
 
     __slots__ = ("_bounds", "_numbers", "events", "holes", "place", "thread", "time")
@@ -116,51 +117,51 @@ class Run:
         return len(self.events)
 
     def piece_of(self, which: slice | Integers) -> Integers:
-        """Return the number of the piece that each of some events stands in."""
+        """Return the index of the piece that contains each event."""
         at = self.events.at[which]
         return np.searchsorted(self._bounds, at, side="right") - 1
 
     def numbers(self, which: slice | Integers) -> Integers:
-        """Return the numbers of some events: of their units, in the order of the file."""
+        """Return the numbers of the events' units, in the order of the file."""
         return self.events.at[which] + self._numbers[self.piece_of(which)]
 
     def stacks(self) -> npt.NDArray[np.uint32]:
-        """Return the number of each event's stack, 0: it has none."""
+        """Return the number of each event's stack, 0 if it has none."""
         return self.events.stacks(self._bounds)
 
     def keep(self, chosen: slice | np.ndarray) -> None:
-        """Forget all events but some."""
+        """Keep only the chosen events."""
         self.events.keep(chosen)
         self.time, self.place = self.time[chosen], self.place[chosen]
 
     def holes_at(self, which: Integers) -> Integers:
-        """Return the losses in front of some events."""
+        """Return the number of losses before each event."""
         if isinstance(self.holes, int):
             return np.full(len(which), self.holes, np.int64)
         return self.holes[which]
 
 
 class Gatherer(Sink):
-    """Takes what a recording replays; the same bookkeeping as in `stream`."""
+    """Takes a replayed recording, with the same bookkeeping as in `stream`."""
 
     def __init__(self, recording: RecordingFile) -> None:
         self._recording = recording
-        self._wholes: dict[int, Wholes] = {}  # by program
+        self._wholes: dict[int, Wholes] = {}  # one for each program
         self._groups: dict[tuple[int, int], pairing.Pairing] = {}
         self._current: dict[tuple[int, int, int], Thread] = {}
-        self._busy: dict[Thread, None] = {}  # threads that have pieces
-        self._ended: list[Thread] = []  # whose end has not been told
+        self._busy: dict[Thread, None] = {}  # threads with pieces
+        self._ended: list[Thread] = []  # ended threads that were not returned yet
         self._stop: Stop | None = None
         self._stopped: set[int] = set()  # programs whose recording has ended
         self._dead: dict[int, int] = {}
-        self._number = 0  # of the next unit
+        self._number = 0  # number of the next unit
         self._ticks: deque[tuple[int, int, int]] = deque()  # tsc, monotonic, units before it
-        self._until = 0  # what was done up to this time is in order
-        self._below = 0  # the units that had been read at that time
+        self._until = 0  # events up to this time are in order
+        self._below = 0  # number of units read at that time
         self._taken = 0  # units that windows have held
-        self._reached = 0  # where the last window ends
+        self._reached = 0  # end of the last window
 
-    # ---- what it is fed ----
+    # ---- input ----
 
     def chunks(self, program: int, data: bytes | memoryview) -> None:  # noqa: D102  see `Sink`
         size = layout.CHUNK_SIZE
@@ -175,14 +176,14 @@ class Gatherer(Sink):
         self._piece(program, header, first, expanded, len(piece))
 
     def _expanded(self, program: int, units: Units, each: int) -> list[Units]:
-        """Cut units into pieces; return them with entries and exits in place of both in one."""
+        """Cut units into pieces, with an entry and an exit in place of each WHOLE unit."""
         wholes = self._wholes.get(program)
         if wholes is None:
             wholes = self._wholes[program] = Wholes(self._recording.programs[program])
         return wholes.expanded(units, each)
 
     def _piece(self, program: int, header: bytes, first: int, units: Units, size: int) -> None:
-        """Take the units of a piece, of which the file has `size`."""
+        """Take the units of a piece, which has `size` units in the file."""
         seq, tid, pid, tsc, full, flags = layout.CHUNK.struct.unpack(header)[:6]
         key = program, pid, tid
         thread = self._current.get(key)
@@ -203,7 +204,7 @@ class Gatherer(Sink):
             self._put(thread, units, gap)
 
     def _put(self, thread: Thread, units: Units, gap: tuple[int, int] | None) -> None:
-        """Let units wait for their window."""
+        """Keep units until their window."""
         size = len(units)
         start = self._until
         if size:
@@ -217,7 +218,7 @@ class Gatherer(Sink):
         self._number += size
 
     def threads_over(self) -> list[Thread]:
-        """Return the threads whose last events have been in windows; each of them once."""
+        """Return the threads whose last events have been in windows, each of them once."""
         over = [
             thread for thread in self._ended if not thread.pieces and thread.end[0] <= self._reached
         ]
@@ -225,7 +226,7 @@ class Gatherer(Sink):
         return sorted(over, key=lambda thread: thread.end)
 
     def pairing(self, key: tuple[int, int, int]) -> pairing.Pairing:
-        """Return the calls of a program and process: no other can end them."""
+        """Return the open calls of a program and process, which no other process can end."""
         pairs = self._groups.get(key[:2])
         if pairs is None:
             pairs = self._groups[key[:2]] = pairing.Pairing()
@@ -280,9 +281,9 @@ class Gatherer(Sink):
     # ---- windows ----
 
     def windows(self, size: int | None) -> Iterator[list[Run]]:
-        """Yield the runs of each window, of `size` units or hardly more; None: of all at once.
+        """Yield the runs of each window of about `size` units, or of one window if it is None.
 
-        Behind each, `threads_over` has those that have ended by then.
+        After each one, `threads_over` has the threads that have ended by then.
         """
         if size is not None:
             for _ in self._recording.replay(self):
@@ -293,12 +294,12 @@ class Gatherer(Sink):
                     yield runs
         else:
             for _ in self._recording.replay(self):
-                pass  # it is all kept
+                pass  # everything is kept until the end
         self._until = FOREVER
         while self._busy:
             yield self._window(size) or []
         self._reached = FOREVER
-        for thread in self._current.values():  # what has not ended
+        for thread in self._current.values():  # threads that have not ended
             lost = self._stop is not None
             thread.fate = LOST if lost else self._dead.get(thread.key[1], 0)
             thread.when = thread.last
@@ -307,22 +308,22 @@ class Gatherer(Sink):
         yield []
 
     def has_holes_at_end(self, thread: Thread) -> bool:
-        """Return whether a thread went without a chunk at its end."""
+        """Return whether a thread had no chunk at its end and may have lost events."""
         full = thread.full
         return bool(full) and self._recording.losses.within(full, max(thread.when, full))
 
     def _window(self, size: int | None) -> list[Run] | None:
-        """Take some events that are in order off the threads; None: there are none."""
+        """Take events that are in order from the threads. Return None if there are none."""
         before = self._taken
         bounds = [self._until] if size is None else [self._bound(size), self._until]
         for self._reached in bounds:
             runs = [run for thread in list(self._busy) if (run := self._run(thread)) is not None]
             if runs or self._taken > before:
                 return runs
-        return None  # only a file that says so has later ones
+        return None  # later events wait for a later clock pair
 
     def _bound(self, size: int) -> int:
-        """Return a time up to which all is in order and there are about `size` units."""
+        """Return a time up to which everything is in order and there are about `size` units."""
         until = self._until
         keys: list[tuple[int, int]] = []
         for thread in self._busy:
@@ -332,7 +333,7 @@ class Gatherer(Sink):
                     break
                 insort(keys, (piece.key, len(piece.units)))
                 if count > size:
-                    break  # the window ends at this one, or earlier
+                    break  # the window ends at this unit, or earlier
                 count += len(piece.units)
         total = 0
         for key, count in keys:
@@ -342,7 +343,7 @@ class Gatherer(Sink):
         return until
 
     def _run(self, thread: Thread) -> Run | None:
-        """Take the events of one thread up to where the window ends; None: there are none."""
+        """Take the events of one thread up to the end of the window, None if there are none."""
         until = self._reached
         pieces: list[_Piece] = []
         waiting = thread.pieces
@@ -375,7 +376,7 @@ class Gatherer(Sink):
 
     @staticmethod
     def _put_back(thread: Thread, run: Run, count: int, pieces: list[_Piece]) -> int:
-        """Put what is behind `count` events in front of what waits; return the units before it."""
+        """Give back the units behind `count` events. Return the number of units before them."""
         cut = int(run.piece_of(slice(count, count + 1))[0])
         before = sum(len(piece.units) for piece in pieces[:cut])
         inside = int(run.events.at[count]) - before
@@ -399,7 +400,8 @@ class Gatherer(Sink):
         behind = 0
         added = None
         for piece in pieces:
-            # most chunks are not the one after that of before, and nothing was lost
+            # Mostly a chunk does not follow the thread's previous one directly, and yet nothing
+            # was lost.
             if piece.gap is not None and (losses or piece.gap[0] < 0):
                 at = int(np.searchsorted(run.events.at, behind))
                 full, tsc = piece.gap
@@ -417,7 +419,7 @@ class Gatherer(Sink):
 
     @staticmethod
     def _cut(run: Run, end: int) -> None:
-        """Forget the events behind the end of the recording."""
+        """Remove the events after the end of the recording."""
         keep = run.time <= end
         run.keep(keep)
         if not isinstance(run.holes, int):

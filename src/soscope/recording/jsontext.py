@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON as `json.dumps` writes it, without importing what reads it: regular expressions are slow."""
+"""JSON as `json.dumps` writes it, without importing its decoder, whose import is slow."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is missing from a stream, and when it went missing."""
+"""Losses of a stream, and when they happened."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from bisect import bisect_left
 
 from soscope.wire import layout
 
-# Counters of DROPPED behind dropped[]: see `format`.
+# Counters of DROPPED after dropped[]: see `format`.
 EXITS = layout.DROP_KINDS
 IMAGES = layout.DROP_KINDS + 1
 SLOTS = layout.DROP_KINDS + 2
 COUNTERS = layout.DROP_KINDS + 3
 
-# Losses after which a thread's stream goes on, with a hole in it.
+# Losses after which a thread's stream continues, with a hole in it.
 _HOLES = (layout.DROP_FULL, layout.DROP_READER_GONE, EXITS)
 
 WHY = {
@@ -35,9 +35,9 @@ WHY_FILE_EXITS = "exits that could not be written to the recording"
 
 
 class Losses:
-    """Counts losses, and remembers in which spans of the tsc they happened.
+    """Counts losses, and remembers the spans of the tsc in which they happened.
 
-    `strange` are records that cannot be right, as whoever reads them has found.
+    `strange` is the number of invalid records, as found by the reader.
     """
 
     __slots__ = (
@@ -54,7 +54,7 @@ class Losses:
     def __init__(self) -> None:
         self._totals: dict[int, tuple[int, ...]] = {}
         self._tick = 0
-        self._starts: list[int] = []  # spans that do not overlap, in order
+        self._starts: list[int] = []  # disjoint spans, in order
         self._ends: list[int] = []
         self.file_entries = 0
         self.file_exits = 0
@@ -62,7 +62,7 @@ class Losses:
         self._spoiled: dict[int, int] = {}
 
     def tick(self, tsc: int) -> None:
-        """Hear that all counters have been looked at."""
+        """Take note that all counters have been read."""
         self._tick = max(self._tick, tsc)
 
     def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
@@ -73,16 +73,16 @@ class Losses:
         self._totals[program] = totals
 
     def spoil(self, program: int, count: int) -> None:
-        """Take how much a program has written over so far."""
+        """Take how many records and counters a program has overwritten so far."""
         self._spoiled[program] = count
 
     @property
     def spoiled(self) -> int:
-        """How many records and counters the programs have written over."""
+        """Return how many records and counters the programs have overwritten."""
         return sum(self._spoiled.values()) + self.strange
 
     def lost(self, start: int, end: int, entries: int, exits: int) -> None:
-        """Take records that a file could not take in [start, end]."""
+        """Take records that could not be written to a file in [start, end]."""
         self.file_entries += entries
         self.file_exits += exits
         self._span(start, end)
@@ -100,7 +100,7 @@ class Losses:
     def within(self, start: int, end: int) -> bool:
         """Return whether anything may have been lost between two times (tsc)."""
         at = bisect_left(self._ends, start)
-        # a span begins at a tick, behind everything that had happened by then
+        # A span begins at a tick, after everything that had happened by then.
         return at < len(self._starts) and self._starts[at] < end
 
     def __bool__(self) -> bool:
@@ -112,7 +112,7 @@ class Losses:
         return sum(totals[kind] for totals in self._totals.values())
 
     def messages(self) -> list[tuple[int, str]]:
-        """Return (count, why) of everything that was lost."""
+        """Return (count, reason) for all losses."""
         counts = [(self.total(kind), why) for kind, why in WHY.items()]
         counts.append((self.spoiled, WHY_SPOILED))
         counts += [(self.file_entries, WHY_FILE_ENTRIES), (self.file_exits, WHY_FILE_EXITS)]

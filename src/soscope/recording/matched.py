@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of one thread in one window, with all that is found out about them."""
+"""The events of one thread in one window, with the results of matching."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from soscope.wire import layout
 
 
 class Matched:
-    """The events of one thread in one window, and what became of them.
+    """The events of one thread in one window, and the results of matching.
 
-    `tail` marks entries that were tail-called (None: none was). `moved` are exits of calls that
-    other threads of the process had open. Of calls, `payload` is (number of the entry's unit in the
-    file, where it returns to).
+    `tail` marks entries that were tail-called (None if no entry was). `moved` are exits of calls
+    that were open in other threads of the process. For calls, `payload` is (number of the entry's
+    unit in the file, return address).
     """
 
     def __init__(self, run: Run, slots: SlotArrays) -> None:
@@ -35,10 +35,10 @@ class Matched:
             self.tail = tail if tail.any() else None
 
     def return_addrs(self) -> Words:
-        """Return where each entry returns to, 0 where that is not known."""
+        """Return the return address of each entry, 0 if it is not known."""
         addrs = np.asarray(self.run.events.first(slice(None)))
         if self.tail is not None:
             addrs = np.where(self.tail, np.uint64(0), addrs)
-            for event, caller in sorted(self.matching.before.items()):  # a caller stands in front
+            for event, caller in sorted(self.matching.before.items()):  # callers come first
                 addrs[event] = caller.payload[1] if isinstance(caller, OpenCall) else addrs[caller]
         return addrs

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of `pairing` for the events of one stack in one window, as arrays.
+"""The rules of `pairing` for the events of one stack in one window, as array operations.
 
-An entry whose exit is the next event of its stack is a pair; without it, the events around
-are next to each other. Some rounds of that leave what is irregular: calls that were unwound,
-tail calls, exits without entry, and what goes on from the window before or into the next one.
-Those are looked at one by one.
+An entry and its exit that are neighbours on their stack are a pair. Without the pair, the events
+around it are neighbours. Some rounds of that leave irregular events: calls that were unwound,
+tail calls, exits without entry, and calls from earlier windows or into later ones. These are
+processed one by one.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from soscope.recording.arrays import SLOT, Booleans, Events, Integers
 from soscope.recording.pairing import OpenCall, PairedThread
 from soscope.wire import layout
 
-_RETURNS = (layout.UNIT_EXIT - layout.UNIT_ENTRY) << 28  # between the words of a pair
+_RETURNS = (layout.UNIT_EXIT - layout.UNIT_ENTRY) << 28  # difference of the commit words of a pair
 _MOST_ROUNDS = 1000
-_FEW = 64  # a round that removes fewer than one in so many is not worth another
+_FEW = 64  # stop after a round that removes less than one in so many
 
-AnyCall = int | OpenCall  # a call of this window by the index of its entry, or one of those before
+AnyCall = int | OpenCall  # a call of this window by the index of its entry, or one from before
 
 
 class Matching:
-    """What became of the events of one thread, or one stack of it; all indices are of events.
+    """The results for the events of one thread or one of its stacks. Indices are of events.
 
-    `entries` and `exits` are arrays of pairs, one behind the other. `late` are the exits of calls
-    of earlier windows. `over` are the calls that were found to be over without an exit, with the
-    event that said so; those that `revived` has returned after all. `again`: exits that return
-    once more, each with its call. `orphans`: exits without entry. `open`: the calls that are open
-    at the end, outermost first.
+    `entries` and `exits` are lists of arrays of pairs. `late` are the exits of calls of earlier
+    windows. `over` are calls that ended without an exit, each with the event that showed it;
+    `revived` are those of them that returned later. `again` are exits that return once more, each
+    with its call. `orphans` are exits without entry. `open` are the calls that are open at the
+    end, outermost first.
     """
 
     def __init__(self) -> None:
@@ -42,10 +42,10 @@ class Matching:
         self.orphans: list[int] = []
         self.open: list[AnyCall] = []
         self.depth: Integers | None = None
-        self.before: dict[int, AnyCall] = {}  # the calls that tail-called entries, as far as known
+        self.before: dict[int, AnyCall] = {}  # callers that tail-called entries, as far as known
 
     def pairs(self) -> tuple[Integers, Integers]:
-        """Return entries and exits as one array each."""
+        """Return all entries and all exits of pairs, as one array each."""
         if len(self.entries) == 1:
             return self.entries[0], self.exits[0]
         nothing = np.zeros(0, np.int64)
@@ -62,14 +62,14 @@ class Matching:
 def match(events: Events, tail: Booleans | None, calls: list[OpenCall], *, deep: bool) -> Matching:
     """Match the events of one stack, on which `calls` are open at the beginning.
 
-    `tail` marks entries that were tail-called; None: no entry was. `deep`: find `depth`, too: the
-    open calls around each entry.
+    `tail` marks entries that were tail-called, None if no entry was. With `deep`, also find
+    `depth`, the number of open calls around each entry.
     """
     matching = Matching()
     commit = events.commit
     kind = events.kind()
-    # An event ends the open calls whose sp doubled is smaller than this: those below it and,
-    # at an entry that was not tail-called, those at the same address.
+    # An event ends the open calls whose doubled sp is smaller than this: calls below it and, at an
+    # entry that was not tail-called, calls at the same address.
     reach = events.sp.astype(np.int64) * 2
     reach += kind != layout.UNIT_EXIT
     if tail is not None:
@@ -94,13 +94,13 @@ def _cancel(
 ) -> tuple[Integers, Integers, int]:
     """Match neighbours until hardly any are left.
 
-    Returns the events that are left, behind each the highest `reach` of those that are gone, and
-    the highest in front of the first.
+    Return the remaining events, the highest `reach` of the removed events behind each, and the
+    highest `reach` of those before the first.
     """
     rest = np.arange(len(commit))
     between = np.full(len(commit), -1, np.int64)
     head = -1
-    inner = reach  # of what is left
+    inner = reach  # of the remaining events
     if only.any():
         rest, between, head = _without(rest, between, inner, ~only, head)
         commit, sp, inner = commit[rest], sp[rest], inner[rest]
@@ -128,7 +128,7 @@ def _cancel(
 def _without(
     rest: Integers, between: Integers, reach: Integers, keep: Booleans, head: int
 ) -> tuple[Integers, Integers, int]:
-    """Take events out of `rest`, and their reach into `between` and `head`."""
+    """Remove events from `rest`, and move their reach to `between` and `head`."""
     kept = np.flatnonzero(keep)
     highest = np.where(keep, between, np.maximum(reach, between))
     front = highest[: kept[0]] if len(kept) else highest
@@ -148,17 +148,18 @@ def _one_by_one(
     head: int,
     calls: list[OpenCall],
 ) -> list[int]:
-    """Apply the rules to the events that are left; return those that closed a call, each."""
+    """Apply the rules to the remaining events. Return the event that closed each open call."""
     pairs: list[tuple[int, int]] = []
     closed: list[int] = []
     # The open calls, as three lists of numbers: a deep recursion makes them long, and the garbage
-    # collector does not look at numbers. Calls that were open before have -1, -2 and so on.
+    # collector does not traverse numbers. Calls from earlier windows have the indices -1, -2 and
+    # so on.
     which = list(range(-1, -len(calls) - 1, -1))
     sps = [call.sp for call in calls]
     slots = [call.slot for call in calls]
 
     def pop(event: int) -> None:
-        """Have `event` close the innermost call without an exit of its own."""
+        """Close the innermost call, which has no exit of its own, by `event`."""
         number = which.pop()
         del sps[-1], slots[-1]
         matching.over.append((calls[-number - 1] if number < 0 else number, event))
@@ -207,7 +208,7 @@ def _one_by_one(
 
 
 def _first_above(values: Integers, start: int, limit: int) -> int:
-    """Return the first index from `start` on whose value is above `limit`; there is one."""
+    """Return the first index from `start` on whose value is above `limit`, which exists."""
     width = 16
     while True:
         above = values[start : start + width] > limit
@@ -219,7 +220,7 @@ def _first_above(values: Integers, start: int, limit: int) -> int:
 
 
 def look_again(matching: Matching, events: Events, twice: Booleans, thread: PairedThread) -> None:
-    """Find the orphans that return once more, and those of calls taken for unwound."""
+    """Find orphans that return once more, and those of calls that were taken for unwound."""
     sps = np.unique(events.sp[matching.orphans])
     here = np.flatnonzero(np.isin(events.sp, sps))
     partner = np.full(len(events), -1, np.int64)
@@ -232,7 +233,7 @@ def look_again(matching: Matching, events: Events, twice: Booleans, thread: Pair
     }
     over = [pair for pair in matching.over if _sp(events, pair[0]) in unwound]
     coming = sorted(over, key=lambda pair: pair[1])
-    coming.reverse()  # the next one is the last
+    coming.reverse()  # so that pop() returns the next one
     returned: dict[tuple[int, int], AnyCall] = dict(thread.again)
     matching.orphans = []
     pairs: list[tuple[int, int]] = []

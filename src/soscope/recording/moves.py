@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which image lay at an address: what the addresses say themselves, and what the time tells.
+"""Finds the image that was at an address, by the address itself or by the time.
 
-Images come and go, and another one may come to where one was. Stacks and trees say with such an
-address which image it is in (IMAGE_SHIFT of soscope/wire.h). Return addresses of single calls do
-not, but they have a time, and the agent has written down when each image came and went.
+Images are loaded and closed, and another image may come to the same addresses. In stacks and
+trees, such an address contains the number of its image (IMAGE_SHIFT of soscope/wire.h). Return
+addresses of single calls do not, but they have a time, and the agent has recorded when each image
+was loaded and closed.
 """
 
 from __future__ import annotations
@@ -17,41 +18,42 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MOST_PARENTS = 64  # damage may lead in circles
+_MOST_PARENTS = 64  # limit, as damaged data may be circular
 
 
 def in_image(addr: int) -> tuple[int | None, int]:
-    """Return the index of the image that an address says it is in, and the address alone.
+    """Return the index of the image in an address, and the address without it.
 
-    None: it says nothing. An index that no image has: it was in none that has a record.
+    The index is None if the address has none. An index that no image has means that the address
+    was in no recorded image.
     """
     number = addr >> layout.IMAGE_SHIFT & layout.NO_IMAGE
     return number - 1 if number else None, addr & (1 << layout.IMAGE_SHIFT) - 1
 
 
 def with_image(addr: int, image: TracedImage | None) -> int:
-    """Return an address that says which image it is in."""
+    """Return an address with the index of its image."""
     number = layout.NO_IMAGE if image is None else image.index + 1
     return addr | number << layout.IMAGE_SHIFT
 
 
 class Moves:
-    """When images of one program came and went: `struct sosc_move[]`, read as they come."""
+    """The times at which images of one program came and went (`struct sosc_move[]`)."""
 
     __slots__ = ("_forks", "_holes", "_last", "_moved", "_own", "count")
 
     def __init__(self) -> None:
-        # by process and image: the times (tsc), and whether the image is there from then on
+        # By process and image: times (tsc), and whether the image is loaded from then on.
         self._own: dict[tuple[int, int], tuple[list[int], list[bool]]] = {}
-        # by process: the times of forks that made it, then (parent, what it knew last)
+        # By process: times of the forks that made it, and (parent, the parent's last known move).
         self._forks: dict[int, tuple[list[int], list[tuple[int, int]]]] = {}
         self._moved: set[int] = set()
-        self._holes: list[int] = []  # rows that were being written
+        self._holes: list[int] = []  # rows that were incomplete when read
         self._last = 0
         self.count = 0
 
     def read(self, table: bytearray) -> None:
-        """Take what is new in the table."""
+        """Read the new rows of the table."""
         size = layout.MOVE.size
         count = len(table) // size
         rows, self._holes = [*self._holes, *range(self.count, count)], []
@@ -72,20 +74,20 @@ class Moves:
                 self._moved.add(image)
 
     def times(self) -> list[int]:
-        """Return when something has changed (tsc)."""
+        """Return the times (tsc) of all changes."""
         own = {time for times, _ in self._own.values() for time in times}
         return sorted(own.union(*(times for times, _ in self._forks.values())))
 
     def has_moved(self, image: TracedImage) -> bool:
-        """Return whether an image may have come or gone while the program was watched."""
+        """Return whether an image may have come or gone while the program was observed."""
         return not image.flags & IMAGE_STARTUP or image.index in self._moved
 
     def there(
         self, image: TracedImage, pid: int, time: int, ns: Callable[[int], int]
     ) -> bool | None:
-        """Return whether process `pid` had an image at a time, None: nobody knows.
+        """Return whether process `pid` had an image at a time, None if that is not known.
 
-        `ns` turns what moves have (tsc) into what `time` is.
+        `ns` converts the times of moves (tsc) to the unit of `time`.
         """
         if not time or (self.count >= layout.MAX_MOVES and time >= ns(self._last)):
             return None

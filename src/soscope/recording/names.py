@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images and slots of one traced program, made of the agent's records when asked for."""
+"""The images and slots of one traced program, made from the agent's records when needed."""
 
 from __future__ import annotations
 
@@ -21,22 +21,21 @@ if TYPE_CHECKING:
 
 _STRINGS_MOST = 256 << 20
 _STACKS_MOST = 4 << 30
-_PLACES_MOST = 1 << 16  # addresses that are looked up
+_PLACES_MOST = 1 << 16  # addresses whose images are cached
 _FUNCTION_FLAGS = layout.SLOT.offset("function_flags")
 _READY = layout.SLOT.offset("ready")
 _INSTRUMENT = layout.SLOT.offset("instrument")
-# whose calls are in no report: they switch recording on and off
+# Instruments whose calls only switch recording on and off, and are in no report.
 _TRIGGERS = (layout.INSTRUMENT_OPEN, layout.INSTRUMENT_CLOSE)
 
 
-NO_SLOT = 0xFFF_FFFF  # of a call site that is not known
+NO_SLOT = 0xFFF_FFFF  # slot of an unknown call site
 
 
 class RecordedProgram:
-    """One traced program: `facts` is what PROGRAM says of it, `index` its number.
+    """One traced program. `facts` are those of PROGRAM, and `index` is its number.
 
-    Slots that are not known (their names were lost, or the recording is damaged) are called
-    "?".
+    Unknown slots (if names were lost, or the recording is damaged) have the name "?".
     """
 
     __slots__ = (
@@ -64,13 +63,12 @@ class RecordedProgram:
         self.index = index
         self._facts: dict[str, object] = {}
         self._twice: dict[int, bool] = {}
-        # the addrs [start, end) of the agent's return trampolines; (0, 0) = not known: a
-        # call whose return address lies there was tail-called by another hooked function
+        # The addrs [start, end) of the agent's return trampolines, (0, 0) if not known. A call
+        # whose return address is in it was tail-called by another hooked function.
         self.sites = (0, 0)
-        self.knows_errno = False  # the agent can read errno
-        self.tsc_start = 0  # what the times of OPEN and WHOLE units are counted from
-        # by the number of a call site, and by that of a slot: the slot, None where a call may
-        # return again
+        self.knows_errno = False  # whether the agent can read errno
+        self.tsc_start = 0  # origin of the times of OPEN and WHOLE units
+        # By number of a call site, or of a slot: the slot, None if a call may return again.
         self.sites_once = _SlotsOnce(self, self.call_site)
         self.slots_once = _SlotsOnce(self, None)
         self._strings = bytearray()
@@ -79,17 +77,17 @@ class RecordedProgram:
         self._call_sites = bytearray()
         self._move_records = bytearray()
         self.moves = Moves()  # when its images came and went
-        self._places: dict[int, list[TracedImage]] = {}  # what may have been at an address
+        self._places: dict[int, list[TracedImage]] = {}  # images that may have been at an address
         self._stacks = bytearray(8)  # no stack has number 0
         self._images: dict[int, TracedImage] | None = None
         self._slots: dict[int, TracedSlot] = {}
 
-    # ---- what it is made of ----
+    # ---- input ----
 
     def add(self, kind: int, first: int, data: bytes) -> None:
-        """Take records of images or slots from index `first` on, or strings from there.
+        """Add records of images or slots from index `first` on, or strings from that offset.
 
-        Raises ValueError where they cannot be: behind a gap, or beyond all limits.
+        Raises ValueError if they cannot be there: behind a gap, or beyond all limits.
         """
         if kind == form.STRINGS:
             table, start, most = self._strings, first, _STRINGS_MOST
@@ -117,7 +115,7 @@ class RecordedProgram:
         self.slots_once.clear()
         if kind in (form.CALL_SITES, form.STACKS):
             return
-        # Slots name their images; made anew, they name the newest ones.
+        # Slots refer to images, so they are made again, with the newest ones.
         self._images = None
         self._places.clear()
         self._slots.clear()
@@ -125,7 +123,7 @@ class RecordedProgram:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What PROGRAM says."""
+        """Return the object of PROGRAM."""
         return self._facts
 
     @facts.setter
@@ -137,28 +135,28 @@ class RecordedProgram:
         self.knows_errno = bool(self.fact("agent_flags") & layout.AGENT_ERRNO)
 
     def fact(self, name: str) -> int:
-        """Return a number that PROGRAM says, 0 if it says none."""
+        """Return a number from PROGRAM, 0 if it has none."""
         value = self.facts.get(name)
         return value if isinstance(value, int) else 0
 
     @property
     def path(self) -> str:
-        """The path of the program."""
+        """Return the path of the program."""
         return str(self.facts.get("path") or "")
 
     def ran_ns(self, clock: Clock) -> int:
-        """Return for how long it was observed."""
+        """Return how long it was observed, in ns."""
         return round((clock.newest - self.tsc_start) * clock.rate)
 
     def delays(self, clock: Clock) -> Delays:
-        """Return what its threads waited for a processor."""
+        """Return how long its threads waited for a processor."""
         waited, over, unknown = map(self.fact, ("delayed", "delays_over", "delays_unknown"))
         return Delays(waited, over, unknown, self.ran_ns(clock))
 
-    # ---- what it says ----
+    # ---- content ----
 
     def string(self, offset: int) -> str:
-        """Return the name at `offset` of the strings; damage gives a shorter one."""
+        """Return the name at `offset` of the strings. Damage gives a shorter one."""
         if not 0 < offset < len(self._strings):
             return ""
         end = self._strings.find(0, offset)
@@ -180,16 +178,17 @@ class RecordedProgram:
         return self._images
 
     def image_of(self, word: int) -> TracedImage | None:
-        """Return the image that a return address of a stack is behind a call in, None: none.
+        """Return the image of a stack's return address, None if there is none.
 
-        One that does not say which is in the first image that was there: see `sosc_with_image`.
+        An address without an image index is in the first image that was there: see
+        `sosc_with_image`.
         """
         index, addr = in_image(word)
         if index is not None:
             return self.images().get(index)
         there = self._at(addr - 1)
         if len(there) > 1 and not self.moves.count:
-            return self.image_at(addr - 1)  # it was recorded before stacks said which
+            return self.image_at(addr - 1)  # recorded before stacks had image indices
         return there[0] if there else None
 
     def word(
@@ -200,10 +199,10 @@ class RecordedProgram:
         ns: Callable[[int], int] = int,
         caller: TracedImage | None = None,
     ) -> int:
-        """Return a return address as a stack has it: with its image, where there may be several.
+        """Return a return address as in a stack: with its image if there may be several.
 
-        `ns` turns a tsc into what `time` is. `caller` is an image that was there at that time for
-        certain.
+        `ns` converts a tsc to the unit of `time`. `caller` is an image that was loaded at that
+        time for certain.
         """
         if caller is not None and caller.start < addr <= caller.end:
             return with_image(addr, caller)
@@ -213,14 +212,14 @@ class RecordedProgram:
         return with_image(addr, there[0] if len(there) == 1 else None)
 
     def needs_time(self, addr: int) -> bool:
-        """Return whether the image of a return address depends on the time, as far as is known."""
+        """Return whether the image of a return address depends on the time, as far as known."""
         if not self.moves.count:
             return False
         there = self._at(addr - 1)
         return len(there) > 1 or (len(there) == 1 and self.moves.has_moved(there[0]))
 
     def _at(self, addr: int) -> list[TracedImage]:
-        """Return the images that may have had `addr`, by index."""
+        """Return the images that may have contained `addr`, by index."""
         there = self._places.get(addr)
         if there is None:
             images = self.images().values()
@@ -231,23 +230,23 @@ class RecordedProgram:
         return there
 
     def files_at(self, addr: int) -> list[TracedImage]:
-        """Return the images that had `addr` in turn; the same one at the same place once."""
+        """Return the images that contained `addr` in turn. An image that came back counts once."""
         files = {(image.path, image.identity, image.load_bias): image for image in self._at(addr)}
         return list(files.values())
 
     def image_at(self, addr: int) -> TracedImage | None:
-        """Return the image whose mapping has `addr`; None: none had it, or several had in turn."""
+        """Return the image that contained `addr`, None if there was none or several in turn."""
         files = self.files_at(addr)
         return files[0] if len(files) == 1 else None
 
     def open_at(self, addr: int) -> TracedImage | None:
-        """Return the image whose mapping had `addr` at the end; None: none, or several had it."""
+        """Return the image that contained `addr` at the end, None if there was none or several."""
         files = [image for image in self.files_at(addr) if not image.flags & IMAGE_CLOSED]
         return files[0] if len(files) == 1 else None
 
     @property
     def slot_count(self) -> int:
-        """The number of slot records, ready or not."""
+        """Return the number of slot records, finished or not."""
         return len(self._slot_records) // layout.SLOT.size
 
     def has_slot(self, index: int) -> bool:
@@ -256,7 +255,7 @@ class RecordedProgram:
         return at < len(self._slot_records) and self._slot_records[at] != 0
 
     def slot(self, index: int) -> TracedSlot:
-        """Return slot `index`; one called "?" where it is not known."""
+        """Return slot `index`, with the name "?" if it is not known."""
         slot = self._slots.get(index)
         if slot is None:
             slot = self._make(index)
@@ -288,16 +287,16 @@ class RecordedProgram:
 
     @property
     def call_sites(self) -> bytes | bytearray:
-        """The records of call sites, one behind the other."""
+        """Return the records of call sites, one behind the other."""
         return self._call_sites
 
     @property
     def stacks(self) -> bytes | bytearray:
-        """The words of stacks, as soscope/blocks.h has them."""
+        """Return the words of stacks, in the format of soscope/blocks.h."""
         return self._stacks
 
     def call_site(self, number: int) -> tuple[int, int]:
-        """Return (slot, return address) of a call site; (NO_SLOT, 0) where it is not known."""
+        """Return (slot, return address) of a call site, (NO_SLOT, 0) if it is not known."""
         at = number * layout.CALL_SITE.size
         if at + layout.CALL_SITE.size <= len(self._call_sites):
             (word,) = layout.CALL_SITE.struct.unpack_from(self._call_sites, at)
@@ -307,7 +306,7 @@ class RecordedProgram:
         return NO_SLOT, 0
 
     def slots(self) -> list[TracedSlot]:
-        """Return all slots whose records are finished, by index, but those of triggers."""
+        """Return all slots with finished records, by index, except for slots of triggers."""
         return [
             self.slot(index)
             for index in range(self.slot_count)
@@ -326,7 +325,7 @@ class RecordedProgram:
 
 
 class _SlotsOnce(dict[int, TracedSlot | None]):
-    """What is asked for each call, found when it is asked for the first time."""
+    """Slots that are needed for each call, looked up at the first use."""
 
     def __init__(
         self, program: RecordedProgram, site: Callable[[int], tuple[int, int]] | None
@@ -336,7 +335,7 @@ class _SlotsOnce(dict[int, TracedSlot | None]):
         self._site = site
 
     def __missing__(self, number: int) -> TracedSlot | None:
-        """Look a call site or slot up: None where its function may return several times."""
+        """Look up a call site or slot: None if its function may return several times."""
         program = self._program
         index = number if self._site is None else self._site(number)[0]
         slot = self[number] = None if program.returns_twice(index) else program.slot(index)
@@ -351,12 +350,12 @@ class Programs:
     _MOST = 1 << 20
 
     def __init__(self, clock: Clock | None = None) -> None:
-        """Begin with none; `clock` is that of what they have recorded."""
+        """Begin without programs. `clock` is the clock of their records."""
         self.clock = Clock() if clock is None else clock
         self._programs: dict[int, RecordedProgram] = {}
 
     def __getitem__(self, index: int) -> RecordedProgram:
-        """Return program `index`; an empty one where nothing is known of it.
+        """Return program `index`, an empty one if nothing is known about it.
 
         Raises ValueError for a number that no run reaches.
         """

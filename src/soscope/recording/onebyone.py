@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of one program and process in one window, through `pairing` one after the other."""
+"""Pairing of the events of one program and process in one window, one after the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OneByOne:
         ends: list[Thread],
         close: Callable[[pairing.Pairing, Thread], None],
     ) -> None:
-        """Prepare; `close` is to be called for each thread of `ends` when it is its turn."""
+        """Prepare. `close` is called for each thread of `ends` in its turn."""
         self._close = close
         self._pairs = pairs
         self._group = group
@@ -36,7 +36,7 @@ class OneByOne:
         self._threads = [_Each(matched) for matched in group]
 
     def run(self) -> None:
-        """Find what becomes of them."""
+        """Find the results for all events."""
         place = np.concatenate([matched.run.place for matched in self._group])
         numbers = np.concatenate([matched.run.numbers(slice(None)) for matched in self._group])
         of = np.repeat(np.arange(len(self._group)), [len(matched.run) for matched in self._group])
@@ -96,7 +96,7 @@ class OneByOne:
 
 
 class _Each:
-    """One thread's events as lists."""
+    """The events of one thread as lists."""
 
     def __init__(self, matched: Matched) -> None:
         run = matched.run
@@ -115,12 +115,12 @@ class _Each:
         matched.matching = Matching()
 
     def here(self, call: OpenCall) -> AnyCall:
-        """Return the index of a call's entry, where that is in this run."""
+        """Return the index of a call's entry if it is in this run, else the call."""
         payload = call.payload
         return payload[1] if len(payload) == 3 and payload[0] is self else call
 
     def finish(self) -> None:
-        """Make arrays of what was found."""
+        """Store the results of matching as arrays."""
         self.matched.matching.add_pairs(self.pairs)
         self.matched.matching.depth = np.array(self.depth, np.int64)
         self.addrs = self.matched.return_addrs()

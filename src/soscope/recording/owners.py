@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who owns a chunk: its header has the ids that process and thread have in their own namespace.
+"""Owners of chunks, by the ids of process and thread in their own pid namespace.
 
-Two processes in two pid namespaces may have one number. Then nobody can tell whose a chunk is,
-and it is nobody's only when neither has such a thread.
+Two processes in two pid namespaces may have one number. Then it cannot be told which of them owns
+a chunk, and the owner counts as ended only if neither process has such a thread.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Owners:
     """The processes that use a block, at one moment.
 
-    `pids` are their ids as we see them, `inner` says what they call themselves where that is
-    another number.
+    `pids` are their ids as soscope sees them. `inner` has their ids in their own namespace if
+    they differ.
     """
 
     __slots__ = ("_inner", "_pids", "_processes", "_threads")
@@ -27,8 +27,8 @@ class Owners:
     def __init__(self, pids: AbstractSet[int], inner: Mapping[int, int]) -> None:
         self._pids = pids
         self._inner = inner
-        self._processes: dict[int, list[int]] | None = None  # by their own id
-        self._threads: dict[int, set[int] | None] = {}  # their own ids, by our pid
+        self._processes: dict[int, list[int]] | None = None  # by pid in their own namespace
+        self._threads: dict[int, set[int] | None] = {}  # tids in their own namespace, by pid
 
     def _of(self, pid: int) -> list[int]:
         if not self._inner:
@@ -40,11 +40,11 @@ class Owners:
         return self._processes.get(pid, [])
 
     def may_be(self, pid: int) -> bool:
-        """Return whether one of them calls itself `pid`."""
+        """Return whether one of them has the id `pid` in its own namespace."""
         return bool(self._of(pid))
 
     def have_lost(self, pid: int, tid: int) -> bool:
-        """Return whether a thread of one of them has ended: `pid` and `tid` are its own."""
+        """Return whether a thread of one of them has ended. `pid` and `tid` are its own ids."""
         processes = self._of(pid)
         return bool(processes) and not any(self._lives(process, tid) for process in processes)
 
@@ -59,18 +59,18 @@ class Owners:
 
 
 def _tids(pid: int) -> set[int]:
-    """Return the ids of a process's threads: one look for all of them, and some may be missed."""
+    """Return the ids of a process's threads. Some may be missed."""
     try:
         return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
     except OSError:
-        return set()  # each is looked for by itself
+        return set()  # each thread is looked up by itself
 
 
 def _is_there(path: str) -> bool:
     try:
         os.stat(path)
     except (FileNotFoundError, ProcessLookupError):
-        return not _is_our_proc()  # else it says nothing of our processes
+        return not _is_our_proc()  # else this /proc is not about our processes
     except OSError:
         return True
     return True
@@ -84,21 +84,21 @@ def _is_our_proc() -> bool:
 
 
 def _inner_tids(pid: int) -> set[int] | None:
-    """Return the ids that a process's threads have in its namespace, None if that is not told."""
+    """Return the ids of a process's threads in its own namespace, None if they are not known."""
     inner = set()
     try:
         tids = os.listdir(f"/proc/{pid}/task")
     except (FileNotFoundError, ProcessLookupError):
         return set()  # the process has ended
     except OSError:
-        return None  # it is not ours to look at
+        return None  # the process may not be examined
     for tid in tids:
         try:
             with open(f"/proc/{pid}/task/{tid}/status", "rb", buffering=0) as file:
                 _, _, rest = file.read().partition(b"\nNSpid:")
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
-        except OSError:  # not ours to look at, either
+            continue  # the process or thread has ended meanwhile
+        except OSError:  # the thread may not be examined, either
             return None
         if not rest:
             return None

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which exit ends which call: the rules, applied to one event after the other.
+"""Pairing of exits with calls: the rules, applied to one event after the other.
 
-A call is named by its thread, its slot and `sp`: the low half of the address of its return
-address. Stacks grow down, so when something happens at an `sp`, every call of that stack
-with a lower one is over, whether or not an exit was seen: it was unwound, by an exception or
-longjmp. At the same `sp` there are several calls only where one tail-called the next.
+A call is identified by its thread, its slot and `sp`: the low half of the address of its return
+address. Stacks grow down. So when something happens at an `sp`, every call of that stack with a
+lower one is over, whether or not an exit was seen: it was unwound, by an exception or longjmp. At
+the same `sp` there are several calls only if one has tail-called the next.
 
-A thread can have several stacks (coroutines, signal stacks): addresses more than 1 MiB from
-all that a stack has shown so far are another one. Small coroutine stacks that lie side by
-side look like one; a call that was taken for unwound and returns after all is returned.
-Coroutines can go on in another thread. A forked child returns from calls that its parent
-made, though the parent may have returned from them long before: until then the child's own
-calls lie inside them. setjmp returns again and again.
+A thread can have several stacks (coroutines, signal stacks). Addresses more than 1 MiB from all
+known addresses of a stack are another stack. Small coroutine stacks that are side by side look
+like one. If a call that was taken for unwound returns after all, it counts as returned.
+Coroutines can continue in another thread. A forked child returns from calls that its parent made,
+though the parent may have returned from them long before; until then the child's own calls are
+inside of them. setjmp returns again and again.
 
-`columns` applies the same rules to arrays; a test compares both.
+`columns` applies the same rules to arrays. A test compares both.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 REACH = 1 << 20  # bytes between addresses of one stack
 
-# How `leave` found the call.
-OWN = 1  # open, in this thread: its return
-REVIVED = 2  # taken for unwound before
-MOVED = 3  # open, in another thread of the process
-AGAIN = 4  # it had returned before (setjmp)
-INHERITED = 5  # of another process, open when that forked this one
+# How `leave` has found the call.
+OWN = 1  # open in this thread: its return
+REVIVED = 2  # a call that was taken for unwound
+MOVED = 3  # open in another thread of the process
+AGAIN = 4  # a call that has returned before (setjmp)
+INHERITED = 5  # open in the parent when that forked this process
 
 
 class OpenCall:
     """A call, the `number`th of all.
 
-    `payload`, `overhead` and `done` are for those who use it, and theirs to set.
+    `payload`, `overhead` and `done` belong to the users of this module, which set them.
     """
 
     __slots__ = ("done", "holes", "number", "overhead", "payload", "slot", "sp", "thread", "tsc")
@@ -49,7 +49,7 @@ class OpenCall:
         self.sp = sp
         self.tsc = tsc
         self.payload: Any = None
-        self.overhead = 0  # ticks the agent had taken in its thread before
+        self.overhead = 0  # ticks that the agent took in its thread before
         self.done: int | None = None  # ns of calls that had returned before: see `selftimes`
         self.holes = thread.holes
 
@@ -64,7 +64,7 @@ class _Stack:
 
     def __init__(self, sp: int) -> None:
         self.low = self.high = sp
-        self.calls: list[OpenCall] = []  # sp never grows
+        self.calls: list[OpenCall] = []  # outermost first, so sp never grows
 
 
 class PairedThread:
@@ -75,14 +75,14 @@ class PairedThread:
     def __init__(self, key: tuple[int, int, int]) -> None:
         self.key = key  # program, pid, tid
         self.holes = 0
-        self._stacks: list[_Stack] = []  # by address
-        self._bounds: list[int] = []  # their low ends
+        self._stacks: list[_Stack] = []  # sorted by address
+        self._bounds: list[int] = []  # lowest `sp` of each stack
         self.current: _Stack | None = None
-        self.unwound: dict[int, list[OpenCall]] = {}  # by sp: may return after all
+        self.unwound: dict[int, list[OpenCall]] = {}  # by sp: calls that may still return
         self.again: dict[tuple[int, int], OpenCall] = {}  # by sp and slot: may return again
 
     def stack(self, sp: int) -> _Stack:
-        """Return the stack that `sp` lies in."""
+        """Return the stack that contains `sp`."""
         stack = self.current
         if stack is not None and stack.low <= sp <= stack.high:
             return stack
@@ -106,11 +106,11 @@ class PairedThread:
         return stack
 
     def bounds(self) -> list[tuple[int, int]]:
-        """Return the lowest and the highest `sp` that each stack has shown, by address."""
+        """Return the lowest and the highest known `sp` of each stack, by address."""
         return [(stack.low, stack.high) for stack in self._stacks]
 
     def cover(self, low: int, high: int) -> list[OpenCall]:
-        """Return the open calls of the one stack in [low, high], which shows all of that now."""
+        """Extend the one stack in [low, high] to this range, and return its open calls."""
         at = bisect_right(self._bounds, high) - 1
         if at < 0 or self._bounds[at] < low:
             at += 1
@@ -128,7 +128,7 @@ class PairedThread:
         return list(self._stacks[at].calls) if at >= 0 and self._bounds[at] >= low else []
 
     def took(self, tsc: int, ticks: int) -> None:
-        """Hear that the agent has taken time at `tsc`: it was before the calls that began later."""
+        """Count time that the agent took at `tsc` as taken before the calls that began later."""
         for stack in self._stacks:
             for call in reversed(stack.calls):
                 if call.tsc <= tsc:
@@ -136,7 +136,7 @@ class PairedThread:
                 call.overhead += ticks
 
     def _calls(self, sp: int) -> list[OpenCall]:
-        """Return the open calls of the stack that `sp` lies in."""
+        """Return the open calls of the stack that contains `sp`."""
         at = bisect_right(self._bounds, sp) - 1
         if at < 0 or self._stacks[at].high < sp:
             return []
@@ -152,7 +152,7 @@ class PairedThread:
         return None
 
     def take(self, call: OpenCall) -> None:
-        """Take an open call off its stack, wherever it stands."""
+        """Remove an open call from its stack, at any place."""
         self._calls(call.sp).remove(call)
 
     def open(self) -> list[OpenCall]:
@@ -164,7 +164,7 @@ class PairedThread:
         return [[call.sp for call in stack.calls] for stack in self._stacks if stack.calls]
 
     def close(self) -> list[OpenCall]:
-        """Take all open calls off the stacks; return them, innermost first."""
+        """Remove all open calls from the stacks, and return them, innermost first."""
         calls = self.open()
         for stack in self._stacks:
             stack.calls.clear()
@@ -178,11 +178,10 @@ class Pairing:
 
     def __init__(self) -> None:
         self._entries = 0
-        self._families: dict[int, dict[PairedThread, None]] = {}  # by program, in order
-        # by pid: the calls that its process can return from, although another made them
+        self._families: dict[int, dict[PairedThread, None]] = {}  # threads by program, in order
+        # By pid: calls that the process can return from although another process made them.
         self._inherited: dict[int, dict[tuple[int, int, int], OpenCall]] = {}
-        # by pid: of these, the `sp` of those that its first thread may still be inside of, by
-        # stack
+        # By pid: the `sp` of those of them that its first thread may still be inside of, by stack.
         self._around: dict[int, list[list[int]]] = {}
 
     def thread(self, key: tuple[int, int, int]) -> PairedThread:
@@ -192,7 +191,7 @@ class Pairing:
         return thread
 
     def end(self, thread: PairedThread) -> list[OpenCall]:
-        """End all calls of a thread, because it has ended; return them, and forget it."""
+        """End all calls of a thread that has ended. Return them, and forget the thread."""
         family = self._families.get(thread.key[0], {})
         family.pop(thread, None)
         if not family:
@@ -205,7 +204,7 @@ class Pairing:
         return any(other is not thread and other.find(sp, slot) is not None for other in family)
 
     def fork(self, parent: int, child: int) -> None:
-        """Hear that process `parent` has made a copy of itself, `child`."""
+        """Process that `parent` has made a copy of itself, `child`."""
         calls: dict[tuple[int, int, int], OpenCall] = {}
         calls.update(self._inherited.get(parent, {}))
         around = [list(stack) for stack in self._around.get(parent, ())]
@@ -221,7 +220,7 @@ class Pairing:
             self._around[child] = around
 
     def forget(self, pid: int) -> None:
-        """Hear that a process has ended, or executed another program."""
+        """Process that a process has ended or executed another program."""
         self._inherited.pop(pid, None)
         self._around.pop(pid, None)
 
@@ -230,16 +229,16 @@ class Pairing:
     ) -> tuple[OpenCall, int, list[OpenCall], OpenCall | None]:
         """Begin a call.
 
-        `tail`: it was tail-called by a hooked call at the same `sp`. `returns`: its exit
-        will be seen. Returns the call, its depth, the calls that are over without an exit,
-        innermost first, and the call that tail-called it, if that is known.
+        With `tail`, it was tail-called by a hooked call at the same `sp`. With `returns`, its
+        exit will be seen. Return the call, its depth, the calls that are over without an exit
+        (innermost first), and the call that tail-called it, if known.
         """
         calls = thread.stack(sp).calls
         over: list[OpenCall] = []
         while calls and calls[-1].sp < sp:
             over.append(self._unwind(calls.pop()))
         if not tail:
-            # its return address has been overwritten by ours
+            # this entry's return address has overwritten theirs
             while calls and calls[-1].sp == sp:
                 over.append(calls.pop())
         if thread.unwound:
@@ -257,9 +256,9 @@ class Pairing:
     def leave(
         self, thread: PairedThread, slot: int, sp: int, *, twice: bool
     ) -> tuple[OpenCall | None, int, list[OpenCall]]:
-        """End a call. Return it, how it was found, and those that are over with it.
+        """End a call. Return it, how it was found, and the calls that are over with it.
 
-        `twice`: the function may return again. The call is None where its entry is missing.
+        With `twice`, the function may return again. The call is None if its entry is missing.
         """
         calls = thread.stack(sp).calls
         over: list[OpenCall] = []
@@ -281,11 +280,11 @@ class Pairing:
         return known, how, over
 
     def gap(self, thread: PairedThread) -> tuple[int, int, int] | None:
-        """Return the lowest and the highest `sp` of its stack at which calls disturb no others.
+        """Return the lowest and highest `sp` at which calls do not affect others, and their depth.
 
-        And the depth of such calls. A call there that returns before anything else happens leaves
-        all as it was, unless one was `unwound` at its `sp`. None: there is no stack yet, or depths
-        are to be found.
+        A call there that returns before anything else happens leaves everything as it was, unless
+        a call was `unwound` at its `sp`. Return None if there is no stack yet, or if depths have
+        to be computed.
         """
         stack = thread.current
         if stack is None or thread.key[1] in self._around:
@@ -294,10 +293,10 @@ class Pairing:
         return stack.low, high, len(stack.calls)
 
     def _depth_around(self, thread: PairedThread, end: int) -> int:
-        """Count the calls of others that a thread is inside of; those below `end` are over.
+        """Count the calls of the parent that a thread is inside of. Those below `end` are over.
 
-        Only the first thread of a forked child is inside of any: it is a copy of the one that
-        forked. They lie in the stack whose innermost call is nearest.
+        Only the first thread of a forked child is inside of any, as it is a copy of the thread
+        that forked. They are in the stack whose innermost call is nearest.
         """
         _, pid, tid = thread.key
         stacks = self._around.get(pid) if pid == tid else None
@@ -324,7 +323,7 @@ class Pairing:
     ) -> tuple[OpenCall | None, int]:
         if twice and (sp, slot) in thread.again:
             return thread.again[sp, slot], AGAIN
-        waiting = thread.unwound.get(sp, [])  # the innermost first
+        waiting = thread.unwound.get(sp, [])  # innermost first
         for index, unwound in enumerate(waiting):
             if unwound.slot == slot:
                 return waiting.pop(index), REVIVED
@@ -340,7 +339,7 @@ class Pairing:
         if inherited is not None:
             call = inherited.get((program, slot, sp))
             return call, INHERITED if call is not None else 0
-        if calls:  # nobody has told of a fork
+        if calls:  # the fork was not recorded
             return max(calls, key=_number), INHERITED
         return None, 0
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which units an agent can have written: the target may have written over those in the ring.
+"""Checks which units an agent can have written, as the target may have overwritten the ring.
 
-A unit can be if the session's instruments write units of its type, if its slot, its call site and
-its stack are known, and if its time lies in the session. Data can be if each unit continues the
-one before. What a call was given and what it returned can be anything.
+A unit is possible if the session's instruments write units of its type, if its slot, call site
+and stack are known, and if its time is within the session. Data is possible if each unit
+continues the one before. Arguments and results of a call can have any value.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PAYLOAD = layout.UNIT - layout.DATA.offset("payload")
-_AHEAD = 1 << 32  # ticks: processors' counters, and ours, differ by less
+_AHEAD = 1 << 32  # ticks by which processors' counters may differ
 _NO_TIME = 1 << 62
 _NO_ADDR = 1 << 57
-_NO_ID = 1 << 22  # no pid and no tid is as much
+_NO_ID = 1 << 22  # more than any pid or tid
 _FLAGS = layout.DATA_TRUNCATED | layout.DATA_UNREADABLE | layout.DATA_NULL
 _START = (1 << layout.START_BITS) - 1
 _LOW = (1 << 28) - 1
@@ -45,18 +45,18 @@ _KINDS = {
     layout.INSTRUMENT_PROF: (layout.UNIT_REPORTED,),
 }
 
-_NONE_MAY_FOLLOW = -1  # data behind this is nobody's
-_ANY_MAY_FOLLOW = -2  # data of a record that was never finished
-_ITEM_MAY_FOLLOW = -3  # the first data of a record
+_NONE_MAY_FOLLOW = -1  # data here belongs to no record
+_ANY_MAY_FOLLOW = -2  # data of an unfinished record
+_ITEM_MAY_FOLLOW = -3  # first data of a record
 
 NOTHING = (layout.UNIT_NOTHING << 28).to_bytes(4, "little") + bytes(layout.UNIT - 4)
 
 
 class Limits:
-    """What there was in a session when some units were read.
+    """The limits of a session when some units were read.
 
-    `slots`, `call_sites` and `stacks` are how many it had, `first` and `last` the times (tsc) of
-    its beginning and of now. `has_clock`: each unit has a time.
+    `slots`, `call_sites` and `stacks` are their numbers. `first` and `last` are the times (tsc)
+    of its beginning and of now. `has_clock` means that each unit has a time.
     """
 
     __slots__ = ("_tops", "call_sites", "first", "has_clock", "kinds", "last", "slots", "stacks")
@@ -73,7 +73,7 @@ class Limits:
         has_clock: bool,
     ) -> None:
         self.kinds = {*_ANYBODY}.union(*(_KINDS.get(each, ()) for each in instruments))
-        # what the highest byte of a commit word may be
+        # Possible values of the highest byte of a commit word.
         self._tops = bytes(
             kind << 4 | low
             for kind in self.kinds
@@ -87,7 +87,7 @@ class Limits:
         self.has_clock = has_clock
 
     def has_time(self, tsc: int) -> bool:
-        """Return whether anything can have been done at a time."""
+        """Return whether anything can have happened at a time."""
         return self.first <= tsc <= self.last if tsc or self.has_clock else True
 
     def can_be_chunk(self, header: bytes, *, is_full: bool) -> bool:
@@ -123,12 +123,12 @@ class Limits:
         if kind == layout.UNIT_REPORTED:
             ticks = low >> layout.REPORTED_TICKS << 32 | half
             return time <= self.last and ticks <= self.last
-        return kind == 0 or not low  # NOTHING
+        return kind == 0 or not low  # a NOTHING unit
 
     def spoiled(self, units: bytes | memoryview) -> list[int]:
-        """Return the numbers of units that no agent has written, of one piece of a chunk."""
+        """Return the numbers of units in a piece of a chunk that no agent has written."""
         bad: list[int] = []
-        more = _NONE_MAY_FOLLOW  # bytes of an item that are still to come, or one of these
+        more = _NONE_MAY_FOLLOW  # remaining bytes of an item, or one of these constants
         unit: tuple[int, ...]
         for at, unit in enumerate(layout.ENTRY.struct.iter_unpack(units)):
             commit = unit[0]
@@ -169,8 +169,8 @@ class Limits:
         return bad
 
     def have_types(self, chunks: bytes) -> bool:
-        """Return whether all units of whole chunks are of types that the session writes."""
-        size, first = layout.CHUNK_SIZE, layout.CHUNK_HEADER + 3  # the highest byte of the commit
+        """Return whether all units of whole chunks have types that the session writes."""
+        size, first = layout.CHUNK_SIZE, layout.CHUNK_HEADER + 3  # highest byte of the commit word
         starts = range(0, len(chunks), size)
         return not any(
             chunks[at + first : at + size : layout.UNIT].translate(None, self._tops)
@@ -179,7 +179,7 @@ class Limits:
 
 
 def without(units: bytes, bad: list[int]) -> bytes:
-    """Return units with NOTHING in the place of some of them."""
+    """Return units with NOTHING in place of some of them."""
     whole = bytearray(units)
     for number in bad:
         whole[number * layout.UNIT : (number + 1) * layout.UNIT] = NOTHING

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens a recording: a whole one, one that is still being written, or a damaged one.
+"""Reads a recording: a complete one, one that is still being written, or a damaged one.
 
-Everything but the calls is read when it is opened; the calls are read piece by piece, as
-often as somebody asks. Nothing that a file says makes it read or keep more than the file
-holds.
+All but the calls is read when the recording is opened. The calls are read piece by piece, as
+often as needed. No content of a file makes the reader read or keep more than the file holds.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from soscope.recording.userfile import above_stderr
 from soscope.wire import layout
 
 _SCHEMAS = form.SCHEMA.rpartition("/")[0] + "/"
-_WINDOW = 1 << 16  # bytes read at once while looking for headers
+_WINDOW = 1 << 16  # bytes that are read at once in the search for headers
 _RECORDS = (form.CHUNK, form.CHUNKS)
 _TOLD = (form.EVENTS, form.DROPPED, form.LOST, form.SPOILED)
-_NO_TIME = 1 << 63  # ns and ticks are below it for centuries
-# what recordings of other verbs than trace's have among their options
+_NO_TIME = 1 << 63  # more than ns and ticks reach for centuries
+# Options by which recordings of other verbs than trace are recognised.
 _FAMILIES = {"prof": "prof", "blocks": "mem", "objects": "mem"}
 _TRACE = "trace"
 _MAGIC = form.MAGIC.to_bytes(4, "little")
@@ -44,21 +43,21 @@ _TABLES = {form.IMAGES, form.SLOTS, form.STRINGS, form.CALL_SITES, form.STACKS, 
 
 
 class RecordingFile:
-    """An open recording; `soscope.open` makes something of it for people.
+    """An open recording. `soscope.open` wraps it for users.
 
-    `meta` is the object of its first block. `events` are those of processes, in order of the
-    file. `damage` says in words what is wrong with the file and at which offset, or is None;
-    what lies behind is not read. `end` is the object of the last block, None while there is
-    none. `counts` and `stats` map a program's number to what `Sink.counts` and `Sink.stats`
-    took; `objects` has (program, what `Sink.objects` took), `reported` what `Sink.reported` took,
-    `samples` what `Sink.samples` took, `sums` what `Sink.sums` took last, None: there are none.
-    `losses` knows what is missing.
+    `meta` is the object of its first block. `events` are process events, in the order of the
+    file. `damage` tells what is wrong with the file and at which offset, or is None; the rest is
+    not read. `end` is the object of the last block, None if there is none. `counts` and `stats`
+    map a program's number to what `Sink.counts` and `Sink.stats` got. `objects` has (program,
+    object) of `Sink.objects`, `reported` those of `Sink.reported`, and `samples` the objects of
+    `Sink.samples`. `sums` is the last one of `Sink.sums`, None if there are none. `losses` knows
+    what is missing.
     """
 
     def __init__(self, descriptor: int, path: str) -> None:
-        """Read the recording in `descriptor`, which belongs to it from here on.
+        """Read the recording in `descriptor`, which this object closes.
 
-        Raises FormatError where it is no recording, RecordingError where it cannot be read.
+        Raises FormatError if it is no recording, and RecordingError if it cannot be read.
         """
         self._descriptor = descriptor
         self.path = path
@@ -76,12 +75,12 @@ class RecordingFile:
         self.reported: list[tuple[int, dict[str, Any]]] = []
         self.sums: bytes | None = None
         self._sums_sequence = 0
-        self._half_sums: int | None = None  # where sums are that are half written
+        self._half_sums: int | None = None  # offset of sums that are half written
         self.trouble: Trouble | None = None
         self.damage: str | None = None
         self._window = (0, b"")
-        self._start = 0  # of the block behind META
-        self._read_to = 0  # everything in front of it is known
+        self._start = 0  # offset of the block behind META
+        self._read_to = 0  # everything before this offset is known
         self._damaged_at: int | None = None
         try:
             self._open()
@@ -120,16 +119,16 @@ class RecordingFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ---- what it says ----
+    # ---- content ----
 
     @property
     def complete(self) -> bool:
-        """Return whether it holds everything up to the end of the program, and is sound."""
+        """Return whether it is undamaged and reaches the end of the program."""
         return self.damage is None and self.end is not None and bool(self.end.get("complete"))
 
     @property
     def why(self) -> str:
-        """Why it ends where it ends."""
+        """Return why it ends where it ends."""
         if self.damage is not None:
             return self.damage
         if self.end is None:
@@ -138,22 +137,22 @@ class RecordingFile:
 
     @property
     def sound_bytes(self) -> int:
-        """How many bytes of it could be read: up to the damage, or its end."""
+        """Return how many bytes of it could be read, up to the damage or its end."""
         return self._read_to if self._damaged_at is None else self._damaged_at
 
     @property
     def images(self) -> list[TracedImage]:
-        """The images of all programs."""
+        """Return the images of all programs."""
         return [image for program in self.programs.all() for image in program.images().values()]
 
     @property
     def slots(self) -> list[TracedSlot]:
-        """The slots of all programs."""
+        """Return the slots of all programs."""
         return [slot for program in self.programs.all() for slot in program.slots()]
 
     @property
     def size(self) -> int:
-        """The size of the file in bytes."""
+        """Return the size of the file in bytes."""
         try:
             return os.fstat(self._descriptor).st_size
         except OSError as error:
@@ -161,7 +160,7 @@ class RecordingFile:
 
     @property
     def family(self) -> str:
-        """The verbs that read it: "trace", "mem" or "prof"."""
+        """Return the verbs that read it: "trace", "mem" or "prof"."""
         options = self.meta.get("options")
         if not isinstance(options, dict) or "mode" in options:
             return _TRACE
@@ -179,10 +178,10 @@ class RecordingFile:
     # ---- blocks ----
 
     def refresh(self) -> bool:
-        """Read what has been written since; return whether there was anything."""
+        """Read what has been written since. Return whether there was anything."""
         before = self._read_to
         if self._damaged_at is not None and self._damaged_at == self._read_to:
-            # half a block may have been completed since; anything else stays as it is
+            # Half a block may have been completed since. Other damage stays.
             self.damage = None
             self._damaged_at = None
         self._window = (0, b"")
@@ -201,7 +200,7 @@ class RecordingFile:
             if kind == form.SUMS and sumsblock.unpack(body or b"") is None:
                 self._half_sums = offset
             if kind == form.END:
-                if self._half_sums is not None:  # its writer was not killed: they were whole
+                if self._half_sums is not None:  # no kill, so these sums were complete
                     self._damage(self._half_sums, "SUMS block: crc32 does not match")
                 break
         return self._read_to > before
@@ -259,7 +258,7 @@ class RecordingFile:
         self._start = self._read_to = form.padded(length)
 
     def _blocks(self, offset: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (type, offset, length) of blocks up to the end or the damage."""
+        """Yield (type, offset, length) of blocks, up to the end or the damage."""
         size = self.size
         while self._damaged_at is None or offset < self._damaged_at:
             if offset >= size:
@@ -287,7 +286,7 @@ class RecordingFile:
             offset += form.padded(length)
 
     def _body(self, kind: int, offset: int, length: int) -> bytes | None:
-        """Return the bytes of a block, None where they are damaged."""
+        """Return the bytes of a block, None if they are damaged."""
         header = self._peek(offset, form.HEADER.size)
         body = self._read(offset + form.HEADER.size, length)
         if len(header) < form.HEADER.size or len(body) < length:
@@ -368,9 +367,9 @@ class RecordingFile:
     # ---- the calls ----
 
     def replay(self, sink: Sink) -> Iterator[None]:
-        """Tell `sink` what the recording says of calls, in order, up to the damage.
+        """Pass the recorded calls to `sink`, in order, up to the damage.
 
-        Programs and their tables are in `programs` already, and are not told. Yields after
+        Programs and their tables are in `programs` already, and are not passed on. Yields after
         each block.
         """
         for kind, offset, length in self._blocks(self._start):
@@ -446,7 +445,7 @@ class RecordingFile:
             raise self._unreadable(error) from error
 
     def _peek(self, offset: int, size: int) -> bytes:
-        """Read a little, with what follows in advance."""
+        """Return a few bytes from a larger piece that is read in advance."""
         start, data = self._window
         if not (start <= offset and offset + size <= start + len(data)):
             data = self._read(offset, _WINDOW)

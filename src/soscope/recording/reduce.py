@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `trace -c` adds up while a program runs, from the calls of a recording."""
+"""Computes the sums of `trace -c` from the calls of a recording."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def stats_of(
 ) -> dict[int, Stats]:
     """Return the statistics of each slot that was called: by program, then by slot.
 
-    Times are ns. A return whose time is not known counts as 0 ns; one of a coroutine that has
-    gone on in another thread, and each but the first of a call that returns several times, has
-    no own time. Each duration is added to those of its program in `durations`, where that is given.
-    Reads windows of `size` units (None: all at once), up to the damage.
+    Times are ns. A return whose time is not known counts as 0 ns. There is no own time for a
+    coroutine's return in another thread, and for all but the first return of a call that returns
+    several times. If `durations` is given, each duration is added to those of its program.
+    Windows of `size` units are read (all at once if it is None), up to the damage.
     """
     times = Times(recording.clock)
     tables: dict[int, _Sums] = {}
@@ -57,7 +57,7 @@ def _add(table: _Sums, matched: Matched, times: Times) -> None:
         return failed(rule, events.first(exits)) if rule is not None and rule.any() else None
 
     def later(calls: list[tuple[int, OpenCall]], *, moved: bool) -> tuple[Integers, Integers]:
-        """Return exits of calls that began in another window, or thread, and their durations."""
+        """Return exits of calls that began in another window or thread, and their durations."""
         exits = np.array([event for event, _ in calls], np.int64)
         begun = np.array([call.tsc for _, call in calls], np.int64)
         elsewhere = np.full(len(calls), moved)
@@ -95,10 +95,10 @@ class _Sums:
     def __init__(self) -> None:
         self._arrays = _rows(0)
         self.durations: Durations | None = None
-        self._beyond: dict[int, int] = {}  # places of slots that no table holds: damage
+        self._beyond: dict[int, int] = {}  # places of slots beyond all tables, from damaged data
 
     def _places(self, slot: Integers) -> Integers:
-        """Return where the sums of slots stand, and see to it that there is room."""
+        """Return the places of the sums of slots. Enlarge the arrays if needed."""
         last = int(slot.max())
         if last >= layout.MAX_SLOTS:
             far = np.flatnonzero(slot >= layout.MAX_SLOTS)
@@ -115,13 +115,13 @@ class _Sums:
         return slot
 
     def count_calls(self, slot: Integers) -> None:
-        """Add calls of some slots."""
+        """Add calls of slots."""
         if len(slot):
             counts = np.bincount(self._places(slot))
             self._arrays[0, : len(counts)] += counts
 
     def add(self, slot: Integers, spent: Integers, own: Integers, fails: Booleans | None) -> None:
-        """Add returns that took so long, and by themselves so long."""
+        """Add returns with their durations, and their own times."""
         if self.durations is not None:
             self.durations.add(slot, spent)
         slot = self._places(slot)
@@ -137,7 +137,7 @@ class _Sums:
         np.maximum.at(most, slot, spent)
 
     def rows(self) -> Stats:
-        """Return the sums of the slots that have any."""
+        """Return the sums of all slots with calls or returns."""
         self._arrays[4][self._arrays[1] == 0] = 0
         slots = {place: slot for slot, place in self._beyond.items()}
         used = np.flatnonzero((self._arrays[0] > 0) | (self._arrays[1] > 0))

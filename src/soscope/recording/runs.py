@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of records that have as many units each, so that one struct takes all of them apart.
+"""Runs of records with equally many units each, so that one struct unpacks all of them.
 
-The calls that a program makes in a row are mostly of one function, or of the same few.
+Consecutive calls of a program are mostly calls of one function, or of the same few.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _LETTERS = {
     layout.UNIT_DATA: DATA,
 }
 _BY_BYTE = b"".join(_LETTERS.get(byte >> 4, b"-") for byte in range(256))
-_AT_ONCE = 16  # records that are compared with one look
+_AT_ONCE = 16  # records that are compared at once
 _MOST = 1 << 10  # structs to keep
 _structs: dict[tuple[int, int], struct.Struct] = {}
 
 
 def letters_of(units: bytes) -> bytes:
-    """Return a letter for each unit that says what it is."""
+    """Return a letter for each unit that tells its type."""
     return units[KIND :: layout.UNIT].translate(_BY_BYTE)
 
 
 def run_at(letters: bytes, units: bytes, at: int) -> tuple[int, Iterator[tuple[Any, ...]]] | None:
-    """Return the run of whole calls that begins with unit `at`, None where there is none.
+    """Return the run of whole calls that begins with unit `at`, None if there is none.
 
-    That is how many units each call has, and the words of each: those of a WHOLE unit with its
-    data behind them, or those of an entry with its data and then those of its exit. All of them
-    have as many units of data.
+    The result is the number of units of each call, and the words of each: those of a WHOLE unit
+    with its data, or those of an entry with its data and then of its exit. All calls have equally
+    many units of data.
     """
     behind = _behind_data(letters, at + 1)
     data = behind - at - 1
@@ -60,7 +60,7 @@ def run_at(letters: bytes, units: bytes, at: int) -> tuple[int, Iterator[tuple[A
     while startswith(record, behind):
         behind += size
     if letters[behind : behind + 1] == DATA:
-        behind -= size  # the last one has more
+        behind -= size  # the last record has more data
     run = memoryview(units)[at * layout.UNIT : behind * layout.UNIT]
     return size, _struct(data, back).iter_unpack(run)
 
@@ -72,7 +72,7 @@ def _behind_data(letters: bytes, at: int) -> int:
 
 
 def _struct(data: int, back: int) -> struct.Struct:
-    """Return what takes a record apart that has so many units of data; `back` -1: no exit."""
+    """Return a struct for a record with so many units of data. `back` -1 means no exit."""
     known = _structs.get((data, back))
     if known is None:
         form = f"<IIQQQ{data * layout.UNIT}s"

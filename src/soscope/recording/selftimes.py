@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long calls took without those inside them, which the same thread made meanwhile.
+"""Own times of calls, without the calls inside of them in the same thread.
 
-The rule is the agent's: a thread has a sum of the time of all calls, each nanosecond once. What the
-sum has grown by while a call ran belongs to others; the rest is the call's own, and added. So no
-call has less than nothing, and no thread more than has passed, even where calls do not lie in each
-other, as those of coroutines.
+The rule is the same as in the agent. A thread has a sum of the time of all calls, in which each
+nanosecond counts once. The growth of the sum during a call belongs to other calls. The rest is
+the call's own time, and is added to the sum. So no call has a negative time, and no thread more
+than has passed, even if calls are not nested, as in coroutines.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def self_times(
 ) -> tuple[Integers, Integers]:
     """Return the own ns of the pairs of a window, and of the late calls.
 
-    `spent` and `late_spent` are all of their ns, none below 0. To be called for each window of a
-    thread once, in their order.
+    `spent` and `late_spent` are their total ns, none of which is negative. Call this once for
+    each window of a thread, in their order.
     """
     thread, late = matched.run.thread, matched.matching.late
     before = thread.done
@@ -40,7 +40,7 @@ def self_times(
 
 
 class _ThreadSum:
-    """A thread's sum as it grows in one window, by so much (`owns`) at each of some `exits`."""
+    """The sum of a thread in one window, which grows by `owns` at each of `exits`."""
 
     def __init__(self, before: int, exits: Integers, owns: Integers) -> None:
         order = np.argsort(exits, kind="stable")
@@ -49,21 +49,21 @@ class _ThreadSum:
         self._before = before
 
     def at(self, event: int) -> int:
-        """Return the sum in front of an event."""
+        """Return the thread's sum before an event."""
         return self._before + int(self._sums[np.searchsorted(self._exits, event)])
 
 
 def _own(spent: int, grown: int) -> int:
-    """Return what of a call's time is its own, if the sum has grown by `grown` meanwhile."""
+    """Return a call's own time, if the sum has grown by `grown` during the call."""
     return min(max(spent - grown, 0), spent)
 
 
 def _without_nested(
     entries: Integers, exits: Integers, spent: Integers, others: Integers
 ) -> Integers | None:
-    """Return what of the time of pairs none of them inside has taken.
+    """Return the own times of pairs, which no pair inside of them has taken.
 
-    None where that is not all, as they, and the exits of `others`, do not lie in each other.
+    Return None if that does not suffice, because pairs, and exits of `others`, are not nested.
     """
     if not len(entries):
         return spent
@@ -83,7 +83,7 @@ def _without_nested(
     begun, ended, level_of = entries[order], exits[order], level[order]
     if ((begun[1:] < ended[:-1]) & (level_of[1:] == level_of[:-1])).any():
         return None
-    # the pairs one level deeper that end inside of one stand in a row
+    # The pairs one level deeper that end inside of a pair are consecutive.
     sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(spent[order])))
     places = level_of * size + ended
     outer = np.flatnonzero(exits - entries > 1)
@@ -115,7 +115,7 @@ def _in_turn(
     late_spent: Integers,
     done: int,
 ) -> tuple[Integers, Integers]:
-    """Apply the rule to one event after the other."""
+    """Compute own times by applying the rule to one event after the other."""
     own, late_own = np.zeros(len(entries), np.int64), np.zeros(len(late), np.int64)
     pairs = range(len(entries))
     turns = [(event, pair, False) for event, pair in zip(entries.tolist(), pairs, strict=True)]

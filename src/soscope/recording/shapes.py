@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes of calls: which DATA units a call has, and so where its words and strings lie.
+"""Shapes of calls: the DATA units that a call has, and so where its words and strings are.
 
-Calls of one function mostly have the same shape, and one struct takes all of them apart.
-`captured` says what the same units hold, whatever they are.
+Calls of one function mostly have the same shape, and one struct unpacks all of them. `captured`
+decodes the same units in any form.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from soscope.model.call import WholeCall
 
 _KINDS = slice(KIND, None, layout.UNIT)
-_ITEMS = slice(KIND - 1, None, layout.UNIT)  # the bytes that say what data is of
+_ITEMS = slice(KIND - 1, None, layout.UNIT)  # the bytes that tell which item data belongs to
 _HEAD = 8  # bytes of a DATA unit in front of its payload
 _PAYLOAD = layout.UNIT - _HEAD
 _LED_TO = (DATA_STRING, DATA_BYTES, DATA_WORD_AT)
@@ -36,7 +36,7 @@ _NUMBERS = {DATA_WORDS: "Q", DATA_STACK: "Q", DATA_FLOATS: "d"}
 
 
 def keys_of(calls: list[WholeCall]) -> list[object]:
-    """Return what is equal of calls of one slot and one shape, for each of `calls`."""
+    """Return a key for each of `calls`, which is equal for calls of one slot and one shape."""
     return [
         (slot, data[_KINDS], data[_ITEMS], back[_KINDS], back[_ITEMS])
         for _, _, slot, _, _, data, _, back in calls
@@ -44,20 +44,20 @@ def keys_of(calls: list[WholeCall]) -> list[object]:
 
 
 def key_of(data: bytes, back: bytes) -> bytes | tuple[bytes, bytes]:
-    """Return what is equal of calls of one shape; `data` and `back` are DATA units."""
+    """Return a key that is equal for calls of one shape. `data` and `back` are DATA units."""
     key = data[_KINDS] + data[_ITEMS]
     return (key, back[_KINDS] + back[_ITEMS]) if back else key
 
 
 class Shape:
-    """What calls of one shape have: `fields` says where."""
+    """One shape of calls. `fields` tells where their words and strings are."""
 
     __slots__ = ("_is_packed", "_lengths", "_unpack", "_unpack_back", "fields")
 
     def __init__(self, data: bytes, back: bytes) -> None:
-        """Find the shape of a call. Raises ValueError where the units tell of no plain one."""
+        """Find the shape of a call. Raises ValueError if its units have no simple shape."""
         self.fields = fields = Fields()
-        self._lengths: list[tuple[int, int]] = []  # places of those that must be so
+        self._lengths: list[tuple[int, int]] = []  # places of lengths that must be equal
         self._is_packed = data[KIND : KIND + 1] == _PACKED
         at, begun = RESULT + 1, ""
         if self._is_packed:
@@ -70,7 +70,7 @@ class Shape:
         self._unpack_back = struct.Struct(f"<{form}").unpack
 
     def unpack(self, arg0: int, result: int, data: bytes, back: bytes) -> Unpacked | None:
-        """Return the fields of a call; None where it has not as many words as the first one."""
+        """Return the fields of a call, None if it has another number of words than the first."""
         if self._is_packed:
             words = packed(data[: layout.UNIT])
             fields = (arg0, result, *words, *self._unpack(data), *self._unpack_back(back))
@@ -82,9 +82,10 @@ class Shape:
         return fields
 
     def unpack_many(self, calls: list[WholeCall], *, with_back: bool) -> list[Unpacked] | None:
-        """Return the fields of calls of this shape; None where one has other lengths of words.
+        """Return the fields of calls of this shape, None if one has other lengths of words.
 
-        Not `with_back`, what was kept at their exits is left out: the shape knows nothing of it.
+        Without `with_back`, data that was captured at exits is left out, as the shape does not
+        cover it.
         """
         if self._is_packed:
             rows = []

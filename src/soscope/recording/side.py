@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One side of a comparison: a recording, or a document that a report has printed."""
+"""One side of a comparison: a recording, or a JSON document printed by a report."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MAGIC = form.MAGIC.to_bytes(4, "little")
 
 
 def document_text(path: str) -> bytes | None:
-    """Return what a file holds that is no recording; None: it begins as one.
+    """Return the content of a file that is no recording, None if it begins as one.
 
-    Of what begins otherwise than a JSON object, no more than the beginning. Raises RecordingError.
+    If it does not begin as a JSON object, only its beginning is returned. Raises RecordingError.
     """
     try:
         with open(path, "rb") as file:
             text = file.read(_FIRST)
-            if text.lstrip().startswith(b"{"):  # what begins otherwise may have no end
+            if text.lstrip().startswith(b"{"):  # other files may be endless
                 text += file.read()
     except OSError as error:
         reason = (error.strerror or os.strerror(error.errno or 0)).lower()
@@ -31,23 +31,23 @@ def document_text(path: str) -> bytes | None:
 
 
 def document_of(text: bytes, schema: str) -> dict[str, Any] | None:
-    """Return the JSON object of a schema; None: the text is something else."""
+    """Return the JSON object of a schema, None if the text is something else."""
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):
-        return None  # nobody has printed that
+        return None  # no report has printed that
     return said if isinstance(said, dict) and said.get("schema") == schema else None
 
 
 def number_of(value: object) -> int:
-    """Return a member that is a number. Raises TypeError."""
+    """Return a member that is an integer. Raises TypeError for others."""
     if type(value) is not int:
         raise TypeError
     return value
 
 
 def text_of(value: object) -> str:
-    """Return a member that is text. Raises TypeError."""
+    """Return a member that is text. Raises TypeError for others."""
     if not isinstance(value, str):
         raise TypeError
     return value

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where drained data goes: the file, the live decoder, or both.
+"""Sinks, which get drained data: the file, the live decoder, or both.
 
-A sink hears of names before it sees the units that use them, and of the units of one thread
-in the order in which they were written.
+A sink gets names before the units that use them, and the units of one thread in the order in
+which they were written.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ Told = Signal | ProcessStart | ProcessExit
 
 
 class Stop:
-    """The recording ended, and its programs went on.
+    """The end of a recording whose programs go on.
 
-    Nothing that was done behind `tsc` is recorded; 0: nothing that comes behind this. If
-    `program` is a program's number, only that one's recording ended.
+    Nothing that happened after `tsc` is recorded (0: nothing that comes after this). If `program`
+    is a program's number, only that program's recording has ended.
     """
 
     __slots__ = ("program", "time_ns", "tsc")
@@ -29,15 +29,15 @@ class Stop:
 
 
 class Sink:
-    """The base of sinks; every method does nothing here. None of them may raise."""
+    """The base of sinks. Its methods do nothing. No method of a sink may raise."""
 
     __slots__ = ()
 
     def program(self, index: int, facts: dict[str, object]) -> None:
-        """Take what is known of the traced program `index`; replaces what was known."""
+        """Take the facts about the traced program `index`, which replace earlier ones."""
 
     def table(self, kind: int, program: int, first: int, data: bytes) -> None:
-        """Take records of a kind from index `first` on; of STRINGS that is an offset.
+        """Take records of a kind from index `first` on, which is an offset for STRINGS.
 
         Kinds are `format.IMAGES`, SLOTS, CALL_SITES, MOVES, STACKS and STRINGS.
         """
@@ -46,55 +46,55 @@ class Sink:
         """Take units of one chunk from number `first` on; `header` is its current header."""
 
     def chunks(self, program: int, data: bytes | memoryview) -> None:
-        """Take whole full chunks, with their headers, in the order they were handed out.
+        """Take whole full chunks, with their headers, in the order in which they were given out.
 
-        A view is one of the ring: it must not be kept.
+        A view is one of the ring, and must not be kept.
         """
 
     def event(self, event: Told) -> None:
-        """Take something that the supervisor of the processes saw."""
+        """Take an event of a process."""
 
     def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
-        """Hear that a thread ended; none of its units follows."""
+        """Take the end of a thread, of which no more units follow."""
 
     def stop(self, stop: Stop) -> None:
-        """Hear that the recording has ended."""
+        """Take the end of the recording."""
 
     def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
-        """Take clocks that were read together (ns); earlier units have been handed over."""
+        """Take clocks that were read together (ns). Earlier units have been handed over."""
 
     def tick(self, tsc: int, monotonic: int) -> None:
-        """Hear that earlier units have been handed over, where no clock pair is needed."""
+        """Take note that earlier units have been handed over, if no clock pair is needed."""
 
     def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
         """Take the losses so far: dropped[], dropped_exits, images_ and slots_dropped."""
 
     def spoiled(self, program: int, count: int) -> None:
-        """Hear how much of a program's records and counters it has written over itself so far."""
+        """Take how many of its own records and counters a program has overwritten so far."""
 
     def lost(self, start: int, end: int, entries: int, exits: int) -> None:
-        """Hear of records that a file could not take between two times (tsc)."""
+        """Take a loss of records that could not be written to a file between two times (tsc)."""
 
     def counts(self, program: int, counts: dict[int, int]) -> None:
-        """Take calls by slot index, of mode COUNT."""
+        """Take numbers of calls by slot index, in mode COUNT."""
 
     def stats(self, program: int, stats: Stats) -> None:
-        """Take statistics by slot index, of mode STATS: see `ControlBlock.stats`."""
+        """Take statistics by slot index, in mode STATS: see `ControlBlock.stats`."""
 
     def objects(self, program: int, said: dict[str, object]) -> None:
-        """Take what is said of the objects of one process: see `format.OBJECTS`."""
+        """Take the objects of one process: see `format.OBJECTS`."""
 
     def sums(self, data: bytes) -> None:
-        """Take sums that stand for all that came so far: see `format.SUMS`."""
+        """Take sums of everything so far: see `format.SUMS`."""
 
     def reported(self, program: int, said: dict[str, object]) -> None:
         """Take calls that instrumented code has reported: see `format.REPORTED`."""
 
     def samples(self, said: dict[str, object]) -> None:
-        """Take stacks that were seen: see `format.SAMPLES`."""
+        """Take samples of stacks: see `format.SAMPLES`."""
 
     def prototypes(self, text: str) -> None:
-        """Take declarations of functions that soscope itself does not know, in C."""
+        """Take C declarations of functions that soscope itself does not declare."""
 
 
 class Tee(Sink):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of a control block, made while its threads go on: nothing of it is taken off.
+"""A copy of a control block, made while its threads go on. Nothing is removed from it.
 
-For these milliseconds no chunk is overwritten: a call that finds no room is dropped, and counted.
-What changes hands all the same, as its new owner was on the way, is left out.
+During these milliseconds no chunk is overwritten. A call that finds no room is dropped, and
+counted. If the owner of a chunk still changes, because a new one had begun to take it, the chunk
+is left out.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from soscope.wire.block import ControlBlock
 
 
 def copy_of(block: ControlBlock) -> ControlBlock:
-    """Return a block of our own with what `block` holds; it is to be closed.
+    """Return a new block with the content of `block`. The caller closes it.
 
-    Raises NoSharedMemory where there is no memory for it.
+    Raises NoSharedMemory if there is no memory for it.
     """
     descriptor = sharedfile.create(block.size)
     with mmap.mmap(descriptor, block.size) as mapping, memoryview(mapping) as copy:
@@ -26,7 +27,7 @@ def copy_of(block: ControlBlock) -> ControlBlock:
             block.when_full = layout.FULL_DROP
         states = _copy_ring(block, copy)
         block.when_full = policy
-        # names behind the units that use them
+        # Names are copied after the units that use them.
         for section, size in (
             (layout.SEC_MATCHES, block.section(layout.SEC_MATCHES)[1]),
             (layout.SEC_STRINGS, block.strings_used),
@@ -43,12 +44,12 @@ def copy_of(block: ControlBlock) -> ControlBlock:
         with memoryview(block.mapping) as live:
             copy[: layout.PAGE] = live[: layout.PAGE]
     made = ControlBlock(descriptor, block.plan)
-    made.bounds, made.written = block.bounds, block.written  # it is as old as the other one
+    made.bounds, made.written = block.bounds, block.written  # with the time limits of the original
     return made
 
 
 def _copy_ring(block: ControlBlock, copy: memoryview) -> bytes:
-    """Copy the chunks that are in use; return their states, as they are to be read."""
+    """Copy the chunks that are in use. Return their states for reading the copy."""
     chunks = Chunks(block)
     try:
         view = block.view(layout.SEC_CHUNK_STATES, 0, 4 * block.chunks)
@@ -66,7 +67,7 @@ def _copy_ring(block: ControlBlock, copy: memoryview) -> bytes:
                         into[:] = row
                 else:
                     _copy_owned(chunks, index, into)
-                # its owner may have filled it meanwhile, and then nobody else has it
+                # Its owner may have filled it meanwhile, but no other thread has taken it.
                 is_same = not (states[index] ^ before) & ~layout.CHUNK_STATE
                 if not is_same or not seq or chunks.seq(index) != seq:
                     known[index] = layout.CHUNK_FREE
@@ -76,10 +77,10 @@ def _copy_ring(block: ControlBlock, copy: memoryview) -> bytes:
 
 
 def _copy_owned(chunks: Chunks, index: int, copy: memoryview) -> None:
-    """Copy a chunk of which the last units may change at this moment.
+    """Copy a chunk whose last units may change at this moment.
 
     An exit makes an OPEN unit WHOLE, and stores its first word last. Only a thread's last unit
-    but for data is changed so: the rest of that is copied once more.
+    that is no data is changed so. The rest of that unit is copied once more.
     """
     with chunks.row(index, 1) as live:
         copy[:] = live

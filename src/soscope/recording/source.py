@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One thread of a stream: units that were handed over, decoded when it is their turn.
 
-Until then they are kept as bytes: a ring full of them is two million objects otherwise.
+Until then they are kept as bytes, as a ring full of them would be two million objects.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import deque
 else:
-    from _collections import deque  # the rest of `collections` is slow to import
+    from _collections import deque  # `collections` itself is slow to import
 
-HOLE = 0  # the kind of a place where units of a thread may be missing
+HOLE = 0  # kind of an item: units of the thread may be missing here
 _ENTRIES = (layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY)
 _ENDS = layout.UNIT_EXIT << 28
 _WHOLE, _OPEN = runs.WHOLE[0], runs.OPEN[0]
 _OVERHEAD = (layout.UNIT_OVERHEAD << 28).to_bytes(4, "little")
 
-# In order of a thread: (place in the order of times, number, kind, words of the unit, its
-# data, time)
+# Items of a thread: (place in the order of times, number, kind, words of the unit, its data,
+# time).
 Item = tuple[int, int, int, tuple[int, ...], bytes, int]
 
 
 class Source:
     """One thread: its stacks, and its units that wait for their turn.
 
-    `head` is the next item, None while there is none; `holes` are those in front of it; `back` is
-    the exit of a WHOLE unit whose entry it is, () otherwise.
-    `last` is the latest time so far; `seq`, `expected` and `full` describe the thread's
-    current chunk: its number, the number of its next unit, when it was given back.
+    `head` is the next item, None if there is none. `holes` are the holes before it. `back` is the
+    exit if the head is the entry of a WHOLE unit, else (). `last` is the latest time so far.
+    `seq`, `expected` and `full` describe the thread's current chunk: its number, the number of
+    its next unit, and when it was given back.
     """
 
     __slots__ = (
@@ -73,24 +73,24 @@ class Source:
         self.seq = 0
         self.expected = 0
         self.full = 0
-        # units, or the times between which something may have been lost; with a number, and
-        # the place in front of which they do not come
+        # Units, or the times between which something may have been lost; with a number, and a time
+        # that they do not come before.
         self._queue: deque[tuple[int, bytes | tuple[int, ...], int]] = deque()
-        self._units = b""  # in the middle of these
-        self._letters = b""  # what each of them is, if that was asked for
-        self._begun = self._at = 0  # bytes: where the head is in them, and what is behind it
+        self._units = b""  # being decoded
+        self._letters = b""  # the letter of each, if computed
+        self._begun = self._at = 0  # bytes: position of the head in them, and of what follows it
         self._number = self._floor = 0
-        self._tsc = 0  # of the record in front of the next one
+        self._tsc = 0  # time of the previous record
         self.back: tuple[int, ...] = ()
         self.head: Item | None = None
         self.holes: list[tuple[int, ...]] = []
 
     def put(self, number: int, what: bytes | tuple[int, ...], floor: int) -> None:
-        """Queue units, or a hole; what was done before `floor` has been put in order already."""
+        """Queue units or a hole. Everything from before `floor` is in order already."""
         self._queue.append((number, what, floor))
         if isinstance(what, bytes):
             self._waiting[0] += len(what)
-            # Exits are to find all overheads in front of them, wherever those stand.
+            # Exits need all overheads before them, wherever these are in the queue.
             at = what.find(_OVERHEAD)
             while at >= 0:
                 if not at % layout.UNIT:
@@ -100,7 +100,7 @@ class Source:
                 at = what.find(_OVERHEAD, at + 1)
 
     def advance(self) -> Item | None:
-        """Move to the next item; return it, None where there is none."""
+        """Move to the next item and return it, None if there is none."""
         if self.back:
             record, self.back = self.back, ()
             return self._item(layout.UNIT_EXIT, record, b"")
@@ -121,13 +121,13 @@ class Source:
                 return self.head
             self._waiting[0] -= len(what)
             self._units, self._letters, self._at = what, b"", 0
-            # here, not whenever somebody else has his turn: durations must not depend on that
+            # Here, and not at the turn of another thread, as durations must not depend on that.
             self.overhead.forget(self._tsc)
 
     def _item(self, kind: int, record: tuple[int, ...], data: bytes) -> Item:
         self._number += 1
         tsc, last = record[2], self.last
-        if tsc > last:  # max() takes as long as all the rest
+        if tsc > last:  # max() would take as long as all the rest
             last = self.last = tsc
         self._tsc = tsc
         self.head = item = max(self._floor, last), self._number, kind, record, data, last
@@ -136,10 +136,10 @@ class Source:
     def wholes(
         self, until: int, low: int, high: int, apart: dict[int, list[pairing.OpenCall]]
     ) -> list[WholeCall]:
-        """Take the calls from the head on that need no pairing, and nothing else.
+        """Take only calls from the head on that need no pairing.
 
-        Each is a WHOLE unit, or an entry with its exit behind it. They end before `until`, and
-        none ends before the one in front of it; their `sp` is from `low` to `high`, and not in
+        Each is a WHOLE unit, or an entry directly followed by its exit. They end before `until`,
+        and none ends before the previous one. Their `sp` is from `low` to `high`, and not in
         `apart`. The head must be an entry.
         """
         units, letters, program = self._units, self._letters, self.program
@@ -182,7 +182,7 @@ class Source:
                 else:
                     slot, start = slots[commit & NO_SLOT], times
                     if returns_low <= back_to < returns_high:
-                        break  # a tail call
+                        break  # it is a tail call
                 if (
                     slot is None
                     or end != _ENDS | slot.index
@@ -198,7 +198,7 @@ class Source:
                 errno = None
                 rule = slot.error_rule
                 if rule and knows_errno:
-                    bits = fails(rule)  # without a call of our own, for most
+                    bits = fails(rule)  # mostly avoids a function call
                     if is_error(rule, result) if bits is None else result & bits:
                         errno = code & 0xFFFF_FFFF
                 last = over
@@ -213,14 +213,14 @@ class Source:
         return calls
 
     def returns_next(self) -> bool:
-        """Return whether an exit stands behind the head and its data."""
+        """Return whether an exit directly follows the head and its data."""
         at = self._at
         return bool(self.back) or (
             at < len(self._units) and self._units[at + KIND] >> 4 == layout.UNIT_EXIT
         )
 
     def calls_left(self) -> int:
-        """Return how many entries wait, the head among them."""
+        """Return how many entries wait, including the head."""
         head = self.head
         left = int(head is not None and head[2] in _ENTRIES)
         for what in (self._units[self._at :], *(what for _, what, _ in self._queue)):
@@ -229,9 +229,9 @@ class Source:
         return left
 
     def latest(self) -> int:
-        """Return the latest time of all that has been queued."""
+        """Return the latest time of all queued units."""
         latest = max(self.last, self.back[2] if self.back else 0)
-        # what is decoded at this moment stands in nobody's queue
+        # Units that are being decoded are in no queue.
         for what in (self._units[self._at :], *(what for _, what, _ in self._queue)):
             if isinstance(what, bytes):
                 latest = max(latest, latest_of(what, self.program))

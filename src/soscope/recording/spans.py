@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time the agent itself took in one thread, for whole arrays of times: see `overhead`."""
+"""The time that the agent took in one thread, for arrays of times: see `overhead`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ThreadSpans:
         self._most = _MANY
 
     def add(self, tsc: Integers, ticks: Integers) -> None:
-        """Take spans of so many ticks that began at `tsc`."""
+        """Add spans of so many ticks that began at `tsc`."""
         begun = np.concatenate((self._begun, tsc))
         ticks = np.concatenate((self._ticks, ticks))
         order = np.argsort(begun, kind="stable")
@@ -34,11 +34,14 @@ class ThreadSpans:
         self._upto = np.concatenate((np.zeros(1, np.int64), np.cumsum(ticks)))
 
     def before(self, tsc: Integers) -> Integers:
-        """Return the ticks of all spans that began before each of some times."""
+        """Return the ticks of all spans that began before each time."""
         return self._upto[np.searchsorted(self._begun, tsc, side="left")]
 
     def before_each(self, tsc: Integers) -> Integers | None:
-        """As `before`, where the times never go back; None: there are no spans among them."""
+        """Return the same as `before`, for times that never go back.
+
+        Return None if no spans are among the times.
+        """
         low, high = np.searchsorted(self._begun, (tsc[0], tsc[-1]), side="left").tolist()
         if low == high:
             return None
@@ -49,13 +52,13 @@ class ThreadSpans:
 
     @property
     def are_many(self) -> bool:
-        """Return whether it is time to `fold` them."""
+        """Return whether there are enough spans to `fold` them."""
         return len(self._begun) > self._most
 
     def fold(self, times: list[int], now: int) -> None:
-        """Hear that all further questions are about `times`, and what is not before `now`.
+        """Simplify spans, as all further queries are about `times` or about `now` and later.
 
-        Spans that no question can tell apart become one.
+        Spans that no query can tell apart are joined.
         """
         old = int(np.searchsorted(self._begun, now))
         which = np.searchsorted(np.array(sorted(times), np.int64), self._begun, side="right")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds what a program has written over in the memory that it shares with soscope.
+"""Finds data that a program has overwritten in the memory that it shares with soscope.
 
-The agent is right where it can be proved wrong and is not. Each chunk that was given out has the
-next number, so none can be missing. Only soscope frees chunks. See `possible` for their units.
-What is wrong is left out and counted: then no report says "complete".
+Data counts as the agent's unless it is provably wrong. Chunks are numbered as they are given out,
+so no number can be missing. Only soscope frees chunks. For their units see `possible`. Wrong data
+is left out and counted, and then no report claims to be complete.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.meddling import Meddling
 
-_FEW = 1 << 16  # units that are all looked at: it takes a twenty-fifth of a second
-_WHOLE, _TYPES = 64, 512  # chunks behind them, of which one is looked at, or the types of a row
-_AT_ONCE = 1 << 16  # numbers that may be given out between two looks: more is no number
-_MISSING = 1 << 18  # numbers that nobody has seen: more have no room in a ring
+_FEW = 1 << 16  # units that are all checked, in a twenty-fifth of a second
+_WHOLE, _TYPES = 64, 512  # later: one chunk, or one row's types, in so many chunks
+_AT_ONCE = 1 << 16  # numbers that can be given out between two looks
+_MISSING = 1 << 18  # missing numbers that can exist: a ring has no room for more
 _KNOWN_STATES = bytes((layout.CHUNK_FREE, layout.CHUNK_OWNED, layout.CHUNK_FULL))
 
 
 class Spoiled:
-    """What is wrong in one control block; `count` says how much of it was found."""
+    """The damage in one control block. `count` is how much was found."""
 
     __slots__ = (
         "_block",
@@ -49,21 +49,21 @@ class Spoiled:
         self._stacks = StackTable(block)
         self._meddling = Meddling(block)
         self._first = 0  # tsc at which the session began
-        self._seen = 0  # units that were looked at
-        self._due = 0  # units at which a row is looked at more closely
-        self._known: dict[int, bytes] = {}  # chunk in use -> how its header begins
-        self._refused: dict[int, int] = {}  # chunk -> seq of the header that was counted
-        self._missing: set[int] = set()  # numbers in front of the newest that nobody has seen
+        self._seen = 0  # units that were checked
+        self._due = 0  # number of units at which a row is checked thoroughly
+        self._known: dict[int, bytes] = {}  # chunk in use -> beginning of its header
+        self._refused: dict[int, int] = {}  # chunk -> seq of the invalid header that was counted
+        self._missing: set[int] = set()  # numbers below the newest that were not seen
         self._newest = 0
         self.count = 0
 
     def begin(self) -> None:
-        """Hear that the agent has written what it writes once."""
+        """Take note that the agent has written its constant fields."""
         self._first = self._block.tsc_start
         self._meddling.begin()
 
     def limits(self) -> Limits:
-        """Return what there is by now."""
+        """Return the present limits of the session."""
         block = self._block
         off = block.flags & layout.FLAG_NO_CLOCK or block.agent_flags & layout.AGENT_TSC_OFF
         return Limits(
@@ -81,10 +81,10 @@ class Spoiled:
     def can_be(
         self, index: int, header: bytes, *, is_full: bool, limits: Limits | None = None
     ) -> bool:
-        """Return whether a chunk may be read, of which `header` is a copy of the header.
+        """Return whether a chunk may be read. `header` is a copy of its header.
 
-        `is_full`: it was full before the header was copied, so the header says since when.
-        `limits` are what there was behind the copy, None: look.
+        With `is_full`, it was full before the header was copied, so the header has the time.
+        `limits` are the limits after the copy, None to read them.
         """
         begins = header[: layout.CHUNK.offset("tsc_full")]
         known = self._known.get(index)
@@ -93,7 +93,7 @@ class Spoiled:
         seq = int.from_bytes(begins[:8], "little")
         can_be = (limits or self.limits()).can_be_chunk(header, is_full=is_full)
         if can_be and known != begins:
-            # nobody but soscope ends what was known, and it forgets that then
+            # Only soscope ends the use of a chunk, and then forgets it here.
             can_be = self._take(seq)
             self.count += known is not None
             if can_be:
@@ -104,13 +104,13 @@ class Spoiled:
         return can_be
 
     def forget(self, indices: list[int]) -> None:
-        """Hear that chunks are given back."""
+        """Forget chunks that are given back."""
         for index in indices if self._known or self._refused else ():
             self._known.pop(index, None)
             self._refused.pop(index, None)
 
     def look(self, states: bytes) -> None:
-        """Look for chunks that somebody else has given back, and for counters that go back."""
+        """Find chunks that were given back by something else, and counters that go back."""
         free = [index for index in self._known if states[index] == layout.CHUNK_FREE]
         for index in free:
             del self._known[index]
@@ -121,7 +121,7 @@ class Spoiled:
         if seq in self._missing:
             self._missing.remove(seq)
             return True
-        if self._block.when_full == layout.FULL_OVERWRITE:  # what is overwritten is counted
+        if self._block.when_full == layout.FULL_OVERWRITE:  # counted elsewhere
             return True
         if not 0 < seq - self._newest <= _AT_ONCE or len(self._missing) > _MISSING:
             return False
@@ -132,7 +132,7 @@ class Spoiled:
     # ---- units ----
 
     def checked(self, units: bytes) -> bytes:
-        """Return units of a chunk without those that no agent has written."""
+        """Return units of a chunk without units that no agent has written."""
         bad = self.limits().spoiled(units)
         self._seen += len(units) // layout.UNIT
         self.count += len(bad)
@@ -141,31 +141,31 @@ class Spoiled:
     def checked_row(
         self, run: dict[int, int], states: bytes, row: memoryview, *, hurry: bool
     ) -> bytes | memoryview:
-        """Return whole chunks with nothing in the place of what no agent has written.
+        """Return whole chunks with NOTHING in place of units that no agent has written.
 
-        `row` are the chunks of `run`, which has the number of each; `states` were their states
-        before. Behind the first units, the types of all are looked at, and all of one chunk in 64.
-        With `hurry`, when threads may soon wait for these chunks, the types of one row in eight
-        are looked at, and the numbers of the others.
+        `row` are the chunks of `run`, which has their numbers. `states` were their states before.
+        After the first units, the types of all units are checked, and everything of one chunk in
+        64. With `hurry`, when threads may soon wait for these chunks, the types of one row in
+        eight are checked, and the numbers of the others.
         """
         is_many = self._seen >= _FEW
         self._seen += len(row) // layout.UNIT
         is_due = self._seen >= self._due
         if is_many and hurry and not is_due and self._are_next(run, states):
             return row
-        data = self._good_chunks(run, states, bytes(row))  # a copy stays as it was checked
+        data = self._good_chunks(run, states, bytes(row))  # a copy cannot change after the check
         head, size = layout.CHUNK_HEADER, layout.CHUNK_SIZE
         limits = self.limits()
         if is_many and data and limits.have_types(data):
             if is_due:
                 self._due = self._seen + (_TYPES if hurry else _WHOLE) * size // layout.UNIT
-            at = self._seen * size % len(data)  # of one chunk or another
+            at = self._seen * size % len(data)  # a different chunk each time
             if hurry or not is_due or not limits.spoiled(data[at + head : at + size]):
                 return data
         return b"".join([chunk[:head] + self.checked(chunk[head:]) for chunk in _chunks(data)])
 
     def _are_next(self, run: dict[int, int], states: bytes) -> bool:
-        """Return whether full chunks were given out next; false if it is more complex."""
+        """Return whether full chunks have the next numbers; False in complicated cases."""
         newest = self._newest
         if (
             self._block.when_full == layout.FULL_OVERWRITE
@@ -178,14 +178,14 @@ class Spoiled:
         return True
 
     def _good_chunks(self, run: dict[int, int], states: bytes, data: bytes) -> bytes:
-        """Return the chunks of a row that may be read, by their headers."""
+        """Return the chunks of a row that may be read, judged by their headers."""
         limits = self.limits()
         head, size = layout.CHUNK_HEADER, layout.CHUNK_SIZE
         good = []
         for at, (index, state) in zip(
             range(0, len(data), size), zip(run, states, strict=True), strict=True
         ):
-            is_full = state == layout.CHUNK_FULL  # not if the thread has died
+            is_full = state == layout.CHUNK_FULL  # False if the thread has died
             if self.can_be(index, data[at : at + head], is_full=is_full, limits=limits):
                 good.append(at)
         if len(good) == len(run):
@@ -195,7 +195,7 @@ class Spoiled:
     # ---- the end ----
 
     def finish(self, *, dead: bool) -> None:
-        """Look for what is missing; `dead`: nobody writes any more."""
+        """Find what is missing. With `dead`, there are no writers any more."""
         block, chunks = self._block, self._chunks
         states = block.chunk_states()
         self.look(states)
@@ -207,7 +207,7 @@ class Spoiled:
         there = {chunks.seq(index) for index in owned + in_state(states, layout.CHUNK_FULL)}
         given = block.ring_seq
         self._missing.update(range(self._newest + 1, min(given, self._newest + _AT_ONCE) + 1))
-        # a thread that was killed while it took a chunk had a number, and no chunk has it
+        # If a thread was killed while it took a chunk, its number is used, but no chunk has it.
         unmarked = [index for index in owned if not chunks.seq(index)]
         self.count += max(len(self._missing - there) - len(unmarked), 0) + (given < self._newest)
 

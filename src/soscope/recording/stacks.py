@@ -16,7 +16,7 @@ from soscope.wire import layout
 
 
 class Part:
-    """The events of one stack in [low, high]: `which` of the run's, None = all."""
+    """The events of one stack in [low, high]: the events `which` of the run, or all if None."""
 
     def __init__(self, of: Matched, low: int, high: int, which: Integers | None) -> None:
         self.of = of
@@ -29,7 +29,7 @@ class Part:
         self.matching = Matching()
 
     def match(self, *, deep: bool) -> None:
-        """Find what becomes of the events, and change nothing."""
+        """Match the events, without changing any state."""
         thread = self.of.run.thread.state
         calls = thread.within(self.low, self.high)
         self.matching = match(self.events, self.tail, calls, deep=deep)
@@ -72,7 +72,7 @@ class Part:
                 chain.append(event)
 
     def keep(self, *, deep: bool) -> None:
-        """Make what was found the state of the thread, and part of the window."""
+        """Store the results in the state of the thread and in the window."""
         thread, matching = self.of.run.thread.state, self.matching
         made: dict[int, OpenCall] = {}
         wanted = [call for call in matching.open if not isinstance(call, OpenCall)]
@@ -114,7 +114,7 @@ class Part:
         return call.sp if isinstance(call, OpenCall) else int(self.events.sp[call])
 
     def _last_entries(self, over: list[tuple[AnyCall, int]]) -> dict[int, int]:
-        """Return the last entry at each address where calls were unwound, if there is one."""
+        """Return the last entry at each address at which calls were unwound, if there is one."""
         sps = {self._sp(call) for call, _ in over} | set(self.of.run.thread.state.unwound)
         if not sps:
             return {}
@@ -124,7 +124,7 @@ class Part:
         return dict(zip(self.events.sp[entries].tolist(), entries.tolist(), strict=True))
 
     def _make(self, wanted: list[int], made: dict[int, OpenCall], *, deep: bool) -> None:
-        """Make calls of entries that the next windows may hear of."""
+        """Make calls for entries that later windows may refer to."""
         if not wanted:
             return
         run = self.of.run
@@ -147,7 +147,7 @@ class Part:
             call.payload = number, addr
 
     def _join(self, *, deep: bool) -> None:
-        """Add what was found to that of the whole run."""
+        """Add the results to those of the whole run."""
         matching, into, which = self.matching, self.of.matching, self.which
         if which is None:
             self.of.matching = matching
@@ -172,10 +172,10 @@ class Part:
 
 
 def stacks_of(run: Run) -> list[tuple[int, int, Integers | None]] | None:
-    """Return the stacks that events belong to: their bounds with these events, and which.
+    """Return the stacks that events belong to: bounds, number of stacks, and their events.
 
-    None where following the events one by one could find others: addresses belong together that
-    lie at most REACH from each other.
+    Return None if processing events one by one could find other stacks. Addresses belong to one
+    stack if they are at most REACH apart.
     """
     sp = run.events.sp
     low, high = int(sp.min()), int(sp.max())
@@ -191,14 +191,14 @@ def stacks_of(run: Run) -> list[tuple[int, int, Integers | None]] | None:
     inside = np.zeros(len(known), np.bool_)
     for first, last in near:
         inside |= (known >= first) & (known <= last)
-    # intervals that belong together: stacks that are known, and addresses beside them
+    # Intervals that belong together: known stacks, and addresses near them.
     parts = sorted([*((a, b, 1) for a, b in near), *((a, a, 0) for a in known[~inside].tolist())])
     joined: list[list[int]] = []  # low, high, stacks, addresses
     for first, last, is_stack in parts:
         if joined and first - joined[-1][1] <= REACH:
             group = joined[-1]
             if is_stack and group[2] and not group[3] and first > group[1]:
-                joined.append([first, last, 1, 0])  # side by side, and apart as yet
+                joined.append([first, last, 1, 0])  # adjacent, but separate so far
                 continue
             group[1] = max(group[1], last)
             group[2] += is_stack
@@ -231,7 +231,7 @@ def stacks_of(run: Run) -> list[tuple[int, int, Integers | None]] | None:
 
 
 def may_have_moved(pairs: Pairing, parts: list[list[Part]]) -> bool:
-    """Return whether an exit without entry could be that of another thread's call."""
+    """Return whether an exit without entry may belong to a call of another thread."""
     for number, mine in enumerate(parts):
         for part in mine:
             for event in part.matching.orphans:

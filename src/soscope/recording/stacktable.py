@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries stacks, with codes among them, from the own memory of BLOCKS or TRACE to a sink.
+"""Reads stacks, and codes among them, from the memory of BLOCKS or TRACE, for a sink.
 
-A thread takes room for a stack and then fills it, the head last. A stack without a head is being
-filled: all from there on is passed on once more, until nothing is missing. Who names a stack has
-found it whole.
+A thread reserves room for a stack and then fills it, its head last. A stack without a head is
+being filled: everything from there on is passed on again until nothing is missing. A record only
+refers to complete stacks.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _IS_CODE = 1 << blocklayout.STACK_CODE
 
 
 class StackTable:
-    """The stacks of one control block: none where no instrument keeps any."""
+    """The stacks of one control block, none if no instrument keeps any."""
 
     __slots__ = ("_block", "_first", "_room", "_seen", "_used", "_whole")
 
     def __init__(self, block: ControlBlock) -> None:
         self._block = block
-        self._whole = 1  # all words in front of this one belong to whole stacks
-        self._seen = 1  # words when they were passed on last
+        self._whole = 1  # all words before this one belong to complete stacks
+        self._seen = 1  # number of words that were passed on last
         keeper = next(filter(block.own_start, _KEEPERS), None)
         self._room = self._first = self._used = 0
         if keeper is not None:
@@ -36,7 +36,7 @@ class StackTable:
 
     @property
     def used(self) -> int:
-        """How many words are in use: each stack has a lower number."""
+        """Return how many words are in use. Numbers of stacks are lower."""
         return min(self._block.words[self._used], self._room) if self._room else 0
 
     def fresh(self) -> tuple[int, bytes] | None:
@@ -53,13 +53,13 @@ class StackTable:
         return first, self._words(first, count)
 
     def rest(self) -> tuple[int, bytes] | None:
-        """Return what has not been passed on as a whole stack, at the end."""
+        """Return the words that have not been passed on as complete stacks, at the end."""
         if not self._room or self._whole >= self._seen:
             return None
         return self._whole, self._words(self._whole, self._seen)
 
     def _skip(self, first: int, count: int) -> int:
-        """Return the number of the first word from `first` on that is no whole stack's."""
+        """Return the number of the first word from `first` on that is in no complete stack."""
         words, start = self._block.words, self._first
         while first < count:
             head = words[start + first]

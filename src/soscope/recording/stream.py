@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes calls of units, one after the other: live from the ring, or from a recording.
+"""Decodes units into calls, one after the other: live from the ring, or from a recording.
 
-Threads hand over their units in pieces; the calls of all threads are put in the order of
-their times. What is handed over after a clock pair was mostly done after the pair before it,
-but a thread may lose its processor between reading the clock and writing its record. So events
-wait until a pair is `HOLD` old; what comes later still is given the time of the latest event
-that was told. Within a thread the order of the units counts, not their times: a signal may
-come between reading the clock and taking a place.
+Threads hand over their units in pieces. The calls of all threads are put in the order of their
+times. Most of what is handed over after a clock pair happened after the pair before it, but a
+thread may lose its processor between reading the clock and writing its record. So events wait
+until a pair is `HOLD` old. Events that come later still get the time of the latest event that was
+returned. Within a thread the order of the units counts, not their times, as a signal may come
+between reading the clock and taking a place.
 
-The events depend on the order of the input alone, never on the moments at which `take` is called:
-a recording that is fed again gives the same events, with the same times.
+The events depend only on the order of the input, never on the moments at which `take` is called.
+A recording that is read again gives the same events, with the same times.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ if TYPE_CHECKING:
 
     from soscope.recording.reader import RecordingFile
 else:
-    from _collections import deque  # as typing is the rest of `collections`
+    from _collections import deque  # so is `collections`
 
-_ELSEWHERE = {pairing.MOVED, pairing.INHERITED}  # the entry is another thread's
+_ELSEWHERE = {pairing.MOVED, pairing.INHERITED}  # the entry is in another thread
 _FOREVER = 1 << 80
-HOLD = SPACING  # ns that events wait for what was done before them
-_SLICE = 1000  # events made at once: more than that only costs memory
+HOLD = SPACING  # ns for which events wait for earlier ones
+_SLICE = 1000  # events made at once; more only costs memory
 
 
 class Stream(Sink):
-    """Decodes what it is fed; `take` returns the events that are in order by now.
+    """Decodes its input. `take` returns the events that are in order by now.
 
-    `programs` are known already, if they are given. With `stretches`, calls in a row that need
-    no pairing are one Stretch instead of an Entry and an Exit each.
+    `programs` are programs that are known already. With `stretches`, consecutive calls that need
+    no pairing become one Stretch instead of an Entry and an Exit each.
     """
 
     __slots__ = (
@@ -99,27 +99,27 @@ class Stream(Sink):
         self._pairing = pairing.Pairing()
         self._losses = Losses()
         self._by_thread: dict[tuple[int, int, int], Source] = {}
-        self._alive: dict[int, dict[int, list[Source]]] = {}  # by pid and tid
-        # the heads of the threads that have any: (time, number, thread)
+        self._alive: dict[int, dict[int, list[Source]]] = {}  # threads by pid and tid
+        # The heads of all threads that have one: (time, number, thread).
         self._heap: list[tuple[int, int, Source]] = []
-        # (time, number, what happened, the threads that it ended): a heap, too
+        # A heap, too: (time, number, event, the threads that it ended).
         self._told: list[tuple[int, int, Told | Stop | int, list[Source]]] = []
         self._number = 0
-        self._ticks: deque[tuple[int, int]] = deque()  # tsc, monotonic: younger than HOLD
+        self._ticks: deque[tuple[int, int]] = deque()  # tsc, monotonic; younger than HOLD
         self._until = 0  # events up to this time are in order
-        self._lately: deque[tuple[int, int]] = deque()  # as `_ticks`, with those of `tick`
-        self._passed = 0  # what was done up to this time has been fed
-        self._latest = 0  # ns: of the events that have been told
+        self._lately: deque[tuple[int, int]] = deque()  # like `_ticks`, with those of `tick`
+        self._passed = 0  # everything up to this time has arrived
+        self._latest = 0  # ns of the latest event that was returned
         self._dead: dict[int, str] = {}  # pid -> how its open calls end
         self._out: list[Event] = []
-        self._stop = 0  # tsc: behind it is what is told from now on, if not 0
-        self._over = False  # the recording has ended: no calls any more
+        self._stop = 0  # end of the recording (tsc), from when on no event is returned, or 0
+        self._over = False  # the recording has ended, no more calls
         self._stopped: set[int] = set()  # programs whose recording has ended
 
-    # ---- what it is fed ----
+    # ---- input ----
 
     def program(self, index: int, facts: dict[str, object]) -> None:
-        """Take what is known of a program."""
+        """Take the facts about a program."""
         self.programs[index].facts = facts
 
     def table(self, kind: int, program: int, first: int, data: bytes) -> None:
@@ -128,16 +128,16 @@ class Stream(Sink):
             self.programs[program].add(kind, first, data)
 
     def chunks(self, program: int, data: bytes | memoryview) -> None:
-        """Take whole chunks."""
+        """Process whole chunks."""
         for piece in pieces_of(program, data):
             self._piece(piece)
 
     def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:
-        """Take units of one chunk."""
+        """Process units of one chunk."""
         self._piece(Piece(program, header, first, units))
 
     def event(self, event: Told) -> None:
-        """Take what happened to a process."""
+        """Take an event of a process."""
         ended: list[Source] = []
         if ends_calls(event):
             threads = self._alive.pop(event.pid, {})
@@ -150,7 +150,7 @@ class Stream(Sink):
             self._tell_later(time_ns, time_ns, [source])
 
     def stop(self, stop: Stop) -> None:
-        """Hear that the recording has ended: calls that are open then may have returned."""
+        """Take the end of the recording. Calls that are open then may have returned."""
         tsc = stop.tsc
         if not tsc:
             tsc = max(
@@ -171,8 +171,8 @@ class Stream(Sink):
         ]
 
     def _tell_later(self, time_ns: int, what: Told | int, ended: list[Source]) -> None:
-        """Queue what happened; units that still come of `ended` are other threads'."""
-        # everything they did before has been fed; clocks are less exact than that
+        """Queue an event. Later units with ids of `ended` threads belong to new threads."""
+        # What they did before that has arrived, but clocks are not exact.
         latest = [source.latest() for source in ended]
         tsc = max(self._clock.tsc(time_ns), self._stop, self._until, *latest)
         for source in ended:
@@ -185,56 +185,56 @@ class Stream(Sink):
         self._losses.dropped(program, tsc, totals)
 
     def spoiled(self, program: int, count: int) -> None:
-        """Take what a program has written over so far."""
+        """Take how much a program has overwritten so far."""
         self._losses.spoil(program, count)
 
     def lost(self, start: int, end: int, entries: int, exits: int) -> None:
-        """Take what a file could not take."""
+        """Take a loss of records that could not be written to a file."""
         self._losses.lost(start, end, entries, exits)
 
     def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
-        """Take a clock pair: events up to the pairs that are `HOLD` older are in order now."""
+        """Take a clock pair. Events up to pairs that are `HOLD` older are in order now."""
         self._losses.tick(tsc)
         self._clock.add(tsc, realtime, monotonic)
         self._until = max(self._until, _older(self._ticks, tsc, monotonic))
         self.tick(tsc, monotonic)
 
     def tick(self, tsc: int, monotonic: int) -> None:
-        """Hear that what was done up to `tsc` has been fed."""
+        """Take note that everything up to `tsc` has arrived."""
         self._passed = max(self._passed, _older(self._lately, tsc, monotonic))
 
     @property
     def behind(self) -> int:
-        """The bytes of units that nobody has begun to decode."""
+        """Return the bytes of units that are not decoded yet."""
         return self._waiting[0]
 
     def calls_left(self) -> int:
-        """Return how many calls wait whose entry nobody has taken."""
+        """Return how many calls wait whose entry was not returned yet."""
         return sum([source.calls_left() for _, _, source in self._heap])
 
     @property
     def told_until(self) -> int:
-        """The time (ns) up to which all events have been taken; 0 where some still wait."""
+        """Return the time (ns) up to which all events have been taken, 0 while some wait."""
         if any(heap and heap[0][0] <= self._passed for heap in (self._heap, self._told)):
             return 0
         return self._clock.time_ns(self._passed)
 
     def take(self, most: int | None = None) -> list[Event]:
-        """Return the events that are in order, `most` of them or hardly more."""
+        """Return events that are in order, about `most` of them."""
         self._process(self._until, most)
         out, self._out = self._out, []
         return out
 
     def let_go(self) -> None:
-        """Hear that nothing more is fed: all that waits is in order."""
+        """Take note that the input is complete, so everything that waits is in order."""
         self._until = _FOREVER
 
     def finish(self) -> list[Event]:
-        """Return all remaining events: nothing more is fed."""
+        """Return all remaining events, as the input is complete."""
         self.let_go()
         self._process(_FOREVER, None)
         for pid, threads in self._alive.items():
-            if pid in self._dead:  # what came late
+            if pid in self._dead:  # units that came late
                 for source in (source for sources in threads.values() for source in sources):
                     time_ns = max(self._clock.time_ns(source.last), self._latest)
                     self._close(source, self._dead[pid], source.last, time_ns)
@@ -259,7 +259,7 @@ class Stream(Sink):
             self._returned(source, piece)
             return
         elif piece.seq != source.seq or piece.first != source.expected:
-            # Between two chunks a thread may have gone without, and lost something.
+            # Between two chunks a thread may have had none, and lost records.
             whole = piece.first == 0 and piece.seq != source.seq
             self._number += 1
             source.put(self._number, (source.full, piece.tsc) if whole else (), self._until)
@@ -269,7 +269,7 @@ class Stream(Sink):
         self._put(source, piece.units)
 
     def _returned(self, source: Source, piece: Piece) -> None:
-        """Take the exit of a call whose entry was taken by itself."""
+        """Take the exit of a call whose entry was handed over before."""
         if len(piece.units) == layout.UNIT and piece.units[3] >> 4 == layout.UNIT_WHOLE:
             self._put(source, exit_of(piece.units, source.program))
 
@@ -287,7 +287,7 @@ class Stream(Sink):
     # ---- events in order ----
 
     def _process(self, until: int, most: int | None) -> None:
-        """Handle what waits with times up to `until`, until there are `most` events."""
+        """Process what waits with times up to `until`, until there are `most` events."""
         out = self._out
         heap, told = self._heap, self._told
         enough = _FOREVER if most is None else most
@@ -304,7 +304,7 @@ class Stream(Sink):
             if not heap or heap[0][0] > until:
                 break
             source = heappop(heap)[2]
-            # up to the next event of anybody else
+            # Up to the next event of another thread.
             until_time, until_number = min(
                 heap[0][:2] if heap else (_FOREVER, 0),
                 told[0][:2] if told else (_FOREVER, 0),
@@ -335,19 +335,19 @@ class Stream(Sink):
             self._wait(source)
 
     def _pass_holes(self, source: Source) -> None:
-        """Count what is a hole: when it is the turn of what follows, losses are known."""
+        """Count the real holes. Losses are known when it is the turn of what follows."""
         for span in source.holes:
             if not span or self._losses.within(span[0], span[1]):
                 source.thread.holes += 1
         source.holes.clear()
 
     def _stretch(self, source: Source, head: Item, until: int) -> int:
-        """Put whole calls from the head on into one event; return how many there are.
+        """Put whole calls from the head on into one event. Return how many there are.
 
-        All of them end before `until` (tsc). 0: the next one needs more than that.
+        All of them end before `until` (tsc). 0 means that the next call needs pairing.
         """
         if source.back and source.back[2] >= until:
-            return 0  # what most often is in the way: another thread's call
+            return 0  # the most frequent reason: another thread's call
         tsc = head[3][2]
         piece, gap = self._clock.piece(tsc), self._pairing.gap(source.thread)
         if piece is None or gap is None:
@@ -386,7 +386,7 @@ class Stream(Sink):
             time_ns = self._latest
         for gone in over:
             self._end(gone, ENDED_UNWOUND, time_ns, source)
-        if tail:  # it returns to where its caller would have
+        if tail:  # a tail call returns to its caller's return address
             return_addr = before.payload.return_addr if before is not None else 0
         entry = Entry(
             time_ns,
@@ -466,12 +466,12 @@ class Stream(Sink):
             how = ENDED_LOST
         self._pass_holes(source)
         if source.full and self._losses.within(source.full, max(time, source.full)):
-            source.thread.holes += 1  # it went without a chunk at the end
+            source.thread.holes += 1  # the thread had no chunk at its end
         for call in self._pairing.end(source.thread):
             self._end(call, how, time_ns, source)
 
     def _tell(self, tsc: int, what: Told | Stop | int, ended: list[Source]) -> None:
-        if isinstance(what, int):  # the end of a thread, which is nobody's event
+        if isinstance(what, int):  # the end of a thread, for which there is no event
             for source in ended:
                 self._close(source, ENDED_EXIT, tsc, max(what, self._latest))
             return
@@ -479,7 +479,7 @@ class Stream(Sink):
             self._end_recording(tsc, what)
             return
         if self._over and isinstance(what, Signal):
-            return  # as calls: not recorded any more
+            return  # signals are not recorded any more, like calls
         self._latest = what.time_ns = max(what.time_ns, self._latest)
         if isinstance(what, ProcessExit):
             self._dead[what.pid] = how_ended(what)
@@ -504,7 +504,7 @@ class Stream(Sink):
 
 
 def _older(ticks: deque[tuple[int, int]], tsc: int, monotonic: int) -> int:
-    """Add a tick; take out those that are `HOLD` older, and return the last one's tsc, or 0."""
+    """Add a tick, remove ticks that are `HOLD` older, and return the last one's tsc, or 0."""
     last = 0
     while ticks and monotonic - ticks[0][1] >= HOLD:
         last = ticks.popleft()[0]
@@ -513,7 +513,7 @@ def _older(ticks: deque[tuple[int, int]], tsc: int, monotonic: int) -> int:
 
 
 def batches(recording: RecordingFile, *, stretches: bool = False) -> Iterator[list[Event]]:
-    """Decode a recording from its start; names that it has at its end are known from the start."""
+    """Decode a recording from its start, with all names that it has at its end."""
     stream = Stream(recording.programs, stretches=stretches)
     for _ in recording.replay(stream):
         while some := stream.take(_SLICE):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums in a recording that are written over again and again, and survive a kill in the middle.
+"""Sums in a recording that are overwritten again and again, and survive a kill meanwhile.
 
-Two blocks take turns: while one is written over, the other has what was written before.
+Two blocks take turns: while one is overwritten, the other has the previous sums.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HEAD = struct.Struct("<QQII")  # sequence, bytes, CRC, 0
-_LEAST = 1 << 14  # bytes of a block
+_LEAST = 1 << 14  # bytes of a block, at least
 Block = list[bytes | memoryview]
 
 
 class SumsPlaces:
-    """Where sums stand in a file: up to two places, each with room for so many bytes."""
+    """The places of sums in a file: up to two, each with room for so many bytes."""
 
     __slots__ = ("_places", "_sequence")
 
     def __init__(self) -> None:
-        self._places: list[tuple[int, int]] = []  # offset, room; the newest one is the last
+        self._places: list[tuple[int, int]] = []  # (offset, room), the newest one last
         self._sequence = 0
 
     def write(self, descriptor: int, data: bytes, append: Callable[[Block], int | None]) -> bool:
-        """Write sums; return whether they are in the file. Raises OSError.
+        """Write sums. Return whether they are in the file. Raises OSError.
 
-        `append` puts a block behind all others and returns its offset, None: there is no room.
+        `append` adds a block at the end and returns its offset, None if there is no room.
         """
         self._sequence += 1
         body = pack(self._sequence, data)
@@ -61,13 +61,13 @@ class SumsPlaces:
 
 
 def pack(sequence: int, data: bytes) -> bytes:
-    """Return what a block begins with that holds `data`."""
+    """Return the body of a block with `data`."""
     head = _HEAD.pack(sequence, len(data), 0, 0)
     return _HEAD.pack(sequence, len(data), zlib.crc32(data, zlib.crc32(head)), 0) + data
 
 
 def unpack(body: bytes) -> tuple[int, bytes] | None:
-    """Return (sequence, data) of a block, None: it is half written."""
+    """Return (sequence, data) of a block, None if it is half written."""
     if len(body) < _HEAD.size:
         return None
     sequence, length, crc, _ = _HEAD.unpack_from(body)

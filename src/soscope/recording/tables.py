@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries what the agent names in its records from the control block to a sink.
+"""Copies the tables that the agent's records refer to from the control block to a sink.
 
-Those are images, slots, call sites, stacks and strings.
+These are images, slots, call sites, stacks and strings.
 
-They are passed on as they lie in memory: a program with tens of thousands of slots costs a
-copy, and names are looked up only for slots that somebody asks about.
+They are passed on in their binary form: a program with tens of thousands of slots costs one copy,
+and names are only looked up for slots that are needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LAYOUTS = {
 
 
 def _staying(record: layout.Layout, names: str) -> tuple[int, slice, bytes]:
-    """Return the size of a record, where it says that it is ready, and a mask of what stays."""
+    """Return a record's size, the place of its ready flag, and a mask of constant bytes."""
     mask = bytearray(record.size)
     for name in names.split():
         at, size, _ = record.fields[name]
@@ -39,8 +39,8 @@ def _staying(record: layout.Layout, names: str) -> tuple[int, slice, bytes]:
     return record.size, slice(at, at + size), bytes(mask)
 
 
-# what of a record stays as it is once it is ready: slots of an image that comes again are
-# written anew, with a name that may stand elsewhere
+# Fields of a record that do not change once it is ready. Slots of an image that comes again are
+# rewritten, and their names may be at another place then.
 _STAYS = {
     form.STRINGS: (1, slice(0, 1), b"\xff"),
     form.CALL_SITES: (layout.CALL_SITE.size, slice(0, 8), b"\xff" * layout.CALL_SITE.size),
@@ -61,7 +61,7 @@ _SLOT_FLAGS = layout.SLOT_LAZY | layout.SLOT_ENTRY_ONLY | layout.SLOT_PARTIAL
 class _Table:
     """One section of records.
 
-    In unfinished ones `ready`, `kind` or the lower half of `word` is 0.
+    In unfinished records `ready`, `kind` or the lower half of `word` is 0.
     """
 
     __slots__ = ("_block", "_kind", "_most", "_ready", "_section", "done", "seen", "size")
@@ -72,11 +72,11 @@ class _Table:
         self._kind, record, ready, self._most = _LAYOUTS[section]
         self.size = record.size
         self._ready = record.offset(ready) // 4
-        self.done = 0  # all records in front of this one were ready
-        self.seen = (0, 0)  # records, and those of them that were ready
+        self.done = 0  # all records before this one were ready
+        self.seen = (0, 0)  # number of records, and of those that were ready
 
     def fresh(self) -> tuple[int, int] | None:
-        """Return the range of records to pass on, if there are any new ones."""
+        """Return the range of records to pass on, None if there are no new ones."""
         count = min(self._count(), self._most)
         if count == self.seen[0] == self.done:
             return None
@@ -133,14 +133,14 @@ class TableReader:
         self._call_sites = _Table(block, layout.SEC_CALL_SITES)
         self._moves = _Table(block, layout.SEC_MOVES)
         self._stacks = StackTable(block)
-        self._tail = (0, 0, 0)  # start, end, CRC of the strings passed on last
-        # kind -> end and CRC of what was passed on; a CRC of -1: in pieces that overlap
+        self._tail = (0, 0, 0)  # start, end and CRC of the strings that were passed on last
+        # kind -> end and CRC of what was passed on; the CRC is -1 if pieces overlap
         self._passed: dict[int, tuple[int, int]] = {}
-        self._kept = {kind: bytearray() for kind in _STAYS}  # what was passed on first
-        self.spoiled = 0  # records and names that are not what they were, at the end
+        self._kept = {kind: bytearray() for kind in _STAYS}  # first version passed on
+        self.spoiled = 0  # records and names that have changed wrongly
 
     def update(self) -> None:
-        """Pass on what is new since the last time."""
+        """Pass on everything new since the last time."""
         sites = self._call_sites.fresh()
         if sites is not None:
             self._pass_records(form.CALL_SITES, self._call_sites, *sites)
@@ -154,8 +154,8 @@ class TableReader:
         slots = self._slots.fresh()
         if images is None and slots is None:
             return
-        # A record is ready when its strings are there, so they are read after it. The agent
-        # may have taken room for a string last time and filled it since.
+        # A record is ready when its strings are there, so they are read after it. The agent may
+        # have reserved a string's room before the last time and filled it since.
         self._pass_strings()
         if images is not None:
             self._pass_records(form.IMAGES, self._images, *images)
@@ -179,7 +179,7 @@ class TableReader:
             self._pass_if_changed(kind, table.data(0, table.seen[0]))
 
     def _look_for_spoiled(self) -> None:
-        """Count what has changed that stays as it is once it is there."""
+        """Count changes of data that must not change once it is there."""
         tables = {
             form.STRINGS: bytes(self._block.view(layout.SEC_STRINGS, 0, self._used())),
             form.IMAGES: self._images.data(0, self._images.seen[0]),
@@ -205,7 +205,7 @@ class TableReader:
         self._sink.table(kind, self._program, first, data)
 
     def _keep(self, kind: int, start: int, data: bytes) -> None:
-        """Keep what is passed on as it was when it was passed on first, and ready."""
+        """Keep the first version of ready records that are passed on."""
         kept = self._kept[kind]
         unit, ready, _ = _STAYS[kind]
         known = max(len(kept) - start, 0)
@@ -236,14 +236,14 @@ class TableReader:
             self._pass(kind, 0, bytes(data), 0, len(data))
 
     def close(self) -> None:
-        """Let go of the block."""
+        """Drop the block."""
         self._sink = Sink()
 
 
 def _differing(before: bytes | bytearray, now: bytes, unit: int) -> Iterator[int]:
-    """Yield where units of `before` and `now` differ, as far as both have bytes.
+    """Yield the places of units that differ in `before` and `now`, as far as both reach.
 
-    Tables are large and mostly as they were, so equal pieces of many units are passed over.
+    Tables are large and mostly unchanged, so equal pieces of many units are skipped.
     """
     size = min(len(before), len(now))
     for piece in range(0, size, unit * _PIECE):
@@ -255,7 +255,7 @@ def _differing(before: bytes | bytearray, now: bytes, unit: int) -> Iterator[int
 
 
 def _changed(before: bytearray, now: bytes, kind: int) -> int:
-    """Return how many records, or bytes of strings, are not what they were when they were ready."""
+    """Return how many records, or bytes of strings, have changed after they were ready."""
     unit, ready, mask = _STAYS[kind]
     size = min(len(before), len(now))
     changed = (len(before) - size) // unit
@@ -268,7 +268,7 @@ def _changed(before: bytearray, now: bytes, kind: int) -> int:
 
 
 def _impossible(slots: bytes, strings: bytes, images: int) -> int:
-    """Return how many records of slots no agent can have written."""
+    """Return how many records of slots cannot have been written by an agent."""
     bad = 0
     for row in layout.SLOT.struct.iter_unpack(slots):
         symbol, version, caller, callee, *_, kind, refusal, flags, rule, ready, _, _, _, _ = row

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times, durations and failures of many calls at once: what `clock` and `is_error` say of one."""
+"""Times, durations and failures of many calls at once, as `clock` and `is_error` for one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from soscope.recording.gather import Run
 
 
 class Times:
-    """Turns the tsc of one recording into nanoseconds."""
+    """Converts the tsc of one recording to nanoseconds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,23 +24,23 @@ class Times:
         self._even = np.array([piece[3] for piece in pieces])
 
     def ns(self, tsc: Integers) -> Integers:
-        """Return the CLOCK_REALTIME ns of many times: `Clock.time_ns`."""
+        """Return the CLOCK_REALTIME ns of many times, as `Clock.time_ns` does for one."""
         if not len(self._starts):
             return np.zeros(len(tsc), np.int64)
         at = np.searchsorted(self._starts, tsc, side="right") - 1
         rate = self._rates[np.maximum(at, 0)]
         rate[at < 0] = self._clock.rate
         at = np.maximum(at, 0)
-        with np.errstate(invalid="ignore"):  # only clocks that a file made up go that far
+        with np.errstate(invalid="ignore"):  # only invented clocks of a file reach that far
             since = np.floor((tsc - self._starts[at]) * rate).astype(np.int64)
         return np.where(tsc > 0, self._realtime[at] + since, 0)
 
     def durations(self, run: Run, entries: Integers, exits: Integers) -> Integers:
-        """Return the ns between entries and exits, without what soscope took; -1: not known."""
+        """Return the ns between entries and exits, without the agent's time; -1 if not known."""
         tsc = run.events.tsc
         begun, ended = tsc[entries], tsc[exits]
         ticks = ended - begun
-        if run.time is tsc:  # they never go back
+        if run.time is tsc:  # the times never go back
             taken = run.thread.spans.before_each(tsc)
             if taken is not None:
                 ticks -= taken[exits] - taken[entries]
@@ -53,7 +53,7 @@ class Times:
         return spent
 
     def _nanoseconds(self, ticks: Integers, until: Integers) -> Integers:
-        """Return the ns that ticks took, which ended at `until`: `Clock.duration_ns`."""
+        """Return the ns of durations in ticks that ended at `until`, as `Clock.duration_ns`."""
         ticks = np.maximum(ticks, 0)
         if not len(self._starts) or not len(until):
             return ticks.astype(np.int64)
@@ -65,7 +65,7 @@ class Times:
         return np.asarray(ticks * self._even[low : high + 1][np.maximum(at, 0)], np.int64)
 
     def late(self, run: Run, begun: Integers, exits: Integers, moved: Booleans) -> Integers:
-        """As `durations`, of calls that began at `begun`, in another window or thread (`moved`)."""
+        """Return durations of calls that began at `begun`, in another window or thread."""
         ended = run.events.tsc[exits]
         before = run.thread.spans.before
         ticks = ended - begun - np.where(moved, 0, before(ended) - before(begun))
@@ -75,7 +75,7 @@ class Times:
 
 
 def failed(rule: npt.NDArray[np.uint8], result: Words) -> Booleans:
-    """Say of each result whether its function failed: `is_error`."""
+    """Return for each result whether its function failed, as `is_error` does."""
     fails = np.zeros(len(rule), np.bool_)
     for each in np.flatnonzero(np.bincount(rule)).tolist():
         if each == rules.ERROR_NONE:

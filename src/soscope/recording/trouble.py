@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What went wrong with the writing of a recording, kept in the recording.
+"""The first failure to write a recording, noted in the recording itself.
 
-A full disk takes no new block, but lets one be changed that is there.
+A full disk takes no new block, but an existing one can be changed.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Trouble:
 
     @property
     def why(self) -> str:
-        """Return what it was, in words."""
+        """Return the reason in words."""
         return os.strerror(self.code)
 
     def block(self) -> bytes:
-        """Return the block that says so."""
+        """Return the block that notes the failure."""
         return b"".join(form.block(form.TROUBLE, _BODY.pack(self.code, 0, self.at_byte)))
 
     @classmethod
     def unpack(cls, body: bytes) -> Trouble | None:
-        """Return what a block says; None: nothing went wrong. Raises ValueError."""
+        """Return the failure that a block notes, None if there was none. Raises ValueError."""
         if len(body) != _BODY.size:
             raise ValueError(f"has {len(body)} bytes instead of {_BODY.size}")
         code, _, at_byte = _BODY.unpack(body)

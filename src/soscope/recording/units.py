@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from soscope.recording.names import RecordedProgram
 
 UNIT = struct.Struct("<IIQQQ")
-KIND = 3  # the byte of a unit whose upper half is its type
+KIND = 3  # index of the byte of a unit whose upper half is its type
 TICKS_LOW = (1 << layout.TICKS_LOW) - 1
 NUMBER = layout.MAX_CALL_SITES - 1
 START = (1 << layout.START_BITS) - 1
@@ -26,8 +26,8 @@ _NO_ENTRIES = bytes(kind for kind in range(256) if kind >> 4 not in _ENTRIES)
 class Piece:
     """Units of one chunk, from number `first` on.
 
-    The rest is the chunk's header: who wrote it, when it was handed out (`tsc`) and given
-    back (`tsc_full`, 0 before), `flags`: CHUNK_ constants of `layout`.
+    The other fields are from the chunk's header: who wrote it, when it was given out (`tsc`) and
+    given back (`tsc_full`, 0 before), and `flags`, CHUNK_ constants of `layout`.
     """
 
     __slots__ = ("first", "flags", "pid", "program", "seq", "tid", "tsc", "tsc_full", "units")
@@ -53,10 +53,10 @@ def records_of(
 ) -> Iterator[tuple[int, tuple[int, ...], bytes]]:
     """Yield (unit type, the unit as five words, its DATA units).
 
-    The words are commit, sp, tsc and two more: return address and first argument, or result
-    and errno, or the ticks of an overhead. Units that were never finished are left out, with
-    the data behind them. OPEN units are yielded as ENTRY, WHOLE ones as ENTRY and EXIT, by the
-    call sites of `program`.
+    The words are commit, sp, tsc and two more: return address and first argument, or result and
+    errno, or the ticks of an overhead. Unfinished units are left out, with the data behind them.
+    OPEN units are yielded as ENTRY, and WHOLE ones as ENTRY and EXIT, by the call sites of
+    `program`.
     """
     at = 0
     while at < len(units):
@@ -71,10 +71,10 @@ def records_of(
 def record_at(
     units: bytes, at: int, program: RecordedProgram
 ) -> tuple[int, tuple[int, ...], tuple[int, ...], int]:
-    """Return (type, words, words of its exit, where the next one begins) of the record at `at`.
+    """Return (type, words, words of its exit, end) of the record at `at`.
 
-    The exit is that of a WHOLE unit, () for others. The type is 0 for types that are not known,
-    for a unit that was never finished, and for data in front of all records: nobody's.
+    The exit is set for a WHOLE unit, else (). The type is 0 for unknown types, for an unfinished
+    unit, and for data before all records, which belongs to no record.
     """
     unit = UNIT.unpack_from(units, at)
     end = at + layout.UNIT
@@ -96,7 +96,7 @@ def entries_in(units: bytes) -> int:
 
 
 def latest_of(units: bytes, program: RecordedProgram) -> int:
-    """Return the latest time (tsc) of all entries and exits in `units`, 0 where there are none."""
+    """Return the latest time (tsc) of all entries and exits in `units`, 0 if there are none."""
     latest, origin = 0, program.tsc_start
     whole, opened, last = layout.UNIT_WHOLE, layout.UNIT_OPEN, layout.UNIT_EXIT
     for commit, _, time, _, _ in UNIT.iter_unpack(units):
@@ -131,6 +131,6 @@ def both_of(
 
 
 def exit_of(unit: bytes, program: RecordedProgram) -> bytes:
-    """Return the EXIT unit for a WHOLE one that was handed over before, as OPEN."""
+    """Return the EXIT unit for a WHOLE one that was handed over before as OPEN."""
     _, back = both_of(UNIT.unpack(unit), program)
     return UNIT.pack(*back)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that the user names for soscope to write: new ones, or the user's own.
+"""Opens files that soscope is to write: new ones, or existing ones of the user.
 
-What soscope writes holds arguments of calls, and soscope often runs as root. In a folder that
-all may write to, another user may have put something in the place of a file that root is about
-to name: a link that leads to a file of root's, or a file or pipe that the other user can read.
-So a new file is readable by its owner alone, a link is followed only if it is root's or the
-user's, and a file or pipe that is somebody else's is refused. What the user already has open
-(`/dev/stdout`, `/dev/fd/63`) is taken as it is.
+soscope's output contains arguments of calls, and soscope often runs as root. In a folder that all
+users may write to, another user may have put something in place of a file that root is about to
+write: a link to a file of root's, or a file or pipe that the other user can read. So a new file
+is readable only by its owner, a link is followed only if it belongs to root or the user, and
+another user's file or pipe is refused. A file that the user has open already (`/dev/stdout`,
+`/dev/fd/63`) is used as it is.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import stat
 _FLAGS = os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY
 _MODE = 0o600
 _STDERR = 2
-_MOST_LINKS = 40  # as many as the kernel follows
+_MOST_LINKS = 40  # as many links as the kernel follows
 
 
 def open_to_write(path: str, flags: int = 0) -> tuple[int, bool]:
-    """Open or make a file for writing; return its descriptor, and whether it is new.
+    """Open or make a file for writing. Return its descriptor, and whether it is new.
 
     The content of the file stays. The descriptor is never 0, 1 or 2: if soscope was started with
     one of them closed, the target inherits it closed. Raises OSError; PermissionError if the file
@@ -42,12 +42,12 @@ def open_to_write(path: str, flags: int = 0) -> tuple[int, bool]:
         pass
     if _is_descriptor(place):
         return above_stderr(os.open(place, _FLAGS | flags)), False
-    # to open a pipe that nobody reads waits, so whose it is has to be known before
+    # Opening a pipe without a reader waits, so its owner is checked before.
     file = os.open(place, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         status = os.fstat(file)
         if stat.S_ISLNK(status.st_mode):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))  # nobody's a moment ago
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))  # the link did not exist before
         is_device = stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)
         if not is_device and status.st_uid != os.geteuid():
             raise _of_somebody_else("it belongs", status.st_uid)
@@ -61,7 +61,7 @@ def open_to_write(path: str, flags: int = 0) -> tuple[int, bool]:
 
 
 def above_stderr(descriptor: int) -> int:
-    """Move a descriptor out of the place of a standard one that is closed. Raises OSError."""
+    """Move a descriptor above the numbers of the standard streams. Raises OSError."""
     if descriptor > _STDERR:
         return descriptor
     import fcntl
@@ -73,7 +73,7 @@ def above_stderr(descriptor: int) -> int:
 
 
 def end_of_links(path: str) -> str:
-    """Follow the links that lie at `path`, and return the path of the file behind them.
+    """Follow the links at `path`, and return the path of the file behind them.
 
     Raises OSError; PermissionError if one of the links is another user's.
     """
@@ -91,7 +91,7 @@ def end_of_links(path: str) -> str:
 
 
 def _is_descriptor(path: str) -> bool:
-    """Return whether a path names something that a process has open, by /proc/PID/fd."""
+    """Return whether a path denotes an open file of a process, as /proc/PID/fd/N does."""
     return os.path.realpath(os.path.dirname(path)).startswith("/proc/") and os.path.islink(path)
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes entries and exits of OPEN and WHOLE units by arrays, as `units.records_of` one by one."""
+"""Makes entries and exits from OPEN and WHOLE units by arrays.
+
+`units.records_of` does the same one by one.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Wholes:
 
     def __init__(self, program: RecordedProgram) -> None:
         self._program = program
-        self._read = -1  # bytes of its table
+        self._read = -1  # bytes of its table that were read
         self._slots: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._addrs = self._slots
 
@@ -36,7 +39,7 @@ class Wholes:
             return
         self._read = len(table)
         words = np.frombuffer(bytes(table), "<u8")
-        # one more, for all that are not known
+        # One element more, for unknown numbers.
         self._slots = np.full(len(words) + 1, SLOT, np.uint64)
         self._addrs = np.zeros(len(words) + 1, np.uint64)
         ready = np.flatnonzero(words)
@@ -45,9 +48,9 @@ class Wholes:
         self._addrs[ready] = words[ready] >> np.uint64(layout.CALL_SITE_SLOT)
 
     def expanded(self, units: Units, each: int) -> list[Units]:
-        """Return pieces of `each` units with an ENTRY for each OPEN and WHOLE one.
+        """Return pieces of `each` units with an ENTRY for each OPEN and WHOLE unit.
 
-        There is an EXIT for each WHOLE one, behind the data of its entry.
+        For each WHOLE unit there is also an EXIT, behind the data of its entry.
         """
         commit = np.ascontiguousarray(units).view("<u4")[:, 0]
         kind = commit >> 28
@@ -61,7 +64,7 @@ class Wholes:
         starts = np.arange(0, len(units), each)
         behind = whole + 1
         if (kind == layout.UNIT_DATA).any():
-            kind[starts] = 0  # data in front of all records of a piece is nobody's
+            kind[starts] = 0  # data before all records of a piece belongs to none
             others = np.append(np.flatnonzero(kind != layout.UNIT_DATA), len(units))
             behind = others[np.searchsorted(others, behind)]
         place += np.cumsum(np.bincount(behind, minlength=len(units) + 1))[: len(units)]
@@ -72,7 +75,7 @@ class Wholes:
         np.minimum(number, len(self._slots) - 1, out=number)
         times = units[known, 1]
         start = (times & _START) + np.uint64(self._program.tsc_start)
-        named = (units[known, 0] & ~_LOW) | self._slots[number]  # sp and slot
+        named = (units[known, 0] & ~_LOW) | self._slots[number]  # words of sp and slot
         at = place[known]
         both[at, 0] = named | _ENTRY
         both[at, 1] = start

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of the calls of a recording, window by window, in bounded memory.
+"""Matching of the calls of a recording, window by window, in bounded memory.
 
-Between windows the calls that are open are kept as `pairing` keeps them. Where arrays cannot tell
-(coroutines that go on in another thread, stacks that grow together), the events of a window go
-through `pairing` itself, one by one.
+Between windows the open calls are kept as in `pairing`. If arrays do not suffice (coroutines that
+continue in another thread, stacks that grow together), the events of a window go through
+`pairing` itself, one by one.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from soscope.recording.pairing import OpenCall
 from soscope.recording.reader import RecordingFile
 from soscope.recording.stacks import Part, may_have_moved, stacks_of
 
-SIZE = 1 << 18  # units in a window: their arrays stay in the processor's caches
+SIZE = 1 << 18  # units in a window, whose arrays stay in the processor's caches
 
 
 class Windows:
-    """The windows of a recording, about `size` units each; None: all in one.
+    """The windows of a recording, about `size` units each, or one window if it is None.
 
-    `deep`: find out what `summary` can do without: depths, and where calls return to. `closed`
-    are the calls that were open when their thread ended, in the window or between it and the
-    last one: with the index of `columns.ENDED`.
+    With `deep`, depths and return addresses are found, which `summary` does not need. `closed`
+    are the calls that were open when their thread ended, in the window or between it and the last
+    one, each with its index of `columns.ENDED`.
     """
 
     def __init__(self, recording: RecordingFile, size: int | None = SIZE, *, deep: bool) -> None:
@@ -40,7 +40,7 @@ class Windows:
         self._slots: dict[int, SlotArrays] = {}
 
     def __iter__(self) -> Iterator[list[Matched]]:
-        """Yield what each window holds, by thread."""
+        """Yield the results of each window, by thread."""
         for runs in self._gatherer.windows(self._size):
             self.closed = []
             over = self._gatherer.threads_over()
@@ -58,7 +58,7 @@ class Windows:
             for thread in over:
                 self.close(self._gatherer.pairing(thread.key), thread)
             yield [matched for group in groups.values() for matched in group]
-            for run in runs:  # those who have the window ask no more
+            for run in runs:  # users of the window are done with it
                 if run.thread.spans.are_many:
                     _fold(run.thread)
 
@@ -71,7 +71,7 @@ class Windows:
             self.closed.append((call, LOST if lost else thread.fate))
 
     def _match(self, pairs: pairing.Pairing, group: list[Matched]) -> bool:
-        """Match the events of a program and process by arrays; False: they cannot tell."""
+        """Match the events of a program and process by arrays. Return False if these fail."""
         parts: list[list[Part]] = []
         for matched in group:
             split = stacks_of(matched.run)
@@ -90,7 +90,7 @@ class Windows:
 
 
 def _fold(thread: Thread) -> None:
-    """Keep of a thread's overheads what calls that may return can ask for."""
+    """Keep only what later returns can need of a thread's overheads."""
     state = thread.state
     calls = [*state.open(), *state.again.values()]
     for some in state.unwound.values():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a recording, and goes on whatever the disk does.
 
-After its creation nothing here raises. A block that cannot be written is taken back, so that
-the file ends with a whole block; its records are counted as lost. Names and events are kept
-and tried again, because later records are worth nothing without them.
+After the file was created, nothing here raises. A block that cannot be written is removed, so
+that the file ends with a whole block, and its records are counted as lost. Names and events are
+kept and tried again, as later records are worthless without them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_OWED_MOST = 64 << 20  # bytes of names and events that wait for a disk with room
-_RETRY = 0.5  # seconds between two attempts on a disk that refused
+_OWED_MOST = 64 << 20  # bytes of names and events that may wait for a disk with room
+_RETRY = 0.5  # seconds between two attempts on a full or failing disk
 _MOST_BUFFERS = 256  # far below IOV_MAX
-_HEADERS = 64  # bytes of a block beside its chunks, at most
+_HEADERS = 64  # bytes of a block without its chunks, at most
 
-# types of units that hold an entry, and that hold an exit
+# Types of units that hold an entry, and types that hold an exit.
 _ENTRIES = {
     layout.UNIT_ENTRY,
     layout.UNIT_ENTRY_ONLY,
@@ -47,13 +47,13 @@ _EXITS = {layout.UNIT_EXIT, layout.UNIT_WHOLE}
 
 
 class Writer(Sink):
-    """A recording that is being written. `path` and `size` are the file's.
+    """A recording that is being written. `path` and `size` are those of the file.
 
-    `trouble` says in one line what went wrong with the file, or is None; `warn` is called
-    with it once, at the first loss. `lost_entries`, `lost_exits` and `lost_bytes` count what
-    the file could not take. `limit_reached` turns true when `limit` bytes are reached: from
-    then on calls are no longer recorded, and that is not a loss. `file` is (device, inode) of a
-    regular file, None for another one.
+    `trouble` tells in one line what went wrong with the file, or is None. `warn` is called with
+    it once, at the first loss. `lost_entries`, `lost_exits` and `lost_bytes` count what could not
+    be written. `limit_reached` becomes true when `limit` bytes are reached. From then on calls
+    are not recorded, which is no loss. `file` is (device, inode) of a regular file, None for
+    other files.
     """
 
     __slots__ = (
@@ -95,12 +95,12 @@ class Writer(Sink):
         warn: Callable[[str], None] | None = None,
         keep: bool = False,
     ) -> None:
-        """Create the file, readable by its owner alone, and write its first block.
+        """Create the file, readable only by its owner, and write its first block.
 
-        A file that is there already has to be the user's own.
+        An existing file must belong to the user.
 
-        With `keep`, what there is in it already stays until `begin`. Raises RecordingError
-        where that is not possible.
+        With `keep`, its content stays until `begin`. Raises RecordingError if the file cannot be
+        created.
         """
         self.path = path
         self.size = 0
@@ -109,7 +109,7 @@ class Writer(Sink):
         self.lost_exits = 0
         self.lost_bytes = 0
         self.limit_reached = False
-        self.spent_ns = 0  # to write
+        self.spent_ns = 0  # time spent on writing
         self._limit = limit
         self._warn = warn
         self._owed: list[list[bytes | memoryview]] = []
@@ -148,19 +148,19 @@ class Writer(Sink):
             raise _cannot("write", path, error) from error
 
     def begin(self) -> None:
-        """Replace what the file held before: the trace has begun."""
+        """Replace the previous content of the file, as the trace has begun."""
         try:
             self._begin()
         except OSError as error:
             self._complain(error)
-            self.close()  # without its first block it cannot be read
+            self.close()  # a recording without its first block is unreadable
 
     def _begin(self) -> None:
         meta, self._meta = self._meta, None
         if meta is None:
             return
         if self._regular:
-            # ext4 writes a file that was cut to 0 to the disk when it is closed
+            # ext4 writes a file that was truncated to 0 to the disk when it is closed.
             if os.fstat(self._descriptor).st_size:
                 os.ftruncate(self._descriptor, 0)
             os.fchmod(self._descriptor, 0o600)
@@ -171,13 +171,13 @@ class Writer(Sink):
 
     @property
     def is_readable(self) -> bool:
-        """Return whether it can be read back: it is a file, no pipe and no device."""
+        """Return whether the recording can be read back: a file, no pipe or device."""
         return self._regular
 
-    # ---- what it hears ----
+    # ---- input ----
 
     def program(self, index: int, facts: dict[str, object]) -> None:
-        """Write what is known of a traced program."""
+        """Write the facts about a traced program."""
         if self._facts.get(index) != facts:
             self._facts[index] = dict(facts)
             self._keep(form.PROGRAM, compact({"index": index, **facts}))
@@ -204,14 +204,14 @@ class Writer(Sink):
             self._reach_limit()
 
     def _chunks(self, program: int, data: memoryview) -> None:
-        """Write whole chunks; as many of them as a disk has room for that gets full."""
+        """Write whole chunks, or as many of them as still fit on a full disk."""
         size = layout.CHUNK_SIZE
         is_first = self.trouble is None
         if self._put_chunks(program, data):
             return
         count = len(data) // size // 2 if is_first and self._regular else 0
         while count:
-            self._failed_at = 0.0  # there may be room for less
+            self._failed_at = 0.0  # fewer chunks may fit
             if self._put_chunks(program, data[: count * size]):
                 data = data[count * size :]
             count //= 2
@@ -231,8 +231,8 @@ class Writer(Sink):
         self._keep(form.EVENTS, compact([thread_end_to_json(time_ns, pid, tid)]))
 
     def stop(self, stop: Stop) -> None:
-        """Write that the recording ended. Records from before may still follow."""
-        if not self.limit_reached:  # else it has ended already
+        """Write the end of the recording. Records from before may still follow."""
+        if not self.limit_reached:  # else the recording has ended already
             self._keep(form.EVENTS, compact([stop_to_json(stop)]))
 
     def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
@@ -250,7 +250,7 @@ class Writer(Sink):
         self._keep(form.DROPPED, form.DROPPED_BODY.pack(program, 0, tsc, *totals))
 
     def spoiled(self, program: int, count: int) -> None:
-        """Write how much the program has written over so far."""
+        """Write how much the program has overwritten so far."""
         self._keep(form.SPOILED, form.SPOILED_BODY.pack(program, 0, count))
 
     def counts(self, program: int, counts: dict[int, int]) -> None:
@@ -272,15 +272,15 @@ class Writer(Sink):
         self._keep(form.REPORTED, form.PAIR_HEADER.pack(program, 0), compact(said))
 
     def samples(self, said: dict[str, object]) -> None:
-        """Write stacks that were seen."""
+        """Write samples of stacks."""
         self._keep(form.SAMPLES, compact(said))
 
     def objects(self, program: int, said: dict[str, object]) -> None:
-        """Write what is said of the objects of one process."""
+        """Write the objects of one process."""
         self._keep(form.OBJECTS, form.PAIR_HEADER.pack(program, 0), compact(said))
 
     def sums(self, data: bytes) -> None:
-        """Write sums in the place of older ones."""
+        """Write sums in place of older ones."""
         if self._descriptor < 0 or self._meta is not None or not self._regular:
             return
         try:
@@ -295,7 +295,7 @@ class Writer(Sink):
         return start if self._pay() and self._attempt(block) else None
 
     def prototypes(self, text: str) -> None:
-        """Write C declarations that the recording is made with, beside soscope's own."""
+        """Write C declarations that the recording uses beside soscope's own."""
         self._keep(form.PROTOTYPES, text.encode("utf-8", "surrogateescape"))
 
     def end(
@@ -313,12 +313,13 @@ class Writer(Sink):
     ) -> None:
         """Write the last block and close the file.
 
-        `complete` says that the recording goes on to the end of the program; `why` it ended.
-        `untraced` are programs without the agent: (path, reason). `how` is the architecture of the
-        first program, and the engine that saw its calls. `cost` is what recording has cost,
-        `executed` what children have executed and nobody has followed.
+        `complete` means that the recording reaches the end of the program, and `why` tells why it
+        ended. `untraced` are programs without the agent: (path, reason). `how` is the
+        architecture of the first program, and the engine that observed its calls. `cost` is the
+        cost of recording. `executed` are programs that children have executed and that were not
+        followed.
         """
-        self._failed_at = 0.0  # one more attempt at what is owed
+        self._failed_at = 0.0  # one more attempt to write pending blocks
         said = {
             "complete": complete and not (self._lost or self.lost_entries or self.lost_bytes),
             "why": why,
@@ -344,16 +345,16 @@ class Writer(Sink):
         if self._descriptor >= 0:
             try:
                 os.close(self._descriptor)
-            except OSError as error:  # a network file system may say so only now
+            except OSError as error:  # a network file system may report errors only now
                 self._complain(error)
             self._descriptor = -1
 
     # ---- blocks ----
 
     def _keep(self, kind: int, *parts: bytes) -> None:
-        """Write a block that later ones need; owe it where that fails."""
+        """Write a block that later ones need, or keep it for a later attempt."""
         size = sum(map(len, parts))
-        if size > form.MAX_LENGTH:  # no reader would believe it
+        if size > form.MAX_LENGTH:  # readers would take it for damage
             self._complain(OSError(errno.EFBIG, f"a block of {size:,} bytes is too long"))
             self._note_trouble()
             self.lost_bytes += size
@@ -378,7 +379,7 @@ class Writer(Sink):
             self._lose(form.padded(sum(map(len, parts))), units)
 
     def _put(self, kind: int, *parts: bytes | memoryview, flags: int = 0) -> bool:
-        """Write a block of records; return whether they are no loss."""
+        """Write a block of records. Return False if they are lost."""
         size = form.padded(sum(map(len, parts)))
         if self._limit is not None and self.size + size > self._limit:
             self._reach_limit()
@@ -399,13 +400,13 @@ class Writer(Sink):
             self._lost[at] += more
 
     def _reach_limit(self) -> None:
-        """Write no more records, and say in front of what follows that there are none."""
+        """Stop writing records, and note that before whatever follows."""
         if not self.limit_reached:
             self.stop(Stop(time.time_ns()))
             self.limit_reached = True
 
     def _pay(self) -> bool:
-        """Write what is owed, in order. Return whether nothing is owed any more."""
+        """Write the blocks that were kept, in order. Return whether none is left."""
         if self._owed and time.monotonic() - self._failed_at < _RETRY:
             return False
         while self._owed:
@@ -452,15 +453,15 @@ class Writer(Sink):
             self._behind = None
 
     def _take_back(self) -> None:
-        """Cut the file behind its last whole block."""
+        """Truncate the file behind its last whole block."""
         if self._regular:
             try:
                 os.ftruncate(self._descriptor, self.size)
                 os.lseek(self._descriptor, self.size, os.SEEK_SET)
                 return
             except OSError:
-                pass  # it cannot be cut: closed instead, as a pipe is
-        # Half a block in a pipe cannot be taken back: nothing behind it could be read.
+                pass  # a file that cannot be truncated is closed, like a pipe
+        # Half a block cannot be removed from a pipe, and nothing after it could be read.
         os.close(self._descriptor)
         self._descriptor = -1
 
@@ -472,14 +473,14 @@ class Writer(Sink):
                 self._warn(self.trouble)
 
     def _note_trouble(self) -> None:
-        """Say in the file, once, that it lacks something from here on, and why."""
+        """Note in the file, once, that it is incomplete from here on, and why."""
         at, self._trouble_at = self._trouble_at, 0
         if at and self._descriptor >= 0:
             try:
                 block = Trouble(self._errno or errno.EIO, self.size).block()
                 os.pwrite(self._descriptor, block, at)
             except OSError:
-                pass  # what it has can be read all the same
+                pass  # the written part can be read all the same
 
 
 def _reason(error: OSError | ValueError) -> str:
