@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How processes were left that ran before soscope came, for people."""
+"""Lines about how soscope left processes that ran before, for people."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from soscope.report.words import plural
 
 
 def attached_lines(outcome: Outcome, *, verbose: bool = False) -> list[str]:
-    """Say of processes which were not traced, and how the others were left."""
+    """Return which processes were not traced, and how the others were left."""
     lines = [f"not traced: {why}" for why in outcome.not_attached]
     is_alone = len(outcome.attached) == 1
     for attachment in outcome.attached:
         about = _left(attachment, verbose=verbose)
-        # a reader of several has to be told which one
+        # With several processes, each line begins with the process.
         named = is_alone or attachment.has_ended or attachment.executed is not None
         lines += about if named else [f"process {attachment.pid}: {line}" for line in about]
     return lines
 
 
 def _left(attached: AttachedOutcome, *, verbose: bool) -> list[str]:
-    """Say how a process that goes on was left, or that it has ended."""
+    """Return how a process that goes on was left, or that it has ended."""
     if attached.executed is not None:
         what = f"process {attached.pid} has executed {attached.executed}"
         return [f"{what}, which is not traced: -f follows what it executes"]

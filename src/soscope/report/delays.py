@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What threads waited for a processor, in words and in JSON."""
+"""Waits of threads for a processor, in words and in JSON."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from soscope.control.costwords import time_text
 from soscope.model.delays import Delays
 from soscope.report.words import plural
 
-_LITTLE = 0.01  # of the traced time: not worth a line
+_LITTLE = 0.01  # share of the traced time that is worth a line
 
 
 def delay_lines(delays: Delays) -> list[str]:
-    """Say how much of the traced time was waiting, and what nobody knows of it."""
+    """Return how much of the traced time was waiting, and what is not known about it."""
     lines = []
     if delays.share >= _LITTLE:
         waited = f"threads waited {time_text(delays.waited_ns)} for a processor"
@@ -27,7 +27,7 @@ def delay_lines(delays: Delays) -> list[str]:
 
 
 def delay_members(delays: Delays) -> dict[str, object]:
-    """Return the same as members of a JSON object."""
+    """Return the waits as members of a JSON object."""
     return {
         "waited_ns": delays.waited_ns,
         "waited_of_ns": delays.over_ns,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which form a report is asked for: text, a JSON document, or Markdown made of that."""
+"""The form of a report: text, a JSON document, or Markdown made from the document."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ FORMS = (TEXT, JSON, MARKDOWN)
 
 
 class Form:
-    """One of FORMS. It is true where a document is wanted, and not text.
+    """One of FORMS. It is true if a document is wanted, and false for text.
 
-    `most` rows of each list are on a page, None: as many as there are on one usually.
+    `most` is the number of rows of each list on a page, None for the usual number.
     """
 
     __slots__ = ("most", "name")
@@ -28,9 +28,9 @@ class Form:
         return self.name == MARKDOWN
 
     def shaped(self, document: str, recording: str | None = None) -> str:
-        """Return a JSON document, or a text where that is wanted, as it is to be printed.
+        """Return a JSON document as it is to be printed, as a page if that is wanted.
 
-        `recording` is the file that the document is of, None: of none that can be named.
+        `recording` is the file that the document describes, None if it has no name.
         """
         if not self.is_markdown:
             return document

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a frame of a stack is named."""
+"""The text of a frame of a stack."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from soscope.model.stackframe import StackFrame
 
 
 def frame_text(frame: StackFrame, names: CppNames) -> str:
-    """Return a frame as reports name it: IMAGE!SYMBOL+0xN (FILE:LINE), or NAME (FILE:LINE)."""
-    if frame.image is None and frame.symbol is not None:  # an interpreter's
+    """Return a frame as in reports: IMAGE!SYMBOL+0xN (FILE:LINE), or NAME (FILE:LINE)."""
+    if frame.image is None and frame.symbol is not None:  # an interpreter's frame
         return f"{frame.symbol} ({frame.file}:{frame.line})"
     name = frame.image or "?"
     if frame.symbol is not None:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON documents: those of most verbs, and small ones without the standard module.
+"""JSON documents. Small ones are written without the standard module.
 
-That imports `re` and `enum`: for an answer that takes ten milliseconds, eight more would be spent
-on importing a decoder.
+That module imports `re` and `enum`. For an answer that takes ten milliseconds, eight more would
+go into importing a decoder.
 """
 
 from __future__ import annotations
 
 try:
     from _json import encode_basestring_ascii as quoted
-except ImportError:  # an interpreter without the compiled half
+except ImportError:  # an interpreter without the compiled module
     from json.encoder import py_encode_basestring_ascii as quoted
 
 TYPE_CHECKING = False
@@ -22,9 +22,9 @@ __all__ = ("dumps", "json_document", "quoted")
 def dumps(value: object) -> str:
     """Return `value` as JSON text, in one line and in ASCII, as json.dumps writes it.
 
-    None, booleans, integers, floats, strings, lists, tuples, and dictionaries with strings for
-    keys. What is no number ("nan", "inf", "-inf") becomes a string: JSON has no word for it.
-    Raises TypeError for everything else.
+    `value` may consist of None, booleans, integers, floats, strings, lists, tuples, and
+    dictionaries with strings as keys. NaN and infinities become the strings "nan", "inf" and
+    "-inf", as JSON does not have them. Raises TypeError for other types.
     """
     parts: list[str] = []
     _write(value, parts)
@@ -64,7 +64,7 @@ def _write(value: object, parts: list[str]) -> None:
 
 
 def json_document(value: Mapping[str, object]) -> str:
-    """Return a JSON document for a file or a pipe: its schema is the value's first field."""
+    """Return a JSON document for a file or a pipe. Its schema is the first field of `value`."""
     import json
 
     return json.dumps(value, indent=1) + "\n"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file descriptor that may fail without hurting anybody.
+"""Output to a file descriptor, whose errors do no harm.
 
-The target must not notice that its trace cannot be written: a full disk, a closed
-terminal, a reader that went away. The first error ends the output and is kept for the
-notes. A reader that stands still is waited for, but not in write(2): somebody has to look after
-the target, and to hear the signals.
+The target must not notice that its trace cannot be written: a full disk, a closed terminal, a
+reader that is gone. The first error ends the output and is kept for the notes. If the reader is
+slow, soscope waits for it, but not in write(2), because it has to attend to the target and to
+signals meanwhile.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ STDOUT = 1
 STDERR = 2
 
 
-_LITTLE = 512  # bytes for which there is room where there is any
-_PATIENCE = 50  # ms without a reader between looks at the rest
+_LITTLE = 512  # bytes that fit whenever a descriptor is writable
+_PATIENCE = 50  # ms to wait for the reader before other work
 
 
 class Output(Destination):
-    """Text on its way to a descriptor; `name` is what the user calls it.
+    """Text output to a descriptor. `name` is its name for the user.
 
-    `error` is what ended it, None as long as it goes well; `lost` counts the lines that
+    `error` is the error that ended it, None while there is none. `lost` counts the lines that
     were not written since.
     """
 
@@ -45,16 +45,16 @@ class Output(Destination):
         self.error: OSError | None = None
         self.lost = 0
         self.spent_ns = 0
-        self._is_old = False  # it has the content of an earlier time
+        self._is_old = False  # whether the file has content from before
         self._meanwhile: Callable[[], bool] | None = None
 
     @classmethod
     def open(cls, path: str | None, default: int = STDERR, *, wait: bool = True) -> Output:
-        """Open what -o names: a file, `-` for stdout, None for the default descriptor.
+        """Open the file of -o: a path, `-` for stdout, None for the default descriptor.
 
-        A new file is readable by its owner alone. What the file holds stays until `begin`, or
+        A new file is readable only by its owner. The previous content stays until `begin`, or
         until something is written. Raises SoscopeError if the file cannot be opened or is another
-        user's; without `wait`, also for a pipe that nobody reads.
+        user's; without `wait`, also for a pipe without a reader.
         """
         if path is None:
             return cls(default, "standard error" if default == STDERR else "standard output")
@@ -74,40 +74,40 @@ class Output(Destination):
 
     @property
     def is_open(self) -> bool:
-        """Return whether what is written still arrives."""
+        """Return whether output is still written."""
         return self.error is None
 
     @property
     def is_terminal(self) -> bool:
-        """Return whether somebody looks at it on a terminal."""
+        """Return whether the output is a terminal."""
         return os.isatty(self.fd)
 
     @property
     def is_read(self) -> bool:
-        """Return whether what is written still arrives, also where nothing is written for a while.
+        """Return whether output still has a reader, also if nothing is written for a while.
 
-        A pipe whose reader has gone ends with the error that writing to it would give.
+        A pipe whose reader is gone gets the error that writing to it would give.
         """
         if self.error is None:
             import select
 
             poll = select.poll()
-            poll.register(self.fd, 0)  # errors are told unasked
+            poll.register(self.fd, 0)  # errors are always reported
             if any(events & select.POLLERR for _, events in poll.poll(0)):
                 self.error = BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         return self.error is None
 
     @property
     def file(self) -> tuple[int, int] | None:
-        """Device and inode of a regular file; None for what is none."""
+        """Return device and inode of a regular file, None for other outputs."""
         try:
             status = os.fstat(self.fd)
         except OSError:
-            return None  # it was closed before soscope began: writing will say so
+            return None  # the descriptor was closed from the start, as writing will report
         return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
     def begin(self) -> None:
-        """Cut off what the file held before."""
+        """Discard the previous content of the file."""
         if self._is_old:
             self._is_old = False
             try:
@@ -116,11 +116,11 @@ class Output(Destination):
                 self.error = error
 
     def attend(self, meanwhile: Callable[[], bool]) -> None:
-        """Call `meanwhile` often while nobody reads; where it says False, give up writing."""
+        """Call `meanwhile` often while the reader is slow. If it returns False, stop writing."""
         try:
             mode = os.fstat(self.fd).st_mode
         except OSError:
-            return  # as above
+            return  # the same as above
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(self.fd):
             self._meanwhile = meanwhile
             if (fd := _opened_again(self.fd)) >= 0:
@@ -128,7 +128,7 @@ class Output(Destination):
                 self.fd = fd
 
     def write(self, text: str) -> None:
-        """Write all of the text, or note why not."""
+        """Write all of the text, or keep the error."""
         self.begin()
         if self.error is not None:
             self.lost += text.count("\n")
@@ -143,7 +143,8 @@ class Output(Destination):
             try:
                 written += self._write(data, written)
             except BlockingIOError:
-                # Ours is; or the target has made the terminal or pipe that we share so.
+                # The descriptor is non-blocking: our own, or the target has made the shared
+                # terminal or pipe so.
                 if not self._wait():
                     self.error = OSError(errno.EINTR, "nobody read it until a signal came")
                     self.lost += data.count(b"\n", written)
@@ -155,7 +156,7 @@ class Output(Destination):
 
     @property
     def is_given_up(self) -> bool:
-        """Return whether nobody read it, so that a note on the same pipe would wait, too."""
+        """Return whether the reader was given up, so that notes on the same pipe would wait."""
         if self.error is None or self.error.errno != errno.EINTR:
             return False
         try:
@@ -164,16 +165,16 @@ class Output(Destination):
             return False  # one of them is closed
 
     def _write(self, data: bytes, start: int) -> int:
-        """Write some of the data from `start` on. Raises BlockingIOError where nobody reads."""
+        """Write some data from `start` on. Raises BlockingIOError if the reader is slow."""
         if self._meanwhile is None or not os.get_blocking(self.fd):
             return os.write(self.fd, data[start:] if start else data)
-        # Not ours alone (a socket): see before whether a little would be taken.
+        # A descriptor that is shared with others (a socket), so check first whether a little fits.
         if not self._is_ready(0):
             raise BlockingIOError
         return os.write(self.fd, data[start : start + _LITTLE])
 
     def _wait(self) -> bool:
-        """Wait until the descriptor may take bytes again; False: give up."""
+        """Wait until the descriptor may take bytes again. Return False to give up."""
         if self._meanwhile is None:
             self._is_ready(1000)
             return True
@@ -187,7 +188,7 @@ class Output(Destination):
         return bool(poll.poll(milliseconds))
 
     def close(self) -> None:
-        """Close the file, if it is one; a late error is kept like any other."""
+        """Close the file, if it is one. A late error is kept like any other."""
         if self.fd > STDERR:
             try:
                 os.close(self.fd)
@@ -196,9 +197,9 @@ class Output(Destination):
 
 
 def _opened_again(fd: int) -> int:
-    """Open a pipe or terminal once more, not to wait in write(2); -1 where that cannot be.
+    """Open a pipe or terminal again, so that write(2) does not wait; -1 if not possible.
 
-    The file description that a descriptor was inherited with is others', too.
+    Other processes share the file description of an inherited descriptor.
     """
     flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     try:
@@ -208,4 +209,4 @@ def _opened_again(fd: int) -> int:
     try:
         return opened if opened > STDERR else above_stderr(opened)
     except OSError:
-        return -1  # no descriptor is left
+        return -1  # no free descriptor

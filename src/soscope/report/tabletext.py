@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables in the form that ltrace's and strace's users know: a line of words for each row."""
+"""Tables as in ltrace and strace: each row is a line of words."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Self
 
-_LEAST = 20  # letters of the rule below the last title, where that is a name
+_LEAST = 20  # letters of the rule below the last title, if that is a name
 
 
 class Heading(Record):
-    """The head of a column; `width` is the least, 0: it is text, and not a number."""
+    """The head of a column. `width` is the least width, 0 for text in place of a number."""
 
     __slots__ = ("title", "width")
 
@@ -24,21 +24,21 @@ class Heading(Record):
 
 
 class TableText(str):
-    """The text of a table; `has_marks`: a number in it has the mark of `words.marked`."""
+    """The text of a table. `has_marks` means that a number in it has the mark of `words.marked`."""
 
     __slots__ = ("has_marks",)
 
     has_marks: bool
 
     def __new__(cls, text: str, *, has_marks: bool) -> Self:
-        """Take the text."""
+        """Make a string with the attribute."""
         made = super().__new__(cls, text)
         made.has_marks = has_marks
         return made
 
 
 def table_text(headings: list[Heading], rows: list[list[str]], total: list[str]) -> TableText:
-    """Return rows as lines, with titles and a rule in front of them, and behind a rule `total`."""
+    """Return rows as lines, below titles and a rule, with `total` below another rule."""
     widths = [
         max(
             each.width or _LEAST * (each is headings[-1]),
@@ -57,7 +57,7 @@ def table_text(headings: list[Heading], rows: list[list[str]], total: list[str])
 
     rule = " ".join("-" * width for width in widths) + "\n"
     titles = show([each.title for each in headings])
-    # a name may end in the same letter
+    # A name may end in the same letter.
     has_marks = any(
         each.width and text.endswith(UNTOLD)
         for row in rows

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of signals and errors, and numbers as people read them."""
+"""Names of signals, and numbers in words, for reports."""
 
 from __future__ import annotations
 
 from soscope.model.stats import is_told
 from soscope.proc.signals import signal_name
 
-STATIC_KINDS = ("static", "static-pie")  # of programs, as `model.filemap` has them
+STATIC_KINDS = ("static", "static-pie")  # kinds of static programs, in the words of `model.filemap`
 STRAIGHT = "it is statically linked, so its calls go through no slots"
-UNTOLD = "?"  # behind a time that may be as wrong as it is long, or behind its share
+UNTOLD = "?"  # mark of a time that is not larger than its possible error, or of its share
 
 
 def signal_text(number: int) -> str:
-    """Return what a signal means: Terminated."""
+    """Return the meaning of a signal, as in "Terminated"."""
     import signal
 
     try:
@@ -27,11 +27,11 @@ def plural(count: int, singular: str, more: str | None = None) -> str:
 
 
 def marked(text: str, time_ns: float | None, doubt_ns: float | None) -> str:
-    """Return the text of a time, or of its share, with a mark if its error is not less than it.
+    """Return the text of a time or its share, with a mark if its error is not less than it.
 
-    Every report prints the times of its rows by this; a total has no mark, as its rows have.
-    `doubt_ns` is by how much `time_ns` may be wrong, None: nobody knows. What a difference of two
-    times may be wrong by counts in either direction.
+    All reports print the times of their rows by this. A total has no mark, as its rows have
+    marks. `doubt_ns` is the possible error of `time_ns`, None if it is not known. The error of a
+    difference of two times counts in both directions.
 
     >>> from soscope.report.words import marked
     >>> marked("12.50", 900, 300), marked("12.50", 900, 1200)
@@ -42,7 +42,7 @@ def marked(text: str, time_ns: float | None, doubt_ns: float | None) -> str:
 
 
 def untold_line(*, few: bool = False) -> str:
-    """Say what the mark means; `few`: not all calls were timed."""
+    """Return an explanation of the mark. `few` means that not all calls were timed."""
     more = ", and what few timed calls do not tell" if few else ""
     error = f"what the hooks cost{more}"
     return f"{UNTOLD} marks times that are no more than their error: {error}"
@@ -58,6 +58,9 @@ def ending(status: int | None, signal_number: int | None) -> str:
 
 
 def library_lines(closed: list[str], left: dict[str, str]) -> list[str]:
-    """Say what became of libraries that nobody needs any more; `left` stay: path -> why."""
+    """Return a line for each library that is not needed any more.
+
+    `closed` libraries were closed. `left` libraries stay loaded: path -> reason.
+    """
     lines = [f"{path} closed" for path in closed]
     return lines + [f"{path} stays loaded: {why}" for path, why in left.items()]

@@ -15,7 +15,7 @@ from soscope.inspect.audit.shape import PROFILE, RESOLVE, TLSDESC
 from soscope.model.printable import printable
 from soscope.report.words import plural
 
-_NAME = 10  # columns in front of what is said
+_NAME = 10  # columns before the text
 _WIDTH = 98
 _TITLES = {
     RESOLVE: "lazy binding",
@@ -32,7 +32,7 @@ _ROLES = {
 
 
 def text(audit: a.Audit, *, why: bool = False) -> str:
-    """Return the page; `why` lists every call that leads out of the file."""
+    """Return the page. `why` lists every call that leads out of the file."""
     version = f" {audit.version}" if audit.version else ""
     build_id = f", build-id {audit.build_id}" if audit.build_id else ""
     lines = [f"{audit.path}: {audit.loader}{version}, {audit.arch}{build_id}"]
@@ -50,7 +50,7 @@ def text(audit: a.Audit, *, why: bool = False) -> str:
 
 
 def _worst(audit: a.Audit, kind: str) -> list[str]:
-    """Return what comes of it all: a line, or one for each condition under which it is wrong."""
+    """Return the overall verdict: a line, or one for each condition under which it is wrong."""
     chosen = [variant for variant in audit.variants if variant.kind == kind]
     wrong: dict[str, list[str]] = {}
     for variant in chosen:
@@ -70,7 +70,7 @@ def _worst(audit: a.Audit, kind: str) -> list[str]:
 
 
 def _judged(variant: a.Variant) -> list[str]:
-    """Return the registers that a verdict other than "sound" is about."""
+    """Return the registers that a verdict other than "sound" refers to."""
     fate = a.LOST if variant.verdict == a.UNSOUND else a.OPEN
     return [each.name for each in variant.registers if each.fate == fate and each.role in a.JUDGED]
 
@@ -119,7 +119,7 @@ def _lost(register: a.Register, site: a.OverwriteSite) -> list[str]:
 
 
 def _ways(ways: tuple[a.UnknownCall, ...]) -> list[str]:
-    """Return the pointers that lead out of the file, with how often each is called."""
+    """Return the pointers that lead out of the file, with the number of calls through each."""
     counted: dict[str, int] = {}
     for way in ways:
         counted[way.through] = counted.get(way.through, 0) + 1
@@ -131,7 +131,7 @@ def _ways(ways: tuple[a.UnknownCall, ...]) -> list[str]:
 
 
 def _row(name: str, words: list[str]) -> list[str]:
-    """Return lines with a name in front, broken between words where they get long."""
+    """Return lines that begin with a name, broken between words if they get long."""
     margin = 4 + _NAME
     lines = [f"    {name:{_NAME}}"]
     for word in words:

@@ -21,9 +21,9 @@ SCHEMA = "soscope/called/1"
 def document(
     images: list[CalledImage], outcome: TraceOutcome, notes: list[str], demangled: Names
 ) -> str:
-    """Return the document: `called`, `uncertain` and `never` are all exported functions.
+    """Return the document. `called`, `uncertain` and `never` have all exported functions.
 
-    `demangled` returns what a name of C++ stands for, None for all others.
+    `demangled` returns the demangled name of a C++ function, None for other names.
     """
     return json_document(
         {

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def text(
     images: list[CalledImage], shown: Callable[[str], str], *, never: bool, asked: bool
 ) -> str:
-    """Return the lines; `shown` is how a name is written.
+    """Return the lines. `shown` returns a name as it is shown.
 
-    `never`: with those that were not called; `asked`: -e named some.
+    `never` includes functions that were not called. `asked` means that -e chose functions.
     """
     parts = [_image(image, shown, never=never or asked, asked=asked) for image in images]
     return "\n".join(parts)
@@ -41,6 +41,6 @@ def _image(image: CalledImage, shown: Callable[[str], str], *, never: bool, aske
 
 
 def _names(function: CalledFunction, shown: Callable[[str], str]) -> str:
-    # a constructor of complete objects and that of bases are written the same
+    # The constructors of complete objects and of bases are written the same way.
     first, *others = dict.fromkeys(map(shown, function.names))
     return f"{first} ({', '.join(others)})" if others else first

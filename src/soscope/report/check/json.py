@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope check` has found, for programs: soscope/check/1.
+"""The findings of `soscope check`, for programs: soscope/check/1.
 
-Each image is put into words for itself: of many none needs to be kept.
+Each image is formatted by itself, so that not all images need to be kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TAIL = "\n ]\n}\n"
 
 
 def document(checked: Checked, *, is_first: bool) -> str:
-    """Return one image of the JSON document; a comma stands before all but the first."""
+    """Return one image of the JSON document, with a comma before all but the first."""
     import json
 
     row = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope check` has found: a line each for people."""
+"""The findings of `soscope check`, one line each, for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from soscope.report.words import plural
 
 
 def text(checked: Checked) -> str:
-    """Return a line for each fault and each remark of an image, as compilers write them."""
+    """Return a line for each fault and each remark of an image, in the format of compilers."""
     name = checked.image.path
     if checked.image.is_slice:
         name += f" ({checked.image.arch})"
@@ -24,7 +24,7 @@ def text(checked: Checked) -> str:
 
 
 class Totals:
-    """Numbers of all that were checked."""
+    """Totals of everything that was checked."""
 
     def __init__(self) -> None:
         self._images = self._slots = self._faults = self._remarks = 0
@@ -43,7 +43,7 @@ class Totals:
         self._left += sum((checked.not_run or {}).values())
 
     def text(self) -> str:
-        """Return the last line."""
+        """Return the last line, with the totals."""
         said = f"{plural(self._images, 'image')}, {plural(self._slots, 'slot')}"
         if self._ran is not None:
             said += f", {plural(self._ran, 'stub')} run"

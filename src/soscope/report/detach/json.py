@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope detach` has done, for programs: soscope/detach/1."""
+"""The actions of `soscope detach`, for programs: soscope/detach/1."""
 
 from __future__ import annotations
 

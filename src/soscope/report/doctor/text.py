@@ -19,7 +19,7 @@ _MOST = 12  # images that are shown; --json has all
 
 
 def system() -> str:
-    """Return soscope's, Python's and the system's version in one line."""
+    """Return the versions of soscope, Python and the system in one line."""
     python = ".".join(map(str, sys.version_info[:3]))
     name = os.uname()
     return f"soscope {__version__}, Python {python}, {name.sysname} {name.release} {name.machine}"
@@ -41,7 +41,7 @@ def text(diagnosis: Diagnosis) -> str:
 
 
 def _short(diagnosis: Diagnosis) -> list[str]:
-    """Return what is not well with the system, where the page is about something else."""
+    """Return the problems of the system, for a page about something else."""
     findings = [finding for part in diagnosis.parts for finding in part.findings]
     bad = [finding for finding in findings if finding.state in (LIMITED, MISSING)]
     lines = [line for finding in bad for line in _finding(finding)]
@@ -61,7 +61,7 @@ def _subject(subject: Subject) -> list[str]:
     lines += [line for finding in subject.findings for line in _finding(finding)]
     if subject.images:
         lines += ["", "images"]
-        # what is in the way first, the program before its libraries
+        # Problems first, and the program before its libraries.
         ordered = sorted(subject.images, key=lambda image: image.state == HOOKED)
         lines += [_image(image) for image in ordered[:_MOST]]
         if len(ordered) > _MOST:

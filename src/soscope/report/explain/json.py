@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How calls of a symbol go, in files and in a process, for programs: soscope/explain/1.
+"""The route of calls of a symbol, in files and in a process, for programs: soscope/explain/1.
 
-Members are the same for both. What only a file can tell is null for a process, and the other way
-round.
+The members are the same for both. A value that only a file has is null for a process, and the
+other way round.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _image(image: Importer) -> dict[str, object]:
 
 
 def _way(index: int, image: Importer, way: CallWay) -> dict[str, object]:
-    """Return a way; `index` is the place of its image among the document's."""
+    """Return a route of a call. `index` is the index of its image in the document."""
     return {
         "image": index,
         "importer": image.name,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of one call as a picture: one column for each image, its steps in common rows.
+"""The steps of one call as a picture: one column for each image, with equal steps in one row.
 
-Code stands at the left of a column, the slot and the function at its right. The way of the first
-call has one colour, that of every later one another; what both do is grey. The file holds
-everything it shows: nothing is loaded, and no script runs.
+Code is at the left of a column, the slot and the function at its right. The path of the first
+call has one colour, the path of later calls another one, and steps of both are grey. The file
+contains everything it shows: nothing is loaded, and no script runs.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ BOTH = "#495867"
 _INK, _QUIET, _EDGE, _PAGE = "#1f2933", "#616e7c", "#cbd2d9", "#f7f9fb"
 _TINTS = {FIRST_CALL: "#fff1e8", LATER: "#e9f7ec", BOTH: "#edf1f5"}
 
-_CODE, _CODE_WIDE = 14, 8.45  # size of the font, width of a letter
+_CODE, _CODE_WIDE = 14, 8.45  # font size, width of a letter
 _TEXT, _TEXT_WIDE = 14, 7.3
 _HEAD = 16
-_TITLE_WIDE = 15.5  # of 26
+_TITLE_WIDE = 15.5  # width of a letter of size 26
 _LINE = 20
-_BAND = 32  # of a card: its head
+_BAND = 32  # height of a card's head
 _PAD = 14
-_GAP = 38  # from row to row: there is an arrow in it
-_GUTTER = 96  # between code and slot
+_GAP = 38  # gap between rows, with an arrow in it
+_GUTTER = 96  # gap between code and slot
 _RIGHT = 290  # width of slot and function
-_COLUMNS = 72  # from one image to the other
+_COLUMNS = 72  # gap between the columns of images
 _MARGIN = 40
 _TOP = 150
-_LEAST, _MOST = 440, 660  # width of a card of code
+_LEAST, _MOST = 440, 660  # width of a card with code, at least and at most
 _LONG_NAME = 25
-_KEY = 70  # of what stands behind a key
+_KEY = 70  # distance of the text behind a key
 
 _ROWS = (CALL_SITE, THUNK, STUB, HELPER, FIRST, RESOLVER)
 
 
 class _Text:
-    """One line in a card: `kind` is "code" or "text"; `colour` that of its letters.
+    """One line in a card. `kind` is "code" or "text", and `colour` is its colour.
 
-    `key` stands in front of it, in a column of its own; None where there is no such column.
+    `key` is shown before the text, in a column of its own, None if there is no such column.
     """
 
     __slots__ = ("colour", "key", "kind", "text")
@@ -74,7 +74,7 @@ class _Text:
 
 
 class _Card:
-    """A box with a head and lines; `x`, `y` are its upper left corner."""
+    """A box with a head and lines. `x` and `y` are its upper left corner."""
 
     __slots__ = ("colour", "head", "lines", "where", "width", "x", "y")
 
@@ -103,10 +103,10 @@ class _Card:
 
 
 class _Column:
-    """One image: its cards by row, the slot and the function, and where the column begins."""
+    """One image: its cards by row, the slot and the function, and its left edge."""
 
     def __init__(self, image: Importer, head: list[str]) -> None:
-        """Make the cards of the first way; `head` are the lines over the column."""
+        """Make the cards of the first route. `head` are the lines above the column."""
         self.image = image
         self.head = head
         self.way: CallWay | None = image.ways[0] if image.ways else None
@@ -186,7 +186,7 @@ class _Column:
         return _Card(name, where, lines, FIRST_CALL)
 
     def foot(self) -> list[str]:
-        """Return who still takes the first way, and what else must be said."""
+        """Return which other calls take the first route, and further notes."""
         letters = int(self.width / _TEXT_WIDE)
         if self.way is None or self.part is None:
             return textwrap.wrap(nothing(self.image), letters)
@@ -202,7 +202,7 @@ class _Column:
 
 
 def document(explanation: Explanation) -> str:
-    """Return the text of the picture of what is explained of files."""
+    """Return the text of the picture of an explanation of files."""
     columns = [_Column(image, title_of(explanation, image)) for image in explanation.images]
     bottom = _place(columns)
     feet = [column.foot() for column in columns]
@@ -231,11 +231,11 @@ def document(explanation: Explanation) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-# ---- places ----
+# ---- layout ----
 
 
 def _place(columns: list[_Column]) -> float:
-    """Place all cards; return where the lowest one ends."""
+    """Place all cards. Return the lower edge of the lowest one."""
     x: float = _MARGIN
     for column in columns:
         column.x = x
@@ -295,7 +295,7 @@ def _arrows(column: _Column, slot: _Card, function: _Card, *, is_lazy: bool) -> 
     if last.y == slot.y:
         y = last.y + _BAND / 2
         lines.append(_arrow([(last.right, y), (slot.x, y)], BOTH))
-    else:  # no stub: the call itself goes through the slot
+    else:  # no stub: the call itself uses the slot
         y, x = last.y + _BAND / 2, slot.x + 40
         lines.append(_arrow([(last.right, y), (x, y), (x, slot.y)], BOTH))
     lines.append(
@@ -418,7 +418,7 @@ def _arrow(points: list[tuple[float, float]], colour: str, *, dashed: bool = Fal
 
 
 def _short_of(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return a way that ends where the arrow's head begins."""
+    """Return a line that ends where the arrow's head begins."""
     (x, y), (end_x, end_y) = points[-2:]
     long = max(abs(end_x - x), abs(end_y - y)) or 1
     back = 9 / long
@@ -446,7 +446,7 @@ def _legend(columns: list[_Column]) -> list[str]:
     return lines
 
 
-# ---- words ----
+# ---- text ----
 
 
 def _title(symbol: str, width: float) -> str:

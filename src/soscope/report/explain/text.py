@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How calls of a symbol go, for people: one column, or two of them side by side."""
+"""The route of calls of a symbol, for people: one column, or two side by side."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from soscope.model.filemap import LAZY, MACHO, UNBOUND
 from soscope.model.printable import printable
 from soscope.report.words import STATIC_KINDS, STRAIGHT
 
-NARROW = 100  # columns below which nothing stands side by side
-_MOST = 100  # columns of a text that stands alone
+NARROW = 100  # columns below which columns are not placed side by side
+_MOST = 100  # columns of a single text
 _BETWEEN = " │ "
 _LEAST_CODE = 23  # columns of eight bytes
 _FORMATS = {MACHO: "Mach-O"}
@@ -31,7 +31,7 @@ Block = tuple[str, list[str]]
 
 
 def text(explanation: Explanation, width: int) -> str:
-    """Return the text; `width` is the terminal's."""
+    """Return the text. `width` is the width of the terminal."""
     images = explanation.images
     if len(images) == 2 and width >= NARROW:
         lines = _side_by_side(explanation, images[0], images[1], width)
@@ -48,7 +48,7 @@ def text(explanation: Explanation, width: int) -> str:
 
 
 def title(explanation: Explanation, image: Importer) -> list[str]:
-    """Return the head of a column: the symbol, and what kind of file or process it is in."""
+    """Return the head of a column: the symbol, and the kind of its file or process."""
     name = _FORMATS.get(image.format, image.format.upper())
     what = f"{name} {image.arch}, {image.kind}" if image.kind else f"{name} {image.arch}"
     where = image.path
@@ -119,7 +119,7 @@ def _head(image: Importer, index: int, width: int) -> list[str]:
 
 
 def nothing(image: Importer) -> str:
-    """Say that an image has no slot of the symbol."""
+    """Return a message that an image has no slot of the symbol."""
     said = f"no slot for '{image.symbol}'"
     if image.kind in STATIC_KINDS:
         return f"{said}: {STRAIGHT}: soscope resolve -p PID finds functions of it"
@@ -132,9 +132,10 @@ def nothing(image: Importer) -> str:
 
 
 def numbered(ways: list[CallWay | None], images: list[Importer]) -> list[list[Block]]:
-    """Return for each way its steps as (head, lines), each with the same steps as the others.
+    """Return the steps of each route as (head, lines), with equal steps in all of them.
 
-    Steps have the same numbers on both sides; a step that a way does without is said to be.
+    Steps have the same numbers on both sides. A step that a route does not have is listed as
+    missing.
     """
     columns: list[list[Block]] = [[] for _ in ways]
     number = 0
@@ -160,7 +161,7 @@ def numbered(ways: list[CallWay | None], images: list[Importer]) -> list[list[Bl
 
 
 def _called(way: CallWay | None, step: str) -> int | None:
-    """Return which instruction of a step is the one that calls; None where none is shown so."""
+    """Return the address of a step's calling instruction, None if none is marked."""
     if way is None or way.file is None or step != CALL_SITE or not way.file.sites:
         return None
     return way.file.sites[0].call.vaddr
@@ -219,7 +220,7 @@ def _when(binding: str) -> str:
 
 
 def generation(resolver: Resolver) -> list[str]:
-    """Return what is known of one generation of a resolver."""
+    """Return the facts about one generation of a resolver."""
     return [
         f"{resolver.versions}: {resolver.name}",
         f"  calls   {resolver.calls}",
@@ -240,13 +241,13 @@ def _wrapped(line: str, width: int, indent: str) -> list[str]:
 
 
 def _fit(line: str, width: int) -> list[str]:
-    """Return a line in pieces that are at most `width` wide, indented as it is."""
+    """Return a line in pieces of at most `width` columns, with its indentation."""
     if len(line) <= width:
         return [line]
     rest = line.lstrip(" >")
     indent = line[: len(line) - len(rest)]
     address, _, code = rest.partition("  ")
-    if address.startswith("0x") and "  " in code:  # an instruction: its text on a line of its own
+    if address.startswith("0x") and "  " in code:  # an instruction: its text gets a line of its own
         shown, _, tail = code.partition("  ")
         behind = " " * (len(indent) + len(address) + 2)
         head = f"{indent}{address}  {shown.rstrip()}"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flame graphs of any instrument: a tree of frames, its picture, and a page around that."""
+"""Flame graphs for all instruments: a tree of frames, its picture, and an HTML page."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flame graph as a page of its own, in which frames can be made wider and be looked for.
+"""A flame graph as an HTML page, in which frames can be widened and searched.
 
-The page holds all it shows, its script included: nothing is loaded.
+The page contains everything it shows, including its script: nothing is loaded.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from soscope.report.flame import picture
 from soscope.report.flame.tree import FlameGraph
 from soscope.report.picture import escaped
 
-# The page loads nothing, and leads nowhere.
+# The page loads nothing, and has no links.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
     " base-uri 'none'; form-action 'none'"
@@ -25,8 +25,8 @@ kbd { border: 1px solid #999999; border-radius: 3px; padding: 0 3px }
 .f.marked rect { fill: #e040fb }
 """
 
-# A frame that is clicked gets the whole width, with all above it; what is beside it goes away.
-# One frame at a time can be reached by the tab key: the arrows go on from there.
+# A frame that is clicked gets the whole width, with all frames around it, and frames beside it are
+# hidden. One frame at a time can be reached by the tab key, and the arrow keys go on from there.
 _SCRIPT = """\
 const frames = [...document.querySelectorAll(".f")].map(g => {
   const rect = g.querySelector("rect"), title = g.querySelector("title").textContent;
@@ -134,7 +134,7 @@ document.addEventListener("keydown", event => {
 
 
 def page(title: str, graphs: list[FlameGraph], notes: list[str], names: str) -> str:
-    """Return the text of the page around the picture; `names` says what can be looked for."""
+    """Return the HTML page around the picture. `names` tells what can be searched."""
     return f"""\
 <!DOCTYPE html>
 <html lang="en">

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flame graphs in SVG.
 
-The outermost frame is on top, and each is as wide as what is in it or below it. The picture holds
-all it shows: nothing is loaded, and no script runs.
+The outermost frame is on top. The width of a frame stands for its own weight and that of the
+frames below it. The picture contains everything it shows: nothing is loaded, and no script runs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from soscope.report.flame.tree import FlameGraph, FlameNode
 from soscope.report.picture import escaped, shortened
 from soscope.report.words import plural
 
-LARGEST = 4_900_000  # bytes of a picture
+LARGEST = 4_900_000  # bytes of a picture, at most
 
-ROOM, MARGIN = 1180, 10  # for frames, and beside them
+ROOM, MARGIN = 1180, 10  # width for frames, and margin beside them
 _HEAD, _FOOT = 44, 20
 _WIDTH = ROOM + 2 * MARGIN
 ROW, _BAR = 18, 17
@@ -30,7 +30,7 @@ _STYLE = "text{font:11px monospace}.f text{pointer-events:none}.f:hover rect{str
 
 
 class _Bar:
-    """A frame in the picture: of `node`, `depth` rows down, and `before` weight beside it."""
+    """A frame in the picture: `depth` rows down, with `before` weight to its left."""
 
     __slots__ = ("before", "depth", "node")
 
@@ -41,9 +41,9 @@ class _Bar:
 
 
 class _Bars:
-    """The bars of one graph. Frames of less than `least` are drawn together, if at all.
+    """The bars of one graph. Frames of less weight than `least` are joined, or left out.
 
-    `merged` is how many those are, `merged_weight` what is in them.
+    `merged` is the number of these frames, and `merged_weight` their weight.
     """
 
     def __init__(self, graph: FlameGraph, least: float) -> None:
@@ -60,11 +60,11 @@ class _Bars:
 
     @property
     def rows(self) -> int:
-        """How many rows they take."""
+        """Return the number of rows."""
         return 1 + max((bar.depth for bar in self.bars), default=0)
 
     def _below(self, bar: _Bar) -> list[_Bar]:
-        """Return the bars of a frame's children, the widest first; those too narrow as one."""
+        """Return the bars of a frame's children, widest first. Narrow children become one bar."""
         below: list[_Bar] = []
         before, depth = bar.before, bar.depth + 1
         children = sorted(bar.node.children.values(), key=lambda child: -child.weight)
@@ -85,7 +85,7 @@ class _Bars:
 
 
 def document(title: str, graphs: list[FlameGraph], notes: list[str]) -> str:
-    """Return the text of the picture, of at most LARGEST bytes: a graph below the other."""
+    """Return the text of the picture, of at most LARGEST bytes, one graph below the other."""
     most = _MOST
     while True:
         text = _document(title, [_fitted(graph, most) for graph in graphs], notes)
@@ -95,7 +95,7 @@ def document(title: str, graphs: list[FlameGraph], notes: list[str]) -> str:
 
 
 def _fitted(graph: FlameGraph, most: int) -> _Bars:
-    """Return at most `most` bars, of at least a pixel."""
+    """Return at most `most` bars that are at least a pixel wide."""
     weights = sorted((node.weight for node in graph.root.all()), reverse=True)
     least = max(graph.root.weight / ROOM, 1)
     if len(weights) > most:
@@ -126,7 +126,7 @@ def _document(title: str, graphs: list[_Bars], notes: list[str]) -> str:
 
 
 def _section(bars: _Bars, y: int) -> list[str]:
-    """Return the lines of one graph from `y` on."""
+    """Return the lines of one graph, from `y` on."""
     graph = bars.graph
     lines = [_text(MARGIN, y + 12, graph.head)]
     lines.append('<g class="tree">')
@@ -147,7 +147,7 @@ def _bar(bar: _Bar, graph: FlameGraph, top: int) -> str:
     y = top + bar.depth * ROW
     about = "\n".join(map(_line, node.about.split("\n")))
     share = f"{graph.amount(node.weight)} ({100 * node.weight / whole:.1f} %)"
-    if graph.things and node.count:  # a caller may have been called, and nobody counted it
+    if graph.things and node.count:  # a caller may have calls that were not counted
         share += f" in {plural(node.count, graph.things)}"
     letters = int((wide - 6) / LETTER)
     text = ""
@@ -163,7 +163,7 @@ def _bar(bar: _Bar, graph: FlameGraph, top: int) -> str:
 
 
 def _colour(family: str) -> str:
-    """Return a light colour: frames of one image, or one file, have the same."""
+    """Return a light colour, the same for all frames of one image or file."""
     if not family:
         return _GREY
     hue = zlib.crc32(family.encode("utf-8", "replace")) % 360 / 360

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 
-# what tells a frame apart from those beside it, label, about, family
+# The key of a frame among its siblings, label, about, family.
 Frame = tuple[Hashable, str, str, str]
 
 
 class FlameNode:
-    """A frame with all that is in it, or below it: `weight` is what makes it wide.
+    """A frame with everything in it or below it. `weight` determines its width.
 
-    `count` is how many things that is. `label` is short, `about` says more; nodes of one `family`
-    (an image, a file) look alike. `children` are by whatever tells them apart.
+    `count` is the number of things in it. `label` is short, and `about` tells more. Nodes of one
+    `family` (an image, a file) have the same colour. `children` are by key.
     """
 
     __slots__ = ("about", "children", "count", "family", "label", "weight")
@@ -26,7 +26,7 @@ class FlameNode:
         self.children: dict[Hashable, FlameNode] = {}
 
     def add(self, frames: Iterable[Frame], count: int, weight: int) -> None:
-        """Add things that are in these frames, the outermost first."""
+        """Add things that are in these frames, outermost first."""
         node = self
         node.count += count
         node.weight += weight
@@ -36,7 +36,7 @@ class FlameNode:
             node.weight += weight
 
     def below(self, frame: Frame) -> FlameNode:
-        """Return the child for a frame, made where there is none."""
+        """Return the child for a frame, which is made if there is none."""
         key, *said = frame
         node = self.children.get(key)
         if node is None:
@@ -44,7 +44,7 @@ class FlameNode:
         return node
 
     def all(self) -> Iterable[FlameNode]:
-        """Give this node and those below it."""
+        """Yield this node and all nodes below it."""
         rest = [self]
         while rest:
             node = rest.pop()
@@ -53,9 +53,9 @@ class FlameNode:
 
 
 class FlameGraph:
-    """One of the graphs of a picture: the tree below `root`, and the line `head` above it.
+    """One graph of a picture: the tree below `root`, and the line `head` above it.
 
-    `amount` says a weight in words, `things` what is counted, as one of them is called; "": nothing
+    `amount` returns a weight in words. `things` is the singular of what is counted, "" if nothing
     is.
     """
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of images and of what leads from one to the other."""
+"""Pictures of graphs, whose nodes are images."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes and lines between them, and in which order they are to stand in a picture."""
+"""Boxes and lines between them, and the order of the boxes in a picture."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 class Box:
-    """Something that lines lead from and to, with a name.
+    """A node of the graph, with a name.
 
-    `index` is its place in the loader's order. `layer` is 0 for those that no line leads to.
+    `index` is its place in the loader's order. `layer` is 0 for boxes without incoming lines.
     """
 
     __slots__ = ("index", "is_main", "layer", "name", "order")
@@ -25,7 +25,7 @@ class Box:
 
 
 class Arrow:
-    """A line from one box to another; those of one `state` to the same box run together."""
+    """A line from one box to another. Lines of one `state` to the same box are joined."""
 
     __slots__ = ("end", "start")
 
@@ -38,14 +38,14 @@ class Arrow:
 
     @property
     def state(self) -> str:
-        """Say what kind of line it is."""
+        """Return the kind of line."""
         return ""
 
 
 class Boxes:
     """Boxes in the loader's order, and the lines between them.
 
-    `ranks` are the pairs of which the first is to stand above the second.
+    `ranks` are pairs of boxes of which the first has to be above the second.
     """
 
     __slots__ = ("ranks", "title")
@@ -58,7 +58,7 @@ class Boxes:
         self.ranks: set[tuple[Box, Box]] = set()
 
     def layers(self) -> list[list[Box]]:
-        """Return the boxes by layers, in the order in which they are to stand."""
+        """Return the boxes by layers, each in its order."""
         layers: list[list[Box]] = [[] for _ in range(1 + max(box.layer for box in self.nodes))]
         for box in sorted(self.nodes, key=lambda box: (box.order, box.index)):
             layers[box.layer].append(box)
@@ -66,10 +66,9 @@ class Boxes:
 
 
 def arrange(graph: Boxes) -> None:
-    """Give every box its layer, below all that call it, and a place in it.
+    """Give each box its layer, below all boxes that call it, and a place in the layer.
 
-    The program stands above all. Where images call each other in a circle, the loader's order
-    decides.
+    The program is above all. If images call each other in a cycle, the loader's order decides.
     """
     below: dict[Box, list[Box]] = {box: [] for box in graph.nodes}
     ranks = [rank for rank in graph.ranks if rank[0] in below and rank[1] in below]
@@ -82,7 +81,7 @@ def arrange(graph: Boxes) -> None:
     path: set[Box] = set()
     order: list[Box] = []
 
-    for root in graph.nodes:  # depth first without recursion; an edge that closes a circle is cut
+    for root in graph.nodes:  # depth first; an edge that closes a cycle is ignored
         stack = [(root, iter(below[root]))] if root not in done else []
         done.add(root)
         path.add(root)
@@ -107,7 +106,7 @@ def arrange(graph: Boxes) -> None:
 
 
 def _order_layers(graph: Boxes) -> None:
-    """Put boxes near those that they have edges with: a few rounds of averages."""
+    """Move boxes near the boxes that they have edges with, by a few rounds of averages."""
     near: dict[Box, list[Box]] = {box: [] for box in graph.nodes}
     for edge in graph.edges:
         near[edge.start].append(edge.end)

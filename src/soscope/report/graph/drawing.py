@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pictures of boxes and lines share: the paths of lines, and room for what is said of them."""
+"""Parts that pictures of boxes and lines share: the paths of lines, and room for labels."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Area = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def path_of(way: list[Point]) -> str:
-    """Return the path of a line through the points of its way, up to its arrow's head."""
+    """Return the path of a line through its points, up to the head of its arrow."""
     (x, y), *middle, (end_x, end_y) = way
     path = f"M{x:.1f} {y:.1f}"
     down = 1 if end_y > y or (end_y == y and not middle) else -1
-    if end_y == y:  # neighbours in a row: below both of them
+    if end_y == y:  # neighbours in a row: a curve below both
         path += f"C{x:.1f} {y + 34:.1f} {end_x:.1f} {y + 34:.1f} {end_x:.1f} {y + TIP:.1f}"
     else:
         for at_x, at_y in middle:
@@ -33,7 +33,7 @@ def _curve(x: float, y: float, end_x: float, end_y: float) -> str:
 
 
 def taken_by(layout: GraphLayout) -> list[Area]:
-    """Return where boxes stand."""
+    """Return the areas of the boxes."""
     return [
         (spot.x - spot.width / 2, spot.y - BOX / 2, spot.x + spot.width / 2, spot.y + BOX / 2)
         for spot in layout.boxes.values()
@@ -41,7 +41,7 @@ def taken_by(layout: GraphLayout) -> list[Area]:
 
 
 def free_place(way: list[Point], width: float, taken: list[Area]) -> Point | None:
-    """Find room for a label on the first piece of a line, and take it; None if there is none."""
+    """Find room for a label on a line's first segment, and occupy it; None if there is none."""
     (x, y), (end_x, end_y), *rest = way
     if end_y == y:
         end_y = y + 50

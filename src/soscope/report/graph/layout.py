@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where everything of a graph stands in a picture: boxes in rows, and the ways of the lines.
+"""The layout of a graph: boxes in rows, and the points of the lines.
 
-The method is Sugiyama's: a line that crosses rows gets a gate in each of them, so that it passes
-between the boxes (unless there are far too many); boxes and gates are put in an order that saves
-crossings, and then as near to what they are connected with as there is room. Lines to the same
-box, of the same kind, share their gates: they run together to where they end.
+The method is Sugiyama's. A line that crosses rows gets a gate in each of them, so that it passes
+between the boxes (unless there are far too many). Boxes and gates are put in an order with few
+crossings, and then as near to their neighbours as there is room. Lines of the same kind to the
+same box share their gates, so they run together to their end.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from soscope.report.picture import shortened
 
 BOX = 40  # height of a box
 MARGIN = 24
-CHAR = 7.2  # width of a letter of the font, about
-_GAP = 20  # between boxes
-_LANE = 9  # between lines, and from a line to a box
-_ROW = 104  # from row to row
-_WIDEST = 1400  # where a layer is broken into rows
+CHAR = 7.2  # approximate width of a letter of the font
+_GAP = 20  # gap between boxes
+_LANE = 9  # gap between lines, and from a line to a box
+_ROW = 104  # distance between rows
+_WIDEST = 1400  # width at which a layer is broken into rows
 _SWEEPS = 12
-_PORT = 12  # between the ends of lines at a box
-LONGEST = 28  # letters of a name
-_MOST_CROSSED = 20_000  # rows by all lines: with more of them, lines go behind boxes
+_PORT = 12  # gap between the ends of lines at a box
+LONGEST = 28  # letters of a name, at most
+_MOST_CROSSED = 20_000  # rows that all lines cross; if there are more, lines are drawn behind boxes
 
 
 class Spot:
-    """A box, or a gate of lines: the middle is at `x`, `y`. `node` is None for a gate."""
+    """A box, or a gate of lines, with its middle at `x`, `y`. `node` is None for a gate."""
 
     __slots__ = ("above", "below", "node", "row", "width", "x", "y")
 
@@ -38,14 +38,14 @@ class Spot:
         self.row = row
         self.width = width
         self.x = self.y = 0.0
-        self.above: dict[Spot, None] = {}  # in the order in which they were met
+        self.above: dict[Spot, None] = {}  # in the order in which they were found
         self.below: dict[Spot, None] = {}
 
 
 class GraphLayout:
-    """The places of the nodes, and for each edge the points that its line goes through.
+    """The places of the boxes, and the points of the line of each edge.
 
-    A way has the point at its start, a point for the middle of each gate, and the one at its end.
+    A line has a point at its start, a point for the middle of each gate, and a point at its end.
     """
 
     __slots__ = ("boxes", "height", "ways", "width")
@@ -93,7 +93,7 @@ def _rows(graph: Boxes) -> list[list[Spot]]:
 def _chains(
     graph: Boxes, boxes: dict[Box, Spot], rows: list[list[Spot]]
 ) -> dict[Arrow, list[Spot]]:
-    """Return what each line goes through, and put the gates into the rows."""
+    """Return the boxes and gates of each line, and add the gates to the rows."""
     gates: dict[tuple[Box, str, int, bool], Spot] = {}
     chains = {}
     crossed = sum(abs(boxes[edge.start].row - boxes[edge.end].row) for edge in graph.edges)
@@ -120,7 +120,7 @@ def _chains(
 
 
 def _order(rows: list[list[Spot]]) -> None:
-    """Sort each row by where its neighbours stand, downwards and upwards in turns."""
+    """Sort each row by the places of neighbours, downwards and upwards alternately."""
     for row in rows:
         for place, spot in enumerate(row):
             spot.x = (place + 0.5) / len(row)
@@ -147,10 +147,10 @@ def _straighten(rows: list[list[Spot]]) -> None:
 
 
 def _put(row: list[Spot], wish: Callable[[Spot], float]) -> None:
-    """Place a row with the least sum of squares from what each one wishes, in order.
+    """Place a row in order, with least squares of the distances from the wished places.
 
-    With the room between them taken out, that is a regression by a rising function: neighbours
-    that would overlap are pooled.
+    Without the gaps between them this is an isotonic regression: neighbours that would overlap
+    are pooled.
     """
     offsets = []
     at = 0.0
@@ -160,7 +160,7 @@ def _put(row: list[Spot], wish: Callable[[Spot], float]) -> None:
             gap = _GAP if before.node and spot.node else _LANE
             at += (before.width + spot.width) / 2 + gap
         offsets.append(at)
-    pools: list[tuple[float, int]] = []  # (mean, how many)
+    pools: list[tuple[float, int]] = []  # (mean, number)
     for spot, offset in zip(row, offsets, strict=True):
         mean, count = wish(spot) - offset, 1
         while pools and pools[-1][0] > mean:
@@ -175,7 +175,7 @@ def _put(row: list[Spot], wish: Callable[[Spot], float]) -> None:
 
 
 def _ways(chains: dict[Arrow, list[Spot]]) -> dict[Arrow, list[tuple[float, float]]]:
-    """Return the points of each line; at a box the ends of lines stand side by side."""
+    """Return the points of each line. At a box, the ends of lines are side by side."""
     # (box, below it) -> (neighbour, whether the line ends here) -> x
     ports: dict[tuple[Spot, bool], dict[tuple[Spot, bool], float]] = {}
 
@@ -190,7 +190,7 @@ def _ways(chains: dict[Arrow, list[Spot]]) -> dict[Arrow, list[tuple[float, floa
             ports.setdefault(side(box, other), {})[other, is_end] = 0.0
     for (box, _), places in ports.items():
         step = min(_PORT, (box.width - 20) / max(len(places) - 1, 1))
-        # two boxes have the lines between them in the same order
+        # So that two boxes have the lines between them in the same order.
         ordered = sorted(places, key=lambda end: (end[0].x, end[1] == (end[0].row > box.row)))
         for place, key in enumerate(ordered):
             places[key] = box.x + (place - (len(ordered) - 1) / 2) * step

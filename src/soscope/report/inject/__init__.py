@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep of `soscope inject` has found, for people and for programs."""
+"""The results of a sweep of `soscope inject`, for people and for programs."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep has found, for programs: soscope/inject-sweep/1."""
+"""The results of a sweep, for programs: soscope/inject-sweep/1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = "soscope/inject-sweep/1"
 
 
 def document(result: SweepResult, form: Form) -> str:
-    """Return the document in its form; sites of a page are the worst first, else by place."""
+    """Return the document in its form. On a page the worst sites come first."""
     results = result.results
     if form.is_markdown:
         results = sorted(results, key=lambda tried: WORST_FIRST.index(tried.kind))

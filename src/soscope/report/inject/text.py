@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep has found, for people: the worst first, each with the line that repeats it."""
+"""The results of a sweep, for people: worst first, each with a command that repeats it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from soscope.instruments.inject.sweep.result import CommandEnd, SiteResult, SweepResult
     from soscope.instruments.inject.sweep.site import Site
 
-_MOST = 10  # sites or functions that a note names
+_MOST = 10  # sites or functions listed in a note
 
 
 def text(result: SweepResult, *, every: bool) -> str:
-    """Return the lines for people; `every`: those that nothing came of, too."""
+    """Return the lines for people. With `every`, sites without effect are included."""
     lines = [_head(result)]
     for kind in WORST_FIRST:
         for tried in result.results:
@@ -70,7 +70,7 @@ def _ended(end: CommandEnd) -> str:
 
 
 def notes(result: SweepResult) -> list[str]:
-    """Return what is to be said beside the result."""
+    """Return the notes about the result."""
     lines = []
     if result.is_cut:
         lines.append(f"ended by a signal: {_progress(result)}")

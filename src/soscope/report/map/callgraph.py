@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who calls whom between the images of a process: the graph behind the pictures."""
+"""The graph of calls between the images of a process, behind the pictures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
 from soscope.report.graph.boxes import Arrow, Box, Boxes, arrange
 
 COLOURS = {BOUND: "#4c6a92", UNBOUND: "#9aa5b1", INTERPOSED: "#c77700", HOOKED: "#c0241c"}
-_WORST = (UNBOUND, BOUND, INTERPOSED, HOOKED)  # the last one gives an edge its colour
+_WORST = (UNBOUND, BOUND, INTERPOSED, HOOKED)  # ascending; the last one decides the colour
 
 
 class Node(Box):
@@ -23,7 +23,7 @@ class Node(Box):
 
 
 class Edge(Arrow):
-    """Slots of `start` that lead to `end`: how many of each state, and the first names.
+    """The slots of `start` that lead to `end`: how many of each state, and the first names.
 
     `by_state` are the first names of each state.
     """
@@ -41,27 +41,27 @@ class Edge(Arrow):
 
     @property
     def special_names(self) -> list[str]:
-        """The first names of its most remarkable state."""
+        """Return the first names of its most remarkable state."""
         return self.by_state[self.state]
 
     @property
     def special_total(self) -> int:
-        """The number of slots of its most remarkable state."""
+        """Return the number of slots of its most remarkable state."""
         return self.counts[self.state]
 
     @property
     def total(self) -> int:
-        """The number of slots."""
+        """Return the number of slots."""
         return sum(self.counts.values())
 
     @property
     def state(self) -> str:
-        """The most remarkable state that one of its slots has."""
+        """Return the most remarkable state of its slots."""
         return max(self.counts, key=_WORST.index)
 
     @property
     def label(self) -> str:
-        """What it is in words."""
+        """Return a description in words."""
         said = ", ".join(
             f"{self.counts[state]:,} {state}" for state in _WORST if state in self.counts
         )
@@ -69,7 +69,7 @@ class Edge(Arrow):
 
 
 class Graph(Boxes):
-    """Nodes in the loader's order, and an edge for each pair of them that has slots."""
+    """Nodes in the loader's order, and an edge for each pair of them with slots."""
 
     __slots__ = ("edges", "nodes")
 
@@ -83,7 +83,7 @@ _MOST_NAMES = 12
 
 
 def graph_of(process_map: ProcessMap) -> Graph:
-    """Make the graph of a map's slots; images without any edge are left out."""
+    """Make the graph of a map's slots. Images without any edge are left out."""
     graph = Graph(f"process {process_map.pid}: {process_map.path}")
     by_key: dict[object, Node] = {}
 
@@ -112,7 +112,7 @@ def graph_of(process_map: ProcessMap) -> Graph:
                 continue
             edge = edges.setdefault((start, end), Edge(start, end))
             graph.ranks.add((start, end))
-            if binding.state == HOOKED and binding.expected is not None:  # where it would stand
+            if binding.state == HOOKED and binding.expected is not None:  # where it belongs
                 graph.ranks.add(
                     (start, node(binding.expected, binding.expected.name, is_image=True))
                 )

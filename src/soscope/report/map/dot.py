@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a process's images as a graph in the language of graphviz."""
+"""The graph of a process's images in the language of Graphviz."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def document(graph: Graph) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a string of graphviz's: only quotes and backslashes mean something in it."""
+    """Return a string of Graphviz, in which only quotes and backslashes are special."""
     plain = "".join(letter if letter.isprintable() else "?" for letter in text)
     return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'

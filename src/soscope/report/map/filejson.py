@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""soscope/map/1: the map of files for programs, a slot a line."""
+"""soscope/map/1: the map of files for programs, one slot a line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BOOL = {False: "false", True: "true"}
 def image(
     image: Image, slots: Iterable[Slot], without_slot: Iterable[Stub], *, is_first: bool
 ) -> str:
-    """Return one image of the document; a comma stands before all but the first."""
+    """Return one image of the document, with a comma before all but the first."""
     rows = ",\n".join([_slot(image, slot) for slot in slots])
     without = ",".join([_stub(stub) for stub in without_slot])
     head = _dumps(
@@ -41,7 +41,7 @@ def image(
     return f'{comma}\n{head[:-1]},"slots":[\n{rows}\n],"stubs_without_slot":[{without}]}}'
 
 
-# The rows are many: put together by hand they take a fifth of what an encoder takes.
+# There are many rows. Assembling them by hand takes a fifth of an encoder's time.
 
 
 def _slot(image: Image, slot: Slot) -> str:

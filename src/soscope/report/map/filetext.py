@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The map of a file as text: a page of facts, and tables whose every line has the same fields.
+"""The map of a file as text: a page of facts, and tables whose lines have the same fields.
 
-A field that has nothing to say is "-", and none has a blank in it: awk can read them.
+An empty field is "-", and no field contains a blank, so awk can read them.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ def text(
     symbols: Sequence[Symbol],
     is_alone: bool,
 ) -> str:
-    """Return the tables that were chosen, or the page of facts and the slots.
+    """Return the chosen tables, or the page of facts and the slots.
 
-    `slots` are those that are shown, with their stubs, `without_slot` the stubs without any,
-    `symbols` those of the table of symbols.
-    Without `is_alone` each line of a chosen table begins with the file's path, and with the
-    architecture where the file has several images.
+    `slots` are the slots to show, with their stubs. `without_slot` are stubs without a slot, and
+    `symbols` are those of the symbol table. Without `is_alone` each line of a chosen table begins
+    with the file's path, and with the architecture if the file has several images.
     """
     if not tables:
         rows = _aligned(_SLOTS, _slot_rows(image, slots), "")
-        # only now is known what could not be read
+        # Only now it is known what could not be read.
         lines = [*_facts(image, slots, without_slot), "", *rows]
     else:
         lead = "" if is_alone else _field(image.path)
@@ -78,7 +77,7 @@ def _facts(image: Image, slots: Sequence[Slot], without_slot: Sequence[Stub]) ->
     return lines
 
 
-_WIDEST = 300  # one name of thousands of letters makes no other line as long
+_WIDEST = 300  # A name of thousands of letters must not widen all lines.
 _FORMATS = {"elf": "ELF", "mach-o": "Mach-O"}
 
 
@@ -146,17 +145,17 @@ def _provider(image: Image, slot: Slot) -> str:
 
 
 def _field(value: str | None) -> str:
-    """Return a value as one field: no blank, nothing that a terminal would take amiss."""
+    """Return a value as one field, without blanks and control characters."""
     if not value:
         return "-"
     return value if value.isidentifier() else printable(value).replace(" ", "\\x20")
 
 
 def _aligned(head: Sequence[str], rows: Iterable[Sequence[str]], lead: str) -> list[str]:
-    """Return the lines of a table, its columns as wide as what is in them, up to a width.
+    """Return the lines of a table, whose columns fit their contents up to a limit.
 
-    With a `lead`, which makes it one of several, it has that in front of each row, and no head
-    where there is no row.
+    With a `lead`, the table is one of several. Then each row begins with the lead, and a table
+    without rows has no head.
     """
     if lead:
         head, rows = ("FILE", *head), ((lead, *row) for row in rows)

@@ -17,7 +17,7 @@ _SYMBOL = 40  # columns of a symbol's name
 
 
 def lines_of(process_map: ProcessMap, *, only_slots: bool) -> Iterator[str]:
-    """Give the lines. `only_slots` leaves out images without a slot to show, and mappings."""
+    """Yield the lines. `only_slots` leaves out images without slots, and mappings."""
     images = [image for image in process_map.images if process_map.rows[image]]
     shown = images if only_slots else process_map.images
     counts = process_map.counts()
@@ -43,7 +43,7 @@ def lines_of(process_map: ProcessMap, *, only_slots: bool) -> Iterator[str]:
 
 
 def _head(image: LoadedImage, mappings: Sequence[Mapping]) -> str:
-    """Say where an image lies. The bias of one that is linked for a fixed place is 0."""
+    """Return the address of an image in words. An image linked for a fixed address has bias 0."""
     start = min((mapping.start for mapping in mappings), default=image.load_bias)
     where = f"{image.name} at {start:#x}"
     if start != image.load_bias:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of who calls whom between the images of a process, as SVG.
+"""The picture of calls between the images of a process, as SVG.
 
-Images stand in rows, each below those that call it; a line is the wider the more slots there
-are. What is remarkable, slots that are interposed or hooked, is drawn over the rest, with names.
-The file holds everything it shows: nothing is loaded, and no script runs.
+Images are in rows, each below those that call it. The width of a line depends on the number of
+slots. Interposed or hooked slots are drawn on top, with names. The file contains everything it
+shows: nothing is loaded, and no script runs.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from soscope.report.map.callgraph import COLOURS, Edge, Graph, Node
 from soscope.report.picture import escaped, shortened
 
 _HEAD = 92
-_FEW = 16  # images: with more of them, numbers at all lines are too many
+_FEW = 16  # number of images; if there are more, numbers at all lines are too many
 _MOST_LABELS = 40
-_NAMES = 2  # names at one line
+_NAMES = 2  # names shown at one line
 
-_LONG = 14  # letters of a name that stands alone
+_LONG = 14  # letters of a single name
 
-# what the legend says of each, from the plainest to the most remarkable
+# The text of the legend for each state, from the plainest to the most remarkable.
 _WORDS = {
     UNBOUND: "unbound: bound at the first call",
     BOUND: "bound",
@@ -50,7 +50,7 @@ def document(graph: Graph) -> str:
         f'<text x="{MARGIN}" y="28" font-size="16" font-weight="bold">{title}</text>',
         *legend,
     ]
-    # what is remarkable is drawn over the rest
+    # Remarkable edges are drawn on top.
     ordered = sorted(graph.edges, key=lambda edge: (list(_WORDS).index(edge.state), edge.total))
     is_dense = len(graph.edges) > 60
     lines += [_line(edge, layout.ways[edge], is_dense=is_dense) for edge in ordered]
@@ -68,7 +68,7 @@ def _marker(state: str) -> str:
 
 
 def _legend(graph: Graph) -> tuple[list[str], float]:
-    """Return the lines, and how wide they are."""
+    """Return the lines of the legend, and their width."""
     counts = dict.fromkeys(_WORDS, 0)
     for edge in graph.edges:
         for state, number in edge.counts.items():
@@ -109,9 +109,9 @@ def _line(edge: Edge, way: list[Point], *, is_dense: bool) -> str:
 
 
 def _labels(graph: Graph, layout: GraphLayout) -> list[str]:
-    """Write names at lines that are remarkable, and numbers at the others where there is room.
+    """Write names at remarkable lines, and numbers at the others if there is room.
 
-    A label stands on the first piece of its line, which it shares with no other.
+    A label is on the first segment of its line, which no other line shares.
     """
     taken = taken_by(layout)
     lines: list[str] = []
@@ -133,7 +133,7 @@ def _labels(graph: Graph, layout: GraphLayout) -> list[str]:
         x, y = place
         colour = COLOURS[edge.state] if is_special else "#56616d"
         at = f'<text x="{x:.1f}" y="{y + 3.5:.1f}" text-anchor="middle" font-size="10"'
-        # twice, the first time as a white edge: not every viewer knows paint-order
+        # Twice, first as a white edge, as not every viewer knows paint-order.
         lines.append(
             f'{at} stroke="#ffffff" stroke-width="4" stroke-linejoin="round">{escaped(text)}</text>'
             f'{at} fill="{colour}">{escaped(text)}</text>'

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of Markdown, made of the documents that --json prints."""
+"""Pages of Markdown, made from the documents that --json prints."""

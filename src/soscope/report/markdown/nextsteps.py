@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The next commands to type, after what a document says.
+"""Suggestions of the next commands, from a document.
 
-Names in them are the target's: they are quoted for a shell.
+Names in them come from the target, so they are quoted for a shell.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Row = dict[str, object]
-_FEW = 4  # functions in one command
-_SAMPLED = 987_000_000  # ns of a second whose parts are the periods of samples
+_FEW = 4  # functions in one command, at most
+_SAMPLED = 987_000_000  # ns that are divided by the frequency to get the period of samples
 
 
 def steps(document: Row, recording: str | None = None) -> list[str]:
-    """Return commands that can be typed, the most useful first; [] where none suggests itself.
+    """Return commands that the user can type, most useful first, [] if there are none.
 
-    `recording` is the file that the document is of.
+    `recording` is the file that the document describes.
     """
     name = str(document.get("schema", "")).removeprefix("soscope/").partition("/")[0]
     if name == "mem-report":
@@ -39,7 +39,7 @@ def _rows(document: Row, key: str) -> list[Row]:
 
 
 def _command(document: Row) -> str | None:
-    """Return the words behind `--`, None where no command was run that can be typed."""
+    """Return the words behind `--`, None if no command was run that can be typed."""
     command = document.get("command")
     words = [str(word) for word in command] if isinstance(command, list) else []
     return shlex.join(words) if words else None
@@ -50,7 +50,7 @@ def _word(value: object) -> str:
 
 
 def _traced(document: Row, key: str) -> list[str]:
-    """Return commands that look closer at the first of some functions, and at failures."""
+    """Return commands that trace the first of some functions, and failures."""
     command, rows = _command(document), _rows(document, key)
     if command is None or not rows:
         return []
@@ -98,13 +98,13 @@ def _called(document: Row) -> list[str]:
 
 
 def _sweep(document: Row) -> list[str]:
-    """Return what has the worst of the sites fail again."""
+    """Return the command that repeats the worst failure of a sweep."""
     faults = [row for row in _rows(document, "sites") if row.get("kind") != "none"]
     return [str(faults[0].get("repeat"))] if faults else []
 
 
 def _inject(document: Row) -> list[str]:
-    """Return a sweep of functions that have failed: of those it is known how they do."""
+    """Return a sweep of functions that have failed, as their failure values are known."""
     command = _command(document)
     functions = [row for row in _rows(document, "functions") if row.get("errors")]
     if command is None or not functions:
@@ -114,7 +114,7 @@ def _inject(document: Row) -> list[str]:
 
 
 def _memory(document: Row, recording: str | None) -> list[str]:
-    """Return what shows more of a recording; where there is none, what makes one."""
+    """Return commands that show more of a recording, or one that makes a recording."""
     if recording is None:
         if _is_running(document):
             return _of_running(document)
@@ -130,7 +130,7 @@ def _memory(document: Row, recording: str | None) -> list[str]:
 
 
 def _profile(document: Row, recording: str | None) -> list[str]:
-    """Return what shows more of a recording; where there is none, what makes one."""
+    """Return commands that show more of a recording, or one that makes a recording."""
     if recording is None:
         command = _command(document)
         how = "".join(f" {words}" for words in _how(document))
@@ -144,7 +144,7 @@ def _profile(document: Row, recording: str | None) -> list[str]:
 
 
 def _how(document: Row) -> list[str]:
-    """Return the options that a profile was made with, as far as it says so."""
+    """Return the options with which a profile was made, as far as the document has them."""
     said = [f"--{key} {_word(document[key])}" for key in ("mode", "boundary") if document.get(key)]
     period = document.get("sample_ns")
     if isinstance(period, int) and period > 0:
@@ -153,7 +153,7 @@ def _how(document: Row) -> list[str]:
 
 
 def _is_running(document: Row) -> bool:
-    """Return whether it is of a process that goes on: all of it is there, but no end."""
+    """Return whether the process goes on: the document is complete, but has no end."""
     end = document.get("exit")
     return (
         document.get("state") == "complete"
@@ -163,7 +163,7 @@ def _is_running(document: Row) -> bool:
 
 
 def _of_running(document: Row) -> list[str]:
-    """Return what says who holds the objects of the first known line, and what grows."""
+    """Return commands that show the holders of the first known line's objects, and growth."""
     pid = document.get("pid")
     known = (row for row in _rows(document, "survivors") if row.get("file"))
     first = next(known, None)
@@ -200,7 +200,7 @@ def _map(document: Row) -> list[str]:
 
 
 def _process(verb: str) -> Callable[[Row], list[str]]:
-    """Return what suggests a verb for the same process."""
+    """Return a function that suggests a verb for the same process."""
 
     def said(document: Row) -> list[str]:
         pid = document.get("pid")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A page of Markdown for any document that --json prints: one fact a line.
 
-Of long lists the first are shown, which are the largest in all documents, and the rest is one
-line. A table is made only where each row is one fact; rows that hold lists are items with items
+Of long lists the first rows are shown, which are the largest ones in all documents, and the rest
+is one line. Rows become a table if each row is one fact. Rows with lists become items with items
 below them.
 """
 
@@ -16,13 +16,13 @@ from soscope.report.frametext import frame_text
 from soscope.report.markdown.nextsteps import steps
 from soscope.report.markdown.values import NONE, label, quoted, value_text
 
-MOST = 20  # rows of a list
-_FEW = 8  # of a list inside of a row
-_WORDS = 12  # strings in a line
+MOST = 20  # rows of a list, at most
+_FEW = 8  # rows of a list inside of a row
+_WORDS = 12  # strings in one line
 _SUMMED = ("calls", "errors", "count", "bytes", "self_ns")
 _LEFT_OUT = {"schema", "command"}
-_FRAME = {"image", "symbol", "file", "line"}  # what a frame of a stack has; most an offset, too
-# What a section is called where its member's name says too little.
+_FRAME = {"image", "symbol", "file", "line"}  # members of a frame; most have an offset, too
+# Titles of sections whose members have names that tell too little.
 _TITLES = {
     ("trace-summary", "rows"): "functions, the most time of their own first",
     ("trace-summary", "images"): "images that were not hooked whole",
@@ -47,16 +47,16 @@ _TITLES = {
     ("inject-sweep", "sites"): "call sites, the worst first",
 }
 
-# By what rows stand in another order than in the document.
+# Lists that are sorted by a member, unlike in the document.
 _LARGEST = {("mem-report", "native"): "bytes"}
 
 Row = dict[str, object]
 
 
 def page(document: Row, most: int | None = None, recording: str | None = None) -> str:
-    """Return the page; `most` rows of each list, None: MOST.
+    """Return the page. It has `most` rows of each list, or MOST if that is None.
 
-    `recording` is the file that it is of, None: of none that can be named.
+    `recording` is the file that the document describes, None if it has no name.
     """
     name = str(document.get("schema", "")).removeprefix("soscope/").partition("/")[0]
     lines = [f"# soscope {name.replace('-', ' ')}", ""]
@@ -76,7 +76,7 @@ def page(document: Row, most: int | None = None, recording: str | None = None) -
                 most or MOST,
                 title,
             )
-    if len(lines) == 2:  # no fact stands alone
+    if len(lines) == 2:  # the page has no single facts
         lines.pop()
     lines += sections
     commands = steps(document, recording)
@@ -86,14 +86,14 @@ def page(document: Row, most: int | None = None, recording: str | None = None) -
 
 
 def _ordered(rows: object, key: str | None) -> object:
-    """Return rows with the largest `key` first, None: as they are."""
+    """Return rows sorted by descending `key`, or unchanged if it is None."""
     if key is None or not isinstance(rows, list):
         return rows
     return sorted(rows, key=lambda row: -row[key])
 
 
 def _partly(images: object) -> list[object]:
-    """Return the images that were not hooked whole."""
+    """Return the images that were not hooked completely."""
     return [
         image
         for image in (images if isinstance(images, list) else [])
@@ -104,7 +104,7 @@ def _partly(images: object) -> list[object]:
 def _member(
     key: str, value: object, facts: list[str], sections: list[str], most: int, title: str
 ) -> None:
-    """Add one member: a scalar to the facts, and what is a list of rows as a section."""
+    """Add one member: a scalar to the facts, and a list of rows as a section."""
     if isinstance(value, dict):
         for name, member in value.items():
             _member(str(name), member, facts, sections, most, f"{title} {label(str(name))}")
@@ -132,7 +132,7 @@ def _singular(name: str) -> str:
 
 
 def _rows(rows: list[Row], most: int) -> list[str]:
-    """Return the lines of rows: a table, or items where there is more to say of a row."""
+    """Return the lines of rows: a table, or items if rows contain lists."""
     shown, rest = rows[:most], rows[most:]
     if any(_is_long(value) for row in shown for value in row.values()):
         lines = [line for row in shown for line in _item(row, "- ")]
@@ -146,7 +146,7 @@ def _rows(rows: list[Row], most: int) -> list[str]:
 
 
 def _is_long(value: object) -> bool:
-    """Return whether a member takes lines of its own."""
+    """Return whether a member needs lines of its own."""
     if isinstance(value, dict):
         return any(_is_long(member) for member in value.values())
     if isinstance(value, list) and len(value) == 1 and _is_plain(value[0]):
@@ -163,7 +163,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _flat(row: Row) -> Row:
-    """Return a row with the members of its objects beside its own."""
+    """Return a row with the members of its objects as members of its own."""
     flat: Row = {}
     for key, value in row.items():
         if isinstance(value, dict):
@@ -176,7 +176,7 @@ def _flat(row: Row) -> Row:
 
 
 def _table(rows: list[Row]) -> list[str]:
-    """Return a table with the columns that say anything."""
+    """Return a table of the columns that are not empty."""
     keys = dict.fromkeys(key for row in rows for key in row)
     empty: tuple[object, ...] = (None, "", False, [])
     columns = [key for key in keys if any(row.get(key) not in empty for row in rows)]
@@ -233,7 +233,7 @@ def _item(row: Row, lead: str) -> list[str]:
 
 def _stack(name: str, frames: list[Row], indent: str) -> list[str]:
     """Return frames as lines, innermost first."""
-    # the document's own rows are what frames were
+    # The document's rows have been frames before.
     shown = [StackFrame(**{"offset": None, **frame}) for frame in frames[:_FEW]]  # type: ignore[arg-type]
     names = CppNames()
     named = [quoted(frame_text(frame, names)) for frame in shown]
@@ -244,7 +244,7 @@ def _stack(name: str, frames: list[Row], indent: str) -> list[str]:
 
 
 def _only_member(rows: list[Row]) -> str | None:
-    """Return the first member of rows, if nothing else is in any of them; None: there is more."""
+    """Return the first member's name if rows have no other contents, else None."""
     name = next(iter(rows[0]))
     if any(
         value for row in rows for key, value in row.items() if key != name and value is not False
@@ -266,7 +266,7 @@ def _listed(key: str, values: list[object], *, in_table: bool = False) -> str:
 
 
 def _sums(rows: list[Row]) -> str:
-    """Return what some rows have together, of what can be added up."""
+    """Return the sums of rows, for members that can be added."""
     parts = []
     for key in _SUMMED:
         values = [value for row in rows if isinstance(value := row.get(key), int)]

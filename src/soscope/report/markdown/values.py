@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of a document as Markdown shows them. What is a string there stands quoted, as data.
+"""Values of a document in Markdown. Strings are quoted, as data.
 
-Names and arguments are the target's own: whatever is in them, they are neither markup nor a line of
-their own, and a reader can tell them from what soscope says.
+Names and arguments come from the target. Whatever they contain, they are neither markup nor a
+line of their own, and readers can tell them from soscope's words.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 from soscope.model.printable import printable
 
 NONE = "-"
-_LONGEST = 300  # characters of a string
+_LONGEST = 300  # characters of a string, at most
 _COUNTED = {
     "calls", "errors", "count", "dropped", "bytes", "beyond", "failed", "returns", "more", "live",
     "created", "destroyed", "allocations", "frees", "peak", "temporary", "objects",
 }  # fmt: skip
 _BYTES = {"bytes", "size", "given_back", "trim", "in_use", "free", "top"}
-_DATES = 10**17  # ns: what is longer than three years is a time since 1970
+_DATES = 10**17  # nanoseconds; more than three years is a time since 1970
 _KEPT = {"ns", "us"}
 
 
 def quoted(text: str, *, in_table: bool = False) -> str:
-    """Return text as a code span: one line, all of it data."""
+    """Return text as a code span: one line of data."""
     shown = printable(text)
     if len(shown) > _LONGEST:
         shown = f"{shown[: _LONGEST - 20]}…{shown[-19:]}"
@@ -30,21 +30,21 @@ def quoted(text: str, *, in_table: bool = False) -> str:
         run = run + 1 if letter == "`" else 0
         longest = max(longest, run)
     fence = "`" * (longest + 1)
-    if not shown or shown[0] in "` " or shown[-1] in "` ":  # one blank at each side is taken off
+    if not shown or shown[0] in "` " or shown[-1] in "` ":  # Markdown strips one blank per side
         shown = f" {shown} "
-    if in_table:  # a bar ends a cell wherever it stands, unless it is escaped
+    if in_table:  # an unescaped bar always ends a cell
         shown = shown.replace("|", "\\|")
     return f"{fence}{shown}{fence}"
 
 
 def label(key: str) -> str:
-    """Return what a member is called; times and sizes say their unit themselves."""
+    """Return the label of a member. Values of times and sizes have their units."""
     name = key.removesuffix("_ns") if key.removesuffix("_ns") not in _KEPT else key
     return name.replace("_", " ")
 
 
 def value_text(key: str, value: object, *, in_table: bool = False) -> str:
-    """Return a scalar; NONE for what is not known or not there."""
+    """Return a scalar as text, NONE if it is unknown or missing."""
     if value is None or value == "":
         return NONE
     if isinstance(value, bool):
@@ -66,7 +66,7 @@ def value_text(key: str, value: object, *, in_table: bool = False) -> str:
 
 
 def time_text(ns: int) -> str:
-    """Return a duration with the unit that suits it."""
+    """Return a duration with a suitable unit."""
     for size, unit in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")):
         if abs(ns) >= size:
             return f"{ns / size:.3f} {unit}"
@@ -82,7 +82,7 @@ def date_text(ns: int) -> str:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes, and roughly how many MiB or KiB that is."""
+    """Return a number of bytes, and roughly how many GiB, MiB or KiB they are."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if abs(size) >= unit:
             return f"{size:,} bytes ({size / unit:.1f} {name})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope mem attach` and `detach` have done: soscope/mem-attach/1 and -detach/1."""
+"""The results of `soscope mem attach` and `detach`: soscope/mem-attach/1 and -detach/1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ATTACHED, DETACHED = "soscope/mem-attach/1", "soscope/mem-detach/1"
 def attached(pid: int, notes: list[str], *, did_before: bool) -> str:
     """Return the document of a process that counts its objects from now on.
 
-    `did_before`: it does so since an earlier time.
+    `did_before` means that it counted them before.
     """
     return json_document(
         {
@@ -32,7 +32,7 @@ def attached(pid: int, notes: list[str], *, did_before: bool) -> str:
 def recorded(pid: int, path: str, outcome: Outcome) -> str:
     """Return the document of a process whose blocks were recorded in the file `path`.
 
-    Its `recording` is null where there is none, `dropped` a number of events.
+    `recording` is null if there is none, and `dropped` is a number of events.
     """
     return json_document(
         {
@@ -49,7 +49,7 @@ def recorded(pid: int, path: str, outcome: Outcome) -> str:
 
 
 def detached(pid: int, was_counting: bool, notes: list[str]) -> str:
-    """Return the document of a process that counts its objects no more, or never did."""
+    """Return the document of a process that has stopped counting, or never counted."""
     return json_document(
         {"schema": DETACHED, "pid": pid, "was_counting": was_counting, "notes": notes}
     )

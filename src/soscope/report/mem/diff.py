@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has grown between two recordings: a table for people, and soscope/mem-diff/1."""
+"""Growth between two recordings: a table for people, and soscope/mem-diff/1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = "soscope/mem-diff/1"
 
 
 def document(diff: MemDiff, limit: int | None = None) -> str:
-    """Return the JSON document; of the rows the `limit` first, None: all."""
+    """Return the JSON document with the first `limit` rows (None for all)."""
     return json_document(
         {
             "schema": SCHEMA,
@@ -38,7 +38,7 @@ def document(diff: MemDiff, limit: int | None = None) -> str:
 
 
 def text(diff: MemDiff, limit: int | None = None) -> str:
-    """Return a table of what has changed, the largest growth first."""
+    """Return a table of changes, largest growth first."""
     rows = [row for row in diff.rows if row.growth != (0, 0)]
     most = ROWS if limit is None else limit
     lines = [

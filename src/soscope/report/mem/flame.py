@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is alive as flame graphs: blocks by stack, objects by file, line and type."""
+"""Flame graphs of what is alive: blocks by stack, objects by file, line and type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def document(report: MemReport) -> str:
 
 
 def page(report: MemReport) -> str:
-    """Return the text of the page around it."""
+    """Return the HTML page around the picture."""
     names = "a function, file or type"
     return flamepage.page(_title(report), _graphs(report), _notes(report), names)
 
@@ -46,7 +46,7 @@ def _graphs(report: MemReport) -> list[FlameGraph]:
 
 
 def flames_of(report: MemReport) -> dict[str, FlameNode]:
-    """Return a tree for BLOCKS, for OBJECTS or for both: of what was recorded."""
+    """Return a tree for BLOCKS, for OBJECTS or for both, as far as recorded."""
     flames = {}
     if report.native_totals is not None:
         flames[BLOCKS] = tree = FlameNode("all blocks and mappings")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recording of memory says, as one JSON document."""
+"""The report of a recording of memory, as one JSON document."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from soscope.report.jsontext import json_document
 def document(
     report: MemReport, limit: int | None = None, groups: dict[str, object] | None = None
 ) -> str:
-    """Return the document; of survivors and of native rows the `limit` first, None: all.
+    """Return the document, with the first `limit` survivors and native rows (None for all).
 
-    `groups` are the same rows added up, None: nobody asks.
+    `groups` are the same rows added up, None if they were not asked for.
     """
     runtime = report.runtime
     objects = report.object_totals
@@ -106,7 +106,7 @@ def _native(row: NativeRow, report: MemReport) -> dict[str, object]:
 
 
 def frame_member(frame: StackFrame) -> dict[str, object]:
-    """Return what documents say of a frame."""
+    """Return a frame as a member of a document."""
     return {
         "image": frame.image,
         "symbol": frame.symbol,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What grows in a running process: a table for people, and soscope/mem-live/1."""
+"""Growth in a running process: a table for people, and soscope/mem-live/1."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 SCHEMA = "soscope/mem-live/1"
 
-_SLACK = 2 << 20  # bytes by which a process grows for other reasons than blocks of its own
+_SLACK = 2 << 20  # bytes by which a process may grow for other reasons than its own blocks
 _WHAT = {OBJECTS: "objects", BLOCKS: "new blocks"}
 
 
 def document(growth: Growth, limit: int | None = None) -> str:
-    """Return the JSON document; of the rows the `limit` first, None: all."""
+    """Return the JSON document with the first `limit` rows (None for all)."""
     return json_document(
         {
             "schema": SCHEMA,
@@ -51,7 +51,7 @@ def document(growth: Growth, limit: int | None = None) -> str:
 
 
 def _stack(growth: Growth, row: DiffRow) -> dict[str, object]:
-    """Return the stack that has grown most, of blocks."""
+    """Return the stack that has grown most, if the rows are blocks."""
     if growth.what != BLOCKS:
         return {}
     frames = growth.frames.get((row.file, row.line, row.type), ())
@@ -59,7 +59,7 @@ def _stack(growth: Growth, row: DiffRow) -> dict[str, object]:
 
 
 def text(growth: Growth, limit: int | None = None) -> str:
-    """Return a table of what has changed, the largest growth first."""
+    """Return a table of changes, largest growth first."""
     most = ROWS if limit is None else limit
     alive = f"{growth.live:,} {_WHAT[growth.what]} of {size_text(growth.live_bytes)}"
     lines = [f"process {growth.pid}: {alive}; changes of {growth.seconds:.1f} s", ""]
@@ -77,7 +77,7 @@ def text(growth: Growth, limit: int | None = None) -> str:
 
 
 def _next_steps(growth: Growth) -> list[str]:
-    """Return the commands that tell more of what has grown."""
+    """Return commands that tell more about what has grown."""
     steps = []
     if growth.resident - growth.grown > max(_SLACK, growth.grown):
         objects = size_text(max(growth.grown, 0))
@@ -92,7 +92,7 @@ def _next_steps(growth: Growth) -> list[str]:
 
 
 def _line(row: DiffRow, growth: Growth, names: CppNames) -> str:
-    if abs(row.growth[0]) == 1:  # one that comes and goes is no rate
+    if abs(row.growth[0]) == 1:  # a single thing that comes and goes is no rate
         return _row(f"{row.growth[0]:+d} in all", row.growth[1], row, growth, names)
     count, size = (round(growth.per_minute(change)) for change in row.growth)
     return _row(f"{count:+,d}", size, row, growth, names)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who holds objects: lines for people, and soscope/mem-refs/1."""
+"""Holders of objects: lines for people, and soscope/mem-refs/1."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from soscope.report.words import plural
 SCHEMA = "soscope/mem-refs/1"
 
 _ARROW = " → "
-_MOST = 20  # ways
-_SHOWN = 12  # steps of a way: of more, those at both ends
+_MOST = 20  # paths
+_SHOWN = 12  # steps of a path; only both ends of longer ones are shown
 
 
 def document(report: RefsReport, limit: int | None = None) -> str:
-    """Return the JSON document; of the ways the `limit` first, None: all."""
+    """Return the JSON document with the first `limit` paths (None for all)."""
     where = report.where
     return json_document(
         {
@@ -57,7 +57,7 @@ def document(report: RefsReport, limit: int | None = None) -> str:
 
 
 def text(report: RefsReport, limit: int | None = None) -> str:
-    """Return a line for each shape of a way, the most frequent first."""
+    """Return a line for each shape of a path, most frequent first."""
     most = _MOST if limit is None else limit
     objects = f"{plural(report.objects, 'object')} made at {report.where}"
     looked = f"process {report.pid}: {objects}, {report.samples:,} looked at"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recording of memory says, for people; and memprof's lines."""
+"""The report of a recording of memory, for people, and the lines of memprof."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from soscope.model.printable import printable
 from soscope.report.frametext import frame_text
 from soscope.report.words import plural
 
-ROWS = 20  # of each kind, where nobody says how many
-_FRAMES = 12  # of a row
-_TYPES = "types"  # a mode of objects, in which nobody knows where they were made
+ROWS = 20  # rows of each kind, by default
+_FRAMES = 12  # frames of a row
+_TYPES = "types"  # mode of objects in which their origins are not known
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def size_text(count: int) -> str:
-    """Return bytes with a unit: `640 B`, `12.5 KiB`."""
+    """Return a number of bytes with a unit: `640 B`, `12.5 KiB`."""
     size, unit = float(count), 0
     while size >= 1024 and unit < len(_UNITS) - 1:
         size /= 1024
@@ -34,7 +34,7 @@ def size_text(count: int) -> str:
 
 
 def stats(report: MemReport, limit: int | None = None) -> str:
-    """Return a line for each file, line and type: most first, then by name.
+    """Return a line for each file, line and type, most objects first, then by name.
 
     Processes are added up.
     """
@@ -94,7 +94,7 @@ def _type(row: Survivor, report: MemReport) -> str:
 
 
 def _process(row: Survivor | NativeRow, report: MemReport) -> str:
-    """Return whose row it is, where there are several processes."""
+    """Return the process of a row, if there are several processes."""
     return f"[pid {row.pid}] " if report.follows and len(report.processes) > 1 else ""
 
 
@@ -122,7 +122,7 @@ def _plus_minus(error: int | None) -> str:
 
 
 def _native_parts(report: MemReport) -> list[tuple[list[str], list[NativeRow]]]:
-    """Return tables of native rows, most bytes first; each has a title where there are several."""
+    """Return tables of native rows, most bytes first, with titles if there are several."""
     largest = sorted(report.native, key=lambda row: (-row.bytes, -row.count))
     if not report.has_two_moments:
         return [([], largest)]
@@ -145,7 +145,7 @@ def _native_lines(row: NativeRow, report: MemReport, names: CppNames) -> list[st
 
 
 def state_lines(report: MemReport) -> list[str]:
-    """Say that a recording is not complete, and why; nothing where it is."""
+    """Return why a recording is not complete, no lines if it is."""
     if report.state == COMPLETE:
         return []
     by = "" if report.cut is None else f": {report.cut.by}, behind byte {report.cut.at_byte:,}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope mem trim` has done: a line for people, and soscope/mem-trim/1."""
+"""The result of `soscope mem trim`: a line for people, and soscope/mem-trim/1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MIB = 1 << 20
 
 
 def document(trimmed: Trimmed) -> str:
-    """Return the JSON document; sizes are in bytes."""
+    """Return the JSON document. Sizes are in bytes."""
     return json_document(
         {
             "schema": SCHEMA,

@@ -13,7 +13,7 @@ SCHEMA = "soscope/mem-where/1"
 
 
 def document(look: Look, verdict: Verdict) -> str:
-    """Return the document; all sizes are in bytes."""
+    """Return the document. All sizes are in bytes."""
     pin = None
     if look.pin is not None:
         pin = {"addr": f"{look.pin[0]:#x}", "bytes": look.pin[1]}

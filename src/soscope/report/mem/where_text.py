@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem where` for people: one table that adds up, and what it means."""
+"""`soscope mem where` for people: one table that adds up, and its explanation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.inspect.memory.model import Look, RssPart, Verdict
 
-_MOST_NAMED = 6  # of one kind
-_SMALL = 200  # what is less than this share of RSS is not named
+_MOST_NAMED = 6  # rows of one kind
+_SMALL = 200  # a part below 1 / this of RSS gets no row
 _MIB = 1 << 20
 _TITLES = {
     "objects": "objects",
@@ -56,7 +56,7 @@ def text(look: Look, verdict: Verdict) -> str:
 
 
 def _kind(look: Look, title: str, parts: list[RssPart]) -> list[str]:
-    """Return the rows of one kind: its sum, then those that are worth a row."""
+    """Return the rows of one kind: its sum, then the parts that are large enough."""
     total = sum(part.bytes for part in parts)
     lines = [f"{_row(look, total)}  {title}"]
     named = [part for part in parts[:_MOST_NAMED] if part.bytes * _SMALL >= look.rss]

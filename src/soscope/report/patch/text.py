@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope patch` has done, for people."""
+"""The actions of `soscope patch`, for people."""
 
 from __future__ import annotations
 

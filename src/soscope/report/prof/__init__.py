@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope prof`."""
+"""`soscope prof`: profiles of shared libraries, by calls and by samples."""

@@ -15,7 +15,7 @@ SCHEMA = "soscope/prof-check/1"
 
 
 def document(library: Instrumentation) -> str:
-    """Return the document; what cannot be known is null, and `ns` are nanoseconds a call."""
+    """Return the document. Unknown values are null, and `ns` are nanoseconds a call."""
     return json_document(
         {
             "schema": SCHEMA,

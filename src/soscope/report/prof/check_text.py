@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope prof check` for people: what is in the file, then a line for each way to record."""
+"""`soscope prof check` for people: the contents of the file, then a line for each mode."""
 
 from __future__ import annotations
 

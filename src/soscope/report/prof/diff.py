@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has changed between two profiles: a table for people, and soscope/prof-diff/1."""
+"""Changes between two profiles: a table for people, and soscope/prof-diff/1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = "soscope/prof-diff/1"
 
 
 def document(diff: ProfDiff, limit: int | None = None) -> str:
-    """Return the JSON document; of the rows the `limit` first, None: all."""
+    """Return the JSON document with the first `limit` rows (None for all)."""
     return json_document(
         {
             "schema": SCHEMA,
@@ -56,7 +56,7 @@ def _member(row: ProfDiffRow, what: str) -> dict[str, object]:
 
 
 def text(diff: ProfDiff, limit: int | None = None) -> str:
-    """Return a table of what has changed, the largest change first."""
+    """Return a table of changes, largest change first."""
     rows = [row for row in diff.rows if row.why]
     most = ROWS if limit is None else limit
     shown = "".join(

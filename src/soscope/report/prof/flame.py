@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as flame graphs: a graph of ways, of single calls, of samples, as far as there are."""
+"""A profile as flame graphs: of call paths, of pairs of functions, and of samples, if any."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NAMES = "a function, file or image"
 
 
 def document(profile: Profile, *, threads: bool = False) -> str:
-    """Return the text of the picture; with `threads` each has a place of its own."""
+    """Return the text of the picture. With `threads` each thread has frames of its own."""
     return picture.document(_title(profile), _graphs(profile, threads=threads), _said(profile))
 
 
 def page(profile: Profile, *, threads: bool = False) -> str:
-    """Return the text of the page around it."""
+    """Return the HTML page around the picture."""
     graphs = _graphs(profile, threads=threads)
     return flamepage.page(_title(profile), graphs, _said(profile), _NAMES)
 
@@ -61,9 +61,9 @@ def _calls_text(count: int) -> str:
 
 
 def _fill(root: FlameNode, tree: Context, *, timed: bool) -> None:
-    """Copy a tree: a frame is as wide as its own part and those below it, whatever was measured.
+    """Copy a tree. A frame is as wide as its own part and the frames below it.
 
-    So nothing reaches out of what it is inside of, however times were corrected.
+    So no frame is wider than the frame around it, however times were corrected.
     """
     order = [(tree, root)]
     for context, node in order:
@@ -78,7 +78,7 @@ def _fill(root: FlameNode, tree: Context, *, timed: bool) -> None:
 
 
 def _own(context: Context, *, timed: bool) -> int:
-    """Return the part that a function has of itself; of one that calls nothing, all it has."""
+    """Return a function's own part, or all of it if it calls nothing."""
     own = context.self_ns if timed else context.count
     if own is None and timed and not context.children:
         own = context.total_ns

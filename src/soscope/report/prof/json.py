@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a profile says, as one JSON document."""
+"""A profile as one JSON document."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from soscope.model.stats import importance
 from soscope.report.delays import delay_members
 from soscope.report.jsontext import json_document
 
-_NOT_KNOWN = -1  # sorts behind all that is
+_NOT_KNOWN = -1  # sorts behind all known values
 
 
 def document(profile: Profile, limit: int | None = None, by: str = BY_FUNCTION) -> str:
     """Return the document, schema `soscope/prof-report/1`: largest times first, in nanoseconds.
 
-    Of each list it has the `limit` first rows, None: all. Where `by` is not BY_FUNCTION, rows of
-    images or threads are beside those of functions. What lies outside, and of which nothing is
-    known but its calls, stands in the arcs alone.
+    Each list has its first `limit` rows, or all if it is None. If `by` is not BY_FUNCTION, there
+    are rows of images or threads beside those of functions. Functions outside, of which only
+    calls are known, are only in the arcs.
     """
     samples = sorted(profile.samples, key=lambda sample: -sample.weight)
     return json_document(
@@ -64,9 +64,10 @@ def document(profile: Profile, limit: int | None = None, by: str = BY_FUNCTION) 
 
 
 def _run(profile: Profile) -> dict[str, object]:
-    """Return how much of the processor time of a run samples stand for.
+    """Return how much of the processor time of a run the samples cover.
 
-    `chosen`: no option said how to profile it. `share` is without the time of soscope's hooks.
+    `chosen` means that no option chose how to profile. `share` is without the time of soscope's
+    hooks.
     """
     own, sampled = profile.own_ns, profile.sampled_ns
     return {
@@ -80,7 +81,7 @@ def _run(profile: Profile) -> dict[str, object]:
 
 
 def _ranked(profile: Profile) -> list[tuple[ProfFunction, ProfSums]]:
-    """Return the functions of which something is known, largest self time first."""
+    """Return the functions with known values, largest self time first."""
     rows = [
         (function, sums)
         for function, sums in zip(profile.functions, profile.sums, strict=True)
@@ -111,7 +112,7 @@ def _arc_rank(arc: ProfArc) -> tuple[int, ...]:
 
 
 def _largest(*values: int | None) -> tuple[int, ...]:
-    """Return a key that puts large values first, and last what is not known."""
+    """Return a sort key: large values first, unknown ones last."""
     return tuple(-(_NOT_KNOWN if value is None else value) for value in values)
 
 
@@ -165,7 +166,7 @@ def _sampled(row: FlatRow) -> dict[str, object]:
 
 
 def _groups(profile: Profile, by: str, limit: int | None) -> dict[str, object]:
-    """Return rows of images or of threads, of calls and of samples."""
+    """Return rows of images or of threads, from calls and from samples."""
     rows: list[dict[str, object]] = []
     for what, table in tables_of(profile, by).items():
         rows += [

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a profile says, for people: functions, images or threads, and what has to be known of them.
+"""A profile, for people: tables of functions, images or threads, and remarks.
 
-The columns are those of `soscope trace -c`; a `-` stands for what is not known.
+The columns are the same as in `soscope trace -c`. A `-` stands for an unknown value.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from soscope.report.markdown.values import time_text
 from soscope.report.tabletext import Heading, TableText, table_text
 from soscope.report.words import UNTOLD, marked, plural, untold_line
 
-ROWS = 20  # where nobody says how many
+ROWS = 20  # rows by default
 
 _SECONDS = 11
-_MS = 1_000_000  # ns
-_NAMES = 3  # of many functions
-_SHORT_NS = 100_000_000  # what runs for less is told in microseconds
+_MS = 1_000_000  # nanoseconds
+_NAMES = 3  # names shown of many functions
+_SHORT_NS = 100_000_000  # shorter run times are shown in microseconds
 
 
 def text(profile: Profile, limit: int | None = None, by: str = flat.BY_FUNCTION) -> str:
-    """Return tables of the `limit` first rows, None: of the first, and what is to be said of them.
+    """Return tables of the first `limit` rows (None for the default), and remarks about them.
 
     `by` is one of flat.GROUPS.
     """
@@ -49,10 +49,10 @@ def _lines(said: list[str]) -> str:
 
 
 def share_lines(profile: Profile, *, is_joined: bool) -> tuple[list[str], bool]:
-    """Say how much of what a program ran is in the table, where soscope chose how to profile.
+    """Return how much of a program's time the table covers, if soscope chose how to profile.
 
-    Return these lines, and whether a time in them has a mark.
-    `is_joined`: samples and calls share a table, so which column is of which is said, too.
+    Return these lines, and whether a time in them has a mark. `is_joined` means that samples and
+    calls share a table. Then the lines also tell which columns belong to which.
     """
     own, sampled = profile.own_ns, profile.sampled_ns
     if not profile.is_chosen or own is None:
@@ -70,7 +70,7 @@ def share_lines(profile: Profile, *, is_joined: bool) -> tuple[list[str], bool]:
 
 
 def _share_of_calls(profile: Profile, own: int) -> tuple[list[str], bool]:
-    """Say how much of the time that went by is in a table of calls: nothing was sampled."""
+    """Return how much of the elapsed time is in a table of calls, if nothing was sampled."""
     whys = profile.not_sampled or list(profile.missed_ns)
     why = f"{time_text(own)} of processor time were too little for samples"
     if not own:
@@ -98,7 +98,7 @@ def _share_line(part: int, whole: int, of: str) -> str:
 
 
 def _joined_table(rows: list[JoinedRow], most: int, *, by: str) -> TableText:
-    """Return a table of rows with samples and calls; behind the `most` first one for the rest."""
+    """Return a table of samples and calls: the first `most` rows, and one for the rest."""
     whole = _joined_sum(rows, "total")
     has_total = any(row.sampled is not None and row.sampled.total_ns is not None for row in rows)
     shown = rows[:most]
@@ -134,9 +134,9 @@ def _joined_cells(row: JoinedRow, whole: JoinedRow, *, has_total: bool, by: str)
 
 
 def _calls_cells(row: FlatRow | None, *, marks: bool = True) -> list[str]:
-    """Return how many calls there were, and how many nanoseconds each took of its own.
+    """Return the number of calls, and the own nanoseconds of each.
 
-    `marks`: no share in the row has the mark of that time.
+    `marks` means that no share in the row has the mark of that time.
     """
     if row is None or row.count is None:
         return ["-", "-"]
@@ -156,9 +156,9 @@ def _nothing(profile: Profile, by: str) -> str:
 
 
 def table(what: str, rows: list[FlatRow], most: int, *, by: str = flat.BY_FUNCTION) -> TableText:
-    """Return a table of rows of which `what` is counted; behind the `most` first one for the rest.
+    """Return a table of rows that count `what`: the first `most` rows, and one for the rest.
 
-    `by` says what the rows are.
+    `by` tells what the rows are.
     """
     whole = _sum(rows)
     timed = whole.self_ns is not None
@@ -188,7 +188,7 @@ def _label(text: str) -> StackFrame:
 
 
 def _sum(rows: list[FlatRow]) -> FlatRow:
-    """Return what rows have together; what contains each other has no total."""
+    """Return the sum of rows, without a total time, as they may contain each other."""
     whole = FlatRow(_label("total"))
     for row in rows:
         whole.add(row.count, None, row.self_ns, row.overhead_ns, row.doubt_ns)
@@ -234,9 +234,9 @@ def seconds_text(ns: int | None) -> str:
 
 
 def remarks(profile: Profile, *, has_marks: bool = False) -> list[str]:
-    """Say what the profile has cost, what is missing of it, and its notes.
+    """Return remarks about the cost of the profile, what is missing, and its notes.
 
-    `has_marks`: a time that is printed may be as wrong as it is long.
+    `has_marks` means that a printed time may be no larger than its possible error.
     """
     said = [untold_line(few=profile.mode == MODE_SAMPLE)] if has_marks else []
     said += cost_lines(profile) + delay_lines(profile.delays)
@@ -248,7 +248,7 @@ def remarks(profile: Profile, *, has_marks: bool = False) -> list[str]:
 
 
 def untold_functions(profile: Profile) -> list[str]:
-    """Name the functions of which the times may be as wrong as they are long, for other formats."""
+    """Return the functions whose times are not larger than their errors, for other formats."""
     names = [
         flat.function_name(row.frame) for row in flat.function_rows(profile) if not row.is_told
     ]
@@ -259,7 +259,7 @@ def untold_functions(profile: Profile) -> list[str]:
 
 
 def cost_lines(profile: Profile) -> list[str]:
-    """Say how much of what was measured was the hooks' own time, and that it is in no time here."""
+    """Return how much of the measured time was the hooks' own, which is not in the times here."""
     known = [sums for sums in profile.sums if sums.overhead_ns is not None]
     cost = sum(sums.overhead_ns or 0 for sums in known)
     calls = sum(sums.calls or 0 for sums in known)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways through a profile: a tree for people, and the document soscope/prof-tree/1."""
+"""Call paths of a profile: a tree for people, and the document soscope/prof-tree/1."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from soscope.report.words import marked
 
 SCHEMA = "soscope/prof-tree/1"
 TREE, CALLERS, CALLEES = "tree", "callers", "callees"
-WAYS, ARCS = "ways", "arcs"  # what calls are known by
+WAYS, ARCS = "ways", "arcs"  # how calls are known: by call paths, or by pairs of functions
 
-ROWS = 100  # where nobody says how many
+ROWS = 100  # rows by default
 _INDENT = 2
 
 
 def text(profile: Profile, views: list[View], percent: float, limit: int | None = None) -> str:
-    """Return a table for each tree, and what is to be said of them.
+    """Return a table for each tree, and remarks.
 
-    Rows of less than `percent` of their tree are one at the end; so are those beyond the `limit`
-    heaviest, None: beyond ROWS.
+    Rows of less than `percent` of their tree are joined in one row at the end, and so are rows
+    beyond the `limit` heaviest (beyond ROWS if it is None).
     """
     most = ROWS if limit is None else limit
     trees = [TreeRows(view) for view in views]
@@ -88,7 +88,7 @@ def _own_text(context: Context) -> str:
 
 
 def _rest(tree: TreeRows, rows: list[TreeRow]) -> list[str]:
-    """Return the row for what is not shown: of what is inside of each other, own times alone."""
+    """Return the row for hidden rows. Rows that contain each other only have own times."""
     own = Context(tree.view.root.frame)
     for row in rows:
         own.add(None, None, row.context.self_ns, row.context.doubt_ns)
@@ -107,9 +107,10 @@ def document(
     profile: Profile, views: list[View], way: str, pattern: str | None = None,
     percent: float = 0, limit: int | None = None,
 ) -> str:  # fmt: skip
-    """Return the document: `way` is TREE, CALLERS or CALLEES, `pattern` of what functions.
+    """Return the document. `way` is TREE, CALLERS or CALLEES, and `pattern` its functions.
 
-    It has rows of at least `percent` of each tree, and the `limit` heaviest; None: all.
+    It has the rows of at least `percent` of each tree, and the `limit` heaviest of them, or all
+    if it is None.
     """
     rows: list[dict[str, object]] = []
     for view in views:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a tree: each function below the one that it is reached by, the heaviest first."""
+"""The rows of a tree: each function below its caller, heaviest first."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from soscope.model.stats import importance
 
 
 class TreeRow(Record):
-    """A function on a way: `above` is the place of the row around it, None: there is none.
+    """A function on a call path. `above` is the index of the row around it, None if none.
 
-    `weight` is its part of the whole: nanoseconds, or calls or samples where nothing was timed.
-    `doubt` is by how much that may be wrong, None: nobody knows, or it is exact.
+    `weight` is its part of the whole, in nanoseconds, or in calls or samples if nothing was
+    timed. `doubt` is the possible error of that, None if it is not known or the weight is exact.
     """
 
     __slots__ = ("above", "context", "depth", "doubt", "weight")
@@ -29,10 +29,10 @@ class TreeRow(Record):
 
 
 class TreeRows:
-    """All rows of a tree; `whole` is the weight of all that was recorded.
+    """All rows of a tree. `whole` is the weight of everything recorded.
 
-    `timed`: weights are nanoseconds. Rows that may be as wrong as they are heavy come behind others
-    of their place that matter.
+    `timed` means that weights are nanoseconds. Rows that are not heavier than their possible
+    error come last among their siblings, unless they matter.
     """
 
     def __init__(self, view: View) -> None:
@@ -40,7 +40,7 @@ class TreeRows:
         self.view = view
         self.timed = root.self_ns is not None or root.total_ns is not None
         self.whole = root.count or 0
-        if self.timed:  # calls around the others may have no time
+        if self.timed:  # calls around other calls may have no time
             self.whole = max(root.total_ns or 0, root.self_ns or 0)
         weights, doubts = self._weights(root)
         self.rows: list[TreeRow] = []
@@ -64,7 +64,7 @@ class TreeRows:
             rest += [(child, place, depth + 1) for child in reversed(children)]
 
     def _weights(self, root: Context) -> tuple[dict[int, int], dict[int, int | None]]:
-        """Return weights, and by how much these may be wrong, by the contexts' ids."""
+        """Return the weights of the contexts and their possible errors, by id()."""
         order = [root]
         for context in order:
             order += context.children.values()
@@ -81,7 +81,7 @@ class TreeRows:
         return weights, doubts
 
     def _doubt(self, context: Context, below: int | None) -> int | None:
-        """Return by how much the weight of a function may be wrong, as `_weight` makes it."""
+        """Return the possible error of a function's weight from `_weight`."""
         if not self.timed:
             return None
         if self.view.is_whole:
@@ -91,8 +91,8 @@ class TreeRows:
     def _weight(self, context: Context, below: int) -> int:
         """Return the weight of a function whose children have `below` together.
 
-        Callers have had their parts of what stands above them in the tree, and not more. Calls
-        whose ways are not known may contain each other: their own times add up, the others do not.
+        In a tree of callers, these only have their part of what is above them. Calls whose paths
+        are not known may contain each other. Then own times can be added, and total times cannot.
         """
         view = self.view
         adds_up = not view.is_inverted and (view.what == CALLS or not view.is_whole)
@@ -102,10 +102,10 @@ class TreeRows:
         return (own or 0) + (below if adds_up else 0)
 
     def chosen(self, percent: float, most: int | None) -> list[int]:
-        """Return the places of rows of at least `percent` of the tree; at most `most`, None: all.
+        """Return the indices of rows of at least `percent` of the tree, at most `most` of them.
 
-        The heaviest are chosen, with all that they are inside of. A tree may be of functions that
-        are a small part of the whole.
+        If `most` is None, there is no such limit. The heaviest rows are chosen, with all rows
+        around them. A tree may consist of functions that are a small part of the whole.
         """
         least = sum(row.weight for row in self.rows if row.above is None) * percent / 100
         is_in: list[bool] = []

@@ -21,9 +21,9 @@ def document(pid: int, answers: list[Answer]) -> str:
 
 
 def _result(answer: Answer, images: dict[int, str]) -> str:
-    """Return one result; what is said of its image is made once, and kept in `images` by id.
+    """Return one result. The text of its image is made once, and kept in `images` by id().
 
-    There may be thousands: the text is put together here.
+    There may be thousands of results, so the text is assembled by hand.
     """
     image = answer.image
     where = images.get(id(image))
@@ -47,7 +47,7 @@ def _result(answer: Answer, images: dict[int, str]) -> str:
 
 
 def _image(image: LoadedImage | None) -> str:
-    """Return what is said of the image of a result."""
+    """Return the members about the image of a result."""
     if image is None:
         return '"image": null, "image_path": null, "load_bias": null'
     bias = hex(image.load_bias & (1 << image.space.bits) - 1)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of `soscope resolve` for people: one line each, steps and lists indented."""
+"""Answers of `soscope resolve`, for people: one line each, steps and lists indented."""
 
 from __future__ import annotations
 
 from soscope.live.lookup.answer import OK, Answer, Candidate
 
-_MOST = 100  # candidates
+_MOST = 100  # candidates that are listed
 
 
 def lines(answer: Answer, *, why: bool, every: bool, value: bool) -> str:
-    """Return what is said of one answer on standard output, "" where there is nothing.
+    """Return the lines for an answer on standard output, "" if there are none.
 
-    `why` adds the steps, `every` all definitions; with `value` only the value is shown.
+    `why` adds the steps, and `every` all definitions. With `value` only the value is shown.
     """
     text = ""
     if answer.status == OK:
@@ -27,7 +27,7 @@ def lines(answer: Answer, *, why: bool, every: bool, value: bool) -> str:
 
 
 def complaint(answer: Answer) -> list[str]:
-    """Return what is said of an answer without an address, on standard error."""
+    """Return the lines for an answer without an address, on standard error."""
     reason = answer.why[-1] if answer.why else answer.status
     is_named = f"'{answer.query}'" in reason
     said = [reason if is_named else f"{answer.query}: {reason}"]
@@ -37,7 +37,7 @@ def complaint(answer: Answer) -> list[str]:
 
 
 def _found(answer: Answer) -> str:
-    """Return the line of one that is found: there may be thousands."""
+    """Return the line of a symbol that was found. There may be thousands of lines."""
     addr = "-" if answer.addr is None else hex(answer.addr)
     name = named(answer.symbol or "", answer.version) if answer.version else answer.symbol or ""
     offset = f"+{hex(answer.offset)}" if answer.offset else ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lines of a trace may have beside ltrace's own: places, stacks, indents, colours.
+"""Additions to the lines of a trace: places, stacks, indentation, colours.
 
-None of it is on the path of a plain trace. A colour never says anything that the text does not.
+A plain trace does not use this. A colour never tells anything that the text does not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CODES = (_SYMBOL, _STRING, _FAILURE, _END)
 
 
 class Adorned:
-    """Adds to the parts of lines what a display asks for. `programs` says where images are."""
+    """Adds to lines what a display asks for. `programs` has the images."""
 
     def __init__(self, display: Display, *, is_coloured: bool) -> None:
         self._is_coloured = is_coloured
@@ -37,11 +37,11 @@ class Adorned:
         self.programs: Programs
 
     def lead(self, entry: Entry) -> str:
-        """Return what stands in front of a function."""
+        """Return the text before a function."""
         return self.place(entry) + " " * (self._indent * entry.depth)
 
     def place(self, entry: Entry) -> str:
-        """Return where a call was made, if that is asked for, with a blank behind it."""
+        """Return where a call was made, if that is asked for, followed by a blank."""
         if not self._has_places:
             return ""
         if self._places is None:
@@ -51,7 +51,7 @@ class Adorned:
         return f"[{self._places.text(entry)}] "
 
     def below(self, entry: Entry) -> str:
-        """Return what stands below the line of a call."""
+        """Return the text below the line of a call."""
         if not self._display.stacks:
             return ""
         if self._stacks is None:
@@ -61,11 +61,11 @@ class Adorned:
         return self._stacks.text(entry)
 
     def symbol(self, name: str) -> str:
-        """Return the name of a function."""
+        """Return the name of a function, in colour if wanted."""
         return f"{_SYMBOL}{name}{_END}" if self._is_coloured else name
 
     def texts(self, entry: Entry, arguments: list[Argument]) -> list[str]:
-        """Return the arguments of a call."""
+        """Return the arguments of a call, in colour if wanted."""
         if self._descriptors is not None:
             self._descriptors.mark(entry, arguments)
         if not self._is_coloured:
@@ -76,7 +76,7 @@ class Adorned:
         ]
 
     def result(self, leave: Exit, text: str, *, failed: bool) -> str:
-        """Return a result."""
+        """Return a result, in colour if wanted."""
         if self._descriptors is not None:
             text = self._descriptors.mark_result(leave, text)
         if not self._is_coloured:

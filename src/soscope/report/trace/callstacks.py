@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stacks of calls (-k): lines below a call's own, or members of its object.
 
-A frame of native code is where a call returns to: the call is in front of that. A frame of Python
-or Ruby stands in the place of the interpreter's function that runs its code.
+A native frame is the return address of a call, which is in front of it. A frame of Python or Ruby
+replaces the frame of the interpreter's function that runs its code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Kept = dict[Key, str]
 
 
 class CallStacks:
-    """Names the frames that `display` wants of each call; `programs` has all stacks."""
+    """Names the frames of calls that `display` asks for. `programs` has all stacks."""
 
     def __init__(self, programs: Programs, display: Display) -> None:
         self._frames = CallFrames(programs)
@@ -35,11 +35,11 @@ class CallStacks:
         self._members: _Kept = {}
 
     def text(self, entry: Entry) -> str:
-        """Return a line for each frame, the innermost first; "" where the stack is not known."""
+        """Return a line for each frame, innermost first, "" if the stack is not known."""
         return self._kept(self._texts, entry, self._lines)
 
     def members(self, entry: Entry) -> str:
-        """Return the member `stack` of a JSON object, with a comma behind it."""
+        """Return the member `stack` of a JSON object, followed by a comma."""
         return self._kept(self._members, entry, _array) or '"stack":null,'
 
     def _kept(self, kept: _Kept, entry: Entry, make: Callable[[list[Place]], str]) -> str:
@@ -58,7 +58,7 @@ class CallStacks:
         return "".join([f" > {printable(self._text(frame, addr))}\n" for frame, addr in places])
 
     def _text(self, frame: StackFrame, addr: int | None) -> str:
-        """Return a frame as strace shows it, or as Python and Ruby do."""
+        """Return a frame as strace, or Python or Ruby, would show it."""
         if addr is None:
             if frame.file is None:
                 return "?"

@@ -9,10 +9,10 @@ from soscope.report.trace.display import TIME_EPOCH, TIME_MICROSECONDS, TIME_NON
 
 
 class LineClock:
-    """Formats the times of lines, one after the other; the text of a second is made once.
+    """Formats the times of lines. The text of a second is made once.
 
-    `mode` is one of the TIME_ constants of `display`. `relative`: the time since the line before
-    stands in front.
+    `mode` is one of the TIME_ constants of `display`. With `relative`, the time since the line
+    before comes first.
     """
 
     __slots__ = ("_before", "_mode", "_relative", "_second", "_text")
@@ -20,15 +20,15 @@ class LineClock:
     def __init__(self, mode: int, *, relative: bool = False) -> None:
         self._mode = mode
         self._relative = relative
-        self._before = -1  # ns: the time of the line before
+        self._before = -1  # ns of the line before
         self._second = -1
         self._text = ""
 
     def text(self, time_ns: int) -> str:
-        """Return the time of a line with a blank behind it."""
+        """Return the time of a line, followed by a blank."""
         if not self._relative:
             return self._time(time_ns)
-        # a filter may show a call behind those that it made: its time lies before theirs
+        # A filter may show a call after calls inside of it, whose times are later.
         spent = max(time_ns - self._before, 0) if self._before >= 0 else 0
         self._before = time_ns
         seconds, ns = divmod(spent, 1_000_000_000)

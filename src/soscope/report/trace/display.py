@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a trace is shown: the display options, which trace and report share."""
+"""The display options of a trace, which trace and report share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.descriptors import Descriptors
     from soscope.report.output import Output
 
-# ltrace's default column of `= result`: five eighths of a terminal of 80 columns.
+# ltrace's default column for `= result`: five eighths of a terminal of 80 columns.
 RESULT_COLUMN = 50
 
-# What stands at the beginning of a line.
+# The time at the beginning of a line.
 TIME_NONE = 0
 TIME_SECONDS = 1  # -t: 12:34:56
 TIME_MICROSECONDS = 2  # -tt: 12:34:56.123456
@@ -21,7 +21,7 @@ TIME_EPOCH = 3  # -ttt: 1700000000.123456
 
 
 # When to use colours.
-COLOUR_AUTO = "auto"  # on a terminal
+COLOUR_AUTO = "auto"  # if the output is a terminal
 COLOUR_ALWAYS = "always"
 COLOUR_NEVER = "never"
 COLOURS = (COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER)
@@ -30,16 +30,18 @@ COLOURS = (COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER)
 class Display:
     """How to show a trace.
 
-    `time` is one of the TIME_ constants of this module, `relative`: each line begins with the
-    time since the one before. `durations`: each line ends with the time that its call took.
-    `string_limit`: bytes of a string or buffer to show; `elements`: elements of an array, None:
-    all that were kept. `indent`: columns for each call around a call. `column` is that of the
-    equals sign, counted from 1. `places`: each line names where it was called from. `stacks`: as
-    many frames of each call's stack are shown below its line, 0: none. `paths`: descriptors are
-    shown with what they are of, which `descriptors` know. `colour` is one of COLOURS. `quiet`: no
-    notes. `verbose`: more notes. `several`: there is more than one process from the beginning, so
-    that each line names its own. `demangles`: names of C++ are shown as they are written. `tree`:
-    calls are shown nested in calls. `remarks` is what the showing has to say, for the notes.
+    `time` is one of the TIME_ constants of this module. `relative` means that each line begins
+    with the time since the one before. `durations` means that each line ends with the time that
+    its call took. `string_limit` is how many bytes of a string or buffer are shown, and
+    `elements` how many elements of an array; None stands for all that were kept. `indent` is a
+    number of columns for each level of nesting. `column` is the column of the equals sign,
+    counted from 1. `places` means that each line has the place of its call. `stacks` is how many
+    frames of each call's stack are shown below its line. `paths` means that descriptors are shown
+    with their files, which `descriptors` knows. `colour` is one of COLOURS. `quiet` turns notes
+    off, and `verbose` turns more of them on. `several` means that there is more than one process
+    from the beginning, so each line has its process. `demangles` means that names of C++ are
+    demangled, and `tree` that calls are shown nested. `remarks` are remarks of the display for
+    the notes.
     """
 
     __slots__ = (
@@ -104,12 +106,12 @@ class Display:
 
     @property
     def is_adorned(self) -> bool:
-        """Return whether lines have what a plain trace has not, colours aside."""
+        """Return whether lines have more than a plain trace, except for colours."""
         return bool(self.indent or self.places or self.stacks or self.descriptors)
 
 
 def wants_colour(when: str, output: Output) -> bool:
-    """Return whether lines on `output` are to be coloured; `when` is one of COLOURS."""
+    """Return whether lines on `output` are coloured. `when` is one of COLOURS."""
     if when == COLOUR_ALWAYS:
         return True
     return (

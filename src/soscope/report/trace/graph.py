@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--graph`: which image calls which, as text, JSON or a picture."""
+"""`--graph`: calls between images, as text, JSON or a picture."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
 
 SCHEMA = "soscope/trace-graph/1"
-FUNCTIONS = 3  # of an edge in the text
+FUNCTIONS = 3  # functions of an edge in the text
 _TIMED = (names.TIME, names.SECONDS, names.CALLS, names.ERRORS, names.TOTAL, names.NAME)
 
 
 class GraphListener(Listener):
-    """Writes the graph when the trace has ended: to `output` and, as SVG, to `picture`.
+    """Writes the graph at the end of a trace: to `output` and, as SVG, to `picture`.
 
-    Each of them may be None. `settings.top` says how many edges of the text, None: all.
+    Each of them may be None. `settings.top` is the number of edges in the text, or None for all.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class GraphListener(Listener):
             rows += _rest("  ", edge.functions[FUNCTIONS:])
         rows += _rest("", [edge.sums for edge in edges[len(shown) :]])
         usual = _TIMED if timed else (names.CALLS, names.NAME)
-        # a recording of an older soscope does not tell them apart
+        # A recording of an older soscope has only one of the two times.
         inclusive = total.total_ns is not None and total.self_ns is None
         columns = [column(name, total, inclusive=inclusive, base=None) for name in usual]
         columns[-1].title = "caller -> callee, and its functions"
@@ -155,5 +155,5 @@ def _row(name: str, rows: list[SummaryRow]) -> SummaryRow:
 
 
 def _rest(indent: str, rows: list[SummaryRow]) -> list[SummaryRow]:
-    """Return a row for what is not shown, if there is anything."""
+    """Return a row for hidden functions, if there are any."""
     return [_row(f"{indent}({len(rows):,} more)", rows)] if rows else []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of who calls whom between images, as SVG.
+"""The picture of calls between images, as SVG.
 
-A line is the wider the more time its calls take, a box the darker the more time is spent in its
-image. Colours suit light and dark pages. The file holds everything it shows: nothing is loaded, and
-no script runs.
+A line is wider the more time its calls take, and a box darker the more time is spent in its
+image. The colours suit light and dark pages. The file contains everything it shows: nothing is
+loaded, and no script runs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HEAD = 76
-_FEW = 16  # images: with more of them, numbers at all lines are too many
+_FEW = 16  # number of images; if there are more, numbers at all lines are too many
 _MOST_LABELS = 40
-_NAMES = 12  # functions in what a line says when it is pointed at
-_WIDEST = 7.0  # a line
-_LETTER = 0.8 * CHAR  # of a label
+_NAMES = 12  # functions in the tooltip of a line
+_WIDEST = 7.0  # width of a line
+_LETTER = 0.8 * CHAR  # width of a letter of a label
 
-_PLAIN, _FAILING = "plain", "failing"  # lines, the second over the first
+_PLAIN, _FAILING = "plain", "failing"  # kinds of lines, the second drawn over the first
 _LIGHT = """\
 .page{fill:#ffffff}.word{fill:#1f2933}.faint{fill:#5b6672}.box{fill:#f4f6f8;stroke:#8794a3}
 .main{fill:#dfe9f5;stroke:#4c6a92}
@@ -69,7 +69,7 @@ class _Edge(Arrow):
 
 
 class _Graph(Boxes):
-    """Images and their calls; those within one image are in its box alone."""
+    """Images and their calls. Calls within one image only count for its box."""
 
     __slots__ = ("edges", "nodes")
 
@@ -95,7 +95,7 @@ def picture(
 ) -> str:
     """Return the text of the picture. `mains` are names of programs.
 
-    `name_of` says how a function's name is shown.
+    `name_of` returns a function's name as it is shown.
     """
     shown = escaped(shortened(" ".join(title.split()), 90))
     head = (
@@ -147,7 +147,7 @@ def _page(size: str, title: str, lines: list[str]) -> str:
 
 
 def _weight(row: SummaryRow) -> float:
-    """Return what a line or a box is as wide or dark by: time, or calls where there is none."""
+    """Return what the width of a line or shade of a box stands for: time, else calls."""
     return row.calls if row.self_ns is None and row.total_ns is None else row.self_ns or 0
 
 
@@ -205,7 +205,7 @@ def _box(node: _Node, spot: Spot, hottest: float) -> str:
 
 
 def _labels(graph: _Graph, layout: GraphLayout) -> list[str]:
-    """Write calls and time at the lines with the most time, where there is room."""
+    """Write calls and time at the lines with most time, if there is room."""
     taken = taken_by(layout)
     lines: list[str] = []
     most = _MOST_LABELS if len(graph.nodes) <= _FEW else _MOST_LABELS // 3
@@ -221,7 +221,7 @@ def _labels(graph: _Graph, layout: GraphLayout) -> list[str]:
             continue
         x, y = place
         at = f'x="{x:.1f}" y="{y + 3.5:.1f}" text-anchor="middle" font-size="10"'
-        # twice, the first time as an edge in the page's colour: not every viewer knows paint-order
+        # Twice, first as an edge in the page's colour, as not every viewer knows paint-order.
         lines.append(
             f'<text class="halo" {at} stroke-width="4" stroke-linejoin="round">{text}</text>'
             f'<text class="{edge.state}word" {at}>{text}</text>'
@@ -230,12 +230,12 @@ def _labels(graph: _Graph, layout: GraphLayout) -> list[str]:
 
 
 def _of_row(row: SummaryRow) -> str:
-    """Return the time of some calls themselves."""
+    """Return the own time of calls."""
     return marked(_time(row.self_ns), row.self_ns, row.doubt_ns)
 
 
 def _time(ns: int | None) -> str:
-    """Return a time in three digits or so."""
+    """Return a time in about three digits."""
     if ns is None:
         return "-"
     for size, unit in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")):

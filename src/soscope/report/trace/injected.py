@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace of `soscope inject`: a trace's own lines, each of which says what was done to it."""
+"""The trace of `soscope inject`: lines of a trace that also show the injection."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
 
 PAGE_SCHEMA = "soscope/inject/1"
-_INJECTED = Struct("<Ii")  # struct sosc_injected
-_RETURN, _ERRNO = 1, 2  # enum sosc_inject_flag
-_TAIL = "}\n"  # of an object
+_INJECTED = Struct("<Ii")  # the agent's struct sosc_injected
+_RETURN, _ERRNO = 1, 2  # the agent's enum sosc_inject_flag
+_TAIL = "}\n"  # end of a JSON object
 
-# What a summary line of JSON Lines is made of: the seed, and the rules with their counts.
+# The last line of JSON Lines: the seed, and the rules with their counts.
 Summary = dict[str, object]
 
 
@@ -59,7 +59,7 @@ def rule_notes(summary: Summary) -> list[str]:
 
 
 def _done_to(entry: Entry | None) -> tuple[int, int]:
-    """Return what was done to a call (flags), and what errno became; 0: nothing."""
+    """Return the flags of a call's injection, and the new errno; 0 if there is none."""
     kept = entry.captured.data.get(INJECTED_ITEM) if entry is not None else None
     if kept is None or len(kept[2]) < _INJECTED.size:
         return 0, 0
@@ -68,19 +68,19 @@ def _done_to(entry: Entry | None) -> tuple[int, int]:
 
 
 class _Marking(TextListener):
-    """Adds to each line what was done to the call."""
+    """Adds to each line what was injected into the call."""
 
     takes_stretches = False
 
     def __init__(self, output: Output, display: Display, *more: Form) -> None:
         super().__init__(output, display, *more)
-        self._says_durations, self._durations = self._durations, False  # in front of the mark
+        self._says_durations, self._durations = self._durations, False  # it is before the mark
 
     def _result(self, leave: Exit) -> str:
         flags, errno = _done_to(leave.entry)
         text = super()._result(leave)
         prototypes = self._prototypes
-        if errno and not leave.slot.error_rule:  # nothing but the rule says that it failed
+        if errno and not leave.slot.error_rule:  # only the injection rule tells that it failed
             text += f" {prototypes.errno_name(errno)} ({prototypes.errno_text(errno)})"
         if self._says_durations and leave.duration_ns is not None:
             text += duration(leave.duration_ns).rstrip("\n")
@@ -91,11 +91,11 @@ class _Marking(TextListener):
 
 
 class InjectedTextListener(_Marking):
-    """Writes a line for each call that was chosen."""
+    """Writes a line for each injected call."""
 
 
 class InjectedTreeListener(_Marking, TreeListener):
-    """Writes them as a tree."""
+    """Writes injected calls as a tree."""
 
 
 def _mark(flags: int) -> str:
@@ -103,13 +103,13 @@ def _mark(flags: int) -> str:
 
 
 class InjectedPageListener(_Marking, PageListener):
-    """Writes a page of the rules, and of the calls that were chosen."""
+    """Writes a page of the rules and of the injected calls."""
 
     def __init__(
         self, output: Output, display: Display, summary: Callable[[], Summary], form: Form
     ) -> None:
         super().__init__(output, display, form)
-        self._says_durations = False  # they have a column
+        self._says_durations = False  # durations have a column
         self._summary = summary
 
     def _document(self, outcome: TraceOutcome) -> Summary:
@@ -119,7 +119,7 @@ class InjectedPageListener(_Marking, PageListener):
 
 
 class InjectedJsonListener(JsonLinesListener):
-    """Writes an object for each call that was chosen, and a last one for the rules."""
+    """Writes an object for each injected call, and a last one for the rules."""
 
     def __init__(self, output: Output, display: Display, summary: Callable[[], Summary]) -> None:
         super().__init__(output, display)
@@ -136,7 +136,7 @@ class InjectedJsonListener(JsonLinesListener):
         return text[: -len(_TAIL)] + f',"injected":true{done}' + _TAIL
 
     def end(self, outcome: TraceOutcome) -> None:
-        """Write what is held back, and what came of the rules."""
+        """Write what is held back, and the results of the rules."""
         super().end(outcome)
         from json import dumps
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--json` without a summary: JSON Lines, one object for each event, ordered by time.
 
-A call is one object that stands where the call began, and is known when it has ended: what
-comes behind a call that is still open has to wait for it. What waits is kept as text, and
-goes to a file without a name when it gets long, so that memory stays bounded however long
-the outermost call is open.
+A call is one object, at the place where the call began, and complete when it has ended. Objects
+behind an open call have to wait for it. They are kept as text, which is moved to a file without a
+name when it gets long, so memory stays bounded however long the outermost call is open.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from soscope.recording.names import Programs
     from soscope.report.trace.callstacks import CallStacks
 
-_MOST_SLOTS = 1 << 16  # slots are made anew when images come: forget the old ones
+_MOST_SLOTS = 1 << 16  # slots are new objects when images come, so old ones are forgotten
 
 
 class JsonLinesListener(Listener):
@@ -61,18 +60,18 @@ class JsonLinesListener(Listener):
         self._backlog = Backlog(output.write)
 
     def meet(self, programs: Programs) -> None:
-        """Take what says where calls come from."""
+        """Take the programs, which have the places of calls."""
         if self._display.stacks:
             from soscope.report.trace.callstacks import CallStacks
 
             self._stacks = CallStacks(programs, self._display)
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
-        """Take what decides how arguments look."""
+        """Take the prototypes, which determine the form of arguments."""
         self._prototypes = prototypes
 
     def events(self, batch: list[Event]) -> None:
-        """Add objects; write those that nothing earlier holds back."""
+        """Add objects, and write those that no earlier call holds back."""
         backlog = self._backlog
         for event in batch:
             if isinstance(event, Entry):
@@ -83,18 +82,18 @@ class JsonLinesListener(Listener):
             elif isinstance(event, Exit):
                 entry = event.entry
                 if entry is None:
-                    continue  # its beginning was lost, and has been counted as such
+                    continue  # the call's entry was lost, and counted as lost
                 if not event.is_inherited and backlog.is_open(entry):
                     backlog.close(entry, self._call(entry, event))
                 elif event.ended == ENDED_RETURN:
-                    # setjmp again, or a forked child's return from what its parent called
+                    # setjmp returns again, or a forked child returns from a call of its parent
                     backlog.add(self._return(entry, event))
             else:
                 backlog.add(_other(event))
         backlog.write()
 
     def end(self, outcome: TraceOutcome) -> None:
-        """Write what is still held back; a call that nobody closed may have returned."""
+        """Write what is still held back. A call that is still open may have returned."""
         for entry in self._backlog.still_open():
             self._backlog.close(entry, self._call(entry, None, ended=ENDED_LOST))
         self._backlog.write(everything=True)
@@ -104,7 +103,7 @@ class JsonLinesListener(Listener):
             self._write(_cost(outcome.cost))
 
     def _slot(self, slot: TracedSlot) -> str:
-        """Return the members that say which function, and remember them."""
+        """Return the members about a function, and remember them."""
         caller = slot.caller.name if slot.caller else None
         callee = slot.callee.name if slot.callee else ""
         text = (
@@ -120,7 +119,7 @@ class JsonLinesListener(Listener):
         return text
 
     def _call(self, entry: Entry, leave: Exit | None, *, ended: str | None = None) -> str:
-        """Return the object of a call; without its end if it is an entry alone."""
+        """Return the object of a call, without its end if only the entry is recorded."""
         slot = entry.slot
         arguments = self._prototypes.format_call(slot, entry.captured, self._limit, leave)
         if self._descriptors is not None:
@@ -145,7 +144,7 @@ class JsonLinesListener(Listener):
         return head + self._end(leave, entry.return_addr, None)
 
     def _end(self, leave: Exit | None, return_addr: int, ended: str | None) -> str:
-        """Return the members that say how a call ended."""
+        """Return the members about the end of a call."""
         failed = ""
         result = errno = duration = "null"
         prototypes = self._prototypes
@@ -211,12 +210,12 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _executed(executed: ChildPrograms) -> str:
-    """Return the object that says which programs children have executed, not followed."""
+    """Return the object with programs that children have executed, not followed."""
     return compact({"type": "executed_by_children", **executed.document()}).decode() + "\n"
 
 
 def _cost(cost: Price) -> str:
-    """Return the object that says what tracing has cost."""
+    """Return the object with the cost of tracing."""
     return compact({"type": "cost", **cost.document()}).decode() + "\n"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One line on a terminal that says how far a trace has come, while nothing else is printed."""
+"""One line on a terminal with the progress of a trace, while nothing else is printed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _LOST = (layout.DROP_FULL, layout.DROP_THREADS, layout.DROP_READER_GONE)
 
 
 class LiveLine(Instrument):
-    """Writes the line about once a second, and takes it away at the end.
+    """Writes the line about once a second, and removes it at the end.
 
-    `calls` tells how many calls there were, `size` how many bytes were recorded; without both,
-    programs count, and their counters are looked at.
+    `calls` returns how many calls there were, and `size` how many bytes were recorded. Without
+    both, programs count, and their counters are read.
     """
 
     name = "live line"
@@ -38,25 +38,25 @@ class LiveLine(Instrument):
         self.size: Callable[[], int] | None = None
         self._fd = fd
         self._blocks: dict[ControlBlock, None] = {}
-        self._over = [0, 0]  # calls and losses of programs that have ended
+        self._over = [0, 0]  # calls and losses of ended programs
         self._began = self._said = time.monotonic()
         self._before = 0
         self._is_there = False
 
     def process(self, pid: int, block: ControlBlock) -> None:
-        """Look at its program, too."""
+        """Include a process's program."""
         del pid
         self._blocks[block] = None
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Keep what a program has come to."""
+        """Keep the final counts of a program."""
         del program, sink
         self._over[0] += sum(_counted(block).values())
         self._over[1] += _lost(block)
         self._blocks.pop(block, None)
 
     def move(self) -> bool:
-        """Write the line, if it is time."""
+        """Write the line if it is due."""
         now = time.monotonic()
         if now - self._said >= _EVERY:
             self._write(_CLEAR + self._text(now)[:_WIDTH])
@@ -65,12 +65,12 @@ class LiveLine(Instrument):
         return False
 
     def end(self, outcome: Outcome) -> None:
-        """Take the line away: notes and tables follow."""
+        """Remove the line before notes and tables."""
         del outcome
         self.clear()
 
     def clear(self) -> None:
-        """Take the line away, until it is time for the next."""
+        """Remove the line until the next one is due."""
         if self._is_there:
             self._is_there = False
             self._write(_CLEAR)
@@ -81,11 +81,11 @@ class LiveLine(Instrument):
         poll = select.poll()
         poll.register(self._fd, select.POLLOUT)
         if not poll.poll(0):
-            return  # Ctrl-S: the target is not to wait for that
+            return  # Ctrl-S: the target must not wait for that
         try:
             os.write(self._fd, text.encode())
         except OSError:
-            pass  # nobody looks
+            pass  # the terminal is gone
 
     def _text(self, now: float) -> str:
         spent = now - self._said
@@ -106,7 +106,7 @@ class LiveLine(Instrument):
         return printable("  ".join([*words, f"dropped {lost:,}"]))
 
     def _count(self) -> tuple[int, str]:
-        """Return how many calls programs have counted, and which function has most of them."""
+        """Return how many calls programs have counted, and the function with most of them."""
         total, most, name = self._over[0], 0, ""
         for block in self._blocks:
             counts = _counted(block)
@@ -119,7 +119,7 @@ class LiveLine(Instrument):
 
 
 def _counted(block: ControlBlock) -> dict[int, int]:
-    """Return the calls of each slot, where the program counts them."""
+    """Return the calls of each slot, {} if the program does not count them."""
     if layout.INSTRUMENT_COUNT in block.instruments:
         return block.counts()
     if layout.INSTRUMENT_STATS in block.instruments:
@@ -132,10 +132,10 @@ def _lost(block: ControlBlock) -> int:
 
 
 def may_be_shown(pids: Iterable[int], *, anyway: bool) -> bool:
-    """Return whether standard error is a terminal that is nobody else's.
+    """Return whether standard error is a terminal that the target does not use.
 
-    The processes `pids` write to descriptors of their own; a command (none) has ours. `anyway`:
-    it may be theirs, too.
+    The processes `pids` write to descriptors of their own. A command (no pids) shares ours. With
+    `anyway`, the target may use it, too.
     """
     if not os.isatty(_STDERR):
         return False
@@ -149,5 +149,5 @@ def may_be_shown(pids: Iterable[int], *, anyway: bool) -> bool:
                 if os.stat(f"/proc/{pid}/fd/{fd}").st_rdev == ours:
                     return False
             except OSError:
-                continue  # it has none, or is another user's
+                continue  # the process has no such descriptor, or is another user's
     return known

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of functions as a trace shows them: those of C++ without their mangling, if wanted."""
+"""Names of functions in a trace. Names of C++ are demangled if wanted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class FunctionNames:
-    """Demangles names; `display` says whether that is wanted, and hears why it cannot be done."""
+    """Demangles names if `display` asks for it, and notes in it why that is not possible."""
 
     __slots__ = ("_display", "_has_said", "_names")
 
@@ -22,13 +22,13 @@ class FunctionNames:
         self._has_said = False
 
     def full(self, symbol: str) -> str | None:
-        """Return a name of C++ with its parameters, None for all others."""
+        """Return a demangled C++ name with its parameters, None for other names."""
         full = self._names.full(symbol)
         self._hear()
         return full
 
     def shown(self, symbol: str) -> str:
-        """Return the name that a table shows: of C++, with its parameters."""
+        """Return the name for a table, with its parameters if it is C++."""
         if not self._display.demangles:
             return printable(symbol)
         written = self._names.written(symbol)
@@ -36,7 +36,7 @@ class FunctionNames:
         return printable(written)
 
     def short(self, symbol: str) -> str:
-        """Return the name that stands before arguments: of C++, without its parameters."""
+        """Return the name before arguments, without parameters if it is C++."""
         if not self._display.demangles:
             return printable(symbol)
         short = self._names.short(symbol)

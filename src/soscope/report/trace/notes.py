@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The closing lines on standard error: what could not be seen, what is missing, how much.
+"""The closing lines on standard error: what was not seen, what is missing, how much.
 
-What the reader of a trace cannot guess from it is said here, one line for each thing; the
-last line is there always.
+What the reader of a trace cannot guess from it is printed here, in one line for each thing. The
+last line is always printed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_NAMES = 6  # in one line, without -v
+MOST_NAMES = 6  # names in one line without -v
 
 # A program that only starts a library has few slots, and the library has several times as many.
 _LAUNCHER_SLOTS = 64
@@ -65,7 +65,7 @@ _STOPPED = {
     STOPPED_CUT: "the recording is cut: it ends before the program did",
 }
 
-# By the words of process.reasons, which reports may not import.
+# By the words of process.reasons, which reports must not import.
 _UNTRACED = {
     "static": "it is statically linked, so its calls go through no slots:"
     " strace shows its system calls, soscope prof run its functions by samples",
@@ -83,7 +83,7 @@ _UNTRACED = {
 
 
 def notes(outcome: TraceOutcome, display: Display) -> list[str]:
-    """Return the notes, without their prefix; none if they are not wanted."""
+    """Return the notes without their prefix, none if they are not wanted."""
     if display.quiet:
         return []
     lines = [*untraced_lines(outcome.untraced), *outcome.executed.lines()]
@@ -112,7 +112,7 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
 
 
 def untraced_lines(programs: list[tuple[str, str]]) -> list[str]:
-    """Say which programs ran untraced; each reason once."""
+    """Return which programs ran untraced, each reason once."""
     by_reason: dict[str, list[str]] = {}
     for program, reason in programs:
         by_reason.setdefault(reason, []).append(program)
@@ -123,10 +123,10 @@ def untraced_lines(programs: list[tuple[str, str]]) -> list[str]:
 
 
 def _launchers(outcome: TraceOutcome) -> list[str]:
-    """Name the programs that only start a library, unless the user chose whose calls to show.
+    """Return notes about programs that only start a library, unless callers were chosen.
 
-    ruby is libruby with a main function, as are many builds of Python, R and node. The program's
-    own calls, which are shown by default, are few.
+    ruby is libruby with a main function, and so are many builds of Python, R and node. The
+    program's own calls, which are shown by default, are few.
     """
     if outcome.selection.names_caller:
         return []
@@ -145,19 +145,19 @@ def _launchers(outcome: TraceOutcome) -> list[str]:
 
 
 def _starts(main: TracedImage, library: TracedImage) -> bool:
-    """Return whether `main` is little more than a way to start `library`, by slots and names."""
+    """Return whether `main` does little more than start `library`, by slots and names."""
     is_large = library.slots_left >= _LAUNCHER_TIMES * main.slots_hooked
     return not library.is_main and is_large and _stem(main.name) == _stem(library.name)
 
 
 def _stem(name: str) -> str:
-    """Return the letters that a name begins with: ruby for ruby3.1 and for libruby-3.1.so."""
+    """Return the first letters of a name: ruby for ruby3.1 and for libruby-3.1.so."""
     letters = "".join(takewhile(str.isalpha, name))
     return (letters.removeprefix("lib") or letters or name).casefold()
 
 
 def _unmatched(outcome: TraceOutcome) -> list[str]:
-    """Name the words of the filter that matched nothing in any of the programs."""
+    """Return the words of the filter that matched nothing in any of the programs."""
     matched = _matched(outcome)
     hooked = sum(image.slots_hooked for program in outcome.programs for image in program.images)
     words = outcome.selection.words
@@ -184,7 +184,7 @@ def _matched(outcome: TraceOutcome) -> list[int]:
 def _not_hooked(
     programs: list[TraceProgramOutcome], functions: FunctionNames, *, verbose: bool
 ) -> list[str]:
-    """Say what could not be hooked in any of the programs; each once."""
+    """Return what could not be hooked in any of the programs, each once."""
     lines = []
     images = [image for program in programs for image in program.images]
     refused: dict[tuple[int, str], list[str]] = {}
@@ -237,7 +237,7 @@ def _not_hooked(
 
 
 def _without_room(programs: list[TraceProgramOutcome], *, verbose: bool) -> list[str]:
-    """Say which images have slots that are not hooked as the table of slots is full."""
+    """Return which images have slots that are not hooked because the table is full."""
     missing: dict[str, int] = {}
     for program in programs:
         counts = program.without_room
@@ -255,7 +255,7 @@ def _without_room(programs: list[TraceProgramOutcome], *, verbose: bool) -> list
 
 
 def _cost(outcome: TraceOutcome, display: Display) -> list[str]:
-    """Say what the hooks have cost the programs, with all that they waited for."""
+    """Return the cost of the hooks for the programs, including what these waited for."""
     if any(program.records for program in outcome.programs):
         return cost_lines(outcome.cost, "tracing", verbose=display.verbose)
     if any(program.counts is not None for program in outcome.programs):
@@ -269,14 +269,15 @@ def _cost(outcome: TraceOutcome, display: Display) -> list[str]:
 
 
 def _doubt(outcome: TraceOutcome) -> str:
-    """Say by how much a call's time may be wrong after the hooks' part was taken off."""
+    """Return the possible error of a call's time after subtracting the cost of hooks."""
     return f", to ± {outcome.doubt_ns:.0f} ns a call" if outcome.doubt_ns else ""
 
 
 def _inside(outcome: TraceOutcome, functions: FunctionNames, *, verbose: bool) -> list[str]:
-    """Say that calls inside one image go through no slot, where the filter names such functions.
+    """Return a note that calls inside one image go through no slot.
 
-    It is so for every trace. A user who named no function reads it with -v alone.
+    It is printed if the filter lists such functions. This is so for every trace, so if the user
+    has listed no function, it is only printed with -v.
     """
     if verbose or _names_what_nobody_imports(outcome):
         return ["not seen: calls inside one image, as they go through no slot"]
@@ -308,14 +309,14 @@ def _pointers(outcome: TraceOutcome, functions: FunctionNames) -> list[str]:
 
 
 def _of_these(symbols: list[str], functions: FunctionNames) -> str:
-    """Name functions that a filter has chosen, where it is no set of many."""
+    """Return the functions that a filter has chosen, if they are not many."""
     if len(symbols) > MOST_NAMES:
         return f"{len(symbols):,} of these functions"
     return _names(symbols, functions.short)
 
 
 def _names_what_nobody_imports(outcome: TraceOutcome) -> bool:
-    """Return whether a function that the filter names was matched in none of the programs."""
+    """Return whether a function of the filter matched in none of the programs."""
     matched = _matched(outcome)
     return any(
         word.kind == layout.RULE_INCLUDE and word.text and not word.symbol.is_any and not count
@@ -324,7 +325,7 @@ def _names_what_nobody_imports(outcome: TraceOutcome) -> bool:
 
 
 def unseen_lines(outcome: TraceOutcome) -> list[str]:
-    """Say which calls no slot can show."""
+    """Return which calls no slot can show."""
     lines = []
     users = {
         slot.caller.name if slot.caller else "?"
@@ -340,7 +341,7 @@ def unseen_lines(outcome: TraceOutcome) -> list[str]:
 
 
 def _last(outcome: TraceOutcome, unseen: list[str]) -> str:
-    """Return the line that says how much there was and whether it is all."""
+    """Return the last line: how much there was, and whether that is everything."""
     images: list[TracedImage] = [image for program in outcome.programs for image in program.images]
     hooked = [image for image in images if image.slots_hooked]
     others = [image for image in images if not image.slots_hooked and image.slots_left]
@@ -381,7 +382,7 @@ def _all(outcome: TraceOutcome, whose: str, unseen: list[str], *, is_seen: bool)
 
 
 def _calls(outcome: TraceOutcome) -> int | None:
-    """Return how many calls were seen; None if nobody counted (a recording alone was made)."""
+    """Return how many calls were seen, None if they were not counted (only recorded)."""
     if outcome.calls is not None:
         return outcome.calls
     counted = [program.counts for program in outcome.programs if program.counts is not None]
@@ -394,7 +395,7 @@ def _calls(outcome: TraceOutcome) -> int | None:
 
 
 def _names(names: list[str], said: Callable[[str], str] = str, *, verbose: bool = False) -> str:
-    """Join names, each once, as `said` has them; only the first few of many."""
+    """Join distinct names, formatted by `said`, only the first few of many."""
     unique = list(dict.fromkeys(names))
     if verbose or len(unique) <= MOST_NAMES:
         return ", ".join(map(said, unique))

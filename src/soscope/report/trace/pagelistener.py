@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a trace as a page of Markdown: which functions, what failed, and what took long.
+"""The calls of a trace as a page of Markdown: functions, failures, and slow calls.
 
-What is kept does not grow with the number of calls.
+Memory does not grow with the number of calls.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
 
 SCHEMA = "soscope/trace-calls/1"
-_FIRST = 20  # calls
+_FIRST = 20  # number of calls
 _SLOWEST = 10
-_MOST_FAILURES = 1000  # different lines of calls that failed
+_MOST_FAILURES = 1000  # different lines of failed calls
 
 
 class PageListener(TextListener):
-    """Writes the page when the trace has ended."""
+    """Writes the page at the end of the trace."""
 
     takes_stretches = False
 
@@ -39,12 +39,12 @@ class PageListener(TextListener):
         self._calls = 0
         self._functions: dict[TracedSlot, list[int]] = {}  # calls, errors, ns, returns
         self._first: list[tuple[Entry, str, int | None]] = []
-        self._slowest: list[tuple[int, int, str]] = []  # the least of them first
+        self._slowest: list[tuple[int, int, str]] = []  # a heap, fastest first
         self._failures: dict[str, int] = {}
         self._more_failures = 0
 
     def events(self, batch: list[Event]) -> None:
-        """Take some calls and returns."""
+        """Take entries and exits of calls."""
         for event in batch:
             if isinstance(event, Entry):
                 self._calls += 1
@@ -54,17 +54,17 @@ class PageListener(TextListener):
             elif isinstance(event, Exit) and event.entry is not None and not event.is_inherited:
                 self._ended(event, event.entry)
             else:
-                assert not isinstance(event, Stretch)  # nobody asks for them
+                assert not isinstance(event, Stretch)  # this listener does not take stretches
 
     def caught_up(self, time_ns: int) -> None:
-        """Nothing is shown before the end."""
+        """Do nothing, as nothing is shown before the end."""
 
     def end(self, outcome: TraceOutcome) -> None:
         """Write the page."""
         self._output.write(self._form.shaped(json_document(self._document(outcome))))
 
     def _document(self, outcome: TraceOutcome) -> dict[str, object]:
-        """Return what the page is made of."""
+        """Return the document that the page is made from."""
         return {
             "schema": SCHEMA,
             **head_of(outcome),
@@ -123,7 +123,7 @@ class PageListener(TextListener):
         return cell
 
     def _rows(self) -> list[dict[str, object]]:
-        """Return a row for each caller, callee and symbol, the most time first."""
+        """Return a row for each caller, callee and symbol, most time first."""
         merged: dict[tuple[str, str, str], list[int]] = {}
         known: set[tuple[str, str, str]] = set()
         for slot, cell in self._functions.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What durations by classes say: percentiles, and a histogram for people."""
+"""Distributions of durations: percentiles, and a histogram for people."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from soscope.instruments.trace.summary import SummaryRow
 from soscope.report.tabletext import TableText
 from soscope.report.words import UNTOLD, marked, plural
 
-_WIDTH = 40  # of the longest bar
+_WIDTH = 40  # width of the longest bar
 
 
 def percentile_ns(row: SummaryRow, percent: int) -> int | None:
-    """Return the ns that `percent` of a row's returns took at most; None: not known.
+    """Return the `percent` percentile of a row's durations in ns, None if not known.
 
-    A sixteenth too much at most.
+    It is at most a sixteenth too high.
     """
     if not row.durations or row.min_ns is None or row.max_ns is None:
         return None
@@ -30,8 +30,8 @@ def percentile_ns(row: SummaryRow, percent: int) -> int | None:
 def powers_of(row: SummaryRow) -> list[tuple[int, int, int]]:
     """Return (ns, ns, returns) for each power of two between the shortest and the longest.
 
-    Returns of the class took the first at least, and less than the second; the first class begins
-    at 0.
+    The returns took at least the first and less than the second time. The first class begins at
+    0.
     """
     if not row.durations:
         return []
@@ -48,7 +48,7 @@ def powers_of(row: SummaryRow) -> list[tuple[int, int, int]]:
 
 
 def histogram(row: SummaryRow, name: str) -> TableText:
-    """Return a block of lines: how many calls took how long."""
+    """Return the lines of a histogram of durations."""
     powers = powers_of(row)
     if not powers:
         return TableText("", has_marks=False)

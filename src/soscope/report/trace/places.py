@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where calls come from: image and offset, with function and line where they are known."""
+"""Places of calls: image and offset, with function and line if known."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST_KEPT = 1 << 16
 
 
 class CallPlaces:
-    """Names the return addresses of calls; `programs` has the images of each program.
+    """Names the return addresses of calls. `programs` has the images of each program.
 
-    `display` says whether names of C++ are shown as they are written.
+    `display` tells whether names of C++ are demangled.
     """
 
     def __init__(self, programs: Programs, display: Display) -> None:
@@ -28,9 +28,9 @@ class CallPlaces:
         self._kept: dict[tuple[int, int], str] = {}
 
     def text(self, entry: Entry) -> str:
-        """Return where a call returns to: `prog+0x1234 main+0x20 prog.c:12`.
+        """Return the place that a call returns to: `prog+0x1234 main+0x20 prog.c:12`.
 
-        The address itself where it lies in no image that is known; `?` where it is not known.
+        If the address is in no known image, return the address. If it is not known, return `?`.
         """
         addr = entry.return_addr
         if not addr:

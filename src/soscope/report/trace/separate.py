@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`-ff -o FILE`: a file for each process, FILE.PID, each with a listener of its own."""
+"""`-ff -o FILE`: a file FILE.PID for each process, with a listener of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from soscope.select.filter import Selection
 
 
 class _Files(Destination):
-    """The files of all processes, as far as the trace is concerned."""
+    """The files of all processes, as one destination of the trace."""
 
     __slots__ = ("meanwhile",)
 
@@ -26,21 +26,21 @@ class _Files(Destination):
         self.meanwhile: Callable[[], bool] | None = None
 
     def attend(self, meanwhile: Callable[[], bool]) -> None:
-        """Keep what is to be called while nobody reads one of them."""
+        """Keep the function to call while the reader of a file is slow."""
         self.meanwhile = meanwhile
 
 
 class SeparateListener(Listener):
-    """Hands each event to the listener of its process.
+    """Passes each event to the listener of its process.
 
-    `make` makes a listener for an output. `failed` has the outputs that could not be written.
-    A process that gets the number of an earlier one has a file with one more number. Events that
-    are lost belong to no process: the notes say how many. A fork is told in no file: each holds
-    one process. `destination` stands for all the files.
+    `make` makes a listener for an output. `failed` has the outputs that could not be written. If
+    a process gets the number of an earlier one, its file has one more number. Lost events belong
+    to no process, and the notes tell how many there were. Forks are in no file, as each file is
+    about one process. `destination` stands for all files.
     """
 
     def __init__(self, path: str, make: Callable[[Output], Listener]) -> None:
-        """Prepare. Raises SoscopeError where there can be no such files."""
+        """Prepare. Raises SoscopeError if such files cannot be made."""
         reason = _why_unwritable(os.path.dirname(path) or ".")
         if reason:
             message = f"cannot write '{path}.PID': {os.strerror(reason).lower()}"
@@ -50,20 +50,20 @@ class SeparateListener(Listener):
         self._path = path
         self._make = make
         self._open: dict[int, tuple[Output, Listener]] = {}
-        self._before: dict[int, int] = {}  # files of earlier processes of a number
+        self._before: dict[int, int] = {}  # number of files of earlier processes, by pid
         self._begin: tuple[Prototypes, Selection]
         self._programs = Programs()
 
     def meet(self, programs: Programs) -> None:
-        """Keep what each listener is told first."""
+        """Keep the programs, which each listener gets first."""
         self._programs = programs
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
-        """Keep what each listener begins with."""
+        """Keep the arguments with which each listener begins."""
         self._begin = prototypes, selection
 
     def events(self, batch: list[Event]) -> None:
-        """Hand over events, those of one process that follow each other at once."""
+        """Pass on events, with consecutive events of one process in one batch."""
         waiting: list[Event] = []
         pid = 0
         for event in batch:
@@ -84,7 +84,7 @@ class SeparateListener(Listener):
             self._listener(pid).events(waiting)
 
     def caught_up(self, time_ns: int) -> None:
-        """Show the calls that the processes are in."""
+        """Show the open calls of the processes."""
         for _, listener in self._open.values():
             listener.caught_up(time_ns)
 
@@ -103,7 +103,7 @@ class SeparateListener(Listener):
                 if self.destination.meanwhile is not None:
                     output.attend(self.destination.meanwhile)
             except SoscopeError as error:
-                output = Output(-1, path)  # it keeps count of what is lost
+                output = Output(-1, path)  # counts the lost lines
                 output.error = OSError(error.errno, os.strerror(error.errno or 0))
             listener = self._make(output)
             listener.meet(self._programs)
@@ -112,7 +112,7 @@ class SeparateListener(Listener):
         return self._open[pid][1]
 
     def _close(self, pid: int, outcome: TraceOutcome | None) -> None:
-        """Close a file: thousands of processes may follow each other."""
+        """Close a file, as thousands of processes may follow each other."""
         output, listener = self._open.pop(pid)
         listener.end(outcome or TraceOutcome([], self._begin[1]))
         output.close()
@@ -121,7 +121,7 @@ class SeparateListener(Listener):
 
 
 def _why_unwritable(folder: str) -> int:
-    """Return the error number that making a file in a folder would give, 0 for none."""
+    """Return the error number of making a file in a folder, 0 if it would succeed."""
     if not os.path.isdir(folder):
         return errno.ENOENT
     return 0 if os.access(folder, os.W_OK | os.X_OK) else errno.EACCES

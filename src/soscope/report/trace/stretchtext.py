@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of a Stretch: what `text` writes of an Entry and an Exit, with less work a call.
+"""The lines of a Stretch: the same as `text` writes for Entry and Exit, but faster.
 
-A line that was shown once is kept, as long as lines repeat. What is new is shown by functions that
-were made for the shape of the call, where it has a plain one.
+A line that was shown is kept, as long as lines repeat. New calls are formatted by functions that
+are compiled for the shape of the call, if it is simple.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from soscope.model.call import WholeCall
     from soscope.prototypes.byfields import Texts
 
-_MOST = 1 << 14  # texts to keep: with the longest ones some 25 MB
-_FORGET = 1 << 18  # calls: how they look may have changed
-_LONG = 256  # bytes: what was captured with a call is kept up to this
-_MOST_SHAPES = 1 << 8  # of one function
-_FEW = 4  # calls: fewer are shown one by one
+_MOST = 1 << 14  # texts that are kept; the longest ones take some 25 MB
+_FORGET = 1 << 18  # calls after which texts are dropped, as they may look different
+_LONG = 256  # bytes of captured data up to which a result is remembered
+_MOST_SHAPES = 1 << 8  # limit for one function
+_FEW = 4  # fewer calls are formatted one by one
 
 Halves = tuple[str, str]  # of a line: up to the closing parenthesis, and from the equals sign on
 
 
 class _Kept(dict["Any", str]):
-    """Texts that `make` makes when they are asked for the first time, some of the latest."""
+    """A cache of texts that `make` makes at the first use."""
 
     __slots__ = ("_make",)
 
@@ -51,7 +51,7 @@ class _Kept(dict["Any", str]):
 
 
 class StretchText:
-    """Writes stretches. `head_of` gives what stands before the arguments, `result_of` a result."""
+    """Writes stretches. `head_of` returns the text before arguments, `result_of` a result."""
 
     def __init__(
         self,
@@ -64,12 +64,13 @@ class StretchText:
         self._limit = limit
         self._head_of = head_of
         self._result_of = result_of
-        # by what decides how a call looks: its line without time and thread, and its halves
+        # By everything that determines a call's text: its line without time and thread, and its
+        # halves.
         self._lines: dict[tuple[Any, ...], str] = {}
         self._halves: dict[tuple[Any, ...], Halves] = {}
         self._keeps = True
-        self._padding = 0  # in `_lines`
-        self._calls = 0  # since the texts were forgotten the last time
+        self._padding = 0  # padding of texts in `_lines`
+        self._calls = 0  # since texts were last dropped
         self._forms: dict[TracedSlot, _Form] = {}
         self._durations = _Kept(duration)
         self._spent = _Kept(time_text)
@@ -83,10 +84,10 @@ class StretchText:
         time: Callable[[int], str] | None,
         durations: bool,
     ) -> None:
-        """Add the calls to `lines`, each as `whose`, its time, and all up to a newline.
+        """Add the calls to `lines`, each as `whose`, its time, and the rest up to a newline.
 
-        `padding`: how far the equals sign stands behind `whose`, at least. Without `time`,
-        lines have none.
+        `padding` is the least distance of the equals sign behind `whose`. Without `time`, lines
+        have no times.
         """
         self._forget_in_time()
         self._calls += len(stretch.calls)
@@ -113,7 +114,7 @@ class StretchText:
         time: Callable[[int], str] | None,
         between: str,
     ) -> None:
-        """Add the calls as `add` does, each behind the time that it took and `between`."""
+        """Add the calls as `add` does, each behind its duration and `between`."""
         self._forget_in_time()
         self._calls += len(stretch.calls)
         origin, _, realtime, rate, even = stretch.piece
@@ -126,7 +127,7 @@ class StretchText:
             lines.append(f"{whose}{left.ljust(padding)}{right}\n")
 
     def _add_plain(self, lines: list[str], stretch: Stretch, whose: str, padding: int) -> None:
-        """Add the lines of calls that look the same, whenever they were made."""
+        """Add lines without times, in which calls often look the same."""
         if padding != self._padding:
             self._lines.clear()
             self._padding = padding
@@ -144,7 +145,7 @@ class StretchText:
     def _forget_in_time(self) -> None:
         count = len(self._lines) + len(self._halves)
         if count > _MOST or self._calls > _FORGET:
-            # where most calls were new there is nothing to keep, for some time
+            # If most calls were new, nothing is kept for some time.
             self._keeps = not (self._keeps and count > self._calls // 2)
             self._lines.clear()
             self._halves.clear()
@@ -178,7 +179,7 @@ class StretchText:
 
 
 def _runs(calls: list[WholeCall]) -> list[list[WholeCall]]:
-    """Return `calls` in their order, with those of one slot and shape in a row together."""
+    """Return `calls` in their order, grouped into runs of one slot and shape."""
     keys = keys_of(calls)
     if keys.count(keys[0]) == len(keys):
         return [calls]
@@ -194,13 +195,13 @@ def _runs(calls: list[WholeCall]) -> list[list[WholeCall]]:
 
 
 def duration(nanoseconds: int) -> str:
-    """Return how long a call took, as the end of its line."""
+    """Return the duration of a call, as the end of its line."""
     seconds, ns = divmod(nanoseconds, 1_000_000_000)
     return f" <{seconds}.{ns:09}>\n"
 
 
 def time_text(ns: int) -> str:
-    """Return a duration in ten columns, with the unit that suits it."""
+    """Return a duration in ten columns, with a suitable unit."""
     for size, unit in ((1_000_000_000, "s "), (1_000_000, "ms")):
         if ns >= size:
             return f"{ns / size:7.3f} {unit}"
@@ -208,7 +209,7 @@ def time_text(ns: int) -> str:
 
 
 class _Form:
-    """How the calls of one slot look."""
+    """The format of the calls of one slot."""
 
     __slots__ = (
         "_head",
@@ -238,17 +239,17 @@ class _Form:
         self._prototypes = prototypes
         self._limit = limit
         self._result_of = result_of
-        # the call may have changed what its arguments lead to
+        # The call may have changed what its arguments point to.
         self._is_late = prototypes.known_at_entry(slot) is not None
-        # by result and errno, where nothing else says how the result looks
+        # By result and errno, if nothing else determines the text of the result.
         self._is_alone = prototypes.result_is_alone(slot)
         self._results = _Kept(self._made_result)
         self._result_text, self._rule = prototypes.result_text(slot)
         self._shapes: dict[object, tuple[Shape, Texts] | None] = {}
-        self._unlike: set[object] = set()  # shapes with calls that are shown one by one
+        self._unlike: set[object] = set()  # shapes whose calls are formatted one by one
 
     def halves(self, arg0: int, result: int, data: bytes, errno: int | None, back: bytes) -> Halves:
-        """Return both halves of the line of a call; `data` and `back` are DATA units."""
+        """Return both halves of the line of a call. `data` and `back` are DATA units."""
         if (back or errno) and not self._is_alone:
             leave = self._exit(captured((arg0,), data), result, errno, captured((), back))
             right = f"= {self._result_of(leave)}"
@@ -257,7 +258,7 @@ class _Form:
         else:
             right = f"= {self._result_text((arg0, result), RESULT)}"
         if not self._is_late:
-            back = b""  # the arguments are shown as they were at the entry
+            back = b""  # arguments are shown as at the entry
         key = key_of(data, back)
         known = self._shapes[key] if key in self._shapes else self._shape(key, data, back)
         if known is not None:
@@ -267,7 +268,7 @@ class _Form:
                 try:
                     return f"{self._head}{texts.single(fields)}) ", right
                 except Unlike:
-                    pass  # this one is shown as if its shape was not known
+                    pass  # this call is shown as if its shape was not known
         kept = captured((arg0,), data)
         after = None
         if self._is_late:
@@ -276,7 +277,7 @@ class _Form:
         return f"{self._head}{', '.join(shown)}) ", right
 
     def many(self, calls: list[WholeCall]) -> list[Halves]:
-        """Return the halves of calls of one shape: less work a call than one by one."""
+        """Return the halves of calls of one shape, faster than one by one."""
         if len(calls) >= _FEW:
             rights = self._rights(calls)
             lefts = None if rights is None else self._lefts(calls)
@@ -297,7 +298,7 @@ class _Form:
         try:
             shown = texts.many(rows)
         except Unlike:
-            self._unlike.add(key)  # where one is, more will be
+            self._unlike.add(key)  # more such calls will come
             return None
         return [f"{self._head}{text}) " for text in shown]
 
@@ -326,14 +327,14 @@ class _Form:
         return [texts[result] for result in results]
 
     def _shape(self, key: object, data: bytes, back: bytes) -> tuple[Shape, Texts] | None:
-        """Find out how calls of a shape are shown; None: one by one."""
+        """Return how to format calls of a shape, or None if they are formatted one by one."""
         if len(self._shapes) >= _MOST_SHAPES:
             return None
         known = None
         try:
             shape = Shape(data, back)
         except ValueError:
-            pass  # no plain one
+            pass  # calls of this shape are formatted one by one
         else:
             texts = self._prototypes.by_fields(self._slot, shape.fields, self._limit)
             known = None if texts is None else (shape, texts)
@@ -341,7 +342,7 @@ class _Form:
         return known
 
     def _made_result(self, key: tuple[int, int | None]) -> str:
-        # without the data: what the call captured says nothing of an error without a number
+        # Without data, as captured data does not tell about an error without a number.
         return f"= {self._result_of(self._exit(NOTHING, *key))}"
 
     def _exit(

@@ -21,7 +21,7 @@ SCHEMA = "soscope/trace-summary/1"
 
 
 class SummaryJsonListener(Listener):
-    """Writes the document when the trace has ended."""
+    """Writes the document at the end of the trace."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ def document(
     settings: TableSettings | None = None,
     names: FunctionNames | None = None,
 ) -> dict[str, object]:
-    """Return the document; times are nanoseconds, null stands for what is not known.
+    """Return the document. Times are nanoseconds, and null stands for unknown values.
 
-    Of `settings` the durations of single calls count; the rows are all, and in the usual order.
+    Only `settings.needs_durations` is used. All rows are included, in the usual order.
     """
     has_durations = settings is not None and settings.needs_durations
     rows = rows_of(outcome.programs)
@@ -81,7 +81,7 @@ def document(
 
 
 def head_of(outcome: TraceOutcome) -> dict[str, object]:
-    """Return the members that say what was traced, how it ended, and what tracing has cost."""
+    """Return the members about the command, its end, and the cost of tracing."""
     return {
         "command": outcome.command,
         "arch": outcome.arch or None,
@@ -96,7 +96,7 @@ def head_of(outcome: TraceOutcome) -> dict[str, object]:
 
 
 def totals_of(outcome: TraceOutcome, calls: int) -> dict[str, object]:
-    """Return the member that says whether these are all calls."""
+    """Return the member about whether these are all calls."""
     return {
         "calls": calls,
         "dropped": outcome.dropped_count,
@@ -115,7 +115,7 @@ def _durations(row: SummaryRow) -> dict[str, object]:
 
 
 def _images(program: TraceProgramOutcome) -> list[dict[str, object]]:
-    """Return what was hooked, and what was not, in each image of a program."""
+    """Return the slots of each image of a program that were hooked, and those that were not."""
     refused: dict[int, list[dict[str, str]]] = {}
     partial: dict[int, dict[str, None]] = {}
     for slot in program.slots:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of `-c` and `--count-only`, in the columns that ltrace's and strace's users know.
+"""The table of `-c` and `--count-only`, in the columns of ltrace and strace.
 
-Times of a call are microseconds with three digits behind the point, as most calls take
-less than one; a `-` stands for what cannot be known. Each row is one line of words for awk and
-sort, whatever the terminal is.
+Times of a call are microseconds with three digits behind the point, as most calls take less than
+one. A `-` stands for unknown values. Each row is one line of words for awk and sort, whatever the
+terminal is.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
 
 FEW = 20  # rows that are compared with one of them
-HISTOGRAMS = 10  # where nobody says how many rows
-_BY_NAME = (names.NAME, names.CALLER, names.CALLEE)  # in the order of the alphabet
+HISTOGRAMS = 10  # histograms if no number of rows is given
+_BY_NAME = (names.NAME, names.CALLER, names.CALLEE)  # columns in alphabetical order
 
 
 class SummaryListener(Listener):
-    """Writes the table when the trace has ended."""
+    """Writes the table at the end of the trace."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class SummaryListener(Listener):
         self._selection: Selection | None = None
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
-        """Keep the filter, which says something of the table's form."""
+        """Keep the filter, which determines the form of the table."""
         self._selection = selection
 
     def end(self, outcome: TraceOutcome) -> None:
-        """Write the table; of a program that ran untraced there is none, and a note says why."""
+        """Write the table, unless the program ran untraced, which a note explains."""
         if outcome.untraced and not outcome.programs:
             return
         timed = any(program.stats is not None for program in outcome.programs)
@@ -79,10 +79,10 @@ def table(
     timed: bool,
     name_of: Callable[[str], str] = str,
 ) -> TableText:
-    """Return the table of some rows, which are one for each pair of images, function and version.
+    """Return the table of rows, one for each pair of images, function and version.
 
-    `name_of` says how a function's name is shown.
-    `timed`: there are times and errors. `selection` is the filter that chose the calls.
+    `name_of` returns a function's name as it is shown. `timed` means that there are times and
+    errors. `selection` is the filter that chose the calls.
     """
     in_pairs = not settings.by and (
         (selection is not None and selection.by_image)
@@ -98,7 +98,7 @@ def table(
         row.symbol = name_of(row.symbol)
     if len(rows) > FEW or len(rows) < 2:
         base = None
-    # a recording of an older soscope does not tell them apart
+    # A recording of an older soscope has only one of the two times.
     inclusive = settings.inclusive or (total.total_ns is not None and total.self_ns is None)
 
     usual = _usual(settings, timed=timed, in_pairs=in_pairs, compares=base is not None)
@@ -129,7 +129,7 @@ def table(
 
 
 def _usual(settings: TableSettings, *, timed: bool, in_pairs: bool, compares: bool) -> list[str]:
-    """Return the columns of a table for which nobody has chosen any."""
+    """Return the default columns of a table."""
     columns = list(names.TIMES) if timed else []
     columns += [names.CALLS]
     if compares:
@@ -150,9 +150,9 @@ def _usual(settings: TableSettings, *, timed: bool, in_pairs: bool, compares: bo
 def _sorted(
     rows: list[SummaryRow], name: str, make: Callable[[str], Column], *, inclusive: bool
 ) -> list[SummaryRow]:
-    """Return the rows in the order of a column; those that are equal stay as they are.
+    """Return the rows sorted by a column. Equal rows keep their order.
 
-    Times that may be as wrong as they are long come behind others that matter.
+    Times that are not larger than their possible error come last, unless they matter.
     """
     whole = sum(row.time_ns(inclusive=inclusive) or 0 for row in rows)
     by = make(name)
@@ -169,7 +169,7 @@ def _sorted(
 
 
 def _base(rows: list[SummaryRow], selection: Selection | None) -> Base | None:
-    """Return the function that the filter names first, and that was called; None: no single one."""
+    """Return the called function that the filter lists first, None if there is no single one."""
     for word in () if selection is None else selection.words:
         if word.option != "-e" or word.kind != layout.RULE_INCLUDE or word.symbol.is_any:
             continue
@@ -183,14 +183,14 @@ def _base(rows: list[SummaryRow], selection: Selection | None) -> Base | None:
 
 
 def _name(row: SummaryRow) -> str:
-    """Name what a row is about in a line of its own."""
+    """Return the name of a row for a line of its own."""
     if not row.symbol:
         return row.callee or "?"
     return printable(f"{row.symbol} by {row.caller}" if row.caller else row.symbol)
 
 
 def text_of(columns: list[Column], rows: list[SummaryRow], total: SummaryRow) -> TableText:
-    """Return the rows as lines, with titles in front of them and the sum behind."""
+    """Return the rows as lines, below titles, with the sum at the end."""
     texts = [[each.text(row) for each in columns] for row in (*rows, total)]
     if columns and not columns[-1].width and not texts[-1][-1]:
         texts[-1][-1] = total.symbol

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of the table of `-c`: title, width, and the words of a row."""
+"""The columns of the table of `-c`: title, width, and the text of a row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNKNOWN = "-"
 
 
 class Base:
-    """What calls are compared with: a function, and how often it was called."""
+    """The base of comparison: a function, and how often it was called."""
 
     __slots__ = ("calls", "name")
 
@@ -29,8 +29,8 @@ class Base:
 class Column:
     """One column.
 
-    `value` is what rows are sorted by, the highest first, None last; `text` shows it. `width` is
-    the least; a column without is text, and not a number.
+    `value` is the value to sort rows by, highest first, None last. `text` returns its text.
+    `width` is the least width, 0 for text in place of a number.
     """
 
     __slots__ = ("text", "title", "value", "width")
@@ -53,8 +53,8 @@ def column(
 ) -> Column:
     """Return a column of a table whose last line is `total`.
 
-    A share has a mark if its time is no more than its error. The other times of a row have marks
-    if `marks` is set: it is for tables without shares.
+    A share has a mark if its time is not larger than its error. The other times of a row have
+    marks if `marks` is set, which is for tables without shares.
     """
     if name in names.TIMES:
         return _time(name, total, inclusive=inclusive, marks=marks)
@@ -125,7 +125,7 @@ def _nanoseconds(title: str, value: Callable[[SummaryRow], float | None], *, mar
 
 
 def _ratio(total: SummaryRow, base: Base | None) -> Column:
-    """Return the column of calls for each call of the base."""
+    """Return the column with the number of calls for each call of the base."""
 
     def text(row: SummaryRow) -> str:
         if row is total or base is None or not base.calls:
@@ -138,7 +138,7 @@ def _ratio(total: SummaryRow, base: Base | None) -> Column:
 
 
 def _text(name: str, total: SummaryRow) -> Column:
-    """Return a column of names; the last line of the table has none, but that of `name`."""
+    """Return a column of names. The table's last line only has a name in column `name`."""
 
     def text(row: SummaryRow) -> str:
         if name == names.NAME:

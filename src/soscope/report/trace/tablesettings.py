@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the table of `-c` is to be shown: rows, order and columns, which trace and report share."""
+"""Settings of the table of `-c`: rows, order and columns, which trace and report share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ TOTAL, MIN, MAX, CALLER, CALLEE, NAME = "total", "min", "max", "caller", "callee
 P50, P90, P99 = "p50", "p90", "p99"
 RATIO = "ratio"
 PERCENTILES = {P50: 50, P90: 90, P99: 99}
-TIMES = (TIME, SECONDS, USECS)  # of the calls themselves, or with what they call
-WHOLE_TIMES = (TIME, SECONDS, TOTAL)  # of all calls
+TIMES = (TIME, SECONDS, USECS)  # own times, or inclusive times
+WHOLE_TIMES = (TIME, SECONDS, TOTAL)  # times of all calls together
 COLUMNS = (TIME, SECONDS, USECS, CALLS, RATIO, ERRORS, TOTAL, MIN, P50, P90, P99, MAX, CALLER,
            CALLEE, NAME)  # fmt: skip
 
-# Names that strace's users know, and the titles of the columns.
+# Names in strace, and the titles of the columns.
 ALIASES = {
     "% time": TIME,
     "time-percent": TIME,
@@ -44,12 +44,13 @@ ALIASES = {
 class TableSettings:
     """How to show a table.
 
-    `sort` is a column, "" for the usual order. `by` is one of GROUPS, "" for a row for each
-    function, or for each pair of images where all callers were asked for. `columns` are those to
-    show, in their order; (): the usual ones. `top`: so many rows, and one for the rest; None: all.
-    `inclusive`: times contain those of nested calls. `histogram`: how many calls took how long.
-    `tree`: a row is a way to a function, and not the function; `graph`: it is two images;
-    `is_drawn_alone`: a picture of that is made, and no text.
+    `sort` is a column, "" for the usual order. `by` is one of GROUPS; "" stands for a row for
+    each function, or for each pair of images if all callers were asked for. `columns` are the
+    columns to show, in order; () stands for the usual ones. `top` is a number of rows, with one
+    more for the rest, or None for all rows. With `inclusive`, times contain those of nested
+    calls. With `histogram`, the table has distributions of durations. With `tree`, a row is a
+    call path, not a function. With `graph`, a row is a pair of images. `is_drawn_alone` means
+    that only a picture of the graph is made, no text.
     """
 
     __slots__ = (
@@ -89,10 +90,10 @@ class TableSettings:
 
     @property
     def needs_calls(self) -> bool:
-        """Return whether it takes single calls, and not sums alone."""
+        """Return whether the table needs single calls, not only sums."""
         return self.tree or self.needs_durations
 
     @property
     def needs_durations(self) -> bool:
-        """Return whether it takes the duration of each single call."""
+        """Return whether the table needs the duration of each call."""
         return self.histogram or any(name in PERCENTILES for name in (*self.columns, self.sort))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace as text, in ltrace's vocabulary and shape.
+"""The trace as text, in the form of ltrace.
 
-A call is held back until it is known what comes next: if that is its own end, both make
-one line; if not, the line is closed with `<unfinished ...>` and the end becomes a line of
-its own. This file is on the path of every event: it formats with as little as it can.
+A call is held back until it is known what comes next. If that is its own end, both become one
+line. If not, the line is closed with `<unfinished ...>` and the end becomes a line of its own.
+This file processes every event, so it formats with as little work as possible.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from soscope.recording.names import Programs
     from soscope.report.trace.adorned import Adorned
 
-_MOST_HEADS = 1 << 16  # slots are made anew when images come: forget the old ones
+_MOST_HEADS = 1 << 16  # slots are new objects when images come, so old ones are forgotten
 
-LONG = 100_000_000  # ns: what takes longer is shown before it ends
+LONG = 100_000_000  # nanoseconds; longer calls are shown before they end
 _UNFINISHED = " <unfinished ...>"
 _NO_RETURN = " <no return ...>"
 
-# Functions that never return: nothing is missing if their end was not seen.
+# Functions that never return, so nothing is missing if their end was not seen.
 NO_RETURN = frozenset(
     "exit _exit _Exit quick_exit abort pthread_exit thrd_exit longjmp _longjmp siglongjmp "
     "__longjmp_chk __libc_longjmp __libc_siglongjmp setcontext err errx verr verrx "
@@ -79,20 +79,20 @@ class TextListener(Listener):
         self.takes_stretches = self.takes_stretches and self._adorned is None
         self._names_caller = False
         self._prototypes: Prototypes
-        self._heads: dict[TracedSlot, str] = {}  # what stands before the arguments
-        self._several = display.several  # more than one thread or process has appeared
+        self._heads: dict[TracedSlot, str] = {}  # the text before the arguments
+        self._several = display.several  # whether there are several threads or processes
         self._tid = 0  # the only thread so far
         self._open: Entry | None = None  # the call that is held back
-        self._shown = ""  # what of its line is written already
+        self._shown = ""  # the part of its line that is written already
         self._parts: list[str] = []  # lines to be written
 
     def meet(self, programs: Programs) -> None:
-        """Take what says where calls come from."""
+        """Take the programs, which have the places of calls."""
         if self._adorned is not None:
             self._adorned.programs = programs
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
-        """Take what decides how calls look."""
+        """Take the prototypes, which determine the form of calls."""
         self._prototypes = prototypes
         if self._elements is not None:
             prototypes.show_elements(self._elements)
@@ -100,8 +100,8 @@ class TextListener(Listener):
         self._stretches = StretchText(prototypes, self._limit, self._head, self._result)
 
     def events(self, batch: list[Event]) -> None:
-        """Add the lines of some events and write what is complete."""
-        plain = self._clock is None  # nothing but "[pid N] " stands in front of a line
+        """Add the lines of events, and write complete ones."""
+        plain = self._clock is None  # lines begin with "[pid N] " at most
         heads, add, result_of = self._heads, self._parts.append, self._result
         texts_of, limit, durations = self._prototypes.format_texts, self._limit, self._durations
         padding, is_adorned = self._padding, self._adorned is not None
@@ -118,7 +118,7 @@ class TextListener(Listener):
                 ):
                     self._exit(event)
                     continue
-                # Most calls: the end of the call before, in one line with it.
+                # Most calls: the end of the previous call, in one line with it.
                 self._open = None
                 slot = entry.slot
                 texts = texts_of(slot, entry.captured, limit, event)
@@ -143,7 +143,7 @@ class TextListener(Listener):
         self._write()
 
     def _stretch(self, stretch: Stretch) -> None:
-        """Add the lines of calls that have each returned before the next one."""
+        """Add the lines of calls each of which has returned before the next one."""
         if self._open is not None:
             self._close(_UNFINISHED)
         whose = self._whose(stretch.tid)
@@ -153,7 +153,7 @@ class TextListener(Listener):
         )
 
     def caught_up(self, time_ns: int) -> None:
-        """Show the call that the target is in, as far as it is known."""
+        """Show the open call of the target, as far as it is known."""
         entry = self._open
         if entry is not None and not self._shown and time_ns - entry.time_ns >= LONG:
             self._shown = self._begun(entry)
@@ -172,12 +172,12 @@ class TextListener(Listener):
     # ---- parts of lines ----
 
     def _start(self, time_ns: int, tid: int) -> str:
-        """Return what stands at the beginning of a line."""
+        """Return the beginning of a line."""
         start = self._whose(tid)
         return start if self._clock is None else start + self._clock.text(time_ns)
 
     def _whose(self, tid: int) -> str:
-        """Return what names a thread, where there is more than one."""
+        """Return the text for a thread, if there are several."""
         if tid != self._tid:
             self._several |= self._tid != 0
             self._tid = tid
@@ -197,7 +197,7 @@ class TextListener(Listener):
         return head
 
     def _begun(self, entry: Entry) -> str:
-        """Return a line up to what is known before the call returns."""
+        """Return a line up to the arguments that are known before the call returns."""
         known = self._prototypes.known_at_entry(entry.slot)
         texts = self._texts(entry, None)
         shown = ", ".join(texts[:known])
@@ -206,7 +206,7 @@ class TextListener(Listener):
         return f"{self._start_of(entry)}{shown}"
 
     def _texts(self, entry: Entry, leave: Exit | None) -> list[str]:
-        """Return the arguments of a call as they are shown."""
+        """Return the arguments of a call as text."""
         arguments = self._prototypes.format_call(entry.slot, entry.captured, self._limit, leave)
         if self._adorned is not None:
             return self._adorned.texts(entry, arguments)
@@ -220,12 +220,12 @@ class TextListener(Listener):
         return f"{start}{lead}{self._heads.get(slot) or self._head(slot)}"
 
     def _result(self, leave: Exit) -> str:
-        """Return what stands behind the equals sign."""
+        """Return the text behind the equals sign."""
         text, failed = self._plain_result(leave)
         return text if self._adorned is None else self._adorned.result(leave, text, failed=failed)
 
     def _plain_result(self, leave: Exit) -> tuple[str, bool]:
-        """Return the result of a call, and whether it says that it failed."""
+        """Return the result of a call, and whether it means failure."""
         if leave.ended != ENDED_RETURN:
             return f"<{leave.ended}>", False
         slot, prototypes = leave.slot, self._prototypes
@@ -243,29 +243,29 @@ class TextListener(Listener):
     # ---- lines ----
 
     def _entry_only(self, entry: Entry) -> None:
-        """Add the line of a call whose end is not to be seen."""
+        """Add the line of a call whose end is not recorded."""
         shown = ", ".join(self._texts(entry, None))
         ends = _NO_RETURN if entry.slot.symbol in NO_RETURN else ")"
         line = f"{self._start_of(entry)}{shown}{self._end_of(entry, ends)}\n"
         self._parts.append(line + self._below(entry))
 
     def _below(self, entry: Entry) -> str:
-        """Return the lines below that of a call."""
+        """Return the lines below the line of a call."""
         return "" if self._adorned is None else self._adorned.below(entry)
 
     def _end_of(self, entry: Entry, ends: str) -> str:
-        """Return the end of the line of a call whose end is not to be seen."""
+        """Return the end of the line of a call whose end is not recorded."""
         del entry
         return ends
 
     def _exit(self, leave: Exit) -> None:
-        """Add the end of a call, behind its beginning if nothing came between."""
+        """Add the end of a call, behind its beginning if nothing came in between."""
         entry = leave.entry
         ended = leave.ended
-        if entry is None:  # its beginning was lost, and has been counted as such
+        if entry is None:  # the call's entry was lost, and counted as lost
             return
         if entry is not self._open or leave.tid != entry.tid:
-            # A process that ends leaves calls open: that is not worth a line each.
+            # The open calls of a process that ends are not worth a line each.
             if ended != ENDED_EXIT and ended != ENDED_KILLED:  # noqa: PLR1714  on every call's path
                 self._resumed(leave)
             return
@@ -285,7 +285,7 @@ class TextListener(Listener):
         self._parts.append(self._below(entry))
 
     def _resumed(self, leave: Exit) -> None:
-        """Add the line of a call that ends after others have had their say."""
+        """Add the line of a call that ends after other lines."""
         if self._open is not None:
             self._close(_UNFINISHED)
         slot, entry, late = leave.slot, leave.entry, ""
@@ -339,5 +339,5 @@ class TextListener(Listener):
 
 
 def _duration(leave: Exit) -> str:
-    """Return how long a call took, if that is known, as the end of its line."""
+    """Return the duration of a call, if known, as the end of its line."""
     return "\n" if leave.duration_ns is None else duration(leave.duration_ns)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--tree`: calls nested in calls, as `uftrace replay` shows them.
+"""`--tree`: nested calls, as `uftrace replay` shows them.
 
-A call without shown calls inside is one line; any other opens a brace, and its end, with the
-result and the time that it took, is a line of its own.
+A call without shown calls inside is one line. Any other call opens a brace, and its end, with the
+result and the duration, is a line of its own.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
 
-INDENT = 2  # columns, where nobody says how many
+INDENT = 2  # columns by default
 _OPENS = " {"
-_UNKNOWN = " " * 10  # a duration
+_UNKNOWN = " " * 10  # in place of an unknown duration
 _BAR = " | "
 
 
@@ -45,18 +45,18 @@ class TreeListener(TextListener):
     def __init__(self, output: Output, display: Display) -> None:
         super().__init__(output, display)
         self.wants_durations = True
-        self._durations = False  # they stand at the left
+        self._durations = False  # durations are at the left
         self._indent = display.indent or INDENT
         self._nesting = Nesting()
-        self._level = 0  # of the call that is held back
+        self._level = 0  # level of the call that is held back
 
     def events(self, batch: list[Event]) -> None:
-        """Add the lines of some events and write what is complete."""
+        """Add the lines of events, and write complete ones."""
         for event in batch:
             if isinstance(event, Entry):
                 self._enter(event)
             elif isinstance(event, Exit):
-                if event.entry is not None:  # else its beginning was lost, and counted as such
+                if event.entry is not None:  # else the entry was lost, and counted
                     self._leave(event, event.entry)
             elif isinstance(event, Stretch):
                 self._stretch(event)
@@ -69,7 +69,7 @@ class TreeListener(TextListener):
         self._write()
 
     def _stretch(self, stretch: Stretch) -> None:
-        """Add the lines of calls that are as deep and have nothing inside."""
+        """Add the lines of calls of equal depth without calls inside."""
         self._close(_OPENS)
         level = len(self._nesting.around(stretch.tid, stretch.depth))
         whose = self._whose(stretch.tid)
@@ -80,7 +80,7 @@ class TreeListener(TextListener):
         )
 
     def caught_up(self, time_ns: int) -> None:
-        """Show the call that the target is in."""
+        """Show the open call of the target."""
         entry = self._open
         if entry is not None and time_ns - entry.time_ns >= LONG:
             self._close(_OPENS)
@@ -108,7 +108,7 @@ class TreeListener(TextListener):
         (level, _), ended = self._nesting.leave(leave), leave.ended
         is_whole = entry is self._open and leave.tid == entry.tid and not leave.is_inherited
         if ended in (ENDED_EXIT, ENDED_KILLED):
-            # a process that ends leaves calls open: that is not worth a line each
+            # The open calls of a process that ends are not worth a line each.
             if is_whole:
                 self._end_held(" <no return ...>" if ended == ENDED_EXIT else " <unfinished ...>")
         elif is_whole:
@@ -123,7 +123,7 @@ class TreeListener(TextListener):
             self._add_result(f"{head}}} ", leave, self._comment(leave, entry))
 
     def _comment(self, leave: Exit, entry: Entry) -> str:
-        """Return what stands behind a closing brace: the function, and what it has written."""
+        """Return the text behind a closing brace: the function, and its output arguments."""
         name = self._names.short(leave.slot.symbol)
         known = self._prototypes.known_at_entry(leave.slot)
         late: list[str] = []
@@ -141,7 +141,7 @@ class TreeListener(TextListener):
             self._add_stack(entry, head)
 
     def _close(self, how: str) -> None:
-        """Open the brace of a call that is held back: something else has its say inside of it."""
+        """Open the brace of a call that is held back, as other events follow inside of it."""
         del how
         self._end_held(_OPENS)
 
@@ -156,12 +156,12 @@ class TreeListener(TextListener):
         return self._heads.get(entry.slot) or self._head(entry.slot)
 
     def _row(self, time_ns: int, tid: int, took: int | None, level: int) -> str:
-        """Return what stands in front of a function, or of the brace behind it."""
+        """Return the text before a function or before its closing brace."""
         spent = _UNKNOWN if took is None else time_text(took)
         return f"{self._start(time_ns, tid)}{spent}{_BAR}{' ' * (self._indent * level)}"
 
     def _place(self, entry: Entry) -> str:
-        """Return where a call was made, if that is asked for: behind it, as indents stay so."""
+        """Return where a call was made, if asked for, as a comment behind it."""
         place = "" if self._adorned is None else self._adorned.place(entry)
         return place and f" /* {place.rstrip()} */"
 
@@ -169,7 +169,7 @@ class TreeListener(TextListener):
         self._parts.append(f"{line}\n")
 
     def _add_stack(self, entry: Entry, head: str) -> None:
-        """Add the stack of a call below its line, where functions stand."""
+        """Add the stack of a call below its line, in the column of functions."""
         text = self._below(entry)
         if text:
             times, _, indent = head.rpartition(_BAR)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--tree -c`: a row for each way to a function, indented by what it is inside of.
+"""`--tree -c`: a row for each call path, indented below the path that it continues.
 
-A way takes no longer than the one that it leads through, so that the longest ones of all make a
-tree, too.
+A call path takes no longer than the path that it continues, so the longest ones form a tree, too.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _HEADINGS = [
 
 
 class TreeTableListener(CallTree):
-    """Writes the rows when the trace has ended; `settings.top` says how many, None: all."""
+    """Writes the rows at the end of the trace. `settings.top` is their number, or None for all."""
 
     def __init__(self, output: Output, settings: TableSettings, display: Display) -> None:
         super().__init__()
@@ -48,7 +47,7 @@ class TreeTableListener(CallTree):
         self._shows_images = False
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
-        """Keep what says how functions are called."""
+        """Keep the filter, which determines the names of functions."""
         self._shows_images = selection.names_caller
 
     def end(self, outcome: TraceOutcome) -> None:
@@ -67,10 +66,10 @@ class TreeTableListener(CallTree):
         if self.beyond.calls:
             rest = NamedWay(("", "", "", ""), None, 0)
             rest.add(self.beyond)
-            rest.total_ns = None  # they may be inside of each other
+            rest.total_ns = None  # the rows may contain each other
             lines.append(_cells(rest, f"(behind {MOST:,} ways)"))
         whole = _sum(rows)
-        whole.doubt_ns = None  # its rows have marks
+        whole.doubt_ns = None  # marks are only for the rows
         whole.calls += self.beyond.calls
         if whole.self_ns is not None:
             whole.self_ns += self.beyond.self_ns
@@ -87,7 +86,7 @@ class TreeTableListener(CallTree):
 
 
 class TreeJsonListener(CallTree):
-    """Writes one document when the trace has ended."""
+    """Writes one document at the end of the trace."""
 
     def __init__(self, output: Output, display: Display, form: Form) -> None:
         super().__init__()
@@ -130,7 +129,7 @@ class TreeJsonListener(CallTree):
 
 
 def _longest(rows: list[NamedWay], top: int | None) -> list[NamedWay]:
-    """Return the rows that take longest, in their order, with those that they lead through."""
+    """Return the rows that take longest, in order, with the rows that they continue."""
     if top is None or len(rows) <= top:
         return rows
     chosen: set[int] = set()
@@ -149,7 +148,7 @@ def _longest(rows: list[NamedWay], top: int | None) -> list[NamedWay]:
 
 
 def _sum(rows: list[NamedWay]) -> NamedWay:
-    """Return calls, errors and own times of some rows; what contains each other has no total."""
+    """Return calls, errors and own times of rows, without a total, as they may be nested."""
     whole = NamedWay(("", "", "", ""), None, 0)
     for row in rows:
         whole.calls += row.calls
